@@ -1,0 +1,125 @@
+# `make demo` plays the story, `make test` checks everything. `make help` lists the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+PYTHON ?= python3
+export PYTHON
+
+VENV := .venv
+VENV_NEXT := .venv-next
+RUN := $(VENV)/bin/python
+RUN_NEXT := $(VENV_NEXT)/bin/python
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+# Without an address of a database, everything runs on SQLite.
+ON_SQLITE := env -u HARNESS_DATABASE_URL -u HARNESS_DATABASE_URL_FILE
+ON_POSTGRES := $(RUN) -m tests.support.cluster --
+
+# ------------------------------------------------------------------------------------------------ to run it
+
+.PHONY: demo
+demo: setup ## Play the story: an agent dies in a payment, you decide in the browser (PORT=8000)
+	@$(RUN) manage.py migrate --verbosity 0
+	@$(RUN) manage.py demo
+
+.PHONY: setup
+setup: $(VENV)/.complete ## Set up the environment in .venv from requirements.lock
+
+$(VENV)/.complete: requirements.lock
+	@.ci/system-parts python
+	@echo "Setting up $(VENV) (once, about a minute) …"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(RUN) $(PIP_INSTALL) --require-hashes -r requirements.lock
+	@touch $@
+
+# ---------------------------------------------------------------------------------------------- to check it
+
+.PHONY: test
+test: system setup lint types contract check test-sqlite test-postgres test-next test-e2e ## Check everything, browser last
+
+.PHONY: system
+system:
+	@.ci/system-parts python chromium postgresql
+
+.PHONY: lint
+lint: setup ## Style of code and templates
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	find templates -name '*.html' -print0 | xargs -0 $(VENV)/bin/djade --check
+
+.PHONY: types
+types: setup ## Types
+	$(VENV)/bin/mypy
+
+.PHONY: contract
+contract: setup ## Who may import whom
+	$(VENV)/bin/lint-imports --no-logo
+
+.PHONY: check
+check: setup ## Django's own checks, and no migration is missing
+	$(ON_SQLITE) $(RUN) manage.py check --fail-level WARNING
+	$(ON_SQLITE) $(RUN) manage.py makemigrations --check --dry-run
+
+.PHONY: test-sqlite
+test-sqlite: setup ## Tests on SQLite
+	$(ON_SQLITE) $(RUN) -m pytest
+
+.PHONY: test-postgres
+test-postgres: setup ## Tests on a throw-away PostgreSQL
+	@.ci/system-parts postgresql
+	$(ON_POSTGRES) $(RUN) -m pytest
+
+.PHONY: test-next
+test-next: ## Tests on the newest Django, where a Python is found that it runs on
+	@if newer="$$(.ci/newer-python)"; then $(MAKE) NEWER="$$newer" test-on-newer; \
+	elif [[ -n "$${CI:-}" ]]; then echo "No Python 3.12 or newer found: the newest Django is not tested." >&2; exit 1; \
+	else echo "Note: no Python 3.12 or newer found, so the newest Django was not tested."; fi
+
+.PHONY: test-on-newer
+test-on-newer: $(VENV_NEXT)/.complete
+	$(ON_SQLITE) $(RUN_NEXT) -m pytest tests/unit tests/integration
+
+$(VENV_NEXT)/.complete: requirements.lock
+	@echo "Setting up $(VENV_NEXT) with $(NEWER) …"
+	@$(NEWER) -m venv --clear $(VENV_NEXT)
+	@$(RUN_NEXT) $(PIP_INSTALL) --require-hashes -r requirements.lock
+	@touch $@
+
+.PHONY: test-e2e
+test-e2e: setup ## The story in a real browser
+	@.ci/system-parts chromium
+	$(ON_SQLITE) $(RUN) -m pytest tests/e2e
+
+# --------------------------------------------------------------------------------------------- to keep it up
+
+.PHONY: screenshots
+screenshots: setup ## Take the pictures of the README again
+	@.ci/system-parts chromium
+	$(RUN) -m tests.support.screenshots
+
+.PHONY: lock
+lock: ## Write requirements.lock after a change of pyproject.toml; versions already in it stay
+	@tools="$$(mktemp -d)"; trap 'rm -rf "$$tools"' EXIT; \
+	$(PYTHON) -m venv "$$tools"; \
+	"$$tools/bin/python" $(PIP_INSTALL) uv; \
+	"$$tools/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 --all-extras $(LOCK_OPTIONS) \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+		--output-file requirements.lock pyproject.toml
+
+.PHONY: upgrade
+upgrade: LOCK_OPTIONS := --upgrade
+upgrade: lock ## Write requirements.lock with the newest versions of everything
+
+.PHONY: clean
+clean: ## Remove environments and caches; databases stay
+	rm -rf $(VENV) $(VENV_NEXT) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help
+help: ## This list
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target meaning; do \
+		printf 'make %-14s %s\n' "$$target" "$$meaning"; done

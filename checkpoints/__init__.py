@@ -1,0 +1,54 @@
+"""Durable sessions for agents: every turn a new version, every side effect logged before it happens.
+
+Names are imported when they are first used, so that importing this package does not need a configured Django.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from checkpoints import exceptions as exceptions
+    from checkpoints.async_checkpointer import Checkpointer as Checkpointer
+    from checkpoints.async_checkpointer import check_pending_tool_calls as check_pending_tool_calls
+    from checkpoints.checkpointer import SyncCheckpointer as SyncCheckpointer
+    from checkpoints.outcomes import Landed as Landed
+    from checkpoints.outcomes import NotLanded as NotLanded
+    from checkpoints.outcomes import ToolResult as ToolResult
+    from checkpoints.outcomes import Unknown as Unknown
+    from checkpoints.resuming.actors import Actor as Actor
+    from checkpoints.resuming.gate import ResumePoint as ResumePoint
+    from checkpoints.saving.state import UNCHANGED as UNCHANGED
+    from checkpoints.tools.registry import Tool as Tool
+    from checkpoints.tools.registry import ToolRegistry as ToolRegistry
+    from checkpoints.tools.registry import tool as tool
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Actor": "checkpoints.resuming.actors",
+    "Checkpointer": "checkpoints.async_checkpointer",
+    "Landed": "checkpoints.outcomes",
+    "NotLanded": "checkpoints.outcomes",
+    "ResumePoint": "checkpoints.resuming.gate",
+    "SyncCheckpointer": "checkpoints.checkpointer",
+    "Tool": "checkpoints.tools.registry",
+    "ToolRegistry": "checkpoints.tools.registry",
+    "ToolResult": "checkpoints.outcomes",
+    "UNCHANGED": "checkpoints.saving.state",
+    "Unknown": "checkpoints.outcomes",
+    "check_pending_tool_calls": "checkpoints.async_checkpointer",
+    "tool": "checkpoints.tools.registry",
+}
+
+__all__ = [*sorted(_HOME), "exceptions"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "exceptions":
+        return importlib.import_module("checkpoints.exceptions")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    importlib.import_module("checkpoints.conf").ensure_configured()
+    return getattr(importlib.import_module(_HOME[name]), name)

@@ -1,0 +1,295 @@
+"""The blocking checkpointer: the whole public interface of a session, one method for each thing one can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Self
+
+from checkpoints import conf, flows, opening
+from checkpoints.enums import DecisionKind, Phase
+from checkpoints.models import DEFAULT_WORKSPACE, Run
+from checkpoints.resuming import decisions, gate, starting, verification
+from checkpoints.resuming.actors import Actor, as_actor
+from checkpoints.resuming.decisions import Target, Verdict
+from checkpoints.resuming.gate import ResumePoint
+from checkpoints.resuming.starting import Description
+from checkpoints.saving import call_log, reading
+from checkpoints.saving import checkpoints as saving
+from checkpoints.saving.state import UNCHANGED, Change, State, Unchanged
+from checkpoints.saving.store import Store
+from checkpoints.tools.registry import ToolRegistry
+
+
+class SyncCheckpointer:
+    """Sessions in one workspace of one database.
+
+    Inside a Django project it uses the connection `using`; with a path or URL as first argument it is the same as
+    `open`. Sessions it has started or resumed are its own until `close`; a `with` block closes it. Safe to use
+    from many threads; a child process needs its own.
+
+    Every method can raise `StorageError` and its kinds; all errors derive from `CheckpointsError`.
+    """
+
+    def __init__(
+        self,
+        url: str | Path | None = None,
+        *,
+        workspace: str = DEFAULT_WORKSPACE,
+        lease_seconds: float = conf.LEASE_SECONDS,
+        using: str = "default",
+    ) -> None:
+        if url is not None:
+            using = opening.opened(url)
+        self.store = Store(using, workspace, lease_seconds)
+
+    @classmethod
+    def open(
+        cls,
+        url: str | Path,
+        *,
+        workspace: str = DEFAULT_WORKSPACE,
+        lease_seconds: float = conf.LEASE_SECONDS,
+        migrate: bool | None = None,
+    ) -> Self:
+        """A checkpointer for `sqlite:///path`, a path, or `postgresql://…`, in a Django project or a plain script.
+
+        A SQLite file is created and migrated; PostgreSQL only with `migrate=True`. Raises `InvalidDatabaseUrl`.
+        """
+        return cls(using=opening.opened(url, migrate=migrate), workspace=workspace, lease_seconds=lease_seconds)
+
+    def close(self) -> None:
+        """Give up the sessions this checkpointer owns, so that another process can go on at once."""
+        starting.release(self.store)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # sessions and checkpoints
+
+    def start_session(
+        self,
+        session_id: str,
+        user_message: str = "",
+        system_prompt: str | None = None,
+        *,
+        agent: str = "",
+        title: str | None = None,
+        scratchpad_root: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        labels: Iterable[str] = (),
+        takeover: bool = False,
+    ) -> Run:
+        """Create the session, or go on with an unfinished one, and own it.
+
+        `user_message` becomes the title where none is given; `system_prompt` belongs to the transcript and is not
+        kept here. An existing session keeps its description. Raises `InvalidIdentifier`, `SessionBusy`,
+        `SessionFinished`.
+        """
+        description = Description(user_message, agent, title, scratchpad_root, metadata, labels)
+        return starting.start(self.store, session_id, description, takeover=takeover)
+
+    def save_checkpoint(
+        self,
+        session_id: str,
+        transcript: list[dict[str, Any]],
+        plan: dict[str, Any] | None,
+        budget_spent_usd: float | Decimal,
+        *,
+        phase: str = Phase.TURN,
+        usage: dict[str, Any] | None = None,
+        payload: dict[str, Any] | None = None,
+        expected_version: int | None = None,
+    ) -> int:
+        """Save the whole transcript as the next version and return its number; only what is new is stored.
+
+        Raises `SessionNotFound`, `NotOwner`, `OwnershipLost`, `SessionFinished`, `NotRepresentable`, `TooLarge`,
+        and `VersionConflict` where the session is not at `expected_version`.
+        """
+        state = State.of(plan=plan, budget_spent_usd=budget_spent_usd, phase=phase, usage=usage, payload=payload)
+        return saving.save(self.store, session_id, transcript, state, expected_version=expected_version)
+
+    def append_checkpoint(
+        self,
+        session_id: str,
+        new_messages: list[dict[str, Any]],
+        *,
+        expected_version: int,
+        plan: dict[str, Any] | Unchanged | None = UNCHANGED,
+        budget_spent_usd: float | Decimal | Unchanged = UNCHANGED,
+        usage: dict[str, Any] | Unchanged | None = UNCHANGED,
+        phase: str = Phase.TURN,
+        payload: dict[str, Any] | None = None,
+    ) -> int:
+        """Save the next version from the messages that are new since `expected_version`.
+
+        What is left out stays as the version before has it. Raises what `save_checkpoint` raises.
+        """
+        change = Change(plan, budget_spent_usd, usage, phase, payload)
+        return saving.append(self.store, session_id, new_messages, change, expected_version=expected_version)
+
+    def load_latest(self, session_id: str) -> dict[str, Any] | None:
+        """The newest version: transcript, plan, budget_spent_usd, version, usage, payload, phase, run_id, created_at,
+        schema_version. None while there is none."""
+        return reading.load_latest(self.store, session_id)
+
+    def load(self, session_id: str, version: int) -> dict[str, Any]:
+        """One version, as `load_latest` returns it. Raises `SessionNotFound`, `VersionNotFound`."""
+        return reading.load(self.store, session_id, version)
+
+    def list_checkpoints(self, session_id: str, *, before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:
+        """The versions below `before`, newest first, without transcripts. Raises `SessionNotFound`."""
+        return reading.list_checkpoints(self.store, session_id, before=before, limit=limit)
+
+    def finish_session(self, session_id: str, status: str, result: Any = None) -> None:
+        """End the session as `completed`, `failed` or `cancelled`. Its result is what a later resume returns.
+
+        Raises `ReviewRequired` while a call is undecided, except for `cancelled`.
+        """
+        starting.finish(self.store, session_id, status, result)
+
+    # the tool-call log
+
+    def record_tool_call_issued(
+        self,
+        session_id: str,
+        call_id: str,
+        tool_name: str,
+        args: dict[str, Any],
+        idempotency_key: str,
+        *,
+        side_effects: Iterable[str] = ("mutate",),
+        step: int | None = None,
+    ) -> None:
+        """Log that a call is about to run; it is durable when this returns.
+
+        Raises `CallInProgress`, `CallAlreadySettled`, `ReviewRequired` or `CallConflict` where the call or its key
+        is already there, and then the call must not run.
+        """
+        wanted = call_log.intent(call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step)
+        call_log.record_issued(self.store, session_id, wanted)
+
+    def record_tool_call_result(
+        self, session_id: str, call_id: str, result_text: str, success: bool, *, step: int | None = None
+    ) -> None:
+        """Log how a call ended. Raises `CallNotFound`, and `LateResultRefused` where it can no longer count."""
+        call_log.record_result(self.store, session_id, call_id, result_text, success, step=step)
+
+    def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
+        """The completed call of that key: call_id, tool_name, args_json, result_text, status and more; or None."""
+        return call_log.find_completed(self.store, idempotency_key)
+
+    def pending_tool_calls(self, session_id: str) -> list[dict[str, Any]]:
+        """Calls without an outcome: call_id, tool_name, args_json, started_at, status, reason, run_id, alive, step,
+        attempt, revision. Raises `SessionNotFound`."""
+        return call_log.pending(self.store, session_id)
+
+    # resuming
+
+    def resume(
+        self,
+        session_id: str,
+        registry: ToolRegistry | None = None,
+        *,
+        wait: bool = False,
+        timeout: float | None = None,
+        takeover: bool = False,
+    ) -> ResumePoint:
+        """Own the session, pass the gate, and return where to go on.
+
+        Read-only calls that were interrupted are discarded, verify hooks of `registry` settle what they can, and
+        what remains unknown raises `ReviewRequired`; with `wait`, that only happens after `timeout` seconds (None:
+        never). A finished session returns its result and runs nothing. Raises `SessionNotFound`, `SessionBusy`,
+        `CheckpointCorrupted`, `SchemaFromFuture`.
+        """
+        if registry is not None:
+            registry.bind(self, session_id)
+        return flows.drive(gate.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover))
+
+    def preview_resume(self, session_id: str) -> dict[str, Any]:
+        """What a resume would do now: `version`, `finished`, `pending_response`, and the calls to `replay`, `run` and
+        `ask` about. Changes nothing."""
+        return gate.preview(self.store, session_id)
+
+    # decisions
+
+    def verify_call(
+        self,
+        session_id: str,
+        call_id: str,
+        *,
+        actor: Actor | str,
+        step: int | None = None,
+        attempt: int | None = None,
+    ) -> str:
+        """Ask the verify hook of the call's tool: `landed`, `not_landed` or `unknown`.
+
+        Where no registry here has the hook, the process that waits at the gate is asked: `requested`. Raises
+        `CallNotFound`, `NotPermitted`, `AlreadyDecided`, `NotUndecided`.
+        """
+        target = Target(session_id, call_id, 0, step, attempt)
+        call = verification.request(self.store, target, as_actor(actor))
+        probe = verification.probe_of(self.store, session_id, call)
+        return "requested" if probe is None else flows.drive(verification.probe_flow(self.store, probe))
+
+    def confirm_landed(
+        self,
+        session_id: str,
+        call_id: str,
+        result_text: str,
+        *,
+        actor: Actor | str,
+        reason: str,
+        evidence: Mapping[str, Any] | str | None = None,
+        revision: int,
+        step: int | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        """Record that an interrupted call happened; `result_text` becomes its result.
+
+        `revision` is the one the actor saw (`check_pending_tool_calls` names it). Raises `NotPermitted`,
+        `ReasonRequired`, `CallNotFound`, `AlreadyDecided`, `StaleRevision`, `NotUndecided`.
+        """
+        verdict = Verdict(DecisionKind.CONFIRM_LANDED, as_actor(actor), reason, result_text, evidence)
+        decisions.decide(self.store, Target(session_id, call_id, revision, step, attempt), verdict)
+
+    def mark_failed(
+        self,
+        session_id: str,
+        call_id: str,
+        *,
+        actor: Actor | str,
+        reason: str,
+        evidence: Mapping[str, Any] | str | None = None,
+        revision: int,
+        step: int | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        """Record that an interrupted call did not happen. The agent is told so. Raises what `confirm_landed` does."""
+        told = f"This call did not happen. {reason}"
+        verdict = Verdict(DecisionKind.MARK_FAILED, as_actor(actor), reason, told, evidence)
+        decisions.decide(self.store, Target(session_id, call_id, revision, step, attempt), verdict)
+
+    def approve_rerun(
+        self,
+        session_id: str,
+        call_id: str,
+        *,
+        actor: Actor | str,
+        reason: str,
+        revision: int,
+        step: int | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        """Allow exactly one more execution with exactly the same arguments. Raises what `confirm_landed` does."""
+        verdict = Verdict(DecisionKind.APPROVE_RERUN, as_actor(actor), reason)
+        decisions.decide(self.store, Target(session_id, call_id, revision, step, attempt), verdict)
+
+
+def check_pending(checkpointer: SyncCheckpointer, session_id: str) -> list[dict[str, Any]]:
+    """The blocking twin of `check_pending_tool_calls`."""
+    return checkpointer.pending_tool_calls(session_id)

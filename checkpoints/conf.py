@@ -1,0 +1,121 @@
+"""Settings, and how a database URL becomes a Django connection, inside a Django project or without one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import django
+from django.apps import apps
+from django.conf import ENVIRONMENT_VARIABLE, settings
+from django.db import connections
+
+from checkpoints.exceptions import InvalidDatabaseUrl
+
+LEASE_SECONDS = 30.0
+#: Stored rows name the shape they were written in; a larger number than this one is from the future.
+SCHEMA_VERSION = 1
+#: The largest message, argument object or plan that is taken, in bytes of canonical JSON.
+MAX_VALUE_BYTES = 64 * 1024 * 1024
+
+SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
+BUSY_TIMEOUT_SECONDS = 30
+POOL_SIZE = 8
+
+
+def database_from_url(url: str) -> dict[str, Any]:
+    """The entry of `settings.DATABASES` for `sqlite:///path`, a bare path, or `postgresql://…`.
+
+    Raises `InvalidDatabaseUrl`. Query parameters of a PostgreSQL URL become connection options
+    (`?sslmode=require`).
+    """
+    if not url:
+        raise InvalidDatabaseUrl("no path or URL was given")
+    scheme = urlsplit(url).scheme if "://" in url else "path"
+    if scheme == "path":
+        return _sqlite(url)
+    if scheme == "sqlite":
+        return _sqlite(_sqlite_path(url))
+    if scheme in {"postgres", "postgresql"}:
+        return _postgresql(url)
+    raise InvalidDatabaseUrl(f"{scheme}:// is not a scheme this library knows")
+
+
+def _sqlite_path(url: str) -> str:
+    path = unquote(url.removeprefix("sqlite://"))
+    if not path.startswith("/") or path == "/":
+        raise InvalidDatabaseUrl("a SQLite URL is sqlite:///relative.db or sqlite:////absolute.db")
+    return path[1:]
+
+
+def _sqlite(path: str) -> dict[str, Any]:
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(Path(path).absolute()),
+        "OPTIONS": {
+            "timeout": BUSY_TIMEOUT_SECONDS,
+            "transaction_mode": "IMMEDIATE",
+            "init_command": SQLITE_PRAGMAS,
+        },
+    }
+
+
+def _postgresql(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    if not parts.path.strip("/"):
+        raise InvalidDatabaseUrl("the PostgreSQL URL names no database")
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise InvalidDatabaseUrl(f"the port is not a number ({error})") from error
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path[1:]),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": unquote(parts.hostname or ""),
+        "PORT": str(port or ""),
+        "OPTIONS": {**dict(parse_qsl(parts.query)), "pool": {"min_size": 0, "max_size": POOL_SIZE, "timeout": 30}},
+    }
+
+
+def ensure_configured() -> None:
+    """Set Django up where nobody has: with the project's settings where one is named, else with none but this app.
+
+    A plain script thus needs no settings; it opens its database by URL.
+    """
+    if not settings.configured and not os.environ.get(ENVIRONMENT_VARIABLE):
+        settings.configure(
+            DATABASES={},
+            INSTALLED_APPS=["checkpoints"],
+            USE_TZ=True,
+            TIME_ZONE="UTC",
+            DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
+        )
+    if not apps.ready and not apps.loading:
+        django.setup()
+
+
+def open_alias(url: str) -> str:
+    """A connection alias for the database at `url`."""
+    database = database_from_url(url)
+    ensure_configured()
+    return _alias_for(database)
+
+
+def _alias_for(database: dict[str, Any]) -> str:
+    wanted = _place(database)
+    for alias in connections:
+        if _place(connections.databases[alias]) == wanted:
+            return alias
+    alias = "harness_" + hashlib.blake2b(repr(wanted).encode(), digest_size=6).hexdigest()
+    defaults = connections.configure_settings({"default": {}, alias: database})
+    connections.databases[alias] = defaults[alias]
+    return alias
+
+
+def _place(database: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(database.get(key) or "") for key in ("ENGINE", "NAME", "USER", "HOST", "PORT"))

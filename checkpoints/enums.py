@@ -1,0 +1,143 @@
+"""The closed vocabularies of the store: every status and kind that a row may carry."""
+
+from django.db.models import TextChoices
+
+
+class SessionStatus(TextChoices):
+    ACTIVE = "active", "Active"
+    NEEDS_REVIEW = "needs_review", "Needs review"
+    READY = "ready", "Ready to go on"
+    PAUSED = "paused", "Paused"
+    COMPLETED = "completed", "Completed"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+FINISHED_SESSION = frozenset({SessionStatus.COMPLETED, SessionStatus.FAILED, SessionStatus.CANCELLED})
+#: A mutating call may only start while nothing in its session is undecided.
+DISPATCHABLE_SESSION = frozenset({SessionStatus.ACTIVE, SessionStatus.READY})
+
+
+class RunStatus(TextChoices):
+    RUNNING = "running", "Running"
+    WAITING = "waiting", "Waiting for a decision"
+    COMPLETED = "completed", "Completed"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+    RELEASED = "released", "Released"
+    LOST = "lost", "Lost"
+
+
+#: A run in one of these states may own its session.
+OWNING_RUN = frozenset({RunStatus.RUNNING, RunStatus.WAITING})
+
+
+class Phase(TextChoices):
+    """Where in a run a checkpoint was taken."""
+
+    TURN = "turn", "Turn"
+    RUN_STARTED = "run_started", "Run started"
+    STEP_STARTED = "step_started", "Step started"
+    PRE_LLM = "pre_llm", "Before the model"
+    POST_LLM = "post_llm", "After the model"
+    PRE_TOOL_BATCH = "pre_tool_batch", "Before tools"
+    POST_TOOL_BATCH = "post_tool_batch", "After tools"
+    PRE_SUBAGENT_BATCH = "pre_subagent_batch", "Before subagents"
+    POST_SUBAGENT_BATCH = "post_subagent_batch", "After subagents"
+    PAUSED = "paused", "Paused"
+    RESUMED = "resumed", "Resumed"
+    RUN_TERMINAL = "run_terminal", "Run ended"
+
+
+class SideEffect(TextChoices):
+    READ = "read", "Reads"
+    WRITE = "write", "Writes"
+    MUTATE = "mutate", "Mutates"
+
+
+#: Calls with one of these effects are logged before they run.
+LOGGED_EFFECTS = frozenset({SideEffect.WRITE, SideEffect.MUTATE})
+
+
+class CallStatus(TextChoices):
+    AWAITING_APPROVAL = "awaiting_approval", "Awaiting approval"
+    ISSUED = "issued", "Issued"
+    INTERRUPTED = "interrupted", "Outcome unknown"
+    RERUN_APPROVED = "rerun_approved", "Re-run approved"
+    COMPLETED = "completed", "Completed"
+    FAILED = "failed", "Failed"
+    REJECTED = "rejected", "Rejected"
+    SUPERSEDED = "superseded", "Run again"
+    DISCARDED = "discarded", "Discarded"
+
+
+#: At most one call of an idempotency key is in one of these states; the database enforces it.
+LIVE_CALL = frozenset(
+    {
+        CallStatus.AWAITING_APPROVAL,
+        CallStatus.ISSUED,
+        CallStatus.INTERRUPTED,
+        CallStatus.RERUN_APPROVED,
+        CallStatus.COMPLETED,
+    }
+)
+#: Waiting for a person: these hold a run at the gate.
+UNDECIDED_CALL = frozenset({CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL})
+
+
+class InterruptReason(TextChoices):
+    RUN_LOST = "run_lost", "Its run is gone"
+    AMBIGUOUS_ERROR = "ambiguous_error", "The tool failed in a way that leaves its effect unknown"
+    CANCELLED = "cancelled", "It was cancelled while it ran"
+    UNREADABLE = "unreadable", "Its record cannot be read"
+
+
+class KeyScope(TextChoices):
+    SESSION = "session", "Session"
+    WORKSPACE = "workspace", "Workspace"
+
+
+class DecisionKind(TextChoices):
+    CONFIRM_LANDED = "confirm_landed", "It happened"
+    MARK_FAILED = "mark_failed", "It did not happen"
+    APPROVE_RERUN = "approve_rerun", "Run once more"
+    PROBE_LANDED = "probe_landed", "Probe: it happened"
+    PROBE_NOT_LANDED = "probe_not_landed", "Probe: it did not happen"
+    PROBE_UNKNOWN = "probe_unknown", "Probe: cannot tell"
+    DISCARD = "discard", "Discarded"
+
+
+#: These move the call; a probe that cannot tell is recorded beside them and moves nothing.
+DECIDING = frozenset(set(DecisionKind) - {DecisionKind.PROBE_UNKNOWN})
+
+
+class ActorKind(TextChoices):
+    PERSON = "person", "Person"
+    TOKEN = "token", "Token"
+    HOOK = "hook", "Verify hook"
+    MACHINE = "machine", "Machine"
+
+
+class Role(TextChoices):
+    """What a member of a workspace may do. Order: each role may do what the one before it may."""
+
+    AUDITOR = "auditor", "Auditor"
+    APPROVER = "approver", "Approver"
+    ADMIN = "admin", "Admin"
+
+
+class AuditKind(TextChoices):
+    SESSION_STARTED = "session_started", "Session started"
+    SESSION_FINISHED = "session_finished", "Session finished"
+    SESSION_FORKED = "session_forked", "Session forked"
+    SESSION_NEEDS_REVIEW = "session_needs_review", "Paused for a decision"
+    SESSION_READY = "session_ready", "Last decision made"
+    RUN_STARTED = "run_started", "Run started"
+    RUN_RELEASED = "run_released", "Run released the session"
+    RUN_LOST = "run_lost", "Run lost"
+    TAKEOVER = "takeover", "Session taken over"
+    CALL_INTERRUPTED = "call_interrupted", "Call interrupted"
+    CALL_DISCARDED = "call_discarded", "Read-only call discarded"
+    LATE_RESULT = "late_result", "Late result refused"
+    VERIFY_REQUESTED = "verify_requested", "Probe requested"
+    DECIDED = "decided", "Call decided"

@@ -1,0 +1,159 @@
+"""One description of a piece of work, driven by blocking or by async code.
+
+A flow is a generator that yields what it needs done: database work (`Transact`), the user's code (`Invoke`), or a
+pause (`Sleep`). It holds all the logic and none of the waiting, so dispatch and resume are written once. The idea
+is known as "sans I/O".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+import time
+from collections.abc import Awaitable, Callable, Generator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Transact:
+    """Database work: short, blocking, never abandoned half-way."""
+
+    work: Callable[[], Any]
+
+
+@dataclass
+class Invoke:
+    """The user's code, sync or async. `started` says whether it may have had an effect."""
+
+    function: Callable[..., Any]
+    arguments: dict[str, Any] = field(default_factory=dict)
+    timeout: float | None = None
+    started: bool = False
+
+
+@dataclass(frozen=True)
+class Sleep:
+    seconds: float
+
+
+Step = Transact | Invoke | Sleep
+Flow = Generator[Step, Any, T]
+Hop = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+def drive(flow: Flow[T]) -> T:
+    """Run a flow to its end on this thread."""
+    advance: Callable[[], Step] = partial(next, flow)
+    try:
+        while True:
+            step = advance()
+            try:
+                advance = partial(flow.send, _perform(step))
+            except BaseException as error:  # the flow decides what every kind of end means
+                advance = partial(flow.throw, error)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+def _perform(step: Step) -> Any:
+    if isinstance(step, Transact):
+        return step.work()
+    if isinstance(step, Sleep):
+        return time.sleep(step.seconds)
+    return _invoke(step)
+
+
+def _invoke(step: Invoke) -> Any:
+    step.started = True
+    if inspect.iscoroutinefunction(step.function):
+        return _spawn(lambda: asyncio.run(_ainvoke(step))).result()
+    if step.timeout is None:
+        value = step.function(**step.arguments)
+    else:
+        value = _spawn(partial(step.function, **step.arguments)).result(step.timeout)
+    return _spawn(lambda: asyncio.run(_awaited(value))).result() if inspect.isawaitable(value) else value
+
+
+def _spawn(work: Callable[[], T]) -> Future[T]:
+    """Run `work` on a daemon thread of its own: a hung tool keeps neither a pool nor the process."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # from here on it cannot be cancelled, only left behind
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            future.set_result(context.run(work))
+        except StopIteration as error:  # futures cannot carry it
+            future.set_exception(RuntimeError(f"StopIteration: {error}"))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="harness-invoke", daemon=True).start()
+    return future
+
+
+async def _awaited(value: Awaitable[T]) -> T:
+    return await value
+
+
+async def adrive(flow: Flow[T], hop: Hop) -> T:
+    """Run a flow to its end on this event loop; `hop` takes database work to a thread.
+
+    A cancellation never abandons database work: it is delivered to the flow at its next other step.
+    """
+    cancelled = False
+    advance: Callable[[], Step] = partial(next, flow)
+    try:
+        while True:
+            step = advance()
+            try:
+                if isinstance(step, Transact):
+                    value, now_cancelled = await _finish(hop(step.work))
+                    cancelled = cancelled or now_cancelled
+                else:
+                    if cancelled:
+                        cancelled = False
+                        raise asyncio.CancelledError
+                    value = await (asyncio.sleep(step.seconds) if isinstance(step, Sleep) else _ainvoke(step))
+                advance = partial(flow.send, value)
+            except BaseException as error:  # the flow decides what every kind of end means
+                advance = partial(flow.throw, error)
+    except StopIteration as end:
+        if cancelled:
+            raise asyncio.CancelledError from None
+        return end.value  # type: ignore[no-any-return]
+
+
+async def _finish(work: Awaitable[Any]) -> tuple[Any, bool]:
+    """The result of `work`, waited for even while this task is being cancelled, and whether it was."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+        except BaseException:
+            break
+    return task.result(), cancelled
+
+
+async def _ainvoke(step: Invoke) -> Any:
+    step.started = True
+    async with asyncio.timeout(step.timeout):
+        if inspect.iscoroutinefunction(step.function):
+            return await step.function(**step.arguments)
+        value = await asyncio.wrap_future(_spawn(partial(step.function, **step.arguments)))
+        return await value if inspect.isawaitable(value) else value
+
+
+async def hop(work: Callable[[], T]) -> T:
+    """Take database work to a thread of the loop's own pool."""
+    return await asyncio.to_thread(work)

@@ -1,0 +1,36 @@
+from django.db import models
+from django.db.models.functions import Now
+
+from checkpoints.enums import Phase
+from checkpoints.models.run import Run
+from checkpoints.models.session import Session
+from checkpoints.models.transcript import Segment
+
+
+class Checkpoint(models.Model):
+    """One version of a session: never overwritten, its number never given out again.
+
+    `plan`, `usage` and `payload` are canonical JSON text; NULL means that nothing was given, which is not the
+    same as an empty object. `budget_spent_usd` keeps the number exactly as it was given: a JSON number, or a
+    JSON string for a `Decimal`.
+    """
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="checkpoints", db_index=False)
+    version = models.BigIntegerField()
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="checkpoints", db_index=False)
+    phase = models.CharField(max_length=20, choices=Phase, default=Phase.TURN)
+    segment = models.ForeignKey(Segment, on_delete=models.PROTECT, related_name="checkpoints", db_index=False)
+    length = models.IntegerField()
+    chain = models.BinaryField(max_length=32)
+    plan = models.TextField(null=True)  # noqa: DJ001
+    budget_spent_usd = models.CharField(max_length=64)
+    usage = models.TextField(null=True)  # noqa: DJ001
+    payload = models.TextField(null=True)  # noqa: DJ001
+    schema_version = models.SmallIntegerField()
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["session", "version"], name="version_per_session"),)
+
+    def __str__(self) -> str:
+        return f"version {self.version}"

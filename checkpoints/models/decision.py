@@ -1,0 +1,44 @@
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from checkpoints.enums import DECIDING, ActorKind, DecisionKind
+from checkpoints.models.session import Session
+from checkpoints.models.tool_call import ToolCall
+from checkpoints.serde.canonical import decoded_text
+
+
+class Decision(models.Model):
+    """What was decided about a call, by whom and why. Appended, never changed.
+
+    Bound to the revision and the arguments it was made on; the database lets one revision be decided once.
+    `evidence` (`{"link": …, "text": …}`) and `result` are canonical JSON text, NULL where none was given.
+    """
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="decisions")
+    tool_call = models.ForeignKey(ToolCall, on_delete=models.CASCADE, related_name="decisions")
+    kind = models.CharField(max_length=20, choices=DecisionKind)
+    actor_kind = models.CharField(max_length=10, choices=ActorKind)
+    actor = models.CharField(max_length=255)
+    reason = models.TextField(blank=True)
+    evidence = models.TextField(null=True)  # noqa: DJ001
+    result = models.TextField(null=True)  # noqa: DJ001
+    args_digest = models.CharField(max_length=64)
+    revision = models.IntegerField()
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=["tool_call", "revision"],
+                condition=Q(kind__in=sorted(DECIDING)),
+                name="one_decision_per_revision",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} by {self.actor}"
+
+    @property
+    def result_text(self) -> str | None:
+        return None if self.result is None else decoded_text(self.result)

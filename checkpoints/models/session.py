@@ -1,0 +1,55 @@
+from django.db import models
+from django.db.models.functions import Now
+
+from checkpoints.enums import FINISHED_SESSION, SessionStatus
+from checkpoints.models.workspace import Workspace
+
+
+class Session(models.Model):
+    """Identity and headline of one agent session.
+
+    The counters (`latest_version`, `message_count`, totals) change in the transaction that writes what they
+    count. `fence` grows with every change of owner; each write of a run names the fence it was given.
+    `revision` grows with every change that a page could show.
+    """
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="sessions", db_index=False)
+    session_id = models.CharField(max_length=255)
+    agent = models.CharField(max_length=200, blank=True)
+    title = models.TextField(blank=True)
+    status = models.CharField(max_length=20, choices=SessionStatus, default=SessionStatus.ACTIVE)
+    result = models.TextField(null=True)  # noqa: DJ001 - canonical JSON; NULL says that there is none yet
+    metadata = models.TextField(default="{}")
+    labels = models.TextField(default="[]")
+    scratchpad_root = models.TextField(blank=True)
+
+    #: The last version number given out. Numbers only grow, also when checkpoints are deleted.
+    latest_version = models.BigIntegerField(default=0, db_default=0)
+    head_segment = models.ForeignKey("Segment", on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
+    head_chain = models.BinaryField(max_length=32, default=bytes)
+    message_count = models.IntegerField(default=0, db_default=0)
+    budget_spent_usd = models.DecimalField(max_digits=18, decimal_places=6, default=0)
+    total_tokens = models.BigIntegerField(default=0, db_default=0)
+
+    fence = models.BigIntegerField(default=0, db_default=0)
+    owner = models.ForeignKey("Run", on_delete=models.SET_NULL, null=True, related_name="+", db_index=False)
+    forked_from = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="forks")
+    forked_version = models.BigIntegerField(null=True)
+
+    revision = models.BigIntegerField(default=0, db_default=0)
+    created_at = models.DateTimeField(db_default=Now())
+    updated_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["workspace", "session_id"], name="session_id_per_workspace"),)
+        indexes = (
+            models.Index(fields=["updated_at"], name="session_changed"),
+            models.Index(fields=["workspace", "-created_at", "-id"], name="session_newest"),
+        )
+
+    def __str__(self) -> str:
+        return self.session_id
+
+    @property
+    def finished(self) -> bool:
+        return self.status in FINISHED_SESSION

@@ -1,0 +1,111 @@
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from checkpoints.enums import LIVE_CALL, LOGGED_EFFECTS, UNDECIDED_CALL, CallStatus, InterruptReason, KeyScope
+from checkpoints.models.run import Run
+from checkpoints.models.session import Session
+from checkpoints.models.workspace import Workspace
+from checkpoints.serde.canonical import decoded_text
+
+_LIVE = sorted(LIVE_CALL)
+_UNDECIDED = sorted(UNDECIDED_CALL)
+
+
+class ToolCall(models.Model):
+    """One attempt at one call. (session, step, call_id) names the call, `attempt` counts from 1.
+
+    Written before the tool runs and settled after. `args` is canonical JSON text, `args_digest` its digest in
+    hex. `revision` grows with every change, and a decision names the revision it was made on.
+    """
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="+", db_index=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tool_calls", db_index=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls", db_index=False)
+    step = models.BigIntegerField()
+    call_id = models.CharField(max_length=255)
+    attempt = models.IntegerField(default=1)
+    supersedes = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="+", db_index=False)
+
+    tool = models.CharField(max_length=200)
+    args = models.TextField()
+    args_digest = models.CharField(max_length=64)
+    idempotency_key = models.CharField(max_length=255)
+    key_scope = models.CharField(max_length=10, choices=KeyScope, default=KeyScope.SESSION)
+    #: Comma-separated, sorted: `mutate`, `write`, or any word the tool declares.
+    side_effects = models.CharField(max_length=200)
+    #: What the call is about to do, in words; made by the tool from its arguments.
+    sentence = models.TextField(blank=True)
+    #: Whether the tool brought a hook that can find out if the effect landed.
+    verifiable = models.BooleanField(default=False)
+
+    status = models.CharField(max_length=20, choices=CallStatus, default=CallStatus.ISSUED)
+    reason = models.CharField(max_length=20, choices=InterruptReason, blank=True)
+    #: Canonical JSON text of the result, so that every character survives; NULL says that none is known.
+    result = models.TextField(null=True)  # noqa: DJ001
+    result_digest = models.CharField(max_length=64, blank=True)
+    error_type = models.CharField(max_length=200, blank=True)
+    replay_count = models.IntegerField(default=0, db_default=0)
+    revision = models.IntegerField(default=1, db_default=1)
+    verify_requested_by = models.CharField(max_length=255, blank=True)
+
+    issued_at = models.DateTimeField(db_default=Now())
+    interrupted_at = models.DateTimeField(null=True)
+    settled_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["session", "step", "call_id", "attempt"], name="call_attempt"),
+            models.UniqueConstraint(
+                fields=["session", "idempotency_key"],
+                condition=Q(status__in=_LIVE, key_scope=KeyScope.SESSION),
+                name="one_live_call_per_key",
+            ),
+            models.UniqueConstraint(
+                fields=["workspace", "idempotency_key"],
+                condition=Q(status__in=_LIVE, key_scope=KeyScope.WORKSPACE),
+                name="one_live_call_per_workspace_key",
+            ),
+        )
+        indexes = (
+            models.Index(
+                fields=["workspace", "status", "interrupted_at", "id"],
+                condition=Q(status__in=_UNDECIDED),
+                name="call_undecided",
+            ),
+            models.Index(
+                fields=["session"],
+                condition=Q(status__in=sorted({*_UNDECIDED, CallStatus.ISSUED})),
+                name="call_open",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.tool} ({self.call_id})"
+
+    @property
+    def mutates(self) -> bool:
+        return bool(LOGGED_EFFECTS & set(self.side_effects.split(",")))
+
+    @property
+    def result_text(self) -> str | None:
+        """The result as the tool gave it; None while there is none."""
+        return None if self.result is None else decoded_text(self.result)
+
+
+class LateResult(models.Model):
+    """A result that came when it could no longer count: kept as evidence, shown to whoever decides."""
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+", db_index=False)
+    tool_call = models.ForeignKey(ToolCall, on_delete=models.CASCADE, related_name="late_results")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="+", db_index=False)
+    success = models.BooleanField()
+    result = models.TextField(null=True)  # noqa: DJ001
+    received_at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return f"late result of {self.tool_call_id}"
+
+    @property
+    def result_text(self) -> str | None:
+        return None if self.result is None else decoded_text(self.result)

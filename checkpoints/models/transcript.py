@@ -1,0 +1,44 @@
+from django.db import models
+from django.db.models.functions import Now
+
+from checkpoints.models.session import Session
+
+
+class Segment(models.Model):
+    """A stretch of transcript that grows only at its end.
+
+    A transcript is the path from a segment to its root: the first `parent_length` messages belong to the
+    ancestors, what follows is this segment's own. Compaction, an edit and a fork open a new segment at the
+    common prefix, so that no message is stored twice.
+    """
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="segments")
+    parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children")
+    parent_length = models.IntegerField(default=0)
+    created_at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return f"segment {self.pk} from {self.parent_length}"
+
+
+class Message(models.Model):
+    """One message, stored once. `position` counts from the start of the transcript, not of the segment.
+
+    `body` is the canonical JSON text of the whole message; `chain` is the digest of this message and, through
+    its predecessor's chain, of everything before it.
+    """
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="messages", db_index=False)
+    segment = models.ForeignKey(Segment, on_delete=models.CASCADE, related_name="messages", db_index=False)
+    position = models.IntegerField()
+    message_id = models.CharField(max_length=255, blank=True)
+    role = models.CharField(max_length=32, blank=True)
+    created_at = models.DateTimeField()
+    body = models.TextField()
+    chain = models.BinaryField(max_length=32)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["segment", "position"], name="message_place"),)
+
+    def __str__(self) -> str:
+        return f"message {self.position}"

@@ -1,0 +1,62 @@
+"""Opening a database by path or URL: the connection, the file, the tables."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.core.management import call_command
+from django.db import connections
+from django.db.migrations.recorder import MigrationRecorder
+
+from checkpoints import conf, migrations
+from checkpoints.saving.operations import operation
+
+#: The key of the PostgreSQL advisory lock under which tables are created.
+_MIGRATION_LOCK = 0x4861726E
+
+
+def opened(url: str | Path, *, migrate: bool | None = None) -> str:
+    """The connection alias of the database at `url`, with Django configured and, for SQLite, file and tables in place.
+
+    `migrate` None means: SQLite yes, PostgreSQL no. Raises `InvalidDatabaseUrl` and kinds of `StorageError`.
+    """
+    alias = conf.open_alias(str(url))
+    if migrate or (migrate is None and connections[alias].vendor == "sqlite"):
+        with _one_at_a_time(alias), operation(alias):
+            if not _current(alias):
+                call_command("migrate", "checkpoints", database=alias, verbosity=0, interactive=False)
+    return alias
+
+
+def _current(alias: str) -> bool:
+    """Whether every migration of this app has been applied."""
+    shipped = {module.name for module in pkgutil.iter_modules(migrations.__path__)}
+    applied = {name for app, name in MigrationRecorder(connections[alias]).applied_migrations() if app == "checkpoints"}
+    return shipped <= applied
+
+
+@contextmanager
+def _one_at_a_time(alias: str) -> Iterator[None]:
+    """Keep two processes from creating the same database at once."""
+    connection = connections[alias]
+    if connection.vendor == "postgresql":
+        with operation(alias), connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(%s)", [_MIGRATION_LOCK])
+            try:
+                yield
+            finally:
+                cursor.execute("SELECT pg_advisory_unlock(%s)", [_MIGRATION_LOCK])
+        return
+    path = Path(connection.settings_dict["NAME"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system
+        yield
+        return
+    with path.with_name(path.name + ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

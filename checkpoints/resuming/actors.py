@@ -1,0 +1,41 @@
+"""Who acts: a person with a role, a token, a hook, or the machine itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkpoints.enums import ActorKind, Role
+from checkpoints.exceptions import InvalidInput, NotPermitted
+
+_MAY_DECIDE = frozenset({Role.APPROVER, Role.ADMIN})
+
+
+@dataclass(frozen=True)
+class Actor:
+    """An actor as decisions and the audit log name it. A person or token needs a role to decide."""
+
+    kind: ActorKind
+    name: str
+    role: Role | None = None
+
+    def require_deciding(self, action: str) -> None:
+        """Raises `NotPermitted` for everybody but approvers, admins and verify hooks."""
+        if self.kind in {ActorKind.PERSON, ActorKind.TOKEN} and self.role not in _MAY_DECIDE:
+            raise NotPermitted(self.name, action)
+
+
+def as_actor(actor: object) -> Actor:
+    """An actor from what a script gives: a bare name is a person who approves, since a script that can write to
+    the database already may."""
+    if isinstance(actor, Actor):
+        return actor
+    if not isinstance(actor, str) or not actor.strip():
+        raise InvalidInput("A decision needs an actor: the name of the person who makes it.")
+    return Actor(ActorKind.PERSON, actor[:255], Role.APPROVER)
+
+
+def hook(tool: str) -> Actor:
+    return Actor(ActorKind.HOOK, f"verify hook of {tool}"[:255])
+
+
+MACHINE = Actor(ActorKind.MACHINE, "gate")

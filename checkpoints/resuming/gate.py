@@ -1,0 +1,252 @@
+"""The gate: no run goes on while it is unknown whether something happened.
+
+Own the session, let verify hooks settle what they can, and hold the run while a person has to decide the rest.
+What a resume will do is computed by `outlook`, for the resume itself and for its preview.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+
+from checkpoints.enums import (
+    AuditKind,
+    CallStatus,
+    DecisionKind,
+    RunStatus,
+    SessionStatus,
+)
+from checkpoints.exceptions import CheckpointCorrupted, OwnershipLost, ReviewRequired
+from checkpoints.flows import Flow, Sleep, Transact
+from checkpoints.models import Decision, Run, Session, ToolCall
+from checkpoints.outcomes import ToolResult
+from checkpoints.resuming import ownership, verification
+from checkpoints.saving import audit, call_log, lookup, reading
+from checkpoints.saving.operations import operation
+from checkpoints.saving.store import Held, Store
+from checkpoints.serde.canonical import parse
+
+#: Seconds between two looks at the decisions while a run waits for them.
+POLL_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class ResumePoint:
+    """Where a run goes on.
+
+    `replayable` maps the ids of calls that are settled but not yet answered in the transcript to their results:
+    use these instead of dispatching the calls. `pending_response` is a journaled model answer whose tools have
+    not all run; use it instead of asking the model. A finished session has `finished` and its `result`, and no run.
+    """
+
+    run: Run | None
+    transcript: list[dict[str, Any]]
+    plan: dict[str, Any] | None
+    budget_spent_usd: float | Decimal
+    usage: dict[str, Any] | None
+    version: int
+    pending_response: dict[str, Any] | None = None
+    replayable: dict[str, ToolResult] = field(default_factory=dict)
+    finished: bool = False
+    result: Any = None
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a resume replays, runs and asks about, as rows of the call log."""
+
+    replay: list[ToolCall]
+    run: list[ToolCall]
+    ask: list[ToolCall]
+
+
+def resume_flow(
+    store: Store, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool = False
+) -> Flow[ResumePoint]:
+    """Take the session, pass the gate, and return where to go on.
+
+    Raises `SessionNotFound`, `SessionBusy`, `CheckpointCorrupted`, `SchemaFromFuture`, and `ReviewRequired` where
+    a person has to decide: at once, or with `wait` after `timeout` seconds (None waits for ever). After
+    `ReviewRequired` the session is released.
+    """
+    finished: ResumePoint | None = yield Transact(lambda: finished_point(store, session_id))
+    if finished is not None:
+        return finished
+    held: Held = yield Transact(lambda: _own(store, session_id, takeover=takeover))
+    try:
+        yield from _pass_gate(store, held, wait=wait, timeout=timeout)
+        point: ResumePoint = yield Transact(lambda: _point(store, held))
+    except OwnershipLost:
+        raise
+    except BaseException:
+        yield Transact(lambda: ownership.give_up(store, held))
+        raise
+    return point
+
+
+def _own(store: Store, session_id: str, *, takeover: bool) -> Held:
+    held = store.holds(session_id)
+    if held is not None and ownership.still_owns(store, held):
+        return held
+    return ownership.take(store, session_id, takeover=takeover)
+
+
+def _pass_gate(store: Store, held: Held, *, wait: bool, timeout: float | None) -> Flow[None]:
+    probed: set[int] = set()
+    until = None if timeout is None else time.monotonic() + timeout
+    while True:
+        undecided: list[ToolCall] = yield Transact(lambda: _undecided(store, held))
+        for probe in _probes(store, held, undecided, probed):
+            probed.add(probe.call_pk)
+            yield from verification.probe_flow(store, probe)
+        if undecided:
+            undecided = yield Transact(lambda: _undecided(store, held))
+        if not undecided:
+            yield Transact(lambda: _open(store, held))
+            return
+        if not wait or (until is not None and time.monotonic() >= until):
+            raise ReviewRequired(held.session_id, [call_log.as_dict(call) for call in undecided])
+        yield Transact(lambda: _wait(store, held))
+        yield Sleep(POLL_SECONDS)
+
+
+def _undecided(store: Store, held: Held) -> list[ToolCall]:
+    with operation(store.using, writes=False):
+        session = Session.objects.using(store.using).filter(pk=held.pk, fence=held.fence).first()
+        if session is None:
+            raise lookup.fence_lost(store, held)
+        return call_log.undecided(store, session)
+
+
+def _probes(store: Store, held: Held, undecided: Iterable[ToolCall], probed: set[int]) -> Iterable[verification.Probe]:
+    """The hooks to ask now: each once by itself, and again whenever a person asks for it."""
+    for call in undecided:
+        if call.status == CallStatus.INTERRUPTED and (call.pk not in probed or call.verify_requested_by):
+            probe = verification.probe_of(store, held.session_id, call)
+            if probe is not None:
+                yield probe
+
+
+def _open(store: Store, held: Held) -> None:
+    """Let the run through: the session is active again."""
+    with operation(store.using), transaction.atomic(using=store.using):
+        ownership.mark(store, held, RunStatus.RUNNING)
+        Session.objects.using(store.using).filter(pk=held.pk).update(status=SessionStatus.ACTIVE)
+
+
+def _wait(store: Store, held: Held) -> None:
+    """Say, once, that the run waits for a person."""
+    if held.run.status == RunStatus.WAITING:
+        return
+    with operation(store.using), transaction.atomic(using=store.using):
+        ownership.mark(store, held, RunStatus.WAITING)
+        actor = f"run {held.run.number}"
+        audit.record(store, AuditKind.SESSION_NEEDS_REVIEW, session_pk=held.pk, actor=actor)
+    held.run.status = RunStatus.WAITING
+
+
+# what a resume will do
+
+
+def outlook(store: Store, session: Session) -> Outlook:
+    """The calls since the last checkpoint by what a resume does with each: replay its result, run it, or ask."""
+    latest = ToolCall.objects.using(store.using).filter(session=session, step__gte=session.latest_version)
+    open_calls = call_log.undecided(store, session)
+    told = _told_by_a_person(store, latest)
+    newest: dict[tuple[int, str], ToolCall] = {}
+    for call in latest.select_related("run").order_by("pk"):
+        newest[call.step, call.call_id] = call
+    replay, run = [], []
+    for call in newest.values():
+        if call.status == CallStatus.COMPLETED or (call.status == CallStatus.FAILED and call.pk in told):
+            replay.append(call)
+        elif call.status in {CallStatus.RERUN_APPROVED, CallStatus.FAILED}:
+            run.append(call)
+    return Outlook(replay, run, open_calls)
+
+
+def _told_by_a_person(store: Store, calls: Any) -> set[int]:
+    """Failures that a person stated: the agent is told so, instead of the call being made again."""
+    made = Decision.objects.using(store.using).filter(tool_call__in=calls, kind=DecisionKind.MARK_FAILED)
+    return set(made.values_list("tool_call_id", flat=True))
+
+
+def _point(store: Store, held: Held) -> ResumePoint:
+    with operation(store.using, writes=False):
+        session = Session.objects.using(store.using).get(pk=held.pk)
+        latest = reading.load_latest(store, held.session_id)
+        replayable = {call.call_id: replayed(call) for call in outlook(store, session).replay}
+        if latest is None:
+            return ResumePoint(held.run, [], None, 0.0, None, 0, replayable=replayable)
+        return ResumePoint(
+            held.run,
+            latest["transcript"],
+            latest["plan"],
+            latest["budget_spent_usd"],
+            latest["usage"],
+            latest["version"],
+            pending_response=_pending_response(held.session_id, latest),
+            replayable=replayable,
+        )
+
+
+def replayed(call: ToolCall) -> ToolResult:
+    """The stored answer of a settled call."""
+    failed = call.status != CallStatus.COMPLETED
+    content = call.result_text
+    if content is None:
+        content = f"{call.tool} did not happen." if failed else ""
+    return ToolResult(call.call_id, content, is_error=failed, replayed=True, attempt=call.attempt)
+
+
+def _pending_response(session_id: str, latest: dict[str, Any]) -> dict[str, Any] | None:
+    """The journaled model answer of the latest version. A damaged one must not lead to a second model call."""
+    payload = latest["payload"] or {}
+    pending = payload.get("pending_llm_response")
+    if pending is None:
+        return None
+    if not isinstance(pending, dict) or not pending:
+        raise CheckpointCorrupted(session_id, "pending_llm_response", "it is not an object with the model's answer")
+    return pending
+
+
+def finished_point(store: Store, session_id: str) -> ResumePoint | None:
+    """The stored end of a finished session; None while it is not finished. Raises `SessionNotFound`."""
+    with operation(store.using, writes=False):
+        session = lookup.session(store, session_id)
+        if not session.finished:
+            return None
+        latest = reading.load_latest(store, session_id) or {}
+        return ResumePoint(
+            run=None,
+            transcript=latest.get("transcript", []),
+            plan=latest.get("plan"),
+            budget_spent_usd=latest.get("budget_spent_usd", 0.0),
+            usage=latest.get("usage"),
+            version=latest.get("version", 0),
+            finished=True,
+            result=None if session.result is None else parse(session.result),
+        )
+
+
+def preview(store: Store, session_id: str) -> dict[str, Any]:
+    """What a resume would do now, without doing it: calls to `replay`, to `run`, and to `ask` a person about."""
+    with operation(store.using, writes=False):
+        session = lookup.session(store, session_id)
+        found = outlook(store, session)
+        latest = reading.load_latest(store, session_id)
+        running = ToolCall.objects.using(store.using).filter(session=session, status=CallStatus.ISSUED)
+        orphans = [call for call in running.select_related("run") if call.mutates]
+        return {
+            "version": latest["version"] if latest else None,
+            "finished": session.finished,
+            "pending_response": bool(latest and _pending_response(session_id, latest)),
+            "replay": [call_log.as_dict(call) for call in found.replay],
+            "run": [call_log.as_dict(call) for call in found.run],
+            "ask": [call_log.as_dict(call) for call in [*found.ask, *orphans]],
+        }

@@ -1,0 +1,143 @@
+"""One live run per session: taking it, keeping it, giving it up."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from checkpoints import clock, process
+from checkpoints.enums import OWNING_RUN, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
+from checkpoints.exceptions import SessionBusy, SessionFinished
+from checkpoints.models import Run, Segment, Session, ToolCall
+from checkpoints.resuming import heartbeat
+from checkpoints.saving import audit, liveness, lookup
+from checkpoints.saving.checkpoints import head_of
+from checkpoints.saving.operations import operation
+from checkpoints.saving.store import Held, Store
+
+
+def take(store: Store, session_id: str, *, takeover: bool = False) -> Held:
+    """Become the owner of an existing session.
+
+    In one transaction: the fence grows, a new run is linked to the last one, and what the last run had issued
+    and not settled becomes interrupted (calls that only read are discarded). Raises `SessionNotFound`,
+    `SessionFinished`, and `SessionBusy` while the owner may still live, unless `takeover` is given.
+    """
+    with operation(store.using), transaction.atomic(using=store.using):
+        row = lookup.session(store, session_id, lock=True)
+        if row.finished:
+            raise SessionFinished(session_id, row.status)
+        previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
+        if previous is not None and previous.status in OWNING_RUN:
+            _replace(store, row, previous, takeover)
+        run = _new_run(store, row, previous)
+        _interrupt_orphans(store, row, run)
+        if row.head_segment_id is None:
+            row.head_segment = Segment.objects.using(store.using).create(session=row)
+        row.fence, row.owner = run.fence, run
+        row.revision, row.updated_at = row.revision + 1, Now()
+        row.save(using=store.using, update_fields=["head_segment", "fence", "owner", "revision", "updated_at"])
+        audit.record(
+            store, AuditKind.RUN_STARTED, session_pk=row.pk, actor=f"run {run.number}", pid=run.pid, host=run.host
+        )
+        held = Held(row.pk, session_id, run, run.fence, head_of(row))
+    store.hold(held)
+    heartbeat.beat_for(store)
+    return held
+
+
+def _replace(store: Store, row: Session, previous: Run, takeover: bool) -> None:
+    """End the run that owns the session, if it may be ended."""
+    alive = liveness.is_alive(previous)
+    if alive and not takeover:
+        owner = f"run {previous.number} on {previous.host} (pid {previous.pid})"
+        raise SessionBusy(row.session_id, owner, previous.heartbeat_at, previous.lease_expires_at)
+    _end(store, previous, RunStatus.LOST)
+    kind = AuditKind.TAKEOVER if alive else AuditKind.RUN_LOST
+    last_seen = previous.heartbeat_at.isoformat()
+    audit.record(store, kind, session_pk=row.pk, actor=f"run {previous.number}", last_seen=last_seen)
+
+
+def _new_run(store: Store, row: Session, previous: Run | None) -> Run:
+    here = process.this_process()
+    run = Run(
+        session=row,
+        number=previous.number + 1 if previous else 1,
+        resumed_from=previous,
+        fence=row.fence + 1,
+        lease_expires_at=clock.from_now(store.lease),
+        host=here.host,
+        host_identity=here.host_identity,
+        pid=here.pid,
+        process_started=here.started,
+        owner_token=store.token,
+        code_version=f"python {platform.python_version()}",
+    )
+    run.save(using=store.using, force_insert=True)
+    return run
+
+
+def _interrupt_orphans(store: Store, row: Session, run: Run) -> None:
+    """What earlier runs issued and never settled: nobody knows whether it happened."""
+    orphans = ToolCall.objects.using(store.using).filter(session=row, status=CallStatus.ISSUED)
+    for call in orphans.exclude(run=run).order_by("pk"):
+        if call.mutates:
+            change: dict[str, Any] = {
+                "status": CallStatus.INTERRUPTED,
+                "reason": InterruptReason.RUN_LOST,
+                "interrupted_at": Now(),
+            }
+            row.status = SessionStatus.NEEDS_REVIEW
+            kind = AuditKind.CALL_INTERRUPTED
+        else:
+            change = {"status": CallStatus.DISCARDED, "settled_at": Now()}
+            kind = AuditKind.CALL_DISCARDED
+        orphans.filter(pk=call.pk).update(revision=F("revision") + 1, **change)
+        audit.record(store, kind, session_pk=row.pk, actor=f"run {run.number}", call_id=call.call_id, tool=call.tool)
+    Session.objects.using(store.using).filter(pk=row.pk).update(status=row.status)
+
+
+def _end(store: Store, run: Run, status: RunStatus) -> None:
+    ending = Run.objects.using(store.using).filter(pk=run.pk, status__in=sorted(OWNING_RUN))
+    ending.update(status=status, ended_at=Now())
+
+
+def still_owns(store: Store, held: Held) -> bool:
+    """Whether nobody has taken the session since; touches it."""
+    with operation(store.using):
+        mine = Session.objects.using(store.using).filter(pk=held.pk, fence=held.fence, owner=held.run)
+        return bool(mine.update(updated_at=Now(), revision=F("revision") + 1))
+
+
+def give_up(store: Store, held: Held, ended_as: RunStatus = RunStatus.RELEASED, **session_changes: Any) -> bool:
+    """End the run and leave the session without an owner. False where another run had already taken it.
+
+    The fence grows, so that nothing this run may still try can count.
+    """
+    with operation(store.using), transaction.atomic(using=store.using):
+        mine = Session.objects.using(store.using).filter(pk=held.pk, fence=held.fence)
+        given_up = bool(
+            mine.update(
+                owner=None,
+                fence=F("fence") + 1,
+                revision=F("revision") + 1,
+                updated_at=Now(),
+                **session_changes,
+            )
+        )
+        if given_up:
+            _end(store, held.run, ended_as)
+    store.drop(held)
+    return given_up
+
+
+def mark(store: Store, held: Held, status: RunStatus) -> None:
+    """Say whether the owning run works or waits. Raises `OwnershipLost`."""
+    with operation(store.using), transaction.atomic(using=store.using):
+        if not still_owns(store, held):
+            raise lookup.fence_lost(store, held)
+        Run.objects.using(store.using).filter(pk=held.run_id).update(status=status)

@@ -1,0 +1,104 @@
+"""Beginning, finishing and releasing a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from checkpoints.enums import FINISHED_SESSION, AuditKind, CallStatus, RunStatus, SessionStatus
+from checkpoints.exceptions import InvalidInput, NotRepresentable, ReviewRequired
+from checkpoints.ids import checked
+from checkpoints.models import Run, Session
+from checkpoints.resuming import ownership
+from checkpoints.saving import audit, call_log, lookup
+from checkpoints.saving.operations import operation
+from checkpoints.saving.store import Store
+from checkpoints.serde.canonical import canonical
+
+TITLE_LENGTH = 200
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a new session says about itself. An existing session keeps what it has."""
+
+    user_message: str = ""
+    agent: str = ""
+    title: str | None = None
+    scratchpad_root: str | None = None
+    metadata: dict[str, Any] | None = None
+    labels: Iterable[str] = ()
+
+    def columns(self) -> dict[str, Any]:
+        if self.metadata is not None and not isinstance(self.metadata, dict):
+            raise NotRepresentable("metadata", f"a {type(self.metadata).__name__} is not a dict")
+        return {
+            "agent": _line(self.agent),
+            "title": _line(self.user_message if self.title is None else self.title),
+            "scratchpad_root": _line(self.scratchpad_root or "", 4096),
+            "metadata": canonical(self.metadata or {}, "metadata"),
+            "labels": canonical([checked("label", label) for label in self.labels], "labels"),
+        }
+
+
+def _line(text: str, length: int = TITLE_LENGTH) -> str:
+    """One storable line of at most `length` characters."""
+    words = " ".join(text.encode("utf-8", "replace").decode().replace("\0", " ").split())
+    return words if len(words) <= length else words[: length - 1] + "…"
+
+
+def start(store: Store, session_id: str, description: Description, *, takeover: bool = False) -> Run:
+    """Create the session, or go on with it, and own it. Calling it again on a session this checkpointer owns
+    returns the run it has.
+
+    Raises `InvalidIdentifier`, `SessionBusy`, `SessionFinished`.
+    """
+    checked("session id", session_id)
+    held = store.holds(session_id)
+    if held is not None:
+        if ownership.still_owns(store, held):
+            return held.run
+        store.drop(held)
+    _create(store, session_id, description)
+    return ownership.take(store, session_id, takeover=takeover).run
+
+
+def _create(store: Store, session_id: str, description: Description) -> None:
+    with operation(store.using):
+        rows = Session.objects.using(store.using)
+        if rows.filter(workspace_id=store.workspace_id, session_id=session_id).exists():
+            return
+        new = Session(workspace_id=store.workspace_id, session_id=session_id, **description.columns())
+        rows.bulk_create([new], ignore_conflicts=True)
+
+
+def finish(store: Store, session_id: str, status: str, result: Any = None) -> None:
+    """End the session as completed, failed or cancelled, with a result (any JSON value).
+
+    Raises `NotOwner`, `OwnershipLost`, `SessionFinished`, `NotRepresentable`; `ReviewRequired` while a call is
+    undecided, except for cancelling: its calls stay in the queue, because somebody still has to find out.
+    """
+    if status not in FINISHED_SESSION:
+        raise InvalidInput(f"{status!r} does not end a session. Use completed, failed or cancelled.")
+    stored = None if result is None else canonical(result, "result")
+    with operation(store.using):
+        held = lookup.owned(store, session_id)
+        with transaction.atomic(using=store.using):
+            row = Session.objects.using(store.using).select_for_update().filter(pk=held.pk, fence=held.fence).first()
+            if row is None:
+                raise lookup.fence_lost(store, held)
+            undecided = [call for call in call_log.undecided(store, row) if call.status == CallStatus.INTERRUPTED]
+            if undecided and status != SessionStatus.CANCELLED:
+                raise ReviewRequired(session_id, [call_log.as_dict(call) for call in undecided])
+            ownership.give_up(store, held, RunStatus(status), status=status, result=stored)
+            actor = f"run {held.run.number}"
+            audit.record(store, AuditKind.SESSION_FINISHED, session_pk=held.pk, actor=actor, status=status)
+
+
+def release(store: Store) -> None:
+    """Give up every session this checkpointer owns, so that another process can go on at once."""
+    for held in store.all_held():
+        ownership.give_up(store, held)

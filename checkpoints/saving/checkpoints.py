@@ -1,0 +1,161 @@
+"""Writing versions of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connections, transaction
+
+from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.enums import Phase
+from checkpoints.exceptions import CheckpointCorrupted, VersionConflict
+from checkpoints.models import Checkpoint, Session
+from checkpoints.saving import lookup, statements, transcripts
+from checkpoints.saving.operations import operation
+from checkpoints.saving.state import Change, State
+from checkpoints.saving.statements import Base, NewMessage
+from checkpoints.saving.store import Head, Held, Store
+from checkpoints.saving.transcripts import Prepared
+from checkpoints.serde import digests, money
+from checkpoints.serde.canonical import parse
+
+
+def save(
+    store: Store,
+    session_id: str,
+    transcript: Sequence[dict[str, Any]],
+    state: State,
+    *,
+    expected_version: int | None = None,
+) -> int:
+    """Write the next version from a whole transcript; only what is new in it is stored. Returns its number."""
+    prepared = transcripts.prepare(transcript)
+    with operation(store.using):
+        held = lookup.owned(store, session_id)
+        head = held.head
+        if transcripts.continues(prepared, head):
+            end = _end(prepared, head.length)
+            version = _write(store, held, head, end, state, expected_version)
+            if version is not None:
+                return version
+        return _save_locked(store, held, prepared, state, expected_version)
+
+
+def append(
+    store: Store, session_id: str, messages: Sequence[dict[str, Any]], change: Change, *, expected_version: int
+) -> int:
+    """Write the next version from the messages that are new since `expected_version`. Returns its number."""
+    with operation(store.using):
+        held = lookup.owned(store, session_id)
+        head = held.head
+        if head.version != expected_version:
+            head = head_of(Session.objects.using(store.using).get(pk=held.pk))
+        if head.version != expected_version:
+            raise VersionConflict(session_id, expected_version, head.version)
+        prepared = transcripts.prepare(messages, after=head.chain, first=head.length)
+        new = transcripts.new_messages(prepared, 0, head.length)
+        end = _End(new, head.length + len(new), prepared.chains[-1] if new else head.chain)
+        version = _write(store, held, head, end, change.applied(_state(store, held, head)), expected_version)
+        if version is None:
+            raise _refusal(store, held, expected_version)
+        return version
+
+
+@dataclass(frozen=True)
+class _End:
+    """What a save appends, and where the transcript ends after it."""
+
+    new: list[NewMessage]
+    length: int
+    chain: bytes
+
+
+def _end(prepared: Prepared, keep: int) -> _End:
+    return _End(
+        transcripts.new_messages(prepared, keep, keep),
+        len(prepared.chains),
+        prepared.chains[-1] if prepared.chains else digests.EMPTY_CHAIN,
+    )
+
+
+def _save_locked(store: Store, held: Held, prepared: Prepared, state: State, expected_version: int | None) -> int:
+    """The slow path, taken when the transcript does not simply go on: look under a lock, branch, write."""
+    with transaction.atomic(using=store.using):
+        row = Session.objects.using(store.using).select_for_update().filter(pk=held.pk, fence=held.fence).first()
+        if row is None:
+            raise lookup.fence_lost(store, held)
+        head, keep = head_of(row), row.message_count
+        if expected_version is not None and expected_version != head.version:
+            raise VersionConflict(held.session_id, expected_version, head.version)
+        if not transcripts.continues(prepared, head):
+            keep = transcripts.common_prefix(store.using, prepared, head)
+            segment = transcripts.branch(store.using, held.pk, head, keep)
+            Session.objects.using(store.using).filter(pk=held.pk).update(head_segment=segment)
+            head = Head(segment.pk, head.length, head.chain, head.version)
+        version = _write(store, held, head, _end(prepared, keep), state, head.version)
+        if version is None:
+            raise lookup.fence_lost(store, held)
+        return version
+
+
+def _write(store: Store, held: Held, head: Head, end: _End, state: State, expected: int | None) -> int | None:
+    """The save statement, from `head` to `end`. None where the session is not as `head` says."""
+    version = statements.save(
+        connections[store.using],
+        Base(held.pk, held.fence, head.segment_id, head.length, head.chain, expected),
+        {
+            "head_chain": end.chain,
+            "message_count": end.length,
+            "budget_spent_usd": money.as_decimal(state.budget),
+            "total_tokens": _total_tokens(state.usage),
+        },
+        end.new,
+        {
+            "run": held.run_id,
+            "phase": state.phase,
+            "segment": head.segment_id,
+            "length": end.length,
+            "chain": end.chain,
+            "plan": state.plan,
+            "budget_spent_usd": state.budget,
+            "usage": state.usage,
+            "payload": state.payload,
+            "schema_version": SCHEMA_VERSION,
+        },
+    )
+    if version is not None:
+        held.head = Head(head.segment_id, end.length, end.chain, version)
+        held.state = state
+    return version
+
+
+def _total_tokens(usage: str | None) -> int:
+    counts = parse(usage) if usage else {}
+    total = counts.get("total_tokens")
+    if total is None:
+        total = sum(counts[key] for key in ("input_tokens", "output_tokens") if isinstance(counts.get(key), int))
+    return total if isinstance(total, int) and 0 <= total < 2**62 else 0
+
+
+def _refusal(store: Store, held: Held, expected_version: int) -> Exception:
+    row = Session.objects.using(store.using).filter(pk=held.pk, fence=held.fence).first()
+    if row is None:
+        return lookup.fence_lost(store, held)
+    return VersionConflict(held.session_id, expected_version, row.latest_version)
+
+
+def head_of(row: Session) -> Head:
+    if row.head_segment_id is None:
+        raise CheckpointCorrupted(row.session_id, "head_segment", "the session has no transcript")
+    return Head(row.head_segment_id, row.message_count, bytes(row.head_chain), row.latest_version)
+
+
+def _state(store: Store, held: Held, head: Head) -> State:
+    if held.state is not None and held.head.version == head.version:
+        return held.state
+    row = Checkpoint.objects.using(store.using).filter(session_id=held.pk).order_by("-version").first()
+    if row is None:
+        return State(Phase.TURN, None, "0", None, None)
+    return State(Phase(row.phase), row.plan, row.budget_spent_usd, row.usage, row.payload)

@@ -1,0 +1,65 @@
+"""What surrounds every operation on the database: connections given back, failures turned into typed errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.utils import ProgrammingError
+
+from checkpoints.exceptions import (
+    MigrationsMissing,
+    StorageBusy,
+    StorageError,
+    StorageFull,
+    StorageReadOnly,
+    StorageUnavailable,
+)
+
+
+@contextmanager
+def operation(using: str, *, writes: bool = True) -> Iterator[BaseDatabaseWrapper]:
+    """One operation on the connection `using`.
+
+    A connection that this operation opened goes back to its pool at the end. A broken one is closed, so that the
+    next operation opens a new one. Raises subclasses of `StorageError`.
+    """
+    connection = connections[using]
+    opened_before = connection.connection is not None
+    try:
+        yield connection
+    except IntegrityError:
+        raise
+    except DatabaseError as error:
+        raise _typed(error, connection, writes) from error
+    finally:
+        if not connection.in_atomic_block and not opened_before and _pooled(connection):
+            connection.close()
+
+
+def _pooled(connection: BaseDatabaseWrapper) -> bool:
+    return bool(connection.settings_dict["OPTIONS"].get("pool"))
+
+
+def _typed(error: DatabaseError, connection: BaseDatabaseWrapper, writes: bool) -> StorageError:
+    said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    what = f"The database says: {said}."
+    lowered = said.lower()
+    if isinstance(error, ProgrammingError | OperationalError) and (
+        "no such table" in lowered or "does not exist" in lowered or "no such column" in lowered
+    ):
+        return MigrationsMissing(what, may_have_happened=False)
+    if "readonly" in lowered or "read-only" in lowered:
+        return StorageReadOnly(what, may_have_happened=False)
+    if "disk is full" in lowered or "no space left" in lowered:
+        return StorageFull(what, may_have_happened=False)
+    if "locked" in lowered or "lock timeout" in lowered or "deadlock" in lowered:
+        return StorageBusy(what, may_have_happened=False)
+    if isinstance(error, OperationalError | InterfaceError):
+        sent = writes and connection.connection is not None
+        if not connection.in_atomic_block:
+            connection.close()
+        return StorageUnavailable(what, may_have_happened=sent)
+    return StorageError(what, may_have_happened=False)

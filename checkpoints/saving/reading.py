@@ -1,0 +1,108 @@
+"""Reading versions of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db import connections
+from django.db.models import QuerySet
+
+from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture, VersionNotFound
+from checkpoints.ids import checked
+from checkpoints.models import Checkpoint
+from checkpoints.saving import lookup, statements
+from checkpoints.saving.operations import operation
+from checkpoints.saving.store import Store
+from checkpoints.serde import money
+from checkpoints.serde.canonical import parse
+
+#: Lists show at most so many versions at once.
+LIST_LIMIT = 1000
+
+
+def load_latest(store: Store, session_id: str) -> dict[str, Any] | None:
+    """The newest version, or None while there is none. Raises `SessionNotFound` only for malformed ids."""
+    with operation(store.using, writes=False):
+        row = _checkpoints(store, session_id).order_by("-version").first()
+        return None if row is None else loaded(store, session_id, row)
+
+
+def load(store: Store, session_id: str, version: int) -> dict[str, Any]:
+    """One version. Raises `SessionNotFound`, `VersionNotFound`, `CheckpointCorrupted`, `SchemaFromFuture`."""
+    with operation(store.using, writes=False):
+        row = _checkpoints(store, session_id).filter(version=_checked_version(version)).first()
+        if row is None:
+            lookup.session(store, session_id)
+            raise VersionNotFound(session_id, version)
+        return loaded(store, session_id, row)
+
+
+def _checked_version(version: int) -> int:
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise InvalidInput(f"{version!r} is not a version number.")
+    return version if 0 <= version < 2**62 else 0
+
+
+def list_checkpoints(
+    store: Store, session_id: str, *, before: int | None = None, limit: int = 50
+) -> list[dict[str, Any]]:
+    """Versions below `before`, newest first, without transcripts. Raises `SessionNotFound`."""
+    if not 1 <= limit <= LIST_LIMIT:
+        raise InvalidInput(f"limit is {limit}; use 1 to {LIST_LIMIT}.")
+    with operation(store.using, writes=False):
+        row = lookup.session(store, session_id)
+        rows = Checkpoint.objects.using(store.using).filter(session=row)
+        if before is not None:
+            rows = rows.filter(version__lt=before)
+        return [
+            {**_decoded(session_id, found), "message_count": found.length}
+            for found in rows.order_by("-version")[:limit]
+        ]
+
+
+def _checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
+    return Checkpoint.objects.using(store.using).filter(
+        session__workspace_id=store.workspace_id, session__session_id=checked("session id", session_id)
+    )
+
+
+def loaded(store: Store, session_id: str, row: Checkpoint) -> dict[str, Any]:
+    """A checkpoint row as the dict that users get, with its transcript."""
+    decoded = _decoded(session_id, row)
+    bodies = statements.read_messages(connections[store.using], row.segment_id, row.length, ("body", "chain"))
+    if len(bodies) != row.length:
+        raise CheckpointCorrupted(
+            session_id, f"the transcript of version {row.version}", f"{len(bodies)} of {row.length} messages are there"
+        )
+    if bodies and bytes(bodies[-1][1]) != bytes(row.chain):
+        raise CheckpointCorrupted(session_id, f"the transcript of version {row.version}", "its digest does not match")
+    transcript = [_parsed(session_id, f"message {index}", body) for index, (body, _) in enumerate(bodies)]
+    return {"transcript": transcript, **decoded}
+
+
+def _decoded(session_id: str, row: Checkpoint) -> dict[str, Any]:
+    if row.schema_version > SCHEMA_VERSION:
+        raise SchemaFromFuture(session_id, row.schema_version, SCHEMA_VERSION)
+    where = f"of version {row.version}"
+    return {
+        "plan": _parsed(session_id, f"the plan {where}", row.plan),
+        "budget_spent_usd": _parsed(session_id, f"the budget {where}", row.budget_spent_usd, money.load),
+        "version": row.version,
+        "usage": _parsed(session_id, f"the usage {where}", row.usage),
+        "payload": _parsed(session_id, f"the payload {where}", row.payload),
+        "phase": row.phase,
+        "run_id": str(row.run_id),
+        "created_at": row.created_at.isoformat(),
+        "schema_version": row.schema_version,
+    }
+
+
+def _parsed(session_id: str, field: str, text: str | None, using: Callable[[str], Any] = parse) -> Any:
+    if text is None:
+        return None
+    try:
+        return using(text)
+    except (ValueError, ArithmeticError) as error:
+        raise CheckpointCorrupted(session_id, field, str(error)) from error

@@ -1,0 +1,83 @@
+"""What a version holds beside its transcript, checked and in stored form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from checkpoints.enums import Phase
+from checkpoints.exceptions import InvalidInput, NotRepresentable
+from checkpoints.serde import money
+from checkpoints.serde.canonical import canonical
+
+
+class Unchanged:
+    def __repr__(self) -> str:
+        return "UNCHANGED"
+
+
+#: What `append_checkpoint` takes over from the version before.
+UNCHANGED: Final = Unchanged()
+
+
+@dataclass(frozen=True)
+class State:
+    """The columns of a checkpoint that users give: canonical JSON text, NULL where nothing was given."""
+
+    phase: Phase
+    plan: str | None
+    budget: str
+    usage: str | None
+    payload: str | None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        plan: dict[str, Any] | None,
+        budget_spent_usd: float | Decimal,
+        phase: str,
+        usage: dict[str, Any] | None,
+        payload: dict[str, Any] | None,
+    ) -> State:
+        return cls(
+            phase=checked_phase(phase),
+            plan=_object(plan, "plan"),
+            budget=money.dump(budget_spent_usd),
+            usage=_object(usage, "usage"),
+            payload=_object(payload, "payload"),
+        )
+
+
+@dataclass(frozen=True)
+class Change:
+    """What `append_checkpoint` changes beside the transcript; `UNCHANGED` keeps what the version before says."""
+
+    plan: dict[str, Any] | Unchanged | None = UNCHANGED
+    budget_spent_usd: float | Decimal | Unchanged = UNCHANGED
+    usage: dict[str, Any] | Unchanged | None = UNCHANGED
+    phase: str = Phase.TURN
+    payload: dict[str, Any] | None = None
+
+    def applied(self, before: State) -> State:
+        return State(
+            phase=checked_phase(self.phase),
+            plan=before.plan if isinstance(self.plan, Unchanged) else _object(self.plan, "plan"),
+            budget=before.budget if isinstance(self.budget_spent_usd, Unchanged) else money.dump(self.budget_spent_usd),
+            usage=before.usage if isinstance(self.usage, Unchanged) else _object(self.usage, "usage"),
+            payload=_object(self.payload, "payload"),
+        )
+
+
+def checked_phase(phase: str) -> Phase:
+    try:
+        return Phase(phase)
+    except ValueError:
+        raise InvalidInput(f"{phase!r} is not a phase. Use one of: {', '.join(Phase.values)}.") from None
+
+
+def _object(value: dict[str, Any] | None, what: str) -> str | None:
+    if value is not None and not isinstance(value, dict):
+        raise NotRepresentable(what, f"a {type(value).__name__} is not a dict; dataclasses.asdict makes one")
+    return None if value is None else canonical(value, what)

@@ -1,0 +1,303 @@
+"""The hot statements, written in SQL: save, issue, settle, and the walk along a transcript's segments.
+
+The ORM's own cost would show in them. Table and column names, and the conversion of every value, come from the
+models' metadata. On PostgreSQL each is one statement, and therefore one round trip and one transaction; on SQLite,
+which has no data-modifying WITH, the same steps run in one IMMEDIATE transaction. Every write names the owner's
+fence in its WHERE clause and reports an empty result where the fence no longer holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from django.db import models, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from checkpoints.enums import DISPATCHABLE_SESSION, CallStatus, SessionStatus
+from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall
+
+_NOW = {"postgresql": "STATEMENT_TIMESTAMP()", "sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"}
+_MESSAGE_FIELDS = ("position", "message_id", "role", "created_at", "body", "chain")
+
+
+@dataclass(frozen=True)
+class NewMessage:
+    position: int
+    message_id: str
+    role: str
+    created_at: datetime
+    body: str
+    chain: bytes
+
+
+@dataclass(frozen=True)
+class Base:
+    """Where a save starts from: the session as its writer believes it to be."""
+
+    session_pk: int
+    fence: int
+    segment_id: int
+    length: int
+    chain: bytes
+    version: int | None  #: None: any
+
+
+@cache
+def _table(model: type[models.Model]) -> str:
+    return f'"{model._meta.db_table}"'
+
+
+@cache
+def _field(model: type[models.Model], name: str) -> models.Field[Any, Any]:
+    field = model._meta.get_field(name)
+    assert isinstance(field, models.Field)  # noqa: S101 - all statements name columns
+    return field
+
+
+@cache
+def _column(model: type[models.Model], field: str) -> str:
+    return f'"{_field(model, field).column}"'
+
+
+def _columns(model: type[models.Model], fields: Sequence[str]) -> str:
+    return ", ".join(_column(model, field) for field in fields)
+
+
+def _prepared(connection: BaseDatabaseWrapper, model: type[models.Model], values: Mapping[str, Any]) -> list[Any]:
+    return [_field(model, name).get_db_prep_save(value, connection) for name, value in values.items()]
+
+
+def _now(connection: BaseDatabaseWrapper) -> str:
+    return _NOW[connection.vendor]
+
+
+def _touch(connection: BaseDatabaseWrapper) -> str:
+    """What every write changes on the session, so that the pages notice."""
+    revision = _column(Session, "revision")
+    return f"{revision} = {revision} + 1, {_column(Session, 'updated_at')} = {_now(connection)}"
+
+
+def _s(field: str) -> str:
+    return _column(Session, field)
+
+
+# save
+
+
+def save(
+    connection: BaseDatabaseWrapper,
+    base: Base,
+    session_values: Mapping[str, Any],
+    messages: Sequence[NewMessage],
+    checkpoint_values: Mapping[str, Any],
+) -> int | None:
+    """Append `messages` to the segment in `checkpoint_values`, write the next version, move the session's head.
+
+    Returns the new version, or None where the session is not as `base` says (fence, head or version).
+    """
+    where = [f"{_s('id')} = %s", f"{_s('fence')} = %s", f"{_s('head_segment')} = %s", f"{_s('message_count')} = %s"]
+    where.append(f"{_s('head_chain')} = %s")
+    params = _prepared(
+        connection,
+        Session,
+        {
+            "id": base.session_pk,
+            "fence": base.fence,
+            "head_segment": base.segment_id,
+            "message_count": base.length,
+            "head_chain": base.chain,
+        },
+    )
+    if base.version is not None:
+        where.append(f"{_s('latest_version')} = %s")
+        params.append(base.version)
+    sets = "".join(f", {_s(field)} = %s" for field in session_values)
+    update = (
+        f"UPDATE {_table(Session)} SET {_s('latest_version')} = {_s('latest_version')} + 1, {_touch(connection)}{sets} "
+        f"WHERE {' AND '.join(where)} RETURNING {_s('id')} AS session_pk, {_s('latest_version')} AS version"
+    )
+    update_params = [*_prepared(connection, Session, session_values), *params]
+    if connection.vendor == "postgresql":
+        return _save_in_one(connection, update, update_params, messages, checkpoint_values)
+    return _save_in_steps(connection, update, update_params, messages, checkpoint_values)
+
+
+def _save_in_one(
+    connection: BaseDatabaseWrapper,
+    update: str,
+    update_params: list[Any],
+    messages: Sequence[NewMessage],
+    checkpoint_values: Mapping[str, Any],
+) -> int | None:
+    said, said_params = "", []
+    if messages:
+        said = (
+            f", said AS (INSERT INTO {_table(Message)} ({_columns(Message, ('session', 'segment', *_MESSAGE_FIELDS))}) "
+            "SELECT head.session_pk, %s, new.* FROM head, "
+            "unnest(%s::int[], %s::text[], %s::text[], %s::timestamptz[], %s::text[], %s::bytea[]) AS new)"
+        )
+        said_params = [checkpoint_values["segment"]]
+        said_params += [[getattr(message, field) for message in messages] for field in _MESSAGE_FIELDS]
+    marks = ", ".join(["%s"] * len(checkpoint_values))
+    insert = (
+        f"INSERT INTO {_table(Checkpoint)} ({_columns(Checkpoint, ('session', 'version', *checkpoint_values))}) "
+        f"SELECT head.session_pk, head.version, {marks} FROM head RETURNING {_column(Checkpoint, 'version')}"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"WITH head AS ({update}){said} {insert}",
+            [*update_params, *said_params, *_prepared(connection, Checkpoint, checkpoint_values)],
+        )
+        row = cursor.fetchone()
+    return row[0] if row else None
+
+
+def _save_in_steps(
+    connection: BaseDatabaseWrapper,
+    update: str,
+    update_params: list[Any],
+    messages: Sequence[NewMessage],
+    checkpoint_values: Mapping[str, Any],
+) -> int | None:
+    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+        cursor.execute(update, update_params)
+        row = cursor.fetchone()
+        if row is None:
+            return None
+        session_pk, version = row
+        place = {"session": session_pk, "segment": checkpoint_values["segment"]}
+        marks = ", ".join(["%s"] * (len(place) + len(_MESSAGE_FIELDS)))
+        cursor.executemany(
+            f"INSERT INTO {_table(Message)} ({_columns(Message, (*place, *_MESSAGE_FIELDS))}) VALUES ({marks})",
+            [
+                _prepared(connection, Message, place | {field: getattr(new, field) for field in _MESSAGE_FIELDS})
+                for new in messages
+            ],
+        )
+        values = {"session": session_pk, "version": version, **checkpoint_values}
+        marks = ", ".join(["%s"] * len(values))
+        cursor.execute(
+            f"INSERT INTO {_table(Checkpoint)} ({_columns(Checkpoint, tuple(values))}) VALUES ({marks})",
+            _prepared(connection, Checkpoint, values),
+        )
+    return int(version)
+
+
+# issue and settle
+
+
+def issue(
+    connection: BaseDatabaseWrapper, session_pk: int, fence: int, step: int | None, values: Mapping[str, Any]
+) -> tuple[int, int] | None:
+    """Log a call before it runs. `step` None means the session's latest version.
+
+    Returns (id, step), or None where the fence no longer holds, the session is not open for mutating calls, or
+    the call or its key is already there.
+    """
+    allowed = sorted(DISPATCHABLE_SESSION)
+    update = (
+        f"UPDATE {_table(Session)} SET {_s('status')} = %s, {_touch(connection)} WHERE {_s('id')} = %s AND "
+        f"{_s('fence')} = %s AND {_s('status')} IN ({', '.join(['%s'] * len(allowed))}) "
+        f"RETURNING {_s('id')} AS session_pk, {_s('workspace')} AS workspace_pk, {_s('latest_version')} AS version"
+    )
+    update_params: list[Any] = [SessionStatus.ACTIVE.value, session_pk, fence, *[status.value for status in allowed]]
+    insert = f"INSERT INTO {_table(ToolCall)} ({_columns(ToolCall, ('session', 'workspace', 'step', *values))})"
+    marks = ", ".join(["%s"] * len(values))
+    returning = f"ON CONFLICT DO NOTHING RETURNING {_column(ToolCall, 'id')}, {_column(ToolCall, 'step')}"
+    prepared = _prepared(connection, ToolCall, values)
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"WITH held AS ({update}) {insert} SELECT held.session_pk, held.workspace_pk, "
+                f"COALESCE(%s, held.version), {marks} FROM held {returning}",
+                [*update_params, step, *prepared],
+            )
+            row: tuple[int, int] | None = cursor.fetchone()
+        return row
+    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+        cursor.execute(update, update_params)
+        held = cursor.fetchone()
+        if held is None:
+            return None
+        pk, workspace_pk, version = held
+        cursor.execute(
+            f"{insert} VALUES (%s, %s, %s, {marks}) {returning}",
+            [pk, workspace_pk, version if step is None else step, *prepared],
+        )
+        issued: tuple[int, int] | None = cursor.fetchone()
+        return issued
+
+
+def settle(
+    connection: BaseDatabaseWrapper, session_pk: int, fence: int, call_pk: int, run_id: Any, values: Mapping[str, Any]
+) -> bool:
+    """Write the outcome of a call onto the attempt that its own run issued.
+
+    False where the fence no longer holds or the call is not `issued` by that run any more. An outcome that
+    nobody knows (`interrupted`) puts the session under review in the same transaction.
+    """
+    interrupted = values["status"] == CallStatus.INTERRUPTED
+    status = f"{_s('status')} = %s, " if interrupted else ""
+    update = (
+        f"UPDATE {_table(Session)} SET {status}{_touch(connection)} WHERE {_s('id')} = %s AND {_s('fence')} = %s "
+        f"RETURNING {_s('id')} AS session_pk"
+    )
+    update_params: list[Any] = [*([SessionStatus.NEEDS_REVIEW.value] if interrupted else []), session_pk, fence]
+    when = _column(ToolCall, "interrupted_at" if interrupted else "settled_at")
+    revision = _column(ToolCall, "revision")
+    sets = ", ".join(f"{_column(ToolCall, field)} = %s" for field in values)
+    outcome = f"UPDATE {_table(ToolCall)} SET {sets}, {when} = {_now(connection)}, {revision} = {revision} + 1"
+    where = (
+        f"WHERE {_column(ToolCall, 'id')} = %s AND {_column(ToolCall, 'run')} = %s "
+        f"AND {_column(ToolCall, 'status')} = %s"
+    )
+    params = _prepared(connection, ToolCall, values)
+    params += _prepared(connection, ToolCall, {"id": call_pk, "run": run_id, "status": CallStatus.ISSUED})
+    if connection.vendor == "postgresql" and not interrupted:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"WITH held AS ({update}) {outcome} FROM held {where} "
+                f"AND {_column(ToolCall, 'session')} = held.session_pk RETURNING {_column(ToolCall, 'id')}",
+                [*update_params, *params],
+            )
+            return cursor.fetchone() is not None
+    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+        cursor.execute(update, update_params)
+        if cursor.fetchone() is None:
+            return False
+        cursor.execute(f"{outcome} {where} AND {_column(ToolCall, 'session')} = %s", [*params, session_pk])
+        if cursor.rowcount != 1:
+            transaction.set_rollback(True, using=connection.alias)
+            return False
+    return True
+
+
+# read
+
+
+def read_messages(
+    connection: BaseDatabaseWrapper, segment_id: int, length: int, fields: Sequence[str], first: int = 0
+) -> list[tuple[Any, ...]]:
+    """The messages `first` to `length` of the transcript that ends in `segment_id`, in order: one tuple of `fields`
+    each. Walks from the segment to its root and takes from each ancestor the stretch before the branch."""
+    parent, parent_length = _column(Segment, "parent"), _column(Segment, "parent_length")
+    wanted = ", ".join(f"m.{_column(Message, field)}" for field in fields)
+    position = _column(Message, "position")
+    sql = f"""
+        WITH RECURSIVE path(segment_id, parent_id, low, high) AS (
+            SELECT id, {parent}, {parent_length}, %s FROM {_table(Segment)} WHERE id = %s
+            UNION ALL
+            SELECT s.id, s.{parent}, s.{parent_length}, path.low
+            FROM {_table(Segment)} s JOIN path ON s.id = path.parent_id WHERE path.low > %s
+        )
+        SELECT {wanted} FROM path JOIN {_table(Message)} m ON m.{_column(Message, "segment")} = path.segment_id
+            AND m.{position} >= path.low AND m.{position} >= %s AND m.{position} < path.high
+        ORDER BY m.{position}
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [length, segment_id, first, first])
+        return list(cursor.fetchall())

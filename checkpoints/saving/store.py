@@ -1,0 +1,123 @@
+"""What a checkpointer knows: its database, its workspace, and the sessions it owns."""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+import weakref
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+from checkpoints.conf import LEASE_SECONDS
+from checkpoints.exceptions import InvalidInput, NotOwner, WorkspaceNotFound
+from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
+from checkpoints.saving.operations import operation
+from checkpoints.saving.state import State
+
+
+class Probing(Protocol):
+    """What knows the verify hooks of tools: a tool registry."""
+
+    def verify_hook(self, tool: str) -> Any | None: ...
+
+
+@dataclass(frozen=True)
+class Head:
+    """The end of a session's newest transcript, and the last version number given out."""
+
+    segment_id: int
+    length: int
+    chain: bytes
+    version: int
+
+
+@dataclass
+class Held:
+    """A session this checkpointer owns. Each write names `fence`; `head` is where the last write left it."""
+
+    pk: int
+    session_id: str
+    run: Run
+    fence: int
+    head: Head
+    state: State | None = None
+
+    @property
+    def run_id(self) -> uuid.UUID:
+        return self.run.pk
+
+
+class Store:
+    """The handle that the functions of this library take first.
+
+    Safe to use from many threads. It does not survive a fork: a child process has to open its own.
+    """
+
+    def __init__(
+        self, using: str = "default", workspace: str = DEFAULT_WORKSPACE, lease_seconds: float = LEASE_SECONDS
+    ) -> None:
+        if not lease_seconds > 0:
+            raise InvalidInput(f"lease_seconds is {lease_seconds}; it has to be more than 0.")
+        self.using = using
+        self.workspace = workspace
+        self.lease = timedelta(seconds=lease_seconds)
+        self.token = uuid.uuid4().hex
+        self.registries: weakref.WeakSet[Probing] = weakref.WeakSet()
+        self._pid = os.getpid()
+        self._held: dict[str, Held] = {}
+        self._workspace_id: int | None = None
+        self._lock = threading.Lock()
+        _live[self.token] = self
+
+    @property
+    def workspace_id(self) -> int:
+        """Raises `WorkspaceNotFound`."""
+        if self._workspace_id is None:
+            with operation(self.using, writes=False):
+                found = Workspace.objects.using(self.using).filter(slug=self.workspace).values_list("pk", flat=True)
+                self._workspace_id = found.first()
+            if self._workspace_id is None:
+                raise WorkspaceNotFound(self.workspace)
+        return self._workspace_id
+
+    def held(self, session_id: str) -> Held:
+        """What this checkpointer knows of a session it owns. Raises `NotOwner`."""
+        with self._lock:
+            held = self._held.get(session_id)
+        if held is None or self._pid != os.getpid():
+            raise NotOwner(session_id)
+        return held
+
+    def holds(self, session_id: str) -> Held | None:
+        try:
+            return self.held(session_id)
+        except NotOwner:
+            return None
+
+    def hold(self, held: Held) -> None:
+        with self._lock:
+            self._held[held.session_id] = held
+
+    def drop(self, held: Held) -> None:
+        """Forget `held`, unless the session has been taken anew since."""
+        with self._lock:
+            if self._held.get(held.session_id) is held:
+                del self._held[held.session_id]
+
+    def all_held(self) -> list[Held]:
+        with self._lock:
+            return list(self._held.values()) if self._pid == os.getpid() else []
+
+
+_live: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDictionary()
+
+
+def live_in_this_process(token: str) -> bool:
+    """Whether the store of this process with that token still exists."""
+    return token in _live
+
+
+def live_stores() -> list[Store]:
+    return list(_live.values())

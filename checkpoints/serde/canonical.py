@@ -1,0 +1,77 @@
+"""The one JSON form in which everything is stored, compared and digested.
+
+Canonical: keys sorted, no spaces, UTF-8, every value finite. What has no exact JSON form is refused with the
+path to it, before anything is written. Tuples become arrays; nothing else is converted. The text is safe for
+every database: JSON escapes control characters, and lone surrogates are escaped here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+from checkpoints.conf import MAX_VALUE_BYTES
+from checkpoints.exceptions import NotRepresentable, TooLarge
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+#: Deeper nesting would exhaust the interpreter's stack in the JSON encoder.
+MAX_DEPTH = 200
+
+_encode = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"), check_circular=False
+).encode
+
+
+def canonical(value: Any, what: str = "value") -> str:
+    """`value` as canonical JSON text. `what` names it in errors: `NotRepresentable`, `TooLarge`."""
+    _check(value, what, 0)
+    return _text(value, what)
+
+
+def _text(value: Any, what: str) -> str:
+    text = _encode(value)
+    if not text.isascii():
+        text = _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    if len(text) > MAX_VALUE_BYTES:
+        raise TooLarge(what, len(text), MAX_VALUE_BYTES)
+    return text
+
+
+def _check(value: Any, path: str, depth: int) -> None:
+    if value is None or isinstance(value, str | bool | int):
+        return
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise NotRepresentable(path, f"{value} is not a JSON number")
+    elif depth >= MAX_DEPTH:
+        raise NotRepresentable(path, f"it is nested more than {MAX_DEPTH} levels deep, or contains itself")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise NotRepresentable(f"{path}[{key!r}]", f"the key is a {type(key).__name__}, not text")
+            _check(item, f"{path}.{key}", depth + 1)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            _check(item, f"{path}[{index}]", depth + 1)
+    else:
+        raise NotRepresentable(path, f"a {type(value).__name__} has no JSON form")
+
+
+def parse(text: str) -> Any:
+    """The value of stored canonical text. Raises `ValueError` where the text is damaged."""
+    return json.loads(text, parse_constant=_refuse)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def decoded_text(stored: str) -> str:
+    """The text of a stored JSON string; any other JSON, and text that is none, as it stands."""
+    try:
+        value = parse(stored)
+    except ValueError:
+        return stored
+    return value if isinstance(value, str) else stored

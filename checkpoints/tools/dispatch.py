@@ -1,0 +1,209 @@
+"""One call from intent to outcome."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from checkpoints.enums import UNDECIDED_CALL, CallStatus, InterruptReason
+from checkpoints.exceptions import (
+    CallInProgress,
+    InvalidArguments,
+    InvalidInput,
+    NotRepresentable,
+    ResultNotRecorded,
+    ReviewRequired,
+    StorageError,
+    TooLarge,
+)
+from checkpoints.flows import Flow, Invoke, Sleep, Transact
+from checkpoints.ids import checked
+from checkpoints.models import ToolCall
+from checkpoints.outcomes import ToolResult
+from checkpoints.resuming import verification
+from checkpoints.saving import call_log, liveness, lookup
+from checkpoints.saving.call_log import Intent, Issued, Outcome
+from checkpoints.saving.operations import operation
+from checkpoints.saving.store import Held, Store
+from checkpoints.serde.canonical import canonical
+from checkpoints.tools.idempotency import key_for
+
+if TYPE_CHECKING:
+    from checkpoints.tools.registry import Tool, ToolRegistry
+
+#: Seconds between two looks at a call that runs elsewhere.
+POLL_SECONDS = 0.05
+#: How often recording a result is tried before giving up: the tool has run, and its result matters.
+RECORD_ATTEMPTS = 5
+
+
+def dispatch_flow(
+    registry: ToolRegistry, name: str, args: dict[str, Any], call_id: str, *, step: int | None, wait: bool
+) -> Flow[ToolResult]:
+    """The whole life of one call, for blocking and async drivers."""
+    checked("call id", call_id)
+    tool = registry.tools.get(name)
+    if tool is None:
+        return ToolResult(call_id, f"There is no tool {name!r}. Nothing was run.", is_error=True)
+    try:
+        bound = tool.bound(args)
+        stored = canonical(args, "args")
+    except (InvalidArguments, NotRepresentable, TooLarge) as error:
+        return ToolResult(call_id, str(error), is_error=True)
+    if not tool.logged or registry.checkpointer is None or registry.session_id is None:
+        return (yield from _run_unlogged(tool, bound, call_id))
+    store = registry.checkpointer.store
+    held: Held = yield Transact(lambda: lookup.owned(store, registry.session_id or ""))
+    wanted = _intent(store, held, tool, args, stored, call_id, step)
+    issued: Issued | ToolResult = yield from _issue(store, held, wanted, wait=wait)
+    if isinstance(issued, ToolResult):
+        return issued
+    return (yield from _run_logged(store, held, tool, bound, issued))
+
+
+def _intent(
+    store: Store, held: Held, tool: Tool, args: dict[str, Any], stored: str, call_id: str, step: int | None
+) -> Intent:
+    step = held.head.version if step is None else step
+    key = key_for(
+        tool.idempotency,
+        tool.scope,
+        workspace=store.workspace,
+        session_id=held.session_id,
+        tool=tool.name,
+        args=args,
+        call_id=call_id,
+        step=step,
+    )
+    return Intent(
+        call_id=call_id,
+        tool=tool.name,
+        args=stored,
+        key=key,
+        step=step,
+        scope=tool.scope,
+        side_effects=tool.side_effects,
+        sentence=tool.describe(args).encode("utf-8", "replace").decode().replace("\0", ""),
+        verifiable=tool.verify is not None,
+    )
+
+
+def _run_unlogged(tool: Tool, bound: dict[str, Any], call_id: str) -> Flow[ToolResult]:
+    try:
+        value = yield Invoke(tool.run, bound, tool.timeout)
+    except Exception as error:
+        return ToolResult(call_id, _said(tool, error), is_error=True)
+    return ToolResult(call_id, _content(value))
+
+
+def _issue(store: Store, held: Held, wanted: Intent, *, wait: bool) -> Flow[Issued | ToolResult]:
+    """Log the intent; where another call stands in its way, answer from that one, or wait for it."""
+    while True:
+        found: Issued | ToolCall = yield Transact(lambda: call_log.issue(store, held, wanted))
+        if isinstance(found, Issued):
+            return found
+        if found.status == CallStatus.COMPLETED:
+            yield Transact(partial(call_log.count_replay, store, found.pk))
+            content = found.result_text or ""
+            return ToolResult(wanted.call_id, content, replayed=True, attempt=found.attempt)
+        if found.status in UNDECIDED_CALL:
+            raise ReviewRequired(found.session.session_id, [call_log.as_dict(found)])
+        alive: bool = yield Transact(partial(_executor_lives, store, held, found))
+        if not alive:
+            raise ReviewRequired(found.session.session_id, [call_log.as_dict(found)])
+        if not wait:
+            raise CallInProgress(found.session.session_id, found.call_id, found.tool)
+        yield Sleep(POLL_SECONDS)
+
+
+def _executor_lives(store: Store, held: Held, found: ToolCall) -> bool:
+    if found.run_id == held.run_id:
+        return True
+    with operation(store.using, writes=False):
+        return liveness.is_alive(found.run)
+
+
+def _run_logged(store: Store, held: Held, tool: Tool, bound: dict[str, Any], issued: Issued) -> Flow[ToolResult]:
+    invoke = Invoke(tool.run, bound, tool.timeout)
+    try:
+        value = yield invoke
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        return (yield from _failed(store, held, tool, issued, error, started=invoke.started))
+    content = _content(value)
+    yield from _record(store, held, issued, Outcome(CallStatus.COMPLETED, canonical(content, "result")), content)
+    return ToolResult(issued.call_id, content, attempt=issued.attempt)
+
+
+def _failed(
+    store: Store, held: Held, tool: Tool, issued: Issued, error: BaseException, *, started: bool
+) -> Flow[ToolResult]:
+    """Say what is true after an error: it did not happen, or nobody knows."""
+    said = _said(tool, error)
+    if not started:
+        outcome = Outcome(CallStatus.FAILED, canonical("It was stopped before it began."), type(error).__name__)
+        yield from _record(store, held, issued, outcome, said)
+        raise error
+    if not tool.leaves_unknown(error):
+        outcome = Outcome(CallStatus.FAILED, canonical(said), type(error).__name__)
+        yield from _record(store, held, issued, outcome, said)
+        return ToolResult(issued.call_id, said, is_error=True, attempt=issued.attempt)
+    reason = InterruptReason.AMBIGUOUS_ERROR if isinstance(error, Exception) else InterruptReason.CANCELLED
+    outcome = Outcome(CallStatus.INTERRUPTED, canonical(said), type(error).__name__, reason)
+    yield from _record(store, held, issued, outcome, said)
+    if not isinstance(error, Exception):
+        raise error
+    return (yield from _probed(store, held, tool, issued, error))
+
+
+def _probed(store: Store, held: Held, tool: Tool, issued: Issued, error: Exception) -> Flow[ToolResult]:
+    """The tool's own hook may know what the tool could not say. If not, a person has to."""
+    call: ToolCall = yield Transact(lambda: call_log.get(store, issued.pk))
+    probe = verification.probe_of(store, held.session_id, call)
+    if probe is not None:
+        yield from verification.probe_flow(store, probe)
+        call = yield Transact(lambda: call_log.get(store, issued.pk))
+    if call.status in UNDECIDED_CALL:
+        raise ReviewRequired(held.session_id, [call_log.as_dict(call)]) from error
+    failed = call.status != CallStatus.COMPLETED
+    return ToolResult(issued.call_id, call.result_text or "", is_error=failed, attempt=issued.attempt)
+
+
+def _record(store: Store, held: Held, issued: Issued, outcome: Outcome, content: str) -> Flow[None]:
+    for attempt in range(1, RECORD_ATTEMPTS + 1):
+        try:
+            yield Transact(lambda: call_log.settle(store, held, issued, outcome))
+        except StorageError as error:
+            if attempt == RECORD_ATTEMPTS:
+                raise ResultNotRecorded(held.session_id, issued.call_id, content) from error
+            recorded = yield from _already(store, issued, outcome)
+            if recorded:
+                return
+            yield Sleep(0.1 * attempt)
+        else:
+            return
+
+
+def _already(store: Store, issued: Issued, outcome: Outcome) -> Flow[bool]:
+    """Whether the write happened although its answer was lost."""
+    try:
+        call: ToolCall = yield Transact(lambda: call_log.get(store, issued.pk))
+    except StorageError:
+        return False
+    return call.status == outcome.status
+
+
+def _content(value: Any) -> str:
+    """What the model sees of a tool's return value: text as it is, anything else as JSON, or as its `repr`
+    where it has no JSON form. The call has happened: this never fails."""
+    if isinstance(value, str):
+        return value
+    try:
+        return canonical(value, "result")
+    except InvalidInput:
+        return f"(not JSON) {value!r}"
+
+
+def _said(tool: Tool, error: BaseException) -> str:
+    return f"{tool.name} raised {type(error).__name__}: {error}"

@@ -1,0 +1,234 @@
+"""Tools and their registry: what an agent may call, and how a call is made durable."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from checkpoints import flows
+from checkpoints.enums import LOGGED_EFFECTS, KeyScope, SideEffect
+from checkpoints.exceptions import InvalidArguments, InvalidInput
+from checkpoints.outcomes import Ambiguous, Answer, ToolResult, unknown_outcome
+from checkpoints.tools import dispatch
+from checkpoints.tools.idempotency import Policy
+
+if TYPE_CHECKING:
+    from checkpoints.saving.store import Store
+
+VerifyHook = Callable[[dict[str, Any]], Answer | Awaitable[Answer]]
+InProgress = Literal["wait", "raise"]
+
+
+class HasStore(Protocol):
+    """A checkpointer, blocking or async."""
+
+    @property
+    def store(self) -> Store: ...
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function an agent may call, and what has to be known about it to call it safely.
+
+    `side_effects`: `read` runs without a trace, `write` and `mutate` are logged before they run.
+    `verify(args)` finds out whether an interrupted call landed. `idempotency` and `scope` say which calls are the
+    same operation. `ambiguous_errors` are the exceptions that leave the effect unknown. `timeout` is in seconds.
+    `sentence` is a format string over the arguments that says what a call does, for the person who decides.
+    """
+
+    name: str
+    run: Callable[..., Any]
+    description: str = ""
+    side_effects: frozenset[str] = frozenset({SideEffect.MUTATE})
+    verify: VerifyHook | None = None
+    idempotency: Policy = "args"
+    scope: KeyScope = KeyScope.SESSION
+    ambiguous_errors: Ambiguous = unknown_outcome
+    timeout: float | None = None
+    sentence: str = ""
+
+    @property
+    def logged(self) -> bool:
+        return bool(LOGGED_EFFECTS & self.side_effects)
+
+    def leaves_unknown(self, error: BaseException) -> bool:
+        """Whether `error` leaves it open if the effect happened. What stops a process always does."""
+        if not isinstance(error, Exception):
+            return True
+        if callable(self.ambiguous_errors):
+            return bool(self.ambiguous_errors(error))
+        return isinstance(error, self.ambiguous_errors)
+
+    def bound(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """`args` as the function takes them, checked against its signature. Raises `InvalidArguments`."""
+        try:
+            inspect.signature(self.run).bind(**args)
+        except TypeError as error:
+            raise InvalidArguments(self.name, str(error)) from None
+        hints = _hints(self.run)
+        return {name: self._converted(name, value, hints.get(name)) for name, value in args.items()}
+
+    def _converted(self, name: str, value: Any, kind: Any) -> Any:
+        if kind is Decimal and isinstance(value, str | int | float) and not isinstance(value, bool):
+            try:
+                return Decimal(str(value))
+            except InvalidOperation:
+                raise InvalidArguments(self.name, f"{name}={value!r} is not a decimal number") from None
+        if kind in (int, str, bool, float) and not _fits(value, kind):
+            raise InvalidArguments(self.name, f"{name}={value!r} is not of type {kind.__name__}")
+        return value
+
+    def describe(self, args: Mapping[str, Any]) -> str:
+        """The sentence for these arguments; empty where the tool has none that fits."""
+        try:
+            return self.sentence.format_map(dict(args))
+        except (KeyError, IndexError, ValueError, AttributeError):
+            return ""
+
+
+def _fits(value: Any, kind: type) -> bool:
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function)
+    except (NameError, TypeError):
+        return {}
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    side_effects: Iterable[str] = (SideEffect.MUTATE,),
+    verify: VerifyHook | None = None,
+    idempotency: Policy = "args",
+    scope: str = KeyScope.SESSION,
+    ambiguous_errors: Ambiguous = unknown_outcome,
+    timeout: float | None = None,
+    sentence: str = "",
+) -> Any:
+    """Make a `Tool` of a function: `@tool` or `@tool(side_effects={"read"})`. Raises `InvalidInput`."""
+
+    def make(run: Callable[..., Any]) -> Tool:
+        return Tool(
+            name=name or run.__name__,
+            run=run,
+            description=inspect.getdoc(run) or "",
+            side_effects=_effects(side_effects),
+            verify=verify,
+            idempotency=idempotency,
+            scope=_scope(scope),
+            ambiguous_errors=ambiguous_errors,
+            timeout=timeout,
+            sentence=sentence,
+        )
+
+    return make if function is None else make(function)
+
+
+def _effects(given: Iterable[str]) -> frozenset[str]:
+    effects = frozenset([given] if isinstance(given, str) else given)
+    unknown = sorted(effects - set(SideEffect.values))
+    if unknown or not effects:
+        known = ", ".join(SideEffect.values)
+        raise InvalidInput(f"side_effects {unknown or 'is empty'}: use one or more of {known}.")
+    return effects
+
+
+def _scope(given: str) -> KeyScope:
+    try:
+        return KeyScope(given)
+    except ValueError:
+        raise InvalidInput(f"{given!r} is not a scope. Use 'session' or 'workspace'.") from None
+
+
+@dataclass(eq=False)
+class ToolRegistry:
+    """The tools of one agent, bound to the session whose calls it logs.
+
+    Without a checkpointer and a session, calls run and nothing is logged.
+    """
+
+    tools: dict[str, Tool] = field(default_factory=dict)
+    checkpointer: HasStore | None = None
+    session_id: str | None = None
+
+    def __init__(
+        self,
+        tools: Iterable[Tool] | Mapping[str, Tool] = (),
+        checkpointer: HasStore | None = None,
+        session_id: str | None = None,
+    ) -> None:
+        self.tools = {}
+        self.checkpointer = checkpointer
+        self.session_id = session_id
+        for each in tools.values() if isinstance(tools, Mapping) else tools:
+            self.add(each)
+        if checkpointer is not None:
+            self.bind(checkpointer, session_id)
+
+    def bind(self, checkpointer: HasStore, session_id: str | None = None) -> None:
+        """Log calls through `checkpointer`, and let its resumes use the verify hooks of these tools."""
+        self.checkpointer = checkpointer
+        self.session_id = session_id or self.session_id
+        checkpointer.store.registries.add(self)
+
+    def add(self, added: Tool) -> Tool:
+        """Raises `InvalidInput` where another tool has that name."""
+        if self.tools.get(added.name, added) is not added:
+            raise InvalidInput(f"There already is a tool {added.name!r}.")
+        self.tools[added.name] = added
+        return added
+
+    def tool(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
+        """Decorator: make a tool of a function and add it. The function itself stays as it is."""
+
+        def register(run: Callable[..., Any]) -> Callable[..., Any]:
+            self.add(tool(run, **options))
+            return run
+
+        return register if function is None else register(function)
+
+    def verify_hook(self, name: str) -> VerifyHook | None:
+        found = self.tools.get(name)
+        return None if found is None else found.verify
+
+    def dispatch(
+        self,
+        name: str,
+        args: dict[str, Any],
+        call_id: str,
+        *,
+        step: int | None = None,
+        in_progress: InProgress = "wait",
+    ) -> ToolResult:
+        """Make one call, blocking. See `adispatch`."""
+        return flows.drive(dispatch.dispatch_flow(self, name, args, call_id, step=step, wait=in_progress == "wait"))
+
+    async def adispatch(
+        self,
+        name: str,
+        args: dict[str, Any],
+        call_id: str,
+        *,
+        step: int | None = None,
+        in_progress: InProgress = "wait",
+    ) -> ToolResult:
+        """Make one call. Its intent is durable before it runs and its outcome is logged after.
+
+        A completed call of the same key is replayed, one that runs elsewhere is waited for (`in_progress="raise"`:
+        `CallInProgress`). An unknown tool or unfitting arguments give an error result and run nothing. Raises
+        `ReviewRequired` where a person has to decide first, `NotOwner`, `OwnershipLost`, `CallConflict`,
+        `ResultNotRecorded`.
+        """
+        flow = dispatch.dispatch_flow(self, name, args, call_id, step=step, wait=in_progress == "wait")
+        hop = getattr(self.checkpointer, "hop", None) or flows.hop
+        return await flows.adrive(flow, hop)

@@ -1,0 +1,300 @@
+"""A throw-away PostgreSQL server for tests.
+
+    with Cluster() as server:                            # may be stopped, killed and started again
+    with cluster() as url:                               # only its address
+    python -m tests.support.cluster -- command args…     # the command finds it in HARNESS_DATABASE_URL
+
+The server writes to disk as a real one does (fsync on), listens on 127.0.0.1 alone, asks for a random password and
+leaves nothing behind.
+"""
+
+import contextlib
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Literal, Self, TypedDict
+
+NAME = "harness"  # of the role and of its database
+OLDEST_VERSION = 15
+PATIENCE = 60.0  # seconds a server may take to start or to stop
+STOP_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+
+
+class ClusterError(RuntimeError):
+    """The server could not be found, started or stopped; the message holds the end of its log."""
+
+
+class Identity(TypedDict, total=False):
+    """Whom the server runs as, in the words of `subprocess`. Empty: as ourselves, which PostgreSQL refuses to root."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+class Cluster:
+    """One PostgreSQL server with its own data directory, usable as a context manager.
+
+    `stop`, `kill` and `start` keep the data directory and the port, so that `url` stays valid across a restart.
+    """
+
+    def __init__(self) -> None:
+        self._binaries = find_binaries()
+        self._identity = _server_identity()
+        self._base = Path(tempfile.mkdtemp(prefix="harness-postgres-"))
+        self._data = self._base / "data"
+        self._log = self._base / "server.log"
+        self._password = secrets.token_urlsafe(16)
+        self._port = _free_port()
+        self._server: subprocess.Popen[bytes] | None = None
+        self._leaving = contextlib.ExitStack()
+
+    @property
+    def url(self) -> str:
+        """Address of the database, with the password, as HARNESS_DATABASE_URL wants it."""
+        return f"postgresql://{NAME}:{self._password}@127.0.0.1:{self._port}/{NAME}"
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running server (its postmaster)."""
+        return self._running().pid
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as leaving:
+            leaving.enter_context(_terminated_cleanly())
+            leaving.callback(self._remove)
+            self._create()
+            self._leaving = leaving.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leaving.close()
+
+    def start(self) -> None:
+        """Start the server and return when it takes connections. Recovery after `kill` is part of the wait."""
+        if self._server is not None:
+            raise ClusterError("The server is already running.")
+        with self._log.open("ab") as log:
+            self._server = subprocess.Popen(
+                [
+                    self._binaries / "postgres",
+                    f"-D{self._data}",
+                    "--listen_addresses=127.0.0.1",
+                    f"--port={self._port}",
+                    f"--unix_socket_directories={self._base}",
+                    "--fsync=on",
+                    "--dynamic_shared_memory_type=mmap",  # files of its own, none in /dev/shm after `kill`
+                ],
+                cwd=self._base,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                **self._identity,
+                start_new_session=True,  # Ctrl-C is for the tests; the server is stopped by us
+            )
+        self._wait_until_ready()
+
+    def stop(self, mode: Literal["smart", "fast", "immediate"] = "fast") -> None:
+        """Stop the server in an orderly way and wait for its end."""
+        server = self._running()
+        server.send_signal(STOP_SIGNALS[mode])
+        try:
+            server.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ClusterError(f"The server did not stop ({mode}) and was killed.\n{self._log_tail()}") from None
+        self._server = None
+
+    def kill(self) -> None:
+        """SIGKILL the server and all its backends at once, as a power cut would end them."""
+        server = self._running()
+        server.send_signal(signal.SIGSTOP)  # so that it cannot replace a backend meanwhile
+        backends = {pid for pid, parent in _processes().items() if parent == server.pid}
+        for pid in (server.pid, *backends):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        server.wait()
+        self._server = None
+        _wait_for(lambda: backends.isdisjoint(_processes()), "A backend outlived SIGKILL.")
+
+    def _create(self) -> None:
+        password_file = self._base / "password"
+        password_file.write_text(self._password)
+        if self._identity:
+            os.chown(self._base, self._identity["user"], -1)
+            os.chown(password_file, self._identity["user"], -1)
+        self._run(
+            "initdb",
+            f"--pgdata={self._data}",
+            f"--username={NAME}",
+            f"--pwfile={password_file}",
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            "--locale=C.UTF-8",  # upper case and words of every language, whatever the machine speaks
+            "--no-sync",
+        )
+        self.start()
+        self._run("createdb", "--host=127.0.0.1", f"--port={self._port}", f"--username={NAME}", NAME)
+
+    def _remove(self) -> None:
+        with _uninterrupted():
+            try:
+                if self._server is not None:
+                    self.stop("immediate")
+            finally:
+                shutil.rmtree(self._base)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        with _uninterrupted():  # half a second, and the program would leave its own helpers at work
+            done = subprocess.run(
+                [self._binaries / program, *arguments],
+                cwd=self._base,
+                env={**os.environ, "PGPASSWORD": self._password},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                **self._identity,
+                check=False,
+            )
+        if done.returncode:
+            raise ClusterError(f"{program} ended with {done.returncode}.\n{done.stdout}{done.stderr}")
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._server is None:
+            raise ClusterError("The server is not running.")
+        return self._server
+
+    def _wait_until_ready(self) -> None:
+        server = self._running()
+
+        def ready() -> bool:
+            if server.poll() is not None:
+                self._server = None
+                raise ClusterError(f"The server ended with {server.returncode}.\n{self._log_tail()}")
+            with contextlib.suppress(FileNotFoundError):
+                # Its first line is the pid (an older one may be left by `kill`), its eighth the state.
+                lines = (self._data / "postmaster.pid").read_text().splitlines()
+                return len(lines) >= 8 and lines[0] == str(server.pid) and lines[7].strip() == "ready"
+            return False
+
+        _wait_for(ready, "The server did not become ready.")
+
+    def _log_tail(self) -> str:
+        return self._log.read_text(errors="replace")[-4000:] if self._log.exists() else ""
+
+
+@contextlib.contextmanager
+def cluster() -> Iterator[str]:
+    """Run a server for the length of a `with` block and give its address."""
+    with Cluster() as server:
+        yield server.url
+
+
+def find_binaries() -> Path:
+    """Directory of the newest PostgreSQL server programs on this machine; ClusterError when there are none."""
+    packaged = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    if packaged and int(packaged[-1].parts[-3]) >= OLDEST_VERSION:
+        return packaged[-1].parent
+    on_path = shutil.which("initdb")
+    if on_path:
+        return Path(on_path).resolve().parent
+    raise ClusterError(f"No PostgreSQL server found: install PostgreSQL {OLDEST_VERSION} or newer.")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command against a fresh server and return the command's exit code."""
+    command = [*arguments[1:]] if arguments[:1] == ["--"] else [*arguments]
+    if not command:
+        sys.exit("usage: python -m tests.support.cluster -- command args…")
+    with cluster() as url:
+        return _run_command(command, url)
+
+
+def _run_command(command: Sequence[str], url: str) -> int:
+    child = subprocess.Popen(command, env={**os.environ, "HARNESS_DATABASE_URL": url})
+    try:
+        code = child.wait()
+    except BaseException as reason:
+        if not isinstance(reason, KeyboardInterrupt):  # Ctrl-C has reached the child as well
+            child.terminate()
+        child.wait()
+        raise
+    return code if code >= 0 else 128 - code
+
+
+@contextlib.contextmanager
+def _terminated_cleanly() -> Iterator[None]:
+    """Let SIGTERM unwind the stack, as Ctrl-C does, instead of ending the process on the spot."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold SIGTERM and SIGINT back, from child processes too, until the block is done."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _server_identity() -> Identity:
+    if os.geteuid() != 0:
+        return {}
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            user = pwd.getpwnam(name)
+            return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    raise ClusterError("PostgreSQL refuses to run as root, and there is no user 'postgres' or 'nobody'.")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _processes() -> dict[int, int]:
+    """The parent of every process by its id; empty where the system has no /proc."""
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            # The name stands in parentheses and may hold anything; state and parent follow it.
+            state, parent, *_ = entry.read_text(errors="replace").rpartition(")")[2].split()
+            if state != "Z":  # ended, only its parent has not noticed yet
+                parents[int(entry.parent.name)] = int(parent)
+    return parents
+
+
+def _wait_for(condition: Callable[[], bool], complaint: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise ClusterError(complaint)
+        time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
