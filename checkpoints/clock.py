@@ -1,5 +1,7 @@
 """Time. Where a time decides something (leases, deadlines) it is the database's, never this process's."""
 
+from __future__ import annotations
+
 from datetime import UTC, datetime, timedelta
 
 from django.db import connections

@@ -7,12 +7,13 @@ What a resume will do is computed by `outlook`, for the resume itself and for it
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from checkpoints.enums import (
     AuditKind,
@@ -29,10 +30,22 @@ from checkpoints.resuming import ownership, verification
 from checkpoints.saving import audit, call_log, lookup, reading
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
+from checkpoints.serde import messages
 from checkpoints.serde.canonical import parse
 
+#: What a session without a checkpoint resumes from.
+_EMPTY: dict[str, Any] = {
+    "transcript": [],
+    "plan": None,
+    "budget_spent_usd": 0.0,
+    "usage": None,
+    "version": 0,
+    "payload": None,
+}
 #: Seconds between two looks at the decisions while a run waits for them.
 POLL_SECONDS = 0.25
+#: A preview looks for unanswered calls in so many messages at the end of the transcript.
+PREVIEWED_MESSAGES = 200
 
 
 @dataclass(frozen=True)
@@ -79,8 +92,9 @@ def resume_flow(
         return finished
     held: Held = yield Transact(lambda: _own(store, session_id, takeover=takeover))
     try:
+        latest: dict[str, Any] = yield Transact(lambda: _readable(store, session_id))
         yield from _pass_gate(store, held, wait=wait, timeout=timeout)
-        point: ResumePoint = yield Transact(lambda: _point(store, held))
+        point: ResumePoint = yield Transact(lambda: _point(store, held, latest))
     except OwnershipLost:
         raise
     except BaseException:
@@ -94,6 +108,13 @@ def _own(store: Store, session_id: str, *, takeover: bool) -> Held:
     if held is not None and ownership.still_owns(store, held):
         return held
     return ownership.take(store, session_id, takeover=takeover)
+
+
+def _readable(store: Store, session_id: str) -> dict[str, Any]:
+    """The latest version, read and checked before anything is done about it."""
+    latest = reading.load_latest(store, session_id) or dict(_EMPTY)
+    _pending_response(session_id, latest["payload"])
+    return latest
 
 
 def _pass_gate(store: Store, held: Held, *, wait: bool, timeout: float | None) -> Flow[None]:
@@ -153,21 +174,20 @@ def _wait(store: Store, held: Held) -> None:
 # what a resume will do
 
 
-def outlook(store: Store, session: Session) -> Outlook:
-    """The calls since the last checkpoint by what a resume does with each: replay its result, run it, or ask."""
-    latest = ToolCall.objects.using(store.using).filter(session=session, step__gte=session.latest_version)
-    open_calls = call_log.undecided(store, session)
+def outlook(store: Store, session: Session, transcript: Sequence[Any]) -> Outlook:
+    """The calls that `transcript` does not answer, by what a resume does with each: replay its result, run it, or
+    ask a person."""
+    calls = ToolCall.objects.using(store.using).filter(session=session)
+    latest = calls.filter(Q(step__gte=session.latest_version) | Q(call_id__in=messages.unanswered(transcript)))
     told = _told_by_a_person(store, latest)
-    newest: dict[tuple[int, str], ToolCall] = {}
-    for call in latest.select_related("run").order_by("pk"):
-        newest[call.step, call.call_id] = call
+    newest = {call.call_id: call for call in latest.select_related("run").order_by("step", "attempt")}
     replay, run = [], []
     for call in newest.values():
         if call.status == CallStatus.COMPLETED or (call.status == CallStatus.FAILED and call.pk in told):
             replay.append(call)
         elif call.status in {CallStatus.RERUN_APPROVED, CallStatus.FAILED}:
             run.append(call)
-    return Outlook(replay, run, open_calls)
+    return Outlook(replay, run, call_log.undecided(store, session))
 
 
 def _told_by_a_person(store: Store, calls: Any) -> set[int]:
@@ -176,23 +196,21 @@ def _told_by_a_person(store: Store, calls: Any) -> set[int]:
     return set(made.values_list("tool_call_id", flat=True))
 
 
-def _point(store: Store, held: Held) -> ResumePoint:
+def _point(store: Store, held: Held, latest: dict[str, Any]) -> ResumePoint:
     with operation(store.using, writes=False):
         session = Session.objects.using(store.using).get(pk=held.pk)
-        latest = reading.load_latest(store, held.session_id)
-        replayable = {call.call_id: replayed(call) for call in outlook(store, session).replay}
-        if latest is None:
-            return ResumePoint(held.run, [], None, 0.0, None, 0, replayable=replayable)
-        return ResumePoint(
-            held.run,
-            latest["transcript"],
-            latest["plan"],
-            latest["budget_spent_usd"],
-            latest["usage"],
-            latest["version"],
-            pending_response=_pending_response(held.session_id, latest),
-            replayable=replayable,
-        )
+        found = outlook(store, session, latest["transcript"])
+    held.open_steps = {call.call_id: call.step for call in [*found.replay, *found.run]}
+    return ResumePoint(
+        held.run,
+        latest["transcript"],
+        latest["plan"],
+        latest["budget_spent_usd"],
+        latest["usage"],
+        latest["version"],
+        pending_response=_pending_response(held.session_id, latest["payload"]),
+        replayable={call.call_id: replayed(call) for call in found.replay},
+    )
 
 
 def replayed(call: ToolCall) -> ToolResult:
@@ -204,10 +222,9 @@ def replayed(call: ToolCall) -> ToolResult:
     return ToolResult(call.call_id, content, is_error=failed, replayed=True, attempt=call.attempt)
 
 
-def _pending_response(session_id: str, latest: dict[str, Any]) -> dict[str, Any] | None:
+def _pending_response(session_id: str, payload: dict[str, Any] | None) -> dict[str, Any] | None:
     """The journaled model answer of the latest version. A damaged one must not lead to a second model call."""
-    payload = latest["payload"] or {}
-    pending = payload.get("pending_llm_response")
+    pending = (payload or {}).get("pending_llm_response")
     if pending is None:
         return None
     if not isinstance(pending, dict) or not pending:
@@ -221,31 +238,31 @@ def finished_point(store: Store, session_id: str) -> ResumePoint | None:
         session = lookup.session(store, session_id)
         if not session.finished:
             return None
-        latest = reading.load_latest(store, session_id) or {}
-        return ResumePoint(
-            run=None,
-            transcript=latest.get("transcript", []),
-            plan=latest.get("plan"),
-            budget_spent_usd=latest.get("budget_spent_usd", 0.0),
-            usage=latest.get("usage"),
-            version=latest.get("version", 0),
-            finished=True,
-            result=None if session.result is None else parse(session.result),
-        )
+        latest = reading.load_latest(store, session_id) or _EMPTY
+    return ResumePoint(
+        run=None,
+        transcript=latest["transcript"],
+        plan=latest["plan"],
+        budget_spent_usd=latest["budget_spent_usd"],
+        usage=latest["usage"],
+        version=latest["version"],
+        finished=True,
+        result=None if session.result is None else parse(session.result),
+    )
 
 
 def preview(store: Store, session_id: str) -> dict[str, Any]:
     """What a resume would do now, without doing it: calls to `replay`, to `run`, and to `ask` a person about."""
     with operation(store.using, writes=False):
         session = lookup.session(store, session_id)
-        found = outlook(store, session)
-        latest = reading.load_latest(store, session_id)
+        latest = reading.load_tail(store, session_id, PREVIEWED_MESSAGES)
+        found = outlook(store, session, latest["transcript"] if latest else [])
         running = ToolCall.objects.using(store.using).filter(session=session, status=CallStatus.ISSUED)
         orphans = [call for call in running.select_related("run") if call.mutates]
         return {
             "version": latest["version"] if latest else None,
             "finished": session.finished,
-            "pending_response": bool(latest and _pending_response(session_id, latest)),
+            "pending_response": bool(latest and _pending_response(session_id, latest["payload"])),
             "replay": [call_log.as_dict(call) for call in found.replay],
             "run": [call_log.as_dict(call) for call in found.run],
             "ask": [call_log.as_dict(call) for call in [*found.ask, *orphans]],

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 
+from django.db import connections
 from django.db.models.functions import Now
 
 from checkpoints import clock
@@ -28,7 +29,7 @@ def beat_for(store: Store) -> None:
     """Make sure that the leases of `store` are renewed while it lives."""
     global _thread
     with _lock:
-        if _thread is None or not _thread.is_alive():
+        if _thread is None or not _thread.is_alive():  # a fork leaves the name of a thread that is not there
             _thread = threading.Thread(target=_run, name="harness-heartbeat", daemon=True)
             _thread.start()
 
@@ -45,19 +46,30 @@ def renew(store: Store) -> int:
 
 def _run() -> None:
     due: dict[str, float] = {}
-    while stores := [store for store in live_stores() if store.all_held()]:
-        for store in stores:
-            interval = store.lease.total_seconds() / BEATS_PER_LEASE
-            if time.monotonic() >= due.setdefault(store.token, time.monotonic() + interval):
-                due[store.token] = time.monotonic() + interval
-                _renew_quietly(store)
-        del stores, store
-        time.sleep(_pause())
+    used: set[str] = set()
+    try:
+        while pause := _beat(due, used):
+            time.sleep(pause)
+    finally:
+        for alias in used:
+            connections[alias].close()
 
 
-def _pause() -> float:
-    leases = [store.lease.total_seconds() for store in live_stores()]
-    return min([1.0, *(lease / BEATS_PER_LEASE / 4 for lease in leases)])
+def _beat(due: dict[str, float], used: set[str]) -> float:
+    """Renew what is due. Returns the seconds until the next look, or 0 when nothing is owned any more."""
+    global _thread
+    with _lock:
+        owning = [store for store in live_stores() if store.all_held()]
+        if not owning:
+            _thread = None
+            return 0
+    for store in owning:
+        interval = store.lease.total_seconds() / BEATS_PER_LEASE
+        if time.monotonic() >= due.setdefault(store.token, time.monotonic() + interval):
+            due[store.token] = time.monotonic() + interval
+            used.add(store.using)
+            _renew_quietly(store)
+    return min(1.0, *(store.lease.total_seconds() / BEATS_PER_LEASE / 4 for store in owning))
 
 
 def _renew_quietly(store: Store) -> None:

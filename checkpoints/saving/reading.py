@@ -29,6 +29,13 @@ def load_latest(store: Store, session_id: str) -> dict[str, Any] | None:
         return None if row is None else loaded(store, session_id, row)
 
 
+def load_tail(store: Store, session_id: str, count: int) -> dict[str, Any] | None:
+    """The newest version with only the last `count` messages of its transcript; None while there is none."""
+    with operation(store.using, writes=False):
+        row = _checkpoints(store, session_id).order_by("-version").first()
+        return None if row is None else loaded(store, session_id, row, first=max(0, row.length - count))
+
+
 def load(store: Store, session_id: str, version: int) -> dict[str, Any]:
     """One version. Raises `SessionNotFound`, `VersionNotFound`, `CheckpointCorrupted`, `SchemaFromFuture`."""
     with operation(store.using, writes=False):
@@ -68,17 +75,16 @@ def _checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
     )
 
 
-def loaded(store: Store, session_id: str, row: Checkpoint) -> dict[str, Any]:
-    """A checkpoint row as the dict that users get, with its transcript."""
+def loaded(store: Store, session_id: str, row: Checkpoint, *, first: int = 0) -> dict[str, Any]:
+    """A checkpoint row as the dict that users get, with its transcript from message `first` on."""
     decoded = _decoded(session_id, row)
-    bodies = statements.read_messages(connections[store.using], row.segment_id, row.length, ("body", "chain"))
-    if len(bodies) != row.length:
-        raise CheckpointCorrupted(
-            session_id, f"the transcript of version {row.version}", f"{len(bodies)} of {row.length} messages are there"
-        )
+    bodies = statements.read_messages(connections[store.using], row.segment_id, row.length, ("body", "chain"), first)
+    found, field = first + len(bodies), f"the transcript of version {row.version}"
+    if found != row.length:
+        raise CheckpointCorrupted(session_id, field, f"{found} of {row.length} messages are there")
     if bodies and bytes(bodies[-1][1]) != bytes(row.chain):
-        raise CheckpointCorrupted(session_id, f"the transcript of version {row.version}", "its digest does not match")
-    transcript = [_parsed(session_id, f"message {index}", body) for index, (body, _) in enumerate(bodies)]
+        raise CheckpointCorrupted(session_id, field, "its digest does not match")
+    transcript = [_parsed(session_id, f"message {index}", body) for index, (body, _) in enumerate(bodies, first)]
     return {"transcript": transcript, **decoded}
 
 

@@ -6,7 +6,7 @@ import os
 import threading
 import uuid
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -43,6 +43,8 @@ class Held:
     fence: int
     head: Head
     state: State | None = None
+    #: Calls of earlier runs that the transcript does not answer yet, by id: the step that names them.
+    open_steps: dict[str, int] = field(default_factory=dict)
 
     @property
     def run_id(self) -> uuid.UUID:

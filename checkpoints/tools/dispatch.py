@@ -64,7 +64,7 @@ def dispatch_flow(
 def _intent(
     store: Store, held: Held, tool: Tool, args: dict[str, Any], stored: str, call_id: str, step: int | None
 ) -> Intent:
-    step = held.head.version if step is None else step
+    step = held.open_steps.get(call_id, held.head.version) if step is None else step
     key = key_for(
         tool.idempotency,
         tool.scope,

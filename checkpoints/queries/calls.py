@@ -1,0 +1,199 @@
+"""The log of tool calls, with everything that was decided about each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Q, QuerySet
+
+from checkpoints.enums import UNDECIDED_CALL, CallStatus, DecisionKind
+from checkpoints.models import Decision, LateResult, ToolCall
+
+PAGE = 50
+#: Calls that are shown behind the end of a transcript.
+OPEN_LIMIT = 100
+#: Issued, and not settled by anybody.
+OPEN_CALL = UNDECIDED_CALL | {CallStatus.ISSUED, CallStatus.RERUN_APPROVED}
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """One decision about a call. `evidence` is canonical JSON text."""
+
+    kind: str
+    actor: str
+    actor_kind: str
+    reason: str
+    evidence: str | None
+    result: str | None
+    revision: int
+    at: datetime
+
+    @property
+    def label(self) -> str:
+        return str(DecisionKind(self.kind).label)
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A result that came too late to count."""
+
+    success: bool
+    result: str | None
+    run_number: int | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One attempt at a call as the log has it. `args` is canonical JSON text."""
+
+    pk: int
+    call_id: str
+    step: int
+    attempt: int
+    tool: str
+    args: str
+    sentence: str
+    side_effects: tuple[str, ...]
+    status: str
+    reason: str
+    result: str | None
+    error_type: str
+    replays: int
+    revision: int
+    run_number: int
+    issued_at: datetime
+    interrupted_at: datetime | None
+    settled_at: datetime | None
+    rulings: tuple[Ruling, ...]
+    late: tuple[Late, ...]
+
+    @property
+    def duration(self) -> timedelta | None:
+        """How long the tool ran; None where that is not known, as after an interruption."""
+        if self.settled_at is None or self.interrupted_at is not None:
+            return None
+        return max(self.settled_at - self.issued_at, timedelta())
+
+    @property
+    def undecided(self) -> bool:
+        return self.status in UNDECIDED_CALL
+
+    @property
+    def open(self) -> bool:
+        return self.status in OPEN_CALL
+
+
+@dataclass(frozen=True, slots=True)
+class CallFilter:
+    status: CallStatus | None = None
+    tool: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.status or self.tool)
+
+
+@dataclass(frozen=True, slots=True)
+class CallPage:
+    """Calls with the newest first. `before` is where the next page starts; `tools` are those of this session."""
+
+    rows: tuple[CallRecord, ...]
+    before: int | None
+    tools: tuple[str, ...]
+
+
+def page(session_pk: int, wanted: CallFilter, *, before: int | None = None, size: int = PAGE) -> CallPage:
+    logged = ToolCall.objects.filter(session=session_pk)
+    tools = sorted(set(logged.values_list("tool", flat=True).distinct()))
+    if wanted.tool:
+        logged = logged.filter(tool=wanted.tool.replace("\0", ""))
+    if wanted.status:
+        logged = logged.filter(status=wanted.status)
+    if before is not None:
+        logged = logged.filter(pk__lt=before)
+    rows = records(logged.order_by("-pk")[: size + 1])
+    shown = rows[:size]
+    return CallPage(shown, shown[-1].pk if len(rows) > size else None, tuple(tools))
+
+
+def one(session_pk: int, pk: int) -> CallRecord | None:
+    found = records(ToolCall.objects.filter(session=session_pk, pk=pk))
+    return found[0] if found else None
+
+
+def named(session_pk: int, call_ids: Iterable[str], *, since_step: int | None = None) -> tuple[CallRecord, ...]:
+    """The calls with one of these ids; with `since_step` also the open ones and those of that step and later."""
+    chosen = Q(call_id__in=[call_id for call_id in call_ids if "\0" not in call_id])
+    found = ToolCall.objects.filter(session=session_pk)
+    if since_step is None:
+        return records(found.filter(chosen).order_by("step", "attempt", "pk"))
+    recent = found.filter(Q(status__in=OPEN_CALL) | Q(step__gte=since_step)).order_by("-pk").values("pk")[:OPEN_LIMIT]
+    return records(found.filter(chosen | Q(pk__in=recent)).order_by("step", "attempt", "pk"))
+
+
+def between(session_pk: int, after: datetime, upto: datetime) -> tuple[CallRecord, ...]:
+    """The calls issued after `after` and not after `upto`, oldest first; at most `OPEN_LIMIT` of them."""
+    issued = ToolCall.objects.filter(session=session_pk, issued_at__gt=after, issued_at__lte=upto)
+    return records(issued.order_by("pk")[:OPEN_LIMIT])
+
+
+def records(calls: QuerySet[ToolCall]) -> tuple[CallRecord, ...]:
+    rows = list(calls.select_related("run"))
+    pks = [call.pk for call in rows]
+    rulings, late = _rulings(pks), _late(pks)
+    return tuple(_record(call, tuple(rulings[call.pk]), tuple(late[call.pk])) for call in rows)
+
+
+def _record(call: ToolCall, rulings: tuple[Ruling, ...], late: tuple[Late, ...]) -> CallRecord:
+    return CallRecord(
+        pk=call.pk,
+        call_id=call.call_id,
+        step=call.step,
+        attempt=call.attempt,
+        tool=call.tool,
+        args=call.args,
+        sentence=call.sentence,
+        side_effects=tuple(effect for effect in call.side_effects.split(",") if effect),
+        status=call.status,
+        reason=call.reason,
+        result=call.result_text,
+        error_type=call.error_type,
+        replays=call.replay_count,
+        revision=call.revision,
+        run_number=call.run.number,
+        issued_at=call.issued_at,
+        interrupted_at=call.interrupted_at,
+        settled_at=call.settled_at,
+        rulings=rulings,
+        late=late,
+    )
+
+
+def _rulings(pks: list[int]) -> defaultdict[int, list[Ruling]]:
+    found: defaultdict[int, list[Ruling]] = defaultdict(list)
+    for decision in Decision.objects.filter(tool_call__in=pks).order_by("pk"):
+        found[decision.tool_call_id].append(
+            Ruling(
+                kind=decision.kind,
+                actor=decision.actor,
+                actor_kind=decision.actor_kind,
+                reason=decision.reason,
+                evidence=decision.evidence,
+                result=decision.result_text,
+                revision=decision.revision,
+                at=decision.created_at,
+            )
+        )
+    return found
+
+
+def _late(pks: list[int]) -> defaultdict[int, list[Late]]:
+    found: defaultdict[int, list[Late]] = defaultdict(list)
+    for late in LateResult.objects.filter(tool_call__in=pks).select_related("run").order_by("pk"):
+        run_number = late.run.number if late.run else None
+        found[late.tool_call_id].append(Late(late.success, late.result_text, run_number, late.received_at))
+    return found

@@ -1,0 +1,215 @@
+"""Two versions of one session side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from difflib import SequenceMatcher
+
+from checkpoints.queries import blocks, calls, plans, transcripts, versions, words
+from checkpoints.queries.blocks import Part
+from checkpoints.queries.calls import CallRecord
+from checkpoints.queries.plans import Change, StepChange
+from checkpoints.queries.transcripts import StoredMessage
+from checkpoints.queries.versions import Version
+from checkpoints.queries.words import Piece
+
+#: Where two versions part, so many messages of each are compared; pages say when there are more.
+COMPARED = 2000
+COMPARED_SIZE = 32_000_000
+#: Edited messages are looked for among so many neighbours.
+_NEAR = 8
+_ALIKE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message of one of the two versions."""
+
+    position: int
+    message_id: str
+    role: str
+    at: datetime
+    body: str
+    parts: tuple[Part, ...]
+
+    @property
+    def text(self) -> str:
+        return blocks.plain(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """`count` messages that both versions have, from `position` of the second one on."""
+
+    count: int
+    position: int
+    kind: str = field(default="fold", init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    message: Said
+    kind: str = field(default="added", init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    message: Said
+    kind: str = field(default="removed", init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    old: Said
+    new: Said
+    pieces: tuple[Piece, ...]
+    kind: str = field(default="edited", init=False)
+
+
+Line = Fold | Added | Removed | Edited
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What version `b` has that version `a` had not, and the other way round.
+
+    `shared` messages at the start are the same rows and were not read. `rest_a` and `rest_b` count the messages
+    behind the last compared one. `calls` were issued between the two, whichever is older.
+    """
+
+    a: Version
+    b: Version
+    shared: int
+    lines: tuple[Line, ...]
+    rest_a: int
+    rest_b: int
+    plan: tuple[StepChange, ...]
+    plan_rest: tuple[Piece, ...]
+    calls: tuple[CallRecord, ...]
+
+    @property
+    def added(self) -> int:
+        return sum(line.kind == "added" for line in self.lines)
+
+    @property
+    def removed(self) -> int:
+        return sum(line.kind == "removed" for line in self.lines)
+
+    @property
+    def edited(self) -> int:
+        return sum(line.kind == "edited" for line in self.lines)
+
+    @property
+    def unchanged(self) -> int:
+        return sum(line.count for line in self.lines if isinstance(line, Fold))
+
+    @property
+    def plan_changed(self) -> bool:
+        return any(change.change is not Change.SAME for change in self.plan) or bool(self.plan_rest)
+
+
+def compare(session_pk: int, a: int, b: int) -> Comparison | None:
+    """None where one of the versions does not exist; `versions.one` says which."""
+    old, new = versions.one(session_pk, a), versions.one(session_pk, b)
+    if old is None or new is None:
+        return None
+    shared = transcripts.shared(
+        transcripts.stretches(old.segment_id, old.length), transcripts.stretches(new.segment_id, new.length)
+    )
+    before, after = _parted(old, new, shared)
+    lines = [Fold(shared, 0)] if shared else []
+    earlier, later = sorted((old.at, new.at))
+    was, now = plans.text_of(old.plan), plans.text_of(new.plan)
+    return Comparison(
+        a=old,
+        b=new,
+        shared=shared,
+        lines=tuple(_joined([*lines, *align(before, after)])),
+        rest_a=old.length - shared - len(before),
+        rest_b=new.length - shared - len(after),
+        plan=plans.compare(old.plan, new.plan),
+        plan_rest=words.diff(was, now) if was != now else (),
+        calls=calls.between(session_pk, earlier, later),
+    )
+
+
+def _parted(old: Version, new: Version, first: int) -> tuple[list[Said], list[Said]]:
+    """The messages of both behind the shared ones; none of either where they are too many characters to compare."""
+    before, after = _said(old, first), _said(new, first)
+    return ([], []) if before is None or after is None else (before, after)
+
+
+def _said(version: Version, first: int) -> list[Said] | None:
+    upto = min(version.length, first + COMPARED)
+    if first >= upto:
+        return []
+    stored = transcripts.window(version.segment_id, first, upto, size=COMPARED_SIZE)
+    return [_read(message) for message in stored] if len(stored) == upto - first else None
+
+
+def _read(message: StoredMessage) -> Said:
+    return Said(
+        message.position,
+        message.message_id,
+        message.role,
+        message.created_at,
+        message.body,
+        blocks.read(message.body),
+    )
+
+
+def align(old: Sequence[Said], new: Sequence[Said]) -> Iterator[Line]:
+    """Which messages stayed, went, came or were edited, in reading order."""
+    matcher = SequenceMatcher(None, [said.body for said in old], [said.body for said in new], autojunk=False)
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag == "equal":
+            yield Fold(j2 - j1, new[j1].position)
+        else:
+            yield from _edits(old[i1:i2], new[j1:j2])
+
+
+def _edits(old: Sequence[Said], new: Sequence[Said]) -> Iterator[Line]:
+    start = 0
+    for said in old:
+        found = _match(said, new[start : start + _NEAR])
+        if found is None:
+            yield Removed(said)
+            continue
+        yield from map(Added, new[start : start + found])
+        start += found
+        yield Edited(said, new[start], words.diff(said.text, new[start].text))
+        start += 1
+    yield from map(Added, new[start:])
+
+
+def _match(said: Said, near: Sequence[Said]) -> int | None:
+    """The neighbour that is an edited `said`: the one with its id, otherwise the one that is most like it."""
+    for index, other in enumerate(near):
+        if said.message_id and said.message_id == other.message_id:
+            return index
+    likeness = [_likeness(said, other) for other in near]
+    best = max(likeness, default=0.0)
+    return likeness.index(best) if best >= _ALIKE else None
+
+
+def _likeness(said: Said, other: Said) -> float:
+    if said.role != other.role or (said.message_id and other.message_id):
+        return 0.0
+    return words.likeness(said.text, other.text)
+
+
+def _joined(lines: Sequence[Line]) -> Iterator[Line]:
+    """Folds that follow each other are one."""
+    open_fold: Fold | None = None
+    for line in lines:
+        if isinstance(line, Fold):
+            open_fold = Fold(open_fold.count + line.count, open_fold.position) if open_fold else line
+            continue
+        if open_fold:
+            yield open_fold
+            open_fold = None
+        yield line
+    if open_fold:
+        yield open_fold

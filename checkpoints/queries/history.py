@@ -1,0 +1,94 @@
+"""Everything that people and machines did to one session, newest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+from checkpoints.enums import AuditKind, DecisionKind
+from checkpoints.models import AuditEvent, Decision
+from checkpoints.serde import parse
+
+PAGE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """An audit event, or a decision about a call (then `call_pk` and `tool` name it). `details` is JSON."""
+
+    at: datetime
+    label: str
+    kind: str
+    actor: str
+    actor_kind: str
+    details: dict[str, Any]
+    reason: str = ""
+    evidence: str | None = None
+    result: str | None = None
+    call_pk: int | None = None
+    call_id: str = ""
+    tool: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """`before` is where the next page starts: the ids of the last event and the last decision shown."""
+
+    rows: tuple[Happening, ...]
+    before: tuple[int, int] | None
+
+
+def page(session_pk: int, *, before: tuple[int, int] | None = None, size: int = PAGE) -> HistoryPage:
+    """A decision stands for the audit event that tells of it."""
+    events = AuditEvent.objects.filter(session=session_pk).exclude(kind=AuditKind.DECIDED)
+    decisions = Decision.objects.filter(session=session_pk).select_related("tool_call")
+    if before is not None:
+        events, decisions = events.filter(pk__lt=before[0]), decisions.filter(pk__lt=before[1])
+    found = [(event.created_at, event.pk, 0, _event(event)) for event in events.order_by("-pk")[: size + 1]]
+    ruled = [(row.created_at, row.pk, 1, _decision(row)) for row in decisions.order_by("-pk")[: size + 1]]
+    newest = list(islice(merge(found, ruled, key=lambda row: row[:3], reverse=True), size + 1))
+    shown = newest[:size]
+    if len(newest) <= size:
+        return HistoryPage(tuple(row[3] for row in shown), None)
+    top = before or (2**62, 2**62)
+    last = [min((row[1] for row in shown if row[2] == source), default=top[source]) for source in (0, 1)]
+    return HistoryPage(tuple(row[3] for row in shown), (last[0], last[1]))
+
+
+def _event(event: AuditEvent) -> Happening:
+    return Happening(
+        at=event.created_at,
+        label=str(AuditKind(event.kind).label),
+        kind=event.kind,
+        actor=event.actor,
+        actor_kind=event.actor_kind,
+        details=_details(event.details),
+    )
+
+
+def _decision(decision: Decision) -> Happening:
+    return Happening(
+        at=decision.created_at,
+        label=str(DecisionKind(decision.kind).label),
+        kind=decision.kind,
+        actor=decision.actor,
+        actor_kind=decision.actor_kind,
+        details={},
+        reason=decision.reason,
+        evidence=decision.evidence,
+        result=decision.result_text,
+        call_pk=decision.tool_call_id,
+        call_id=decision.tool_call.call_id,
+        tool=decision.tool_call.tool,
+    )
+
+
+def _details(stored: str) -> dict[str, Any]:
+    try:
+        details = parse(stored)
+    except ValueError:
+        return {"details": stored}
+    return details if isinstance(details, dict) else {"details": details}

@@ -1,0 +1,71 @@
+"""Pages of long lists by the last row seen, not by counting: flat however far one reads.
+
+The comparison is one tuple comparison, which both databases answer from an index on the same columns.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import BooleanField, F, Func, TextField, Value
+from django.db.models.functions import Cast
+from django.db.models.lookups import LessThan
+from django.db.models.sql.compiler import SQLCompiler
+
+_TOKEN = re.compile(r"([0-9: .T+-]{10,40})~([0-9]{1,18})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The last row of a page: its time as the database writes it, and its id.
+
+    The database's own text is kept because SQLite compares times as text, and a time that went through Python may
+    come back with other digits behind the point.
+    """
+
+    time: str
+    pk: int
+
+    @classmethod
+    def parse(cls, token: str) -> Self | None:
+        """The cursor that `str` made, or None where `token` is something else."""
+        found = _TOKEN.fullmatch(token)
+        if found is None:
+            return None
+        try:
+            datetime.fromisoformat(found[1])
+        except ValueError:
+            return None
+        return cls(found[1], int(found[2]))
+
+    def __str__(self) -> str:
+        return f"{self.time}~{self.pk}"
+
+
+class _Row(Func):
+    template = "(%(expressions)s)"
+    output_field = BooleanField()
+
+
+class _StoredTime(Func):
+    """A time in the database's own text, taken as a time where that is not the same."""
+
+    template = "%(expressions)s"
+    output_field = TextField()
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> tuple[str, Any]:
+        return self.as_sql(compiler, connection, template="(%(expressions)s)::timestamptz", **context)
+
+
+def stored_text(field: str) -> Cast:
+    """`field` (a time) as the database writes it; annotate it to make a `Cursor` of a row."""
+    return Cast(field, TextField())
+
+
+def before(cursor: Cursor, field: str) -> LessThan:
+    """The rows that follow `cursor` in a list that is ordered by `-field, -pk`."""
+    return LessThan(_Row(F(field), F("pk")), _Row(_StoredTime(Value(cursor.time)), Value(cursor.pk)))

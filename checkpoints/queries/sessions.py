@@ -1,0 +1,269 @@
+"""Finding sessions, and how each of them stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet, TextChoices
+from django.db.models.functions import Now
+
+from checkpoints.enums import UNDECIDED_CALL, RunStatus, SessionStatus
+from checkpoints.models import Run, Session, ToolCall
+from checkpoints.queries import keyset
+from checkpoints.queries.keyset import Cursor
+from checkpoints.serde import parse
+
+PAGE = 50
+#: Totals are counted up to here; beyond it a page says "more than".
+COUNT_LIMIT = 1000
+#: Agents are suggested from so many of the newest sessions.
+_RECENT = 200
+
+
+class Standing(TextChoices):
+    """How a session stands: its status, and whether any process drives it."""
+
+    RUNNING = "running", "Running"
+    STALLED = "stalled", "No process is driving it"
+    NEEDS_REVIEW = "needs_review", "Paused for a decision"
+    READY = "ready", "Decided, ready to go on"
+    PAUSED = "paused", "Paused"
+    COMPLETED = "completed", "Completed"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+_DRIVEN = Q(owner__lease_expires_at__gt=Now())
+_STANDING = {Standing.RUNNING: Q(status=SessionStatus.ACTIVE) & _DRIVEN}
+_STANDING |= {
+    Standing.STALLED: Q(status=SessionStatus.ACTIVE) & (Q(owner=None) | Q(owner__lease_expires_at__lte=Now())),
+    **{Standing(status): Q(status=status) for status in SessionStatus if status != SessionStatus.ACTIVE},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The run that owns a session. `alive` says whether its lease holds by the database's clock."""
+
+    run_id: UUID
+    number: int
+    status: str
+    host: str
+    pid: int
+    seen_at: datetime
+    lease_ends: datetime
+    alive: bool
+
+    @property
+    def waiting(self) -> bool:
+        return self.status == RunStatus.WAITING
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """The headline of one session. `cost` is in US dollars; `undecided` counts the calls that hold it."""
+
+    pk: int
+    session_id: str
+    title: str
+    agent: str
+    standing: Standing
+    undecided: int
+    version: int
+    messages: int
+    cost: Decimal
+    tokens: int
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+    owner: Owner | None
+
+    @property
+    def finished(self) -> bool:
+        return self.standing in {Standing.COMPLETED, Standing.FAILED, Standing.CANCELLED}
+
+    @property
+    def duration(self) -> timedelta:
+        """From the first sign of life to the last one."""
+        return max(self.updated_at - self.created_at, timedelta())
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHead:
+    """What stands above every page about one session. `result` is canonical JSON text."""
+
+    row: SessionRow
+    runs: int
+    versions: int
+    calls: int
+    labels: tuple[str, ...]
+    result: str | None
+    undecided_call: int | None
+    forked_from: int | None
+    forked_version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFilter:
+    """`text` is looked for in titles and session ids, without regard to case."""
+
+    text: str = ""
+    standing: Standing | None = None
+    agent: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.text or self.standing or self.agent)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """`total` is exact up to `COUNT_LIMIT`; `more` says that there are more than that."""
+
+    rows: tuple[SessionRow, ...]
+    after: Cursor | None
+    total: int
+    more: bool
+    agents: tuple[str, ...] = field(default=())
+
+
+def page(workspace_id: int, wanted: SessionFilter, *, after: Cursor | None = None, size: int = PAGE) -> SessionPage:
+    """Sessions with the newest activity first."""
+    found = _filtered(workspace_id, wanted)
+    total = found.order_by()[: COUNT_LIMIT + 1].count()
+    if after is not None:
+        found = found.filter(keyset.before(after, "updated_at"))
+    sessions = list(_with_owner(found).order_by("-updated_at", "-pk")[: size + 1])
+    shown = sessions[:size]
+    last = Cursor(_stored_time(shown[-1]), shown[-1].pk) if len(sessions) > size else None
+    return SessionPage(_rows(shown), last, min(total, COUNT_LIMIT), total > COUNT_LIMIT, _agents(workspace_id))
+
+
+def newest(workspace_id: int, wanted: SessionFilter, *, size: int = PAGE) -> tuple[int, ...]:
+    """The ids that the first page would show now."""
+    found = _filtered(workspace_id, wanted).order_by("-updated_at", "-pk")
+    return tuple(found.values_list("pk", flat=True)[:size])
+
+
+def these(workspace_id: int, pks: tuple[int, ...]) -> tuple[SessionRow, ...]:
+    """The sessions with these ids, in this order; those that are gone are left out."""
+    rows = {row.pk: row for row in _rows(list(_with_owner(_of(workspace_id)).filter(pk__in=pks)))}
+    return tuple(rows[pk] for pk in pks if pk in rows)
+
+
+def head(workspace_id: int, pk: int) -> SessionHead | None:
+    """One session with the counts its pages show; None where this workspace has no such session."""
+    session = _with_owner(_of(workspace_id)).filter(pk=pk).first()
+    if session is None:
+        return None
+    undecided = list(_undecided([pk]).order_by("interrupted_at", "pk").values_list("pk", flat=True)[:COUNT_LIMIT])
+    return SessionHead(
+        row=_row(session, len(undecided)),
+        runs=session.runs.count(),
+        versions=session.checkpoints.count(),
+        calls=session.tool_calls.count(),
+        labels=_labels(session.labels),
+        result=session.result,
+        undecided_call=undecided[0] if undecided else None,
+        forked_from=session.forked_from_id,
+        forked_version=session.forked_version,
+    )
+
+
+def pk_of(workspace_id: int, session_id: str) -> int | None:
+    """The numeric key of a session by the id its agent gave it."""
+    if "\0" in session_id:
+        return None
+    return _of(workspace_id).filter(session_id=session_id).values_list("pk", flat=True).first()
+
+
+def _of(workspace_id: int) -> QuerySet[Session]:
+    return Session.objects.filter(workspace_id=workspace_id)
+
+
+def _filtered(workspace_id: int, wanted: SessionFilter) -> QuerySet[Session]:
+    found = _of(workspace_id)
+    if wanted.text:
+        text = wanted.text.replace("\0", "")
+        found = found.filter(Q(title__icontains=text) | Q(session_id__icontains=text))
+    if wanted.agent:
+        found = found.filter(agent=wanted.agent.replace("\0", ""))
+    if wanted.standing:
+        found = found.filter(_STANDING[wanted.standing])
+    return found
+
+
+def _with_owner(found: QuerySet[Session]) -> QuerySet[Session]:
+    driven = ExpressionWrapper(_DRIVEN, output_field=BooleanField())
+    return found.select_related("owner").annotate(driven=driven, stored_time=keyset.stored_text("updated_at"))
+
+
+def _stored_time(session: Session) -> str:
+    return str(session.stored_time)  # type: ignore[attr-defined]
+
+
+def _undecided(pks: list[int]) -> QuerySet[ToolCall]:
+    return ToolCall.objects.filter(session__in=pks, status__in=UNDECIDED_CALL)
+
+
+def _rows(sessions: list[Session]) -> tuple[SessionRow, ...]:
+    counted = _undecided([session.pk for session in sessions]).values_list("session").annotate(Count("pk"))
+    undecided: dict[int, int] = dict(counted)
+    return tuple(_row(session, undecided.get(session.pk, 0)) for session in sessions)
+
+
+def _row(session: Session, undecided: int) -> SessionRow:
+    alive = bool(session.driven)  # type: ignore[attr-defined]
+    return SessionRow(
+        pk=session.pk,
+        session_id=session.session_id,
+        title=session.title,
+        agent=session.agent,
+        standing=_standing(session.status, alive),
+        undecided=undecided,
+        version=session.latest_version,
+        messages=session.message_count,
+        cost=session.budget_spent_usd,
+        tokens=session.total_tokens,
+        revision=session.revision,
+        created_at=session.created_at,
+        updated_at=session.updated_at,
+        owner=_owner(session.owner, alive),
+    )
+
+
+def _standing(status: str, alive: bool) -> Standing:
+    if status == SessionStatus.ACTIVE:
+        return Standing.RUNNING if alive else Standing.STALLED
+    return Standing(status)
+
+
+def _owner(run: Run | None, alive: bool) -> Owner | None:
+    if run is None:
+        return None
+    return Owner(
+        run_id=run.pk,
+        number=run.number,
+        status=run.status,
+        host=run.host,
+        pid=run.pid,
+        seen_at=run.heartbeat_at,
+        lease_ends=run.lease_expires_at,
+        alive=alive,
+    )
+
+
+def _agents(workspace_id: int) -> tuple[str, ...]:
+    recent = _of(workspace_id).order_by("-updated_at").values_list("agent", flat=True)[:_RECENT]
+    return tuple(sorted({agent for agent in recent if agent}))
+
+
+def _labels(stored: str) -> tuple[str, ...]:
+    try:
+        labels: Any = parse(stored)
+    except ValueError:
+        return ()
+    return tuple(label for label in labels if isinstance(label, str)) if isinstance(labels, list) else ()

@@ -1,0 +1,167 @@
+"""The versions of a session, each with what it changed against the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeVar
+
+from checkpoints.enums import Phase
+from checkpoints.models import Checkpoint, Segment
+from checkpoints.queries import plans
+from checkpoints.queries.plans import Change, Plan, StepChange
+from checkpoints.queries.transcripts import Stretch, shared
+from checkpoints.serde import money, parse
+
+PAGE = 50
+N = TypeVar("N", int, Decimal)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One checkpoint without its transcript. `cost` (US dollars) and `tokens` count from the session's start; they
+    are None where nothing was said or it cannot be read."""
+
+    version: int
+    at: datetime
+    phase: str
+    run_number: int
+    segment_id: int
+    length: int
+    plan: Plan | None
+    cost: Decimal | None
+    tokens: int | None
+
+    @property
+    def phase_label(self) -> str:
+        return str(Phase(self.phase).label)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """A version and what it changed against `previous`, the version before it that still exists."""
+
+    version: Version
+    previous: Version | None
+    added: int
+    removed: int
+    plan_changes: tuple[StepChange, ...]
+    plan_changed: bool
+    cost_delta: Decimal | None
+    tokens_delta: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionPage:
+    """Versions with the newest first. `before` is where the next page starts."""
+
+    rows: tuple[VersionRow, ...]
+    before: int | None
+
+
+def page(session_pk: int, *, before: int | None = None, size: int = PAGE) -> VersionPage:
+    found = Checkpoint.objects.filter(session=session_pk)
+    if before is not None:
+        found = found.filter(version__lt=before)
+    versions = [read(row) for row in found.select_related("run").defer("payload").order_by("-version")[: size + 1]]
+    tree = _tree(session_pk)
+    pairs = zip(versions, [*versions[1:], None], strict=True)
+    rows = tuple(_row(version, previous, tree) for version, previous in list(pairs)[:size])
+    return VersionPage(rows, rows[-1].version.version if len(versions) > size else None)
+
+
+def one(session_pk: int, version: int) -> Version | None:
+    found = Checkpoint.objects.filter(session=session_pk, version=version).select_related("run").defer("payload")
+    row = found.first()
+    return read(row) if row else None
+
+
+def numbers(session_pk: int, *, around: int, size: int = 200) -> tuple[int, ...]:
+    """Version numbers to choose from, newest first: the newest ones, and always `around`."""
+    found = Checkpoint.objects.filter(session=session_pk).order_by("-version").values_list("version", flat=True)
+    newest = list(found[:size])
+    return tuple(newest if around in newest else [*newest, around])
+
+
+def read(row: Checkpoint) -> Version:
+    return Version(
+        version=row.version,
+        at=row.created_at,
+        phase=row.phase,
+        run_number=row.run.number,
+        segment_id=row.segment_id,
+        length=row.length,
+        plan=plans.read(row.plan),
+        cost=_cost(row.budget_spent_usd),
+        tokens=_tokens(row.usage),
+    )
+
+
+def _row(version: Version, previous: Version | None, tree: Mapping[int, tuple[int | None, int]]) -> VersionRow:
+    if previous is None:
+        return VersionRow(version, None, version.length, 0, (), version.plan is not None, version.cost, version.tokens)
+    common = _common(previous, version, tree)
+    changes = plans.compare(previous.plan, version.plan)
+    return VersionRow(
+        version=version,
+        previous=previous,
+        added=version.length - common,
+        removed=previous.length - common,
+        plan_changes=tuple(change for change in changes if change.change is not Change.SAME),
+        plan_changed=previous.plan != version.plan,
+        cost_delta=_delta(previous.cost, version.cost),
+        tokens_delta=_delta(previous.tokens, version.tokens),
+    )
+
+
+def _delta(old: N | None, new: N | None) -> N | None:
+    return None if old is None or new is None else new - old
+
+
+def _common(old: Version, new: Version, tree: Mapping[int, tuple[int | None, int]]) -> int:
+    """How many messages two versions share."""
+    if old.segment_id == new.segment_id:
+        return min(old.length, new.length)
+    return shared(_stretches(tree, old), _stretches(tree, new))
+
+
+def _tree(session_pk: int) -> dict[int, tuple[int | None, int]]:
+    """Parent and branching point of each segment of the session."""
+    rows = Segment.objects.filter(session=session_pk).values_list("pk", "parent_id", "parent_length")
+    return {pk: (parent, length) for pk, parent, length in rows}
+
+
+def _stretches(tree: Mapping[int, tuple[int | None, int]], version: Version) -> list[Stretch]:
+    """As `transcripts.stretches`, from memory. A parent that belongs to another session counts as a root."""
+    found: list[Stretch] = []
+    segment: int | None = version.segment_id
+    high = version.length
+    while segment is not None:
+        parent, low = tree.get(segment, (None, 0))
+        if low < high:
+            found.append(Stretch(segment, low, high))
+        segment, high = parent, min(low, high)
+    return found[::-1]
+
+
+def _cost(stored: str) -> Decimal | None:
+    try:
+        return money.as_decimal(stored)
+    except (ValueError, InvalidOperation):
+        return None
+
+
+def _tokens(stored: str | None) -> int | None:
+    """The total that a usage names, or the sum of what went in and what came out."""
+    try:
+        usage: Any = parse(stored) if stored else None
+    except ValueError:
+        return None
+    if not isinstance(usage, dict):
+        return None
+    total = usage.get("total_tokens")
+    counts = [total] if isinstance(total, int) else [usage.get(key) for key in ("input_tokens", "output_tokens")]
+    known = [count for count in counts if isinstance(count, int)]
+    return sum(known) if known else None
