@@ -6,6 +6,7 @@ import asyncio
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from checkpoints.models import DEFAULT_WORKSPACE, Run
 from checkpoints.resuming import gate
 from checkpoints.resuming.actors import Actor
 from checkpoints.resuming.gate import ResumePoint
+from checkpoints.saving.pruning import Removed
 from checkpoints.saving.state import UNCHANGED, Unchanged
 from checkpoints.saving.store import Store
 from checkpoints.tools.registry import ToolRegistry
@@ -187,6 +189,35 @@ class Checkpointer:
 
     async def finish_session(self, session_id: str, status: str, result: Any = None) -> None:
         await self.hop(partial(self.sync.finish_session, session_id, status, result))
+
+    async def fork_session(self, session_id: str, new_session_id: str, *, version: int | None = None) -> int:
+        return await self.hop(partial(self.sync.fork_session, session_id, new_session_id, version=version))
+
+    async def delete_checkpoint(self, session_id: str, version: int) -> Removed:
+        return await self.hop(partial(self.sync.delete_checkpoint, session_id, version))
+
+    async def prune(
+        self,
+        session_id: str,
+        *,
+        keep_last: int | None = None,
+        keep_every: int | None = None,
+        older_than: timedelta | None = None,
+        dry_run: bool = False,
+    ) -> Removed:
+        return await self.hop(
+            partial(
+                self.sync.prune,
+                session_id,
+                keep_last=keep_last,
+                keep_every=keep_every,
+                older_than=older_than,
+                dry_run=dry_run,
+            )
+        )
+
+    async def delete_session(self, session_id: str, *, dry_run: bool = False) -> Removed:
+        return await self.hop(partial(self.sync.delete_session, session_id, dry_run=dry_run))
 
     # the tool-call log
 

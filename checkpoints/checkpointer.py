@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Self
@@ -15,8 +16,9 @@ from checkpoints.resuming.actors import Actor, as_actor
 from checkpoints.resuming.decisions import Target, Verdict
 from checkpoints.resuming.gate import ResumePoint
 from checkpoints.resuming.starting import Description
-from checkpoints.saving import call_log, reading
+from checkpoints.saving import call_log, forking, pruning, reading
 from checkpoints.saving import checkpoints as saving
+from checkpoints.saving.pruning import Removed, Retention
 from checkpoints.saving.state import UNCHANGED, Change, State, Unchanged
 from checkpoints.saving.store import Store
 from checkpoints.tools.registry import ToolRegistry
@@ -151,6 +153,40 @@ class SyncCheckpointer:
         Raises `ReviewRequired` while a call is undecided, except for `cancelled`.
         """
         starting.finish(self.store, session_id, status, result)
+
+    def fork_session(self, session_id: str, new_session_id: str, *, version: int | None = None) -> int:
+        """Open a new session that goes on from `version` (None: the newest) of another one. Returns its version, 1.
+
+        No message is copied. Calls that had an effect come along, so that the fork replays them instead of repeating
+        the effect. Raises `SessionNotFound`, `VersionNotFound`, `SessionExists`.
+        """
+        return forking.fork(self.store, session_id, new_session_id, version=version)
+
+    def delete_checkpoint(self, session_id: str, version: int) -> Removed:
+        """Remove one version; its number does not come back. Raises `VersionNotFound`, `StillNeeded`."""
+        return pruning.delete_version(self.store, session_id, version)
+
+    def prune(
+        self,
+        session_id: str,
+        *,
+        keep_last: int | None = None,
+        keep_every: int | None = None,
+        older_than: timedelta | None = None,
+        dry_run: bool = False,
+    ) -> Removed:
+        """Remove versions, and the messages that no version reaches any more.
+
+        What stays: the newest version, the last `keep_last`, every `keep_every`-th number, and what is not
+        `older_than`. With `dry_run` nothing is removed. Raises `SessionNotFound`, `InvalidInput`.
+        """
+        retention = Retention(keep_last, keep_every, older_than)
+        return pruning.prune(self.store, session_id, retention, dry_run=dry_run)
+
+    def delete_session(self, session_id: str, *, dry_run: bool = False) -> Removed:
+        """Remove a session and everything of it. Raises `StillNeeded` while a run drives it or a person has to
+        decide."""
+        return pruning.delete_session(self.store, session_id, dry_run=dry_run)
 
     # the tool-call log
 

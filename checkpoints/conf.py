@@ -21,7 +21,9 @@ SCHEMA_VERSION = 1
 #: The largest message, argument object or plan that is taken, in bytes of canonical JSON.
 MAX_VALUE_BYTES = 64 * 1024 * 1024
 
-SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
+#: WAL lets readers and one writer work at once; FULL keeps what was acknowledged through a power cut; what is
+#: deleted is overwritten.
+SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA secure_delete=ON;"
 BUSY_TIMEOUT_SECONDS = 30
 POOL_SIZE = 8
 

@@ -89,6 +89,7 @@ class InterruptReason(TextChoices):
     RUN_LOST = "run_lost", "Its run is gone"
     AMBIGUOUS_ERROR = "ambiguous_error", "The tool failed in a way that leaves its effect unknown"
     CANCELLED = "cancelled", "It was cancelled while it ran"
+    FORKED = "forked", "It was undecided when the session was forked"
     UNREADABLE = "unreadable", "Its record cannot be read"
 
 
@@ -135,6 +136,8 @@ class AuditKind(TextChoices):
     RUN_STARTED = "run_started", "Run started"
     RUN_RELEASED = "run_released", "Run released the session"
     RUN_LOST = "run_lost", "Run lost"
+    VERSIONS_REMOVED = "versions_removed", "Versions removed"
+    SESSION_DELETED = "session_deleted", "Session deleted"
     TAKEOVER = "takeover", "Session taken over"
     CALL_INTERRUPTED = "call_interrupted", "Call interrupted"
     CALL_DISCARDED = "call_discarded", "Read-only call discarded"

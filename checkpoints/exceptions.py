@@ -117,6 +117,26 @@ class InvalidDatabaseUrl(InvalidInput):
         super().__init__(f"The database cannot be opened: {why}.")
 
 
+class SessionExists(InvalidInput):
+    code = "session_exists"
+    hint = "Choose an id that is not taken. Nothing was written."
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"There already is a session {session_id!r}.")
+
+
+class StillNeeded(CheckpointsError):
+    """What should be removed is needed to go on."""
+
+    code = "still_needed"
+    hint = "Nothing was removed."
+
+    def __init__(self, session_id: str, why: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"Session {session_id!r}: {why}.")
+
+
 # What is stored cannot be used
 
 

@@ -1,8 +1,14 @@
+import uuid
+
 from django.db import models
 from django.db.models.functions import Now
 
 from checkpoints.enums import FINISHED_SESSION, SessionStatus
 from checkpoints.models.workspace import Workspace
+
+
+def new_key_space() -> str:
+    return uuid.uuid4().hex
 
 
 class Session(models.Model):
@@ -33,6 +39,9 @@ class Session(models.Model):
 
     fence = models.BigIntegerField(default=0, db_default=0)
     owner = models.ForeignKey("Run", on_delete=models.SET_NULL, null=True, related_name="+", db_index=False)
+    #: Part of the idempotency keys of this session's calls. A fork shares its origin's, so that an effect of the
+    #: origin is recognised in the fork.
+    key_space = models.CharField(max_length=32, default=new_key_space, editable=False)
     forked_from = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="forks")
     forked_version = models.BigIntegerField(null=True)
 

@@ -50,10 +50,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`steps` is empty where no list of steps was recognised; `rest` is what else the plan holds."""
+    """`steps` is empty where no list of steps was recognised; `rest` is what else the plan holds, `source` all of it
+    as canonical JSON text."""
 
     steps: tuple[Step, ...]
     rest: dict[str, Any]
+    source: str
 
     @property
     def done(self) -> int:
@@ -83,13 +85,13 @@ def read(stored: str | None) -> Plan | None:
     try:
         value = parse(stored)
     except (ValueError, RecursionError):
-        return Plan((), {"unreadable": stored})
+        return Plan((), {"unreadable": stored}, stored)
     if not isinstance(value, dict):
-        return Plan((), {"plan": value})
+        return Plan((), {"plan": value}, stored)
     key = next((key for key in _LISTS if _is_steps(value.get(key))), None)
     if key is None:
-        return Plan((), value)
-    return Plan(tuple(map(_step, value[key])), {name: item for name, item in value.items() if name != key})
+        return Plan((), value, stored)
+    return Plan(tuple(map(_step, value[key])), {name: item for name, item in value.items() if name != key}, stored)
 
 
 def compare(old: Plan | None, new: Plan | None) -> tuple[StepChange, ...]:

@@ -78,6 +78,12 @@ def one(session_pk: int, version: int) -> Version | None:
     return read(row) if row else None
 
 
+def newest(session_pk: int) -> Version | None:
+    found = Checkpoint.objects.filter(session=session_pk).select_related("run").defer("payload")
+    row = found.order_by("-version").first()
+    return read(row) if row else None
+
+
 def numbers(session_pk: int, *, around: int, size: int = 200) -> tuple[int, ...]:
     """Version numbers to choose from, newest first: the newest ones, and always `around`."""
     found = Checkpoint.objects.filter(session=session_pk).order_by("-version").values_list("version", flat=True)

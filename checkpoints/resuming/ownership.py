@@ -44,7 +44,7 @@ def take(store: Store, session_id: str, *, takeover: bool = False) -> Held:
         audit.record(
             store, AuditKind.RUN_STARTED, session_pk=row.pk, actor=f"run {run.number}", pid=run.pid, host=run.host
         )
-        held = Held(row.pk, session_id, run, run.fence, head_of(row))
+        held = Held(row.pk, session_id, run, run.fence, row.key_space, head_of(row))
     store.hold(held)
     heartbeat.beat_for(store)
     return held

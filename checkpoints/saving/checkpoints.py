@@ -14,12 +14,11 @@ from checkpoints.exceptions import CheckpointCorrupted, VersionConflict
 from checkpoints.models import Checkpoint, Session
 from checkpoints.saving import lookup, statements, transcripts
 from checkpoints.saving.operations import operation
-from checkpoints.saving.state import Change, State
+from checkpoints.saving.state import Change, State, total_tokens
 from checkpoints.saving.statements import Base, NewMessage
 from checkpoints.saving.store import Head, Held, Store
 from checkpoints.saving.transcripts import Prepared
 from checkpoints.serde import digests, money
-from checkpoints.serde.canonical import parse
 
 
 def save(
@@ -109,7 +108,7 @@ def _write(store: Store, held: Held, head: Head, end: _End, state: State, expect
             "head_chain": end.chain,
             "message_count": end.length,
             "budget_spent_usd": money.as_decimal(state.budget),
-            "total_tokens": _total_tokens(state.usage),
+            "total_tokens": total_tokens(state.usage),
         },
         end.new,
         {
@@ -129,14 +128,6 @@ def _write(store: Store, held: Held, head: Head, end: _End, state: State, expect
         held.head = Head(head.segment_id, end.length, end.chain, version)
         held.state = state
     return version
-
-
-def _total_tokens(usage: str | None) -> int:
-    counts = parse(usage) if usage else {}
-    total = counts.get("total_tokens")
-    if total is None:
-        total = sum(counts[key] for key in ("input_tokens", "output_tokens") if isinstance(counts.get(key), int))
-    return total if isinstance(total, int) and 0 <= total < 2**62 else 0
 
 
 def _refusal(store: Store, held: Held, expected_version: int) -> Exception:

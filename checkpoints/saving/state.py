@@ -9,7 +9,7 @@ from typing import Any, Final
 from checkpoints.enums import Phase
 from checkpoints.exceptions import InvalidInput, NotRepresentable
 from checkpoints.serde import money
-from checkpoints.serde.canonical import canonical
+from checkpoints.serde.canonical import canonical, parse
 
 
 class Unchanged:
@@ -81,3 +81,12 @@ def _object(value: dict[str, Any] | None, what: str) -> str | None:
     if value is not None and not isinstance(value, dict):
         raise NotRepresentable(what, f"a {type(value).__name__} is not a dict; dataclasses.asdict makes one")
     return None if value is None else canonical(value, what)
+
+
+def total_tokens(usage: str | None) -> int:
+    """The headline number of a stored usage object: its total, or what went in and came out."""
+    counts = parse(usage) if usage else {}
+    total = counts.get("total_tokens")
+    if total is None:
+        total = sum(counts[key] for key in ("input_tokens", "output_tokens") if isinstance(counts.get(key), int))
+    return total if isinstance(total, int) and 0 <= total < 2**62 else 0

@@ -17,10 +17,13 @@ from typing import Any
 from django.db import models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.enums import DISPATCHABLE_SESSION, CallStatus, SessionStatus
+from checkpoints.enums import DISPATCHABLE_SESSION, CallStatus, InterruptReason, SessionStatus
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall
 
 _NOW = {"postgresql": "STATEMENT_TIMESTAMP()", "sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"}
+#: Columns of a call that its copy in a fork gets anew, and those that it starts without.
+_RESET = ("session", "run", "status", "reason", "interrupted_at", "verify_requested_by")
+_LEFT_OUT = ("id", "supersedes")
 _MESSAGE_FIELDS = ("position", "message_id", "role", "created_at", "body", "chain")
 
 
@@ -274,6 +277,40 @@ def settle(
             transaction.set_rollback(True, using=connection.alias)
             return False
     return True
+
+
+# fork
+
+
+def carry_calls(
+    connection: BaseDatabaseWrapper,
+    origin_pk: int,
+    forked_pk: int,
+    run_id: Any,
+    carried: Mapping[CallStatus, CallStatus],
+    reason: InterruptReason,
+) -> None:
+    """Copy the calls of a session into its fork, each with the status that `carried` gives for its own.
+
+    A call that becomes interrupted by this says why: `reason`. Other calls stay behind.
+    """
+    copied = [field.name for field in ToolCall._meta.concrete_fields if field.name not in _RESET + _LEFT_OUT]
+    status, old = _column(ToolCall, "status"), [from_.value for from_ in carried]
+    becomes = " ".join(["WHEN %s THEN %s"] * len(carried))
+    newly = [from_.value for from_, to in carried.items() if from_ != to]
+    marks = ", ".join(["%s"] * len(newly))
+    sql = (
+        f"INSERT INTO {_table(ToolCall)} ({_columns(ToolCall, (*_RESET, *copied))}) "
+        f"SELECT %s, %s, CASE {status} {becomes} END, CASE WHEN {status} IN ({marks}) THEN %s ELSE "
+        f"{_column(ToolCall, 'reason')} END, CASE WHEN {status} IN ({marks}) THEN {_now(connection)} ELSE "
+        f"{_column(ToolCall, 'interrupted_at')} END, '', {_columns(ToolCall, copied)} FROM {_table(ToolCall)} "
+        f"WHERE {_column(ToolCall, 'session')} = %s AND {status} IN ({', '.join(['%s'] * len(old))}) "
+        f"ORDER BY {_column(ToolCall, 'id')}"
+    )
+    cases = [value.value for pair in carried.items() for value in pair]
+    run = _prepared(connection, ToolCall, {"run": run_id})
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [forked_pk, *run, *cases, *newly, reason.value, *newly, origin_pk, *old])
 
 
 # read

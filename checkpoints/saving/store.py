@@ -41,6 +41,7 @@ class Held:
     session_id: str
     run: Run
     fence: int
+    key_space: str
     head: Head
     state: State | None = None
     #: Calls of earlier runs that the transcript does not answer yet, by id: the step that names them.

@@ -69,7 +69,7 @@ def _intent(
         tool.idempotency,
         tool.scope,
         workspace=store.workspace,
-        session_id=held.session_id,
+        key_space=held.key_space,
         tool=tool.name,
         args=args,
         call_id=call_id,

@@ -19,7 +19,7 @@ def key_for(
     scope: KeyScope,
     *,
     workspace: str,
-    session_id: str,
+    key_space: str,
     tool: str,
     args: dict[str, Any],
     call_id: str,
@@ -27,10 +27,12 @@ def key_for(
 ) -> str:
     """The key of one call: a digest of an encoding that keeps the borders and types of its parts.
 
+    `key_space` stands for the session and its forks.
+
     Raises `NotRepresentable` for arguments without an exact JSON form, and `InvalidInput` where a key function
     returns no text.
     """
-    place = [workspace] if scope == KeyScope.WORKSPACE else [workspace, session_id]
+    place = [workspace] if scope == KeyScope.WORKSPACE else [workspace, key_space]
     if policy == "args":
         return digests.key_digest("args", place, tool, args)
     if policy == "call":
