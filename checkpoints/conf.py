@@ -24,6 +24,7 @@ MAX_VALUE_BYTES = 64 * 1024 * 1024
 #: WAL lets readers and one writer work at once; FULL keeps what was acknowledged through a power cut; what is
 #: deleted is overwritten.
 SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA secure_delete=ON;"
+#: How long to wait for a lock or a connection before saying so.
 BUSY_TIMEOUT_SECONDS = 30
 POOL_SIZE = 8
 
@@ -80,7 +81,11 @@ def _postgresql(url: str) -> dict[str, Any]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": unquote(parts.hostname or ""),
         "PORT": str(port or ""),
-        "OPTIONS": {**dict(parse_qsl(parts.query)), "pool": {"min_size": 0, "max_size": POOL_SIZE, "timeout": 30}},
+        "OPTIONS": {
+            "options": f"-c lock_timeout={BUSY_TIMEOUT_SECONDS}s",
+            **dict(parse_qsl(parts.query)),
+            "pool": {"min_size": 0, "max_size": POOL_SIZE, "timeout": BUSY_TIMEOUT_SECONDS},
+        },
     }
 
 

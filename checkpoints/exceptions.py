@@ -347,7 +347,7 @@ class StorageError(CheckpointsError):
     code = "storage_error"
 
     def __init__(self, what: str, *, may_have_happened: bool) -> None:
-        self.may_have_happened = may_have_happened
+        self.what, self.may_have_happened = what, may_have_happened
         said = (
             "The write may have happened: read back before repeating it."
             if may_have_happened

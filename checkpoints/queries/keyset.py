@@ -13,7 +13,7 @@ from typing import Any, Self
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, F, Func, TextField, Value
 from django.db.models.functions import Cast
-from django.db.models.lookups import LessThan
+from django.db.models.lookups import GreaterThan, LessThan
 from django.db.models.sql.compiler import SQLCompiler
 
 _TOKEN = re.compile(r"([0-9: .T+-]{10,40})~([0-9]{1,18})", re.ASCII)
@@ -68,4 +68,13 @@ def stored_text(field: str) -> Cast:
 
 def before(cursor: Cursor, field: str) -> LessThan:
     """The rows that follow `cursor` in a list that is ordered by `-field, -pk`."""
-    return LessThan(_Row(F(field), F("pk")), _Row(_StoredTime(Value(cursor.time)), Value(cursor.pk)))
+    return LessThan(_Row(F(field), F("pk")), _place(cursor))
+
+
+def after(cursor: Cursor, field: str) -> GreaterThan:
+    """The rows that follow `cursor` in a list that is ordered by `field, pk`."""
+    return GreaterThan(_Row(F(field), F("pk")), _place(cursor))
+
+
+def _place(cursor: Cursor) -> _Row:
+    return _Row(_StoredTime(Value(cursor.time)), Value(cursor.pk))

@@ -28,6 +28,7 @@ from checkpoints.exceptions import (
     InvalidInput,
     LateResultRefused,
     ReviewRequired,
+    StorageUnavailable,
 )
 from checkpoints.ids import checked
 from checkpoints.models import LateResult, Session, ToolCall
@@ -100,11 +101,32 @@ def issue(store: Store, held: Held, wanted: Intent) -> Issued | ToolCall:
     Raises `OwnershipLost`, `SessionFinished`, `CallConflict`, and `ReviewRequired` where another call of the
     session is undecided.
     """
-    with operation(store.using) as connection:
-        row = statements.issue(connection, held.pk, held.fence, wanted.step, _values(held, wanted, 1))
-        if row is not None:
-            return Issued(row[0], wanted.call_id, row[1], 1)
-        return _issue_locked(store, held, wanted)
+    with store.issuing(wanted.key):
+        try:
+            with operation(store.using) as connection:
+                row = statements.issue(connection, held.pk, held.fence, wanted.step, _values(held, wanted, 1))
+                found: Issued | ToolCall = (
+                    _issue_locked(store, held, wanted) if row is None else Issued(row[0], wanted.call_id, row[1], 1)
+                )
+        except StorageUnavailable as error:
+            found = _read_back_intent(store, held, wanted, error)
+        if isinstance(found, Issued):
+            store.in_flight.add(found.pk)
+        return found
+
+
+def _read_back_intent(store: Store, held: Held, wanted: Intent, error: StorageUnavailable) -> Issued:
+    """After a commit whose answer was lost: the intent of this run that nobody here runs is the one just written."""
+    if not error.may_have_happened:
+        raise error
+    with operation(store.using, writes=False):
+        mine = ToolCall.objects.using(store.using).filter(
+            session_id=held.pk, run_id=held.run_id, call_id=wanted.call_id, idempotency_key=wanted.key
+        )
+        call = mine.filter(status=CallStatus.ISSUED).order_by("-pk").first()
+    if call is None or call.pk in store.in_flight:
+        raise StorageUnavailable(error.what, may_have_happened=False) from error
+    return Issued(call.pk, call.call_id, call.step, call.attempt)
 
 
 def _values(held: Held, wanted: Intent, attempt: int, supersedes: int | None = None) -> dict[str, Any]:
@@ -189,16 +211,30 @@ def settle(store: Store, held: Held, call: Issued, outcome: Outcome) -> None:
     Raises `LateResultRefused` where the call or the session is no longer this run's; the result is then kept as
     late evidence.
     """
-    with operation(store.using) as connection:
-        values = {
-            "status": outcome.status,
-            "result": outcome.result,
-            "result_digest": "" if outcome.result is None else digests.text_digest(outcome.result),
-            "error_type": outcome.error_type[:200],
-            "reason": outcome.reason,
-        }
-        if not statements.settle(connection, held.pk, held.fence, call.pk, held.run_id, values):
-            raise _keep_late(store, held.session_id, call.pk, held, outcome)
+    values = {
+        "status": outcome.status,
+        "result": outcome.result,
+        "result_digest": "" if outcome.result is None else digests.text_digest(outcome.result),
+        "error_type": outcome.error_type[:200],
+        "reason": outcome.reason,
+    }
+    try:
+        with operation(store.using) as connection:
+            settled = statements.settle(connection, held.pk, held.fence, call.pk, held.run_id, values)
+            if not settled:
+                raise _keep_late(store, held.session_id, call.pk, held, outcome)
+    except StorageUnavailable as error:
+        _read_back_outcome(store, call, outcome, error)
+    store.in_flight.discard(call.pk)
+
+
+def _read_back_outcome(store: Store, call: Issued, outcome: Outcome, error: StorageUnavailable) -> None:
+    """After a commit whose answer was lost: only this run may settle the call, so its outcome there is this one."""
+    if not error.may_have_happened:
+        raise error
+    row = get(store, call.pk)
+    if (row.status, row.result) != (outcome.status, outcome.result):
+        raise StorageUnavailable(error.what, may_have_happened=False) from error
 
 
 def _keep_late(store: Store, session_id: str, call_pk: int, held: Held | None, outcome: Outcome) -> LateResultRefused:

@@ -10,7 +10,7 @@ from django.db import connections, transaction
 
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.enums import Phase
-from checkpoints.exceptions import CheckpointCorrupted, VersionConflict
+from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
 from checkpoints.models import Checkpoint, Session
 from checkpoints.saving import lookup, statements, transcripts
 from checkpoints.saving.operations import operation
@@ -31,35 +31,42 @@ def save(
 ) -> int:
     """Write the next version from a whole transcript; only what is new in it is stored. Returns its number."""
     prepared = transcripts.prepare(transcript)
-    with operation(store.using):
-        held = lookup.owned(store, session_id)
-        head = held.head
-        if transcripts.continues(prepared, head):
-            end = _end(prepared, head.length)
-            version = _write(store, held, head, end, state, expected_version)
-            if version is not None:
-                return version
-        return _save_locked(store, held, prepared, state, expected_version)
+    held = lookup.owned(store, session_id)
+    head = held.head
+    try:
+        with operation(store.using):
+            if transcripts.continues(prepared, head):
+                end = _end(prepared, head.length)
+                version = _write(store, held, head, end, state, expected_version)
+                if version is not None:
+                    return version
+            return _save_locked(store, held, prepared, state, expected_version)
+    except StorageUnavailable as error:
+        return _read_back(store, held, head, len(prepared.chains), _last(prepared), state, error)
 
 
 def append(
     store: Store, session_id: str, messages: Sequence[dict[str, Any]], change: Change, *, expected_version: int
 ) -> int:
     """Write the next version from the messages that are new since `expected_version`. Returns its number."""
-    with operation(store.using):
-        held = lookup.owned(store, session_id)
-        head = held.head
-        if head.version != expected_version:
-            head = head_of(Session.objects.using(store.using).get(pk=held.pk))
-        if head.version != expected_version:
-            raise VersionConflict(session_id, expected_version, head.version)
-        prepared = transcripts.prepare(messages, after=head.chain, first=head.length)
-        new = transcripts.new_messages(prepared, 0, head.length)
-        end = _End(new, head.length + len(new), prepared.chains[-1] if new else head.chain)
-        version = _write(store, held, head, end, change.applied(_state(store, held, head)), expected_version)
-        if version is None:
-            raise _refusal(store, held, expected_version)
-        return version
+    held = lookup.owned(store, session_id)
+    head = held.head
+    if head.version != expected_version:
+        head = _current_head(store, held)
+    if head.version != expected_version:
+        raise VersionConflict(session_id, expected_version, head.version)
+    prepared = transcripts.prepare(messages, after=head.chain, first=head.length)
+    new = transcripts.new_messages(prepared, 0, head.length)
+    end = _End(new, head.length + len(new), prepared.chains[-1] if new else head.chain)
+    state = change.applied(_state(store, held, head))
+    try:
+        with operation(store.using):
+            version = _write(store, held, head, end, state, expected_version)
+            if version is None:
+                raise _refusal(store, held, expected_version)
+            return version
+    except StorageUnavailable as error:
+        return _read_back(store, held, head, end.length, end.chain, state, error)
 
 
 @dataclass(frozen=True)
@@ -72,11 +79,35 @@ class _End:
 
 
 def _end(prepared: Prepared, keep: int) -> _End:
-    return _End(
-        transcripts.new_messages(prepared, keep, keep),
-        len(prepared.chains),
-        prepared.chains[-1] if prepared.chains else digests.EMPTY_CHAIN,
-    )
+    return _End(transcripts.new_messages(prepared, keep, keep), len(prepared.chains), _last(prepared))
+
+
+def _last(prepared: Prepared) -> bytes:
+    return prepared.chains[-1] if prepared.chains else digests.EMPTY_CHAIN
+
+
+def _read_back(
+    store: Store, held: Held, before: Head, length: int, chain: bytes, state: State, error: StorageUnavailable
+) -> int:
+    """After a commit whose answer was lost: find out whether the version is there instead of writing it twice.
+
+    Only this run writes under its fence, so a newer version of the same content is the one that was just written.
+    """
+    if not error.may_have_happened:
+        raise error
+    with operation(store.using, writes=False):
+        written = (
+            Checkpoint.objects.using(store.using)
+            .filter(session_id=held.pk, run_id=held.run_id, version__gt=before.version, length=length)
+            .filter(phase=state.phase, plan=state.plan, budget_spent_usd=state.budget)
+            .filter(usage=state.usage, payload=state.payload)
+            .order_by("-version")
+            .first()
+        )
+    if written is None or bytes(written.chain) != chain:
+        raise StorageUnavailable(error.what, may_have_happened=False) from error
+    held.head, held.state = Head(written.segment_id, length, chain, written.version), state
+    return written.version
 
 
 def _save_locked(store: Store, held: Held, prepared: Prepared, state: State, expected_version: int | None) -> int:
@@ -137,6 +168,14 @@ def _refusal(store: Store, held: Held, expected_version: int) -> Exception:
     return VersionConflict(held.session_id, expected_version, row.latest_version)
 
 
+def _current_head(store: Store, held: Held) -> Head:
+    with operation(store.using, writes=False):
+        row = Session.objects.using(store.using).filter(pk=held.pk, fence=held.fence).first()
+        if row is None:
+            raise lookup.fence_lost(store, held)
+        return head_of(row)
+
+
 def head_of(row: Session) -> Head:
     if row.head_segment_id is None:
         raise CheckpointCorrupted(row.session_id, "head_segment", "the session has no transcript")
@@ -146,7 +185,8 @@ def head_of(row: Session) -> Head:
 def _state(store: Store, held: Held, head: Head) -> State:
     if held.state is not None and held.head.version == head.version:
         return held.state
-    row = Checkpoint.objects.using(store.using).filter(session_id=held.pk).order_by("-version").first()
+    with operation(store.using, writes=False):
+        row = Checkpoint.objects.using(store.using).filter(session_id=held.pk).order_by("-version").first()
     if row is None:
         return State(Phase.TURN, None, "0", None, None)
     return State(Phase(row.phase), row.plan, row.budget_spent_usd, row.usage, row.payload)

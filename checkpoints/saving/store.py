@@ -72,6 +72,9 @@ class Store:
         self._held: dict[str, Held] = {}
         self._workspace_id: int | None = None
         self._lock = threading.Lock()
+        #: Rows of calls that code of this process runs now.
+        self.in_flight: set[int] = set()
+        self._issuing = [threading.Lock() for _ in range(64)]
         _live[self.token] = self
 
     @property
@@ -108,6 +111,11 @@ class Store:
         with self._lock:
             if self._held.get(held.session_id) is held:
                 del self._held[held.session_id]
+
+    def issuing(self, key: str) -> threading.Lock:
+        """One call of a key is issued at a time in this process, so that an intent found after a lost answer is
+        known to be the caller's own."""
+        return self._issuing[hash(key) % len(self._issuing)]
 
     def all_held(self) -> list[Held]:
         with self._lock:

@@ -177,21 +177,9 @@ def _record(store: Store, held: Held, issued: Issued, outcome: Outcome, content:
         except StorageError as error:
             if attempt == RECORD_ATTEMPTS:
                 raise ResultNotRecorded(held.session_id, issued.call_id, content) from error
-            recorded = yield from _already(store, issued, outcome)
-            if recorded:
-                return
             yield Sleep(0.1 * attempt)
         else:
             return
-
-
-def _already(store: Store, issued: Issued, outcome: Outcome) -> Flow[bool]:
-    """Whether the write happened although its answer was lost."""
-    try:
-        call: ToolCall = yield Transact(lambda: call_log.get(store, issued.pk))
-    except StorageError:
-        return False
-    return call.status == outcome.status
 
 
 def _content(value: Any) -> str:
