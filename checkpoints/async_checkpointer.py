@@ -18,6 +18,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from checkpoints import conf, flows, opening
 from checkpoints.checkpointer import SyncCheckpointer
 from checkpoints.enums import Phase
+from checkpoints.exceptions import CheckpointerClosed
 from checkpoints.models import DEFAULT_WORKSPACE, Run
 from checkpoints.resuming import gate
 from checkpoints.resuming.actors import Actor
@@ -53,6 +54,7 @@ class Checkpointer:
             with ThreadPoolExecutor(1) as opener:  # Django refuses to open databases on an event loop's thread
                 using = opener.submit(_opened, url, migrate).result()
         self.sync = SyncCheckpointer(using=using, workspace=workspace, lease_seconds=lease_seconds)
+        self._closed = False
         self._connections: list[BaseDatabaseWrapper] = []
         self._executor = ThreadPoolExecutor(
             WORKERS, thread_name_prefix="harness", initializer=_remember, initargs=(using, self._connections)
@@ -76,11 +78,16 @@ class Checkpointer:
 
     async def hop(self, work: Callable[[], T]) -> T:
         """Run blocking work on this checkpointer's executor. It is finished even when the caller is cancelled."""
+        if self._closed:
+            raise CheckpointerClosed
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._executor, work))
 
     async def close(self) -> None:
-        """Give up the sessions this checkpointer owns, its threads and its connections."""
+        """Give up the sessions this checkpointer owns, its threads and its connections. Once is enough."""
+        if self._closed:
+            return
         await self.hop(self.sync.close)
+        self._closed = True
         await asyncio.to_thread(self._shut_down)
 
     def _shut_down(self) -> None:
@@ -351,6 +358,7 @@ class Checkpointer:
         *,
         actor: Actor | str,
         reason: str,
+        evidence: Mapping[str, Any] | str | None = None,
         revision: int,
         step: int | None = None,
         attempt: int | None = None,
@@ -362,6 +370,7 @@ class Checkpointer:
                 call_id,
                 actor=actor,
                 reason=reason,
+                evidence=evidence,
                 revision=revision,
                 step=step,
                 attempt=attempt,

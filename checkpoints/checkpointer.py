@@ -16,7 +16,7 @@ from checkpoints.resuming.actors import Actor, as_actor
 from checkpoints.resuming.decisions import Target, Verdict
 from checkpoints.resuming.gate import ResumePoint
 from checkpoints.resuming.starting import Description
-from checkpoints.saving import call_log, forking, pruning, reading
+from checkpoints.saving import call_log, calls, forking, intents, pruning, reading
 from checkpoints.saving import checkpoints as saving
 from checkpoints.saving.pruning import Removed, Retention
 from checkpoints.saving.state import UNCHANGED, Change, State, Unchanged
@@ -206,7 +206,7 @@ class SyncCheckpointer:
         Raises `CallInProgress`, `CallAlreadySettled`, `ReviewRequired` or `CallConflict` where the call or its key
         is already there, and then the call must not run.
         """
-        wanted = call_log.intent(call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step)
+        wanted = intents.intent(call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step)
         call_log.record_issued(self.store, session_id, wanted)
 
     def record_tool_call_result(
@@ -217,12 +217,12 @@ class SyncCheckpointer:
 
     def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
         """The completed call of that key: call_id, tool_name, args_json, result_text, status and more; or None."""
-        return call_log.find_completed(self.store, idempotency_key)
+        return calls.find_completed(self.store, idempotency_key)
 
     def pending_tool_calls(self, session_id: str) -> list[dict[str, Any]]:
         """Calls without an outcome: call_id, tool_name, args_json, started_at, status, reason, run_id, alive, step,
         attempt, revision. Raises `SessionNotFound`."""
-        return call_log.pending(self.store, session_id)
+        return calls.pending(self.store, session_id)
 
     # resuming
 
@@ -317,12 +317,13 @@ class SyncCheckpointer:
         *,
         actor: Actor | str,
         reason: str,
+        evidence: Mapping[str, Any] | str | None = None,
         revision: int,
         step: int | None = None,
         attempt: int | None = None,
     ) -> None:
         """Allow exactly one more execution with exactly the same arguments. Raises what `confirm_landed` does."""
-        verdict = Verdict(DecisionKind.APPROVE_RERUN, as_actor(actor), reason)
+        verdict = Verdict(DecisionKind.APPROVE_RERUN, as_actor(actor), reason, evidence=evidence)
         decisions.decide(self.store, Target(session_id, call_id, revision, step, attempt), verdict)
 
 

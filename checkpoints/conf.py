@@ -37,7 +37,7 @@ def database_from_url(url: str) -> dict[str, Any]:
     """
     if not url:
         raise InvalidDatabaseUrl("no path or URL was given")
-    scheme = urlsplit(url).scheme if "://" in url else "path"
+    scheme = url.partition("://")[0] if "://" in url else "path"
     if scheme == "path":
         return _sqlite(url)
     if scheme == "sqlite":
@@ -67,13 +67,13 @@ def _sqlite(path: str) -> dict[str, Any]:
 
 
 def _postgresql(url: str) -> dict[str, Any]:
-    parts = urlsplit(url)
-    if not parts.path.strip("/"):
-        raise InvalidDatabaseUrl("the PostgreSQL URL names no database")
     try:
+        parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise InvalidDatabaseUrl(f"the port is not a number ({error})") from error
+        raise InvalidDatabaseUrl(f"the address is not understood ({error})") from error
+    if not parts.path.strip("/"):
+        raise InvalidDatabaseUrl("the PostgreSQL URL names no database")
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path[1:]),

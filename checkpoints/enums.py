@@ -89,6 +89,7 @@ class InterruptReason(TextChoices):
     RUN_LOST = "run_lost", "Its run is gone"
     AMBIGUOUS_ERROR = "ambiguous_error", "The tool failed in a way that leaves its effect unknown"
     CANCELLED = "cancelled", "It was cancelled while it ran"
+    ABANDONED = "abandoned", "Its run went on without reporting how it ended"
     FORKED = "forked", "It was undecided when the session was forked"
     UNREADABLE = "unreadable", "Its record cannot be read"
 

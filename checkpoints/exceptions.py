@@ -219,6 +219,14 @@ class VersionConflict(CheckpointsError):
         super().__init__(f"Session {session_id!r} is at version {latest}, not at {expected}.")
 
 
+class CheckpointerClosed(CheckpointsError):
+    code = "checkpointer_closed"
+    hint = "Open a new one. Nothing was done."
+
+    def __init__(self) -> None:
+        super().__init__("This checkpointer has been closed.")
+
+
 # Tool calls
 
 

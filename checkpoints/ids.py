@@ -5,9 +5,10 @@ import re
 import time
 import uuid
 
-from checkpoints.exceptions import InvalidIdentifier
+from checkpoints.exceptions import InvalidIdentifier, InvalidInput
 
 MAX_LENGTH = 255
+LARGEST_NUMBER = 2**62
 _UNSTORABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -32,4 +33,11 @@ def checked(kind: str, value: object) -> str:
         raise InvalidIdentifier(kind, value[:40] + "…", f"it has {len(value)} characters, {MAX_LENGTH} is the most")
     if found := _UNSTORABLE.search(value):
         raise InvalidIdentifier(kind, value, f"it contains {found.group()!r}, which databases do not keep in text")
+    return value
+
+
+def checked_number(what: str, value: object, *, least: int = 0) -> int:
+    """`value` as a whole number from `least` that every database can keep. Raises `InvalidInput`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_NUMBER:
+        raise InvalidInput(f"{what} is {value!r}; it has to be a whole number from {least}.")
     return value

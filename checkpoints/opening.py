@@ -12,7 +12,13 @@ from django.db import connections
 from django.db.migrations.recorder import MigrationRecorder
 
 from checkpoints import conf, migrations
+from checkpoints.exceptions import InvalidDatabaseUrl
 from checkpoints.saving.operations import operation
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: two processes must not create one file at the same moment
+    fcntl = None  # type: ignore[assignment]
 
 #: The key of the PostgreSQL advisory lock under which tables are created.
 _MIGRATION_LOCK = 0x4861726E
@@ -51,12 +57,12 @@ def _one_at_a_time(alias: str) -> Iterator[None]:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [_MIGRATION_LOCK])
         return
     path = Path(connection.settings_dict["NAME"])
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        import fcntl
-    except ImportError:  # not a POSIX system
-        yield
-        return
-    with path.with_name(path.name + ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.with_name(path.name + ".lock").open("w")
+    except OSError as error:
+        raise InvalidDatabaseUrl(f"{path} cannot be created ({error.strerror})") from error
+    with lock:
+        if fcntl is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -46,9 +46,9 @@ _NAMES = re.compile(r"Time(d)?out|Connect|Network|Transport|Disconnect|BrokenPip
 
 def unknown_outcome(error: BaseException) -> bool:
     """The default for which errors leave the effect of a tool unknown: time ran out, the connection was lost, or
-    the call was stopped from outside. Looks at what the error was raised from, too, and recognises the errors of
-    HTTP clients by name."""
-    return any(_ambiguous(link) for link in _causes(error))
+    the call was stopped from outside. Looks at what the error was raised from and into groups, too, and recognises
+    the errors of HTTP clients by name."""
+    return any(_ambiguous(link) for link in _related(error))
 
 
 def _ambiguous(error: BaseException) -> bool:
@@ -57,10 +57,15 @@ def _ambiguous(error: BaseException) -> bool:
     return any(_NAMES.search(kind.__name__) for kind in type(error).__mro__[:-2])
 
 
-def _causes(error: BaseException) -> list[BaseException]:
+def _related(error: BaseException) -> list[BaseException]:
+    """The error, what it was raised from, and the members of groups among these."""
     found: list[BaseException] = []
-    link: BaseException | None = error
-    while link is not None and link not in found:
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        link = waiting.pop()
+        if link is None or link in found:
+            continue
         found.append(link)
-        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+        waiting += [link.__cause__, None if link.__suppress_context__ else link.__context__]
+        waiting += link.exceptions if isinstance(link, BaseExceptionGroup) else ()
     return found

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Q, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models.functions import Now
 
 from checkpoints.enums import UNDECIDED_CALL, CallStatus, DecisionKind
 from checkpoints.models import Decision, LateResult, ToolCall
@@ -66,6 +67,7 @@ class CallRecord:
     replays: int
     revision: int
     run_number: int
+    run_alive: bool
     issued_at: datetime
     interrupted_at: datetime | None
     settled_at: datetime | None
@@ -82,6 +84,11 @@ class CallRecord:
     @property
     def undecided(self) -> bool:
         return self.status in UNDECIDED_CALL
+
+    @property
+    def orphaned(self) -> bool:
+        """Issued by a run that gives no sign of life: nobody is working on it, whatever its status says."""
+        return self.status == CallStatus.ISSUED and not self.run_alive
 
     @property
     def open(self) -> bool:
@@ -142,7 +149,8 @@ def between(session_pk: int, after: datetime, upto: datetime) -> tuple[CallRecor
 
 
 def records(calls: QuerySet[ToolCall]) -> tuple[CallRecord, ...]:
-    rows = list(calls.select_related("run"))
+    alive = ExpressionWrapper(Q(run__lease_expires_at__gt=Now()), output_field=BooleanField())
+    rows = list(calls.select_related("run").annotate(run_alive=alive))
     pks = [call.pk for call in rows]
     rulings, late = _rulings(pks), _late(pks)
     return tuple(_record(call, tuple(rulings[call.pk]), tuple(late[call.pk])) for call in rows)
@@ -165,6 +173,7 @@ def _record(call: ToolCall, rulings: tuple[Ruling, ...], late: tuple[Late, ...])
         replays=call.replay_count,
         revision=call.revision,
         run_number=call.run.number,
+        run_alive=call.run.owning and call.run_alive,  # type: ignore[attr-defined]
         issued_at=call.issued_at,
         interrupted_at=call.interrupted_at,
         settled_at=call.settled_at,

@@ -56,11 +56,14 @@ def interrupted(
     calls = _interrupted(workspace, filters).select_related("session", "run")
     if after is not None:
         calls = calls.filter(keyset.after(after, "interrupted_at"))
-    calls = calls.annotate(stored_time=keyset.stored_text("interrupted_at"))
-    page = list(calls.order_by("interrupted_at", "pk")[: limit + 1])
+    timed = calls.annotate(stored_time=keyset.stored_text("interrupted_at")).order_by("interrupted_at", "pk")
+    page: list[ToolCall] = [*timed[: limit + 1]]
     shown = page[:limit]
-    following = Cursor(str(shown[-1].stored_time), shown[-1].pk) if len(page) > limit else None
-    return shown, following
+    return shown, _place(shown[-1]) if len(page) > limit else None
+
+
+def _place(call: ToolCall) -> Cursor:
+    return Cursor(str(call.stored_time), call.pk)  # type: ignore[attr-defined]
 
 
 def decided(

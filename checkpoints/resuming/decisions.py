@@ -25,7 +25,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.resuming.actors import Actor
-from checkpoints.saving import audit, call_log, lookup
+from checkpoints.saving import audit, calls, lookup
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store
 from checkpoints.serde import digests
@@ -170,7 +170,7 @@ def _audit(store: Store, session: Session, call: ToolCall, verdict: Verdict) -> 
 def _settle_session(store: Store, session: Session) -> None:
     """The last decision opens the gate: a session under review becomes ready."""
     changes: dict[str, Any] = {"revision": F("revision") + 1, "updated_at": Now()}
-    if session.status not in FINISHED_SESSION and not call_log.undecided(store, session):
+    if session.status not in FINISHED_SESSION and not calls.undecided(store, session):
         changes["status"] = SessionStatus.READY
         audit.record(store, AuditKind.SESSION_READY, session_pk=session.pk, actor="gate")
     Session.objects.using(store.using).filter(pk=session.pk).update(**changes)

@@ -27,7 +27,7 @@ from checkpoints.flows import Flow, Sleep, Transact
 from checkpoints.models import Decision, Run, Session, ToolCall
 from checkpoints.outcomes import ToolResult
 from checkpoints.resuming import ownership, verification
-from checkpoints.saving import audit, call_log, lookup, reading
+from checkpoints.saving import audit, call_log, calls, lookup, reading
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
 from checkpoints.serde import messages
@@ -106,6 +106,7 @@ def resume_flow(
 def _own(store: Store, session_id: str, *, takeover: bool) -> Held:
     held = store.holds(session_id)
     if held is not None and ownership.still_owns(store, held):
+        call_log.interrupt_abandoned(store, held)
         return held
     return ownership.take(store, session_id, takeover=takeover)
 
@@ -131,7 +132,7 @@ def _pass_gate(store: Store, held: Held, *, wait: bool, timeout: float | None) -
             yield Transact(lambda: _open(store, held))
             return
         if not wait or (until is not None and time.monotonic() >= until):
-            raise ReviewRequired(held.session_id, [call_log.as_dict(call) for call in undecided])
+            raise ReviewRequired(held.session_id, [calls.as_dict(call) for call in undecided])
         yield Transact(lambda: _wait(store, held))
         yield Sleep(POLL_SECONDS)
 
@@ -141,7 +142,7 @@ def _undecided(store: Store, held: Held) -> list[ToolCall]:
         session = Session.objects.using(store.using).filter(pk=held.pk, fence=held.fence).first()
         if session is None:
             raise lookup.fence_lost(store, held)
-        return call_log.undecided(store, session)
+        return calls.undecided(store, session)
 
 
 def _probes(store: Store, held: Held, undecided: Iterable[ToolCall], probed: set[int]) -> Iterable[verification.Probe]:
@@ -177,8 +178,8 @@ def _wait(store: Store, held: Held) -> None:
 def outlook(store: Store, session: Session, transcript: Sequence[Any]) -> Outlook:
     """The calls that `transcript` does not answer, by what a resume does with each: replay its result, run it, or
     ask a person."""
-    calls = ToolCall.objects.using(store.using).filter(session=session)
-    latest = calls.filter(Q(step__gte=session.latest_version) | Q(call_id__in=messages.unanswered(transcript)))
+    logged = ToolCall.objects.using(store.using).filter(session=session)
+    latest = logged.filter(Q(step__gte=session.latest_version) | Q(call_id__in=messages.unanswered(transcript)))
     told = _told_by_a_person(store, latest)
     newest = {call.call_id: call for call in latest.select_related("run").order_by("step", "attempt")}
     replay, run = [], []
@@ -187,7 +188,7 @@ def outlook(store: Store, session: Session, transcript: Sequence[Any]) -> Outloo
             replay.append(call)
         elif call.status in {CallStatus.RERUN_APPROVED, CallStatus.FAILED}:
             run.append(call)
-    return Outlook(replay, run, call_log.undecided(store, session))
+    return Outlook(replay, run, calls.undecided(store, session))
 
 
 def _told_by_a_person(store: Store, calls: Any) -> set[int]:
@@ -256,14 +257,17 @@ def preview(store: Store, session_id: str) -> dict[str, Any]:
     with operation(store.using, writes=False):
         session = lookup.session(store, session_id)
         latest = reading.load_tail(store, session_id, PREVIEWED_MESSAGES)
-        found = outlook(store, session, latest["transcript"] if latest else [])
+        if session.finished:
+            found = Outlook([], [], [])
+        else:
+            found = outlook(store, session, latest["transcript"] if latest else [])
         running = ToolCall.objects.using(store.using).filter(session=session, status=CallStatus.ISSUED)
         orphans = [call for call in running.select_related("run") if call.mutates]
         return {
             "version": latest["version"] if latest else None,
             "finished": session.finished,
             "pending_response": bool(latest and _pending_response(session_id, latest["payload"])),
-            "replay": [call_log.as_dict(call) for call in found.replay],
-            "run": [call_log.as_dict(call) for call in found.run],
-            "ask": [call_log.as_dict(call) for call in [*found.ask, *orphans]],
+            "replay": [calls.as_dict(call) for call in found.replay],
+            "run": [calls.as_dict(call) for call in found.run],
+            "ask": [calls.as_dict(call) for call in [*found.ask, *orphans]],
         }

@@ -11,7 +11,6 @@ from django.db.models.functions import Now
 
 from checkpoints import clock
 from checkpoints.enums import OWNING_RUN
-from checkpoints.exceptions import StorageError
 from checkpoints.models import Run
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store, live_stores
@@ -76,5 +75,5 @@ def _renew_quietly(store: Store) -> None:
     """A lease that could not be renewed runs out by itself; the next beat tries again."""
     try:
         renew(store)
-    except StorageError as error:
+    except Exception as error:  # the thread has to outlive whatever this was
         logger.warning("The leases of %d sessions could not be renewed: %s", len(store.all_held()), error)

@@ -10,9 +10,10 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints import clock, process
+from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.enums import OWNING_RUN, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
-from checkpoints.exceptions import SessionBusy, SessionFinished
-from checkpoints.models import Run, Segment, Session, ToolCall
+from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished
+from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.resuming import heartbeat
 from checkpoints.saving import audit, liveness, lookup
 from checkpoints.saving.checkpoints import head_of
@@ -25,29 +26,37 @@ def take(store: Store, session_id: str, *, takeover: bool = False) -> Held:
 
     In one transaction: the fence grows, a new run is linked to the last one, and what the last run had issued
     and not settled becomes interrupted (calls that only read are discarded). Raises `SessionNotFound`,
-    `SessionFinished`, and `SessionBusy` while the owner may still live, unless `takeover` is given.
+    `SessionFinished`, `SchemaFromFuture`, and `SessionBusy` while the owner may still live, unless `takeover` is given.
     """
     with operation(store.using), transaction.atomic(using=store.using):
         row = lookup.session(store, session_id, lock=True)
         if row.finished:
             raise SessionFinished(session_id, row.status)
+        _require_known_schema(store, row)
         previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
         if previous is not None and previous.status in OWNING_RUN:
             _replace(store, row, previous, takeover)
         run = _new_run(store, row, previous)
+        audit.record(
+            store, AuditKind.RUN_STARTED, session_pk=row.pk, actor=f"run {run.number}", pid=run.pid, host=run.host
+        )
         _interrupt_orphans(store, row, run)
         if row.head_segment_id is None:
             row.head_segment = Segment.objects.using(store.using).create(session=row)
         row.fence, row.owner = run.fence, run
         row.revision, row.updated_at = row.revision + 1, Now()
         row.save(using=store.using, update_fields=["head_segment", "fence", "owner", "revision", "updated_at"])
-        audit.record(
-            store, AuditKind.RUN_STARTED, session_pk=row.pk, actor=f"run {run.number}", pid=run.pid, host=run.host
-        )
         held = Held(row.pk, session_id, run, run.fence, row.key_space, head_of(row))
     store.hold(held)
     heartbeat.beat_for(store)
     return held
+
+
+def _require_known_schema(store: Store, row: Session) -> None:
+    versions = Checkpoint.objects.using(store.using).filter(session=row).order_by("-version")
+    newest = versions.values_list("schema_version", flat=True).first()
+    if newest is not None and newest > SCHEMA_VERSION:
+        raise SchemaFromFuture(row.session_id, newest, SCHEMA_VERSION)
 
 
 def _replace(store: Store, row: Session, previous: Run, takeover: bool) -> None:

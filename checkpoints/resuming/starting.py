@@ -9,13 +9,13 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints.enums import FINISHED_SESSION, AuditKind, CallStatus, RunStatus, SessionStatus
-from checkpoints.exceptions import InvalidInput, NotRepresentable, ReviewRequired
+from checkpoints.exceptions import CallInProgress, InvalidInput, NotRepresentable, ReviewRequired
 from checkpoints.ids import checked
 from checkpoints.models import Run, Session
 from checkpoints.resuming import ownership
-from checkpoints.saving import audit, call_log, lookup
+from checkpoints.saving import audit, call_log, calls, lookup
 from checkpoints.saving.operations import operation
-from checkpoints.saving.store import Store
+from checkpoints.saving.store import Held, Store
 from checkpoints.serde.canonical import canonical
 
 TITLE_LENGTH = 200
@@ -35,17 +35,22 @@ class Description:
     def columns(self) -> dict[str, Any]:
         if self.metadata is not None and not isinstance(self.metadata, dict):
             raise NotRepresentable("metadata", f"a {type(self.metadata).__name__} is not a dict")
+        if isinstance(self.labels, str):
+            raise InvalidInput(f"labels is the text {self.labels!r}; give a list of labels.")
+        title, what = (self.user_message, "user_message") if self.title is None else (self.title, "title")
         return {
-            "agent": _line(self.agent),
-            "title": _line(self.user_message if self.title is None else self.title),
-            "scratchpad_root": _line(self.scratchpad_root or "", 4096),
+            "agent": _line(self.agent, "agent"),
+            "title": _line(title, what),
+            "scratchpad_root": _line(self.scratchpad_root or "", "scratchpad_root", 4096),
             "metadata": canonical(self.metadata or {}, "metadata"),
             "labels": canonical([checked("label", label) for label in self.labels], "labels"),
         }
 
 
-def _line(text: str, length: int = TITLE_LENGTH) -> str:
+def _line(text: object, what: str, length: int = TITLE_LENGTH) -> str:
     """One storable line of at most `length` characters."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"{what} is a {type(text).__name__}, not text.")
     words = " ".join(text.encode("utf-8", "replace").decode().replace("\0", " ").split())
     return words if len(words) <= length else words[: length - 1] + "…"
 
@@ -75,13 +80,13 @@ def _create(store: Store, session_id: str, description: Description) -> None:
         rows.bulk_create([new], ignore_conflicts=True)
 
 
-def finish(store: Store, session_id: str, status: str, result: Any = None) -> None:
+def finish(store: Store, session_id: str, status: object, result: Any = None) -> None:
     """End the session as completed, failed or cancelled, with a result (any JSON value).
 
-    Raises `NotOwner`, `OwnershipLost`, `SessionFinished`, `NotRepresentable`; `ReviewRequired` while a call is
-    undecided, except for cancelling: its calls stay in the queue, because somebody still has to find out.
+    Raises `NotOwner`, `OwnershipLost`, `SessionFinished`, `NotRepresentable`; `CallInProgress` while a call runs and
+    `ReviewRequired` while one is undecided, except for cancelling: somebody still has to find out about those.
     """
-    if status not in FINISHED_SESSION:
+    if not isinstance(status, str) or status not in FINISHED_SESSION:
         raise InvalidInput(f"{status!r} does not end a session. Use completed, failed or cancelled.")
     stored = None if result is None else canonical(result, "result")
     with operation(store.using):
@@ -90,12 +95,24 @@ def finish(store: Store, session_id: str, status: str, result: Any = None) -> No
             row = Session.objects.using(store.using).select_for_update().filter(pk=held.pk, fence=held.fence).first()
             if row is None:
                 raise lookup.fence_lost(store, held)
-            undecided = [call for call in call_log.undecided(store, row) if call.status == CallStatus.INTERRUPTED]
-            if undecided and status != SessionStatus.CANCELLED:
-                raise ReviewRequired(session_id, [call_log.as_dict(call) for call in undecided])
+            _require_settled(store, held, row, cancelled=status == SessionStatus.CANCELLED)
             ownership.give_up(store, held, RunStatus(status), status=status, result=stored)
             actor = f"run {held.run.number}"
             audit.record(store, AuditKind.SESSION_FINISHED, session_pk=held.pk, actor=actor, status=status)
+
+
+def _require_settled(store: Store, held: Held, row: Session, *, cancelled: bool) -> None:
+    """Nothing may be open when a session ends, unless it is cancelled: then the outcome of what was open is unknown,
+    and it stays in the queue."""
+    if cancelled:
+        call_log.interrupt_abandoned(store, held, running_too=True)
+        return
+    for call in calls.with_status(store, row, {CallStatus.ISSUED}):
+        if call.mutates:
+            raise CallInProgress(held.session_id, call.call_id, call.tool)
+    undecided = calls.undecided(store, row)
+    if undecided:
+        raise ReviewRequired(held.session_id, [calls.as_dict(call) for call in undecided])
 
 
 def release(store: Store) -> None:

@@ -11,6 +11,7 @@ from django.db import connections, transaction
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
+from checkpoints.ids import checked_number
 from checkpoints.models import Checkpoint, Session
 from checkpoints.saving import lookup, statements, transcripts
 from checkpoints.saving.operations import operation
@@ -30,6 +31,8 @@ def save(
     expected_version: int | None = None,
 ) -> int:
     """Write the next version from a whole transcript; only what is new in it is stored. Returns its number."""
+    if expected_version is not None:
+        checked_number("expected_version", expected_version)
     prepared = transcripts.prepare(transcript)
     held = lookup.owned(store, session_id)
     head = held.head
@@ -49,6 +52,7 @@ def append(
     store: Store, session_id: str, messages: Sequence[dict[str, Any]], change: Change, *, expected_version: int
 ) -> int:
     """Write the next version from the messages that are new since `expected_version`. Returns its number."""
+    checked_number("expected_version", expected_version)
     held = lookup.owned(store, session_id)
     head = held.head
     if head.version != expected_version:
@@ -106,7 +110,7 @@ def _read_back(
         )
     if written is None or bytes(written.chain) != chain:
         raise StorageUnavailable(error.what, may_have_happened=False) from error
-    held.head, held.state = Head(written.segment_id, length, chain, written.version), state
+    held.head = Head(written.segment_id, length, chain, written.version, state)
     return written.version
 
 
@@ -156,8 +160,7 @@ def _write(store: Store, held: Held, head: Head, end: _End, state: State, expect
         },
     )
     if version is not None:
-        held.head = Head(head.segment_id, end.length, end.chain, version)
-        held.state = state
+        held.head = Head(head.segment_id, end.length, end.chain, version, state)
     return version
 
 
@@ -183,8 +186,8 @@ def head_of(row: Session) -> Head:
 
 
 def _state(store: Store, held: Held, head: Head) -> State:
-    if held.state is not None and held.head.version == head.version:
-        return held.state
+    if head.state is not None:
+        return head.state
     with operation(store.using, writes=False):
         row = Checkpoint.objects.using(store.using).filter(session_id=held.pk).order_by("-version").first()
     if row is None:

@@ -12,7 +12,7 @@ from checkpoints.enums import AuditKind, CallStatus, InterruptReason, RunStatus,
 from checkpoints.exceptions import SessionExists, VersionNotFound
 from checkpoints.ids import checked
 from checkpoints.models import Checkpoint, Run, Segment, Session
-from checkpoints.saving import audit, call_log, lookup, statements
+from checkpoints.saving import audit, call_log, calls, lookup, statements
 from checkpoints.saving.operations import operation
 from checkpoints.saving.state import total_tokens
 from checkpoints.saving.store import Store
@@ -46,7 +46,7 @@ def fork(store: Store, session_id: str, new_session_id: str, *, version: int | N
         _first_version(store, forked, run, segment, source)
         connection = connections[store.using]
         statements.carry_calls(connection, origin.pk, forked.pk, run.pk, _CARRIED, InterruptReason.FORKED)
-        undecided = bool(call_log.undecided(store, forked))
+        undecided = bool(calls.undecided(store, forked))
         forked.head_segment = segment
         forked.status = SessionStatus.NEEDS_REVIEW if undecided else SessionStatus.ACTIVE
         forked.save(using=store.using, update_fields=["head_segment", "status"])

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture, VersionNotFound
-from checkpoints.ids import checked
+from checkpoints.ids import checked, checked_number
 from checkpoints.models import Checkpoint
 from checkpoints.saving import lookup, statements
 from checkpoints.saving.operations import operation
@@ -56,8 +56,10 @@ def list_checkpoints(
     store: Store, session_id: str, *, before: int | None = None, limit: int = 50
 ) -> list[dict[str, Any]]:
     """Versions below `before`, newest first, without transcripts. Raises `SessionNotFound`."""
-    if not 1 <= limit <= LIST_LIMIT:
-        raise InvalidInput(f"limit is {limit}; use 1 to {LIST_LIMIT}.")
+    if checked_number("limit", limit, least=1) > LIST_LIMIT:
+        raise InvalidInput(f"limit is {limit}; {LIST_LIMIT} is the most.")
+    if before is not None:
+        checked_number("before", before)
     with operation(store.using, writes=False):
         row = lookup.session(store, session_id)
         rows = Checkpoint.objects.using(store.using).filter(session=row)

@@ -194,20 +194,27 @@ def _save_in_steps(
 
 
 def issue(
-    connection: BaseDatabaseWrapper, session_pk: int, fence: int, step: int | None, values: Mapping[str, Any]
+    connection: BaseDatabaseWrapper,
+    session_pk: int,
+    fence: int,
+    step: int | None,
+    values: Mapping[str, Any],
+    *,
+    under_review: bool = False,
 ) -> tuple[int, int] | None:
     """Log a call before it runs. `step` None means the session's latest version.
 
     Returns (id, step), or None where the fence no longer holds, the session is not open for mutating calls, or
-    the call or its key is already there.
+    the call or its key is already there. `under_review` is for calls that may be made in spite of a review.
     """
-    allowed = sorted(DISPATCHABLE_SESSION)
+    allowed = [SessionStatus.NEEDS_REVIEW] if under_review else sorted(DISPATCHABLE_SESSION)
+    status = SessionStatus.NEEDS_REVIEW if under_review else SessionStatus.ACTIVE
     update = (
         f"UPDATE {_table(Session)} SET {_s('status')} = %s, {_touch(connection)} WHERE {_s('id')} = %s AND "
         f"{_s('fence')} = %s AND {_s('status')} IN ({', '.join(['%s'] * len(allowed))}) "
         f"RETURNING {_s('id')} AS session_pk, {_s('workspace')} AS workspace_pk, {_s('latest_version')} AS version"
     )
-    update_params: list[Any] = [SessionStatus.ACTIVE.value, session_pk, fence, *[status.value for status in allowed]]
+    update_params: list[Any] = [status.value, session_pk, fence, *[each.value for each in allowed]]
     insert = f"INSERT INTO {_table(ToolCall)} ({_columns(ToolCall, ('session', 'workspace', 'step', *values))})"
     marks = ", ".join(["%s"] * len(values))
     returning = f"ON CONFLICT DO NOTHING RETURNING {_column(ToolCall, 'id')}, {_column(ToolCall, 'step')}"

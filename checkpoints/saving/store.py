@@ -31,6 +31,8 @@ class Head:
     length: int
     chain: bytes
     version: int
+    #: What that version holds beside its transcript, where this checkpointer wrote it.
+    state: State | None = None
 
 
 @dataclass
@@ -43,7 +45,6 @@ class Held:
     fence: int
     key_space: str
     head: Head
-    state: State | None = None
     #: Calls of earlier runs that the transcript does not answer yet, by id: the step that names them.
     open_steps: dict[str, int] = field(default_factory=dict)
 
@@ -72,8 +73,9 @@ class Store:
         self._held: dict[str, Held] = {}
         self._workspace_id: int | None = None
         self._lock = threading.Lock()
-        #: Rows of calls that code of this process runs now.
-        self.in_flight: set[int] = set()
+        #: Rows of calls that this process has issued and not settled, and of those, the ones it executes now.
+        self.issued: set[int] = set()
+        self.executing: set[int] = set()
         self._issuing = [threading.Lock() for _ in range(64)]
         _live[self.token] = self
 

@@ -15,6 +15,7 @@ from typing import Any
 from checkpoints.conf import MAX_VALUE_BYTES
 from checkpoints.exceptions import NotRepresentable, TooLarge
 
+_SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 #: Deeper nesting would exhaust the interpreter's stack in the JSON encoder.
 MAX_DEPTH = 200
@@ -31,11 +32,16 @@ def canonical(value: Any, what: str = "value") -> str:
 
 
 def _text(value: Any, what: str) -> str:
-    text = _encode(value)
+    try:
+        text = _encode(value)
+    except ValueError as error:  # an integer of thousands of digits
+        raise NotRepresentable(what, str(error)) from None
     if not text.isascii():
+        if _SURROGATE_PAIR.search(text):
+            raise NotRepresentable(what, "two surrogates in a row stand for one character in JSON")
         text = _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
-    if len(text) > MAX_VALUE_BYTES:
-        raise TooLarge(what, len(text), MAX_VALUE_BYTES)
+    if len(text) * 4 > MAX_VALUE_BYTES and (size := len(text.encode())) > MAX_VALUE_BYTES:
+        raise TooLarge(what, size, MAX_VALUE_BYTES)
     return text
 
 

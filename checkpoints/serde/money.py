@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 
 from checkpoints.exceptions import NotRepresentable
 from checkpoints.serde.canonical import canonical, parse
 
 #: Larger amounts are taken for mistakes: a trillion dollars.
 LARGEST = 10**12
+#: Characters of a `Decimal`; more digits than that measure nothing.
+LONGEST = 60
+HEADLINE = Decimal("0.000001")
 
 
 def dump(amount: float | Decimal, what: str = "budget_spent_usd") -> str:
     """A JSON number for an int or float, a JSON string for a `Decimal`. Raises `NotRepresentable`."""
     if isinstance(amount, bool) or not isinstance(amount, int | float | Decimal):
         raise NotRepresentable(what, f"a {type(amount).__name__} is not an amount")
-    if not math.isfinite(amount) or not -LARGEST < amount < LARGEST:
-        raise NotRepresentable(what, f"{amount} is not an amount of money")
+    if not _is_amount(amount):
+        raise NotRepresentable(what, "it is not an amount of money below a trillion dollars")
     return canonical(str(amount) if isinstance(amount, Decimal) else amount, what)
+
+
+def _is_amount(amount: float | Decimal) -> bool:
+    if isinstance(amount, Decimal):
+        return amount.is_finite() and abs(amount) < LARGEST and len(str(amount)) <= LONGEST
+    return (isinstance(amount, int) or math.isfinite(amount)) and -LARGEST < amount < LARGEST
 
 
 def load(text: str) -> float | Decimal:
@@ -31,5 +40,5 @@ def load(text: str) -> float | Decimal:
 
 
 def as_decimal(text: str) -> Decimal:
-    """For sums and lists: exact for a `Decimal`, the shortest decimal that names the float otherwise."""
-    return Decimal(str(parse(text)))
+    """For sums and lists: rounded down to a millionth of a dollar."""
+    return Decimal(str(parse(text))).quantize(HEADLINE, rounding=ROUND_DOWN)

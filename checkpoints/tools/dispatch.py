@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from checkpoints.conf import MAX_VALUE_BYTES
 from checkpoints.enums import UNDECIDED_CALL, CallStatus, InterruptReason
 from checkpoints.exceptions import (
     CallInProgress,
     InvalidArguments,
-    InvalidInput,
     NotRepresentable,
     ResultNotRecorded,
     ReviewRequired,
@@ -17,12 +17,12 @@ from checkpoints.exceptions import (
     TooLarge,
 )
 from checkpoints.flows import Flow, Invoke, Sleep, Transact
-from checkpoints.ids import checked
+from checkpoints.ids import checked, checked_number
 from checkpoints.models import ToolCall
 from checkpoints.outcomes import ToolResult
 from checkpoints.resuming import verification
-from checkpoints.saving import call_log, liveness, lookup
-from checkpoints.saving.call_log import Intent, Issued, Outcome
+from checkpoints.saving import call_log, calls, liveness, lookup
+from checkpoints.saving.intents import Intent, Issued, Outcome
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
 from checkpoints.serde.canonical import canonical
@@ -42,28 +42,32 @@ def dispatch_flow(
 ) -> Flow[ToolResult]:
     """The whole life of one call, for blocking and async drivers."""
     checked("call id", call_id)
+    if step is not None:
+        checked_number("step", step)
     tool = registry.tools.get(name)
     if tool is None:
         return ToolResult(call_id, f"There is no tool {name!r}. Nothing was run.", is_error=True)
+    logged = tool.logged and registry.checkpointer is not None and registry.session_id is not None
     try:
         bound = tool.bound(args)
-        stored = canonical(args, "args")
+        if not logged or registry.checkpointer is None:
+            return (yield from _run_unlogged(tool, bound, call_id))
+        store = registry.checkpointer.store
+        held: Held = yield Transact(lambda: lookup.owned(store, registry.session_id or ""))
+        wanted = _intent(store, held, tool, args, call_id, step)
     except (InvalidArguments, NotRepresentable, TooLarge) as error:
         return ToolResult(call_id, str(error), is_error=True)
-    if not tool.logged or registry.checkpointer is None or registry.session_id is None:
-        return (yield from _run_unlogged(tool, bound, call_id))
-    store = registry.checkpointer.store
-    held: Held = yield Transact(lambda: lookup.owned(store, registry.session_id or ""))
-    wanted = _intent(store, held, tool, args, stored, call_id, step)
     issued: Issued | ToolResult = yield from _issue(store, held, wanted, wait=wait)
     if isinstance(issued, ToolResult):
         return issued
-    return (yield from _run_logged(store, held, tool, bound, issued))
+    try:
+        return (yield from _run_logged(store, held, tool, bound, issued))
+    finally:
+        store.executing.discard(issued.pk)
 
 
-def _intent(
-    store: Store, held: Held, tool: Tool, args: dict[str, Any], stored: str, call_id: str, step: int | None
-) -> Intent:
+def _intent(store: Store, held: Held, tool: Tool, args: dict[str, Any], call_id: str, step: int | None) -> Intent:
+    stored = canonical(args, "args")
     step = held.open_steps.get(call_id, held.head.version) if step is None else step
     key = key_for(
         tool.idempotency,
@@ -99,7 +103,7 @@ def _run_unlogged(tool: Tool, bound: dict[str, Any], call_id: str) -> Flow[ToolR
 def _issue(store: Store, held: Held, wanted: Intent, *, wait: bool) -> Flow[Issued | ToolResult]:
     """Log the intent; where another call stands in its way, answer from that one, or wait for it."""
     while True:
-        found: Issued | ToolCall = yield Transact(lambda: call_log.issue(store, held, wanted))
+        found: Issued | ToolCall = yield Transact(lambda: call_log.issue(store, held, wanted, executing=True))
         if isinstance(found, Issued):
             return found
         if found.status == CallStatus.COMPLETED:
@@ -107,20 +111,25 @@ def _issue(store: Store, held: Held, wanted: Intent, *, wait: bool) -> Flow[Issu
             content = found.result_text or ""
             return ToolResult(wanted.call_id, content, replayed=True, attempt=found.attempt)
         if found.status in UNDECIDED_CALL:
-            raise ReviewRequired(found.session.session_id, [call_log.as_dict(found)])
+            raise ReviewRequired(found.session.session_id, [calls.as_dict(found)])
         alive: bool = yield Transact(partial(_executor_lives, store, held, found))
         if not alive:
-            raise ReviewRequired(found.session.session_id, [call_log.as_dict(found)])
+            call: ToolCall = yield Transact(partial(calls.get, store, found.pk))
+            raise ReviewRequired(found.session.session_id, [calls.as_dict(call)])
         if not wait:
             raise CallInProgress(found.session.session_id, found.call_id, found.tool)
         yield Sleep(POLL_SECONDS)
 
 
 def _executor_lives(store: Store, held: Held, found: ToolCall) -> bool:
-    if found.run_id == held.run_id:
+    """Whether somebody still works on the call that is in the way. One that this run has left behind is interrupted."""
+    if found.run_id != held.run_id:
+        with operation(store.using, writes=False):
+            return liveness.is_alive(found.run)
+    if found.pk in store.executing:
         return True
-    with operation(store.using, writes=False):
-        return liveness.is_alive(found.run)
+    call_log.interrupt(store, held, found)
+    return False
 
 
 def _run_logged(store: Store, held: Held, tool: Tool, bound: dict[str, Any], issued: Issued) -> Flow[ToolResult]:
@@ -159,13 +168,13 @@ def _failed(
 
 def _probed(store: Store, held: Held, tool: Tool, issued: Issued, error: Exception) -> Flow[ToolResult]:
     """The tool's own hook may know what the tool could not say. If not, a person has to."""
-    call: ToolCall = yield Transact(lambda: call_log.get(store, issued.pk))
+    call: ToolCall = yield Transact(lambda: calls.get(store, issued.pk))
     probe = verification.probe_of(store, held.session_id, call)
     if probe is not None:
         yield from verification.probe_flow(store, probe)
-        call = yield Transact(lambda: call_log.get(store, issued.pk))
+        call = yield Transact(lambda: calls.get(store, issued.pk))
     if call.status in UNDECIDED_CALL:
-        raise ReviewRequired(held.session_id, [call_log.as_dict(call)]) from error
+        raise ReviewRequired(held.session_id, [calls.as_dict(call)]) from error
     failed = call.status != CallStatus.COMPLETED
     return ToolResult(issued.call_id, call.result_text or "", is_error=failed, attempt=issued.attempt)
 
@@ -183,15 +192,32 @@ def _record(store: Store, held: Held, issued: Issued, outcome: Outcome, content:
 
 
 def _content(value: Any) -> str:
-    """What the model sees of a tool's return value: text as it is, anything else as JSON, or as its `repr`
-    where it has no JSON form. The call has happened: this never fails."""
-    if isinstance(value, str):
-        return value
+    """What the model sees of a tool's return value: text as it is, anything else as JSON, or as its `repr` where it
+    has no JSON form. The call has happened, so this never fails; what is too large is cut and says so."""
     try:
-        return canonical(value, "result")
-    except InvalidInput:
-        return f"(not JSON) {value!r}"
+        text = value if isinstance(value, str) else canonical(value, "result")
+        canonical(text, "result")
+    except TooLarge:
+        text = value if isinstance(value, str) else repr(value)
+        kept = MAX_VALUE_BYTES // 8
+        text = f"{_visible(text[:kept])}\n(cut: the tool returned {len(text):,} characters, {kept:,} are kept)"
+    except Exception:  # no exact JSON form
+        text = f"(not JSON) {_visible(_shown(value))}"
+    return text
+
+
+def _shown(value: object) -> str:
+    """`repr` or `str`, whatever the object's own code does."""
+    try:
+        return repr(value) if not isinstance(value, BaseException | str) else str(value)
+    except Exception:
+        return f"<{type(value).__name__} that cannot be shown>"
+
+
+def _visible(text: str) -> str:
+    """`text` without what has no JSON form."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _said(tool: Tool, error: BaseException) -> str:
-    return f"{tool.name} raised {type(error).__name__}: {error}"
+    return _visible(f"{tool.name} raised {type(error).__name__}: {_shown(error)}")

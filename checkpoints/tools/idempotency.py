@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from checkpoints.enums import KeyScope
-from checkpoints.exceptions import InvalidInput
+from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.serde import digests
 
 #: `args`: the same tool with the same arguments is one operation. `call`: each call is an operation of its own.
@@ -39,7 +39,10 @@ def key_for(
         return digests.key_digest("call", place, tool, args, call_id, step)
     if not callable(policy):
         raise InvalidInput(f"{policy!r} is not an idempotency policy. Use 'args', 'call', or a function of the args.")
-    own: object = policy(args)
+    try:
+        own: object = policy(args)
+    except Exception as error:
+        raise InvalidArguments(tool, f"its idempotency function raised {type(error).__name__}: {error}") from error
     if not isinstance(own, str) or not own:
         raise InvalidInput(f"The idempotency function of {tool!r} returned {own!r}; it has to return a text.")
     return digests.key_digest("own", place, tool, own)

@@ -7,12 +7,13 @@ import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from checkpoints import flows
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, SideEffect
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.outcomes import Ambiguous, Answer, ToolResult, unknown_outcome
+from checkpoints.saving.intents import checked_effects, checked_tool_name
 from checkpoints.tools import dispatch
 from checkpoints.tools.idempotency import Policy
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from checkpoints.saving.store import Store
 
 VerifyHook = Callable[[dict[str, Any]], Answer | Awaitable[Answer]]
+F = TypeVar("F", bound=Callable[..., Any])
 InProgress = Literal["wait", "raise"]
 
 
@@ -59,9 +61,12 @@ class Tool:
         """Whether `error` leaves it open if the effect happened. What stops a process always does."""
         if not isinstance(error, Exception):
             return True
-        if callable(self.ambiguous_errors):
+        if not callable(self.ambiguous_errors):
+            return isinstance(error, self.ambiguous_errors)
+        try:
             return bool(self.ambiguous_errors(error))
-        return isinstance(error, self.ambiguous_errors)
+        except Exception:  # a judge that fails has not said that nothing happened
+            return True
 
     def bound(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """`args` as the function takes them, checked against its signature. Raises `InvalidArguments`."""
@@ -86,7 +91,7 @@ class Tool:
         """The sentence for these arguments; empty where the tool has none that fits."""
         try:
             return self.sentence.format_map(dict(args))
-        except (KeyError, IndexError, ValueError, AttributeError):
+        except Exception:  # the format is the user's; without it the page makes its own sentence
             return ""
 
 
@@ -103,44 +108,43 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         return {}
 
 
+class ToolOptions(TypedDict, total=False):
+    """The options of a tool, with the defaults of `Tool`; `name` is the function's own where it is left out."""
+
+    name: str
+    side_effects: Iterable[str]
+    verify: VerifyHook | None
+    idempotency: Policy
+    scope: str
+    ambiguous_errors: Ambiguous
+    timeout: float | None
+    sentence: str
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
-    function: Callable[..., Any] | None = None,
-    *,
-    name: str | None = None,
-    side_effects: Iterable[str] = (SideEffect.MUTATE,),
-    verify: VerifyHook | None = None,
-    idempotency: Policy = "args",
-    scope: str = KeyScope.SESSION,
-    ambiguous_errors: Ambiguous = unknown_outcome,
-    timeout: float | None = None,
-    sentence: str = "",
-) -> Any:
+    function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` of a function: `@tool` or `@tool(side_effects={"read"})`. Raises `InvalidInput`."""
 
     def make(run: Callable[..., Any]) -> Tool:
-        return Tool(
-            name=name or run.__name__,
-            run=run,
-            description=inspect.getdoc(run) or "",
-            side_effects=_effects(side_effects),
-            verify=verify,
-            idempotency=idempotency,
-            scope=_scope(scope),
-            ambiguous_errors=ambiguous_errors,
-            timeout=timeout,
-            sentence=sentence,
-        )
+        return _made(run, options)
 
     return make if function is None else make(function)
 
 
-def _effects(given: Iterable[str]) -> frozenset[str]:
-    effects = frozenset([given] if isinstance(given, str) else given)
-    unknown = sorted(effects - set(SideEffect.values))
-    if unknown or not effects:
-        known = ", ".join(SideEffect.values)
-        raise InvalidInput(f"side_effects {unknown or 'is empty'}: use one or more of {known}.")
-    return effects
+def _made(run: Callable[..., Any], options: ToolOptions) -> Tool:
+    given = {**options}
+    name = checked_tool_name(given.pop("name", run.__name__))
+    effects = checked_effects(options.get("side_effects", (SideEffect.MUTATE,)))
+    given |= {"side_effects": effects, "scope": _scope(options.get("scope", KeyScope.SESSION))}
+    try:
+        return Tool(name=name, run=run, description=inspect.getdoc(run) or "", **given)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InvalidInput(f"The tool {name!r} cannot be made: {error}.") from None
 
 
 def _scope(given: str) -> KeyScope:
@@ -188,11 +192,15 @@ class ToolRegistry:
         self.tools[added.name] = added
         return added
 
-    def tool(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    @overload
+    def tool(self, function: F, /) -> F: ...
+    @overload
+    def tool(self, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+    def tool(self, function: Any = None, /, **options: Any) -> Any:
         """Decorator: make a tool of a function and add it. The function itself stays as it is."""
 
-        def register(run: Callable[..., Any]) -> Callable[..., Any]:
-            self.add(tool(run, **options))
+        def register(run: F) -> F:
+            self.add(_made(run, typing.cast("ToolOptions", options)))
             return run
 
         return register if function is None else register(function)

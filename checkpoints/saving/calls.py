@@ -1,0 +1,80 @@
+"""Reading the call log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from checkpoints.enums import UNDECIDED_CALL, CallStatus
+from checkpoints.exceptions import SessionNotFound
+from checkpoints.ids import checked
+from checkpoints.models import Session, ToolCall
+from checkpoints.saving import liveness, lookup
+from checkpoints.saving.operations import operation
+from checkpoints.saving.store import Store
+
+
+def get(store: Store, call_pk: int) -> ToolCall:
+    with operation(store.using, writes=False):
+        return ToolCall.objects.using(store.using).get(pk=call_pk)
+
+
+def find_completed(store: Store, key: str) -> dict[str, Any] | None:
+    """The completed call of an idempotency key in this workspace, or None."""
+    with operation(store.using, writes=False):
+        call = (
+            ToolCall.objects.using(store.using)
+            .filter(
+                workspace_id=store.workspace_id,
+                idempotency_key=checked("idempotency key", key),
+                status=CallStatus.COMPLETED,
+            )
+            .select_related("session", "run")
+            .order_by("-pk")
+            .first()
+        )
+        if call is None:
+            return None
+        return {**as_dict(call), "session_id": call.session.session_id, "result_text": call.result_text}
+
+
+def pending(store: Store, session_id: str) -> list[dict[str, Any]]:
+    """Calls that were issued and have no outcome: running, interrupted or awaiting approval; oldest first.
+
+    `alive` says whether the run that issued a call still lives. A session that does not exist yet has none.
+    """
+    with operation(store.using, writes=False):
+        try:
+            row = lookup.session(store, session_id)
+        except SessionNotFound:
+            return []
+        found = with_status(store, row, {CallStatus.ISSUED, *UNDECIDED_CALL})
+        alive = {run.pk: liveness.is_alive(run) for run in {call.run for call in found}}
+        return [as_dict(call, alive=call.status == CallStatus.ISSUED and alive[call.run_id]) for call in found]
+
+
+def undecided(store: Store, row: Session) -> list[ToolCall]:
+    """The calls of a session that wait for a decision, oldest first."""
+    return with_status(store, row, UNDECIDED_CALL)
+
+
+def with_status(store: Store, row: Session, statuses: Iterable[CallStatus]) -> list[ToolCall]:
+    calls = ToolCall.objects.using(store.using).filter(session=row, status__in=sorted(statuses))
+    return list(calls.select_related("run").order_by("pk"))
+
+
+def as_dict(call: ToolCall, *, alive: bool = False) -> dict[str, Any]:
+    """A call as users get it."""
+    return {
+        "call_id": call.call_id,
+        "tool_name": call.tool,
+        "args_json": call.args,
+        "started_at": call.issued_at.isoformat(),
+        "status": call.status,
+        "reason": call.reason,
+        "run_id": str(call.run_id),
+        "alive": alive,
+        "step": call.step,
+        "attempt": call.attempt,
+        "revision": call.revision,
+    }
