@@ -115,7 +115,9 @@ def _issue(store: Store, held: Held, wanted: Intent, *, wait: bool) -> Flow[Issu
         alive: bool = yield Transact(partial(_executor_lives, store, held, found))
         if not alive:
             call: ToolCall = yield Transact(partial(calls.get, store, found.pk))
-            raise ReviewRequired(found.session.session_id, [calls.as_dict(call)])
+            if call.status in {CallStatus.ISSUED, CallStatus.INTERRUPTED}:
+                raise ReviewRequired(found.session.session_id, [calls.as_dict(call)])
+            continue  # it ended between the two looks
         if not wait:
             raise CallInProgress(found.session.session_id, found.call_id, found.tool)
         yield Sleep(POLL_SECONDS)

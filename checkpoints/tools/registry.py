@@ -195,8 +195,8 @@ class ToolRegistry:
     @overload
     def tool(self, function: F, /) -> F: ...
     @overload
-    def tool(self, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
-    def tool(self, function: Any = None, /, **options: Any) -> Any:
+    def tool(self, /, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+    def tool(self, function: F | None = None, /, **options: Any) -> F | Callable[[F], F]:
         """Decorator: make a tool of a function and add it. The function itself stays as it is."""
 
         def register(run: F) -> F:
