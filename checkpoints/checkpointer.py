@@ -41,9 +41,10 @@ class SyncCheckpointer:
         workspace: str = DEFAULT_WORKSPACE,
         lease_seconds: float = conf.LEASE_SECONDS,
         using: str = "default",
+        migrate: bool | None = None,
     ) -> None:
         if url is not None:
-            using = opening.opened(url)
+            using = opening.opened(url, migrate=migrate)
         self.store = Store(using, workspace, lease_seconds)
 
     @classmethod
@@ -59,7 +60,7 @@ class SyncCheckpointer:
 
         A SQLite file is created and migrated; PostgreSQL only with `migrate=True`. Raises `InvalidDatabaseUrl`.
         """
-        return cls(using=opening.opened(url, migrate=migrate), workspace=workspace, lease_seconds=lease_seconds)
+        return cls(url, workspace=workspace, lease_seconds=lease_seconds, migrate=migrate)
 
     def close(self) -> None:
         """Give up the sessions this checkpointer owns, so that another process can go on at once."""

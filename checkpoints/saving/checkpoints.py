@@ -13,7 +13,7 @@ from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
 from checkpoints.ids import checked_number
 from checkpoints.models import Checkpoint, Session
-from checkpoints.saving import lookup, statements, transcripts
+from checkpoints.saving import lookup, snapshots, statements, transcripts
 from checkpoints.saving.operations import operation
 from checkpoints.saving.state import Change, State, total_tokens
 from checkpoints.saving.statements import Base, NewMessage
@@ -33,19 +33,29 @@ def save(
     """Write the next version from a whole transcript; only what is new in it is stored. Returns its number."""
     if expected_version is not None:
         checked_number("expected_version", expected_version)
-    prepared = transcripts.prepare(transcript)
     held = lookup.owned(store, session_id)
     head = held.head
+    end = _continuation(head, transcript)
     try:
         with operation(store.using):
-            if transcripts.continues(prepared, head):
-                end = _end(prepared, head.length)
+            if end is not None:
                 version = _write(store, held, head, end, state, expected_version)
                 if version is not None:
                     return version
-            return _save_locked(store, held, prepared, state, expected_version)
+            return _save_locked(store, held, transcript, state, expected_version)
     except StorageUnavailable as error:
-        return _read_back(store, held, head, len(prepared.chains), _last(prepared), state, error)
+        if end is None:
+            prepared = transcripts.prepare(transcript)
+            end = _end(prepared, len(prepared.chains))
+        return _read_back(store, held, head, end, state, error)
+
+
+def _continuation(head: Head, transcript: Sequence[dict[str, Any]]) -> _End | None:
+    """What a transcript adds to the one that ends at `head`; None where it does not go on from there."""
+    if head.snapshot is not None and snapshots.same(head.snapshot, transcript):
+        return _added(head, transcript[head.length :])
+    prepared = transcripts.prepare(transcript)
+    return _end(prepared, head.length) if transcripts.continues(prepared, head) else None
 
 
 def append(
@@ -59,9 +69,7 @@ def append(
         head = _current_head(store, held)
     if head.version != expected_version:
         raise VersionConflict(session_id, expected_version, head.version)
-    prepared = transcripts.prepare(messages, after=head.chain, first=head.length)
-    new = transcripts.new_messages(prepared, 0, head.length)
-    end = _End(new, head.length + len(new), prepared.chains[-1] if new else head.chain)
+    end = _added(head, messages)
     state = change.applied(_state(store, held, head))
     try:
         with operation(store.using):
@@ -70,7 +78,7 @@ def append(
                 raise _refusal(store, held, expected_version)
             return version
     except StorageUnavailable as error:
-        return _read_back(store, held, head, end.length, end.chain, state, error)
+        return _read_back(store, held, head, end, state, error)
 
 
 @dataclass(frozen=True)
@@ -80,19 +88,24 @@ class _End:
     new: list[NewMessage]
     length: int
     chain: bytes
+    #: A copy of the whole transcript up to there, where that is known.
+    snapshot: list[Any] | None = None
 
 
 def _end(prepared: Prepared, keep: int) -> _End:
-    return _End(transcripts.new_messages(prepared, keep, keep), len(prepared.chains), _last(prepared))
+    chain = prepared.chains[-1] if prepared.chains else digests.EMPTY_CHAIN
+    new = transcripts.new_messages(prepared, keep, keep)
+    return _End(new, len(prepared.chains), chain, snapshots.copied(prepared.messages))
 
 
-def _last(prepared: Prepared) -> bytes:
-    return prepared.chains[-1] if prepared.chains else digests.EMPTY_CHAIN
+def _added(head: Head, messages: Sequence[dict[str, Any]]) -> _End:
+    prepared = transcripts.prepare(messages, after=head.chain, first=head.length)
+    new = transcripts.new_messages(prepared, 0, head.length)
+    snapshot = None if head.snapshot is None else head.snapshot + snapshots.copied(prepared.messages)
+    return _End(new, head.length + len(new), prepared.chains[-1] if new else head.chain, snapshot)
 
 
-def _read_back(
-    store: Store, held: Held, before: Head, length: int, chain: bytes, state: State, error: StorageUnavailable
-) -> int:
+def _read_back(store: Store, held: Held, before: Head, end: _End, state: State, error: StorageUnavailable) -> int:
     """After a commit whose answer was lost: find out whether the version is there instead of writing it twice.
 
     Only this run writes under its fence, so a newer version of the same content is the one that was just written.
@@ -102,20 +115,23 @@ def _read_back(
     with operation(store.using, writes=False):
         written = (
             Checkpoint.objects.using(store.using)
-            .filter(session_id=held.pk, run_id=held.run_id, version__gt=before.version, length=length)
+            .filter(session_id=held.pk, run_id=held.run_id, version__gt=before.version, length=end.length)
             .filter(phase=state.phase, plan=state.plan, budget_spent_usd=state.budget)
             .filter(usage=state.usage, payload=state.payload)
             .order_by("-version")
             .first()
         )
-    if written is None or bytes(written.chain) != chain:
+    if written is None or bytes(written.chain) != end.chain:
         raise StorageUnavailable(error.what, may_have_happened=False) from error
-    held.head = Head(written.segment_id, length, chain, written.version, state)
+    held.head = Head(written.segment_id, end.length, end.chain, written.version, state, end.snapshot)
     return written.version
 
 
-def _save_locked(store: Store, held: Held, prepared: Prepared, state: State, expected_version: int | None) -> int:
+def _save_locked(
+    store: Store, held: Held, transcript: Sequence[dict[str, Any]], state: State, expected_version: int | None
+) -> int:
     """The slow path, taken when the transcript does not simply go on: look under a lock, branch, write."""
+    prepared = transcripts.prepare(transcript)
     with transaction.atomic(using=store.using):
         row = Session.objects.using(store.using).select_for_update().filter(pk=held.pk, fence=held.fence).first()
         if row is None:
@@ -160,7 +176,7 @@ def _write(store: Store, held: Held, head: Head, end: _End, state: State, expect
         },
     )
     if version is not None:
-        held.head = Head(head.segment_id, end.length, end.chain, version, state)
+        held.head = Head(head.segment_id, end.length, end.chain, version, state, end.snapshot)
     return version
 
 

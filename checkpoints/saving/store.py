@@ -31,8 +31,9 @@ class Head:
     length: int
     chain: bytes
     version: int
-    #: What that version holds beside its transcript, where this checkpointer wrote it.
+    #: What that version holds beside its transcript, and a copy of that, where this checkpointer wrote it.
     state: State | None = None
+    snapshot: list[Any] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass

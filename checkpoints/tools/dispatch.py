@@ -49,12 +49,13 @@ def dispatch_flow(
         return ToolResult(call_id, f"There is no tool {name!r}. Nothing was run.", is_error=True)
     logged = tool.logged and registry.checkpointer is not None and registry.session_id is not None
     try:
+        stored = canonical(args, "args")
         bound = tool.bound(args)
         if not logged or registry.checkpointer is None:
             return (yield from _run_unlogged(tool, bound, call_id))
         store = registry.checkpointer.store
         held: Held = yield Transact(lambda: lookup.owned(store, registry.session_id or ""))
-        wanted = _intent(store, held, tool, args, call_id, step)
+        wanted = _intent(store, held, tool, args, stored, call_id, step)
     except (InvalidArguments, NotRepresentable, TooLarge) as error:
         return ToolResult(call_id, str(error), is_error=True)
     issued: Issued | ToolResult = yield from _issue(store, held, wanted, wait=wait)
@@ -66,8 +67,9 @@ def dispatch_flow(
         store.executing.discard(issued.pk)
 
 
-def _intent(store: Store, held: Held, tool: Tool, args: dict[str, Any], call_id: str, step: int | None) -> Intent:
-    stored = canonical(args, "args")
+def _intent(
+    store: Store, held: Held, tool: Tool, args: dict[str, Any], stored: str, call_id: str, step: int | None
+) -> Intent:
     step = held.open_steps.get(call_id, held.head.version) if step is None else step
     key = key_for(
         tool.idempotency,

@@ -78,14 +78,20 @@ class Tool:
         return {name: self._converted(name, value, hints.get(name)) for name, value in args.items()}
 
     def _converted(self, name: str, value: Any, kind: Any) -> Any:
-        if kind is Decimal and isinstance(value, str | int | float) and not isinstance(value, bool):
-            try:
-                return Decimal(str(value))
-            except InvalidOperation:
-                raise InvalidArguments(self.name, f"{name}={value!r} is not a decimal number") from None
+        if kind is Decimal:
+            return self._decimal(name, value)
         if kind in (int, str, bool, float) and not _fits(value, kind):
             raise InvalidArguments(self.name, f"{name}={value!r} is not of type {kind.__name__}")
         return value
+
+    def _decimal(self, name: str, value: Any) -> Decimal:
+        try:
+            number = Decimal(str(value)) if type(value) in (str, int, float, Decimal) else Decimal("NaN")
+        except InvalidOperation:
+            number = Decimal("NaN")
+        if not number.is_finite():
+            raise InvalidArguments(self.name, f"{name}={value!r} is not a decimal number")
+        return number
 
     def describe(self, args: Mapping[str, Any]) -> str:
         """The sentence for these arguments; empty where the tool has none that fits."""
