@@ -1,0 +1,48 @@
+"""`manage.py pending`: what has no outcome, in one session or in all of a workspace."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.enums import UNDECIDED_CALL, CallStatus
+from checkpoints.exceptions import CheckpointsError
+from checkpoints.models import DEFAULT_WORKSPACE, ToolCall
+
+
+class Command(BaseCommand):
+    help = "List the tool calls that have no outcome: running, interrupted, or awaiting approval."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("session_id", nargs="?", help="one session; without it, all sessions of the workspace")
+        parser.add_argument("--workspace", default=DEFAULT_WORKSPACE)
+        parser.add_argument("--database", default="default", help="connection alias")
+        parser.add_argument("--json", action="store_true", help="one JSON object for each call")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        checkpointer = SyncCheckpointer(workspace=options["workspace"], using=options["database"])
+        session_id = options["session_id"]
+        try:
+            for each in [session_id] if session_id is not None else _sessions(checkpointer):
+                for call in checkpointer.pending_tool_calls(each):
+                    self._show(each, call, as_json=options["json"])
+        except CheckpointsError as error:
+            raise CommandError(str(error)) from error
+
+    def _show(self, session_id: str, call: dict[str, Any], *, as_json: bool) -> None:
+        if as_json:
+            self.stdout.write(json.dumps({"session_id": session_id, **call}))
+            return
+        state = "running" if call["alive"] else CallStatus(call["status"]).label.lower()
+        self.stdout.write(f"{session_id}  {call['call_id']}  {call['tool_name']} {call['args_json']}  {state}")
+
+
+def _sessions(checkpointer: SyncCheckpointer) -> list[str]:
+    store = checkpointer.store
+    calls = ToolCall.objects.using(store.using).filter(
+        workspace_id=store.workspace_id, status__in=sorted({CallStatus.ISSUED, *UNDECIDED_CALL})
+    )
+    return list(calls.order_by("session__session_id").values_list("session__session_id", flat=True).distinct())

@@ -1,0 +1,67 @@
+"""`manage.py prune`: remove old versions by a retention rule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.exceptions import CheckpointsError
+from checkpoints.models import DEFAULT_WORKSPACE, Session
+
+#: Sessions are read so many at a time, and progress is told as often.
+BATCH = 100
+
+
+class Command(BaseCommand):
+    help = "Remove versions that a retention rule does not keep, and the messages that nothing reaches any more."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("session_id", nargs="*", help="these sessions; without any, all of the workspace")
+        parser.add_argument("--keep-last", type=int, metavar="N", help="keep the last N versions")
+        parser.add_argument("--keep-every", type=int, metavar="N", help="keep every N-th version")
+        parser.add_argument("--older-than", type=float, metavar="DAYS", help="keep what is younger than so many days")
+        parser.add_argument("--dry-run", action="store_true", help="say what would go, remove nothing")
+        parser.add_argument("--workspace", default=DEFAULT_WORKSPACE)
+        parser.add_argument("--database", default="default", help="connection alias")
+        parser.add_argument("--json", action="store_true", help="the totals as one JSON object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        checkpointer = SyncCheckpointer(workspace=options["workspace"], using=options["database"])
+        days = options["older_than"]
+        totals = {"sessions": 0, "versions": 0, "messages": 0, "dry_run": options["dry_run"]}
+        try:
+            for session_id in options["session_id"] or _sessions(checkpointer):
+                removed = checkpointer.prune(
+                    session_id,
+                    keep_last=options["keep_last"],
+                    keep_every=options["keep_every"],
+                    older_than=None if days is None else timedelta(days=days),
+                    dry_run=options["dry_run"],
+                )
+                totals["sessions"] += 1
+                totals["versions"] += removed.versions
+                totals["messages"] += removed.messages
+                if totals["sessions"] % BATCH == 0:
+                    self.stderr.write(f"{totals['sessions']} sessions, {totals['versions']} versions so far")
+        except CheckpointsError as error:
+            raise CommandError(str(error)) from error
+        if options["json"]:
+            self.stdout.write(json.dumps(totals))
+            return
+        done = "would go" if options["dry_run"] else "removed"
+        self.stdout.write(
+            f"{totals['versions']} versions and {totals['messages']} messages of {totals['sessions']} sessions {done}."
+        )
+
+
+def _sessions(checkpointer: SyncCheckpointer) -> Iterator[str]:
+    store, last = checkpointer.store, 0
+    sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id).order_by("pk")
+    while batch := list(sessions.filter(pk__gt=last).values_list("pk", "session_id")[:BATCH]):
+        last = batch[-1][0]
+        yield from (session_id for _, session_id in batch)
