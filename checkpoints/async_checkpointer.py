@@ -20,7 +20,7 @@ from checkpoints.checkpointer import SyncCheckpointer
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointerClosed
 from checkpoints.models import DEFAULT_WORKSPACE, Run
-from checkpoints.resuming import gate
+from checkpoints.resuming import gate, sweeping
 from checkpoints.resuming.actors import Actor
 from checkpoints.resuming.gate import ResumePoint
 from checkpoints.saving.pruning import Removed
@@ -282,6 +282,9 @@ class Checkpointer:
     async def preview_resume(self, session_id: str) -> dict[str, Any]:
         return await self.hop(partial(self.sync.preview_resume, session_id))
 
+    async def sweep_lost_runs(self, *, limit: int = sweeping.LIMIT) -> list[str]:
+        return await self.hop(partial(self.sync.sweep_lost_runs, limit=limit))
+
     # decisions
 
     async def verify_call(
@@ -368,6 +371,116 @@ class Checkpointer:
                 self.sync.approve_rerun,
                 session_id,
                 call_id,
+                actor=actor,
+                reason=reason,
+                evidence=evidence,
+                revision=revision,
+                step=step,
+                attempt=attempt,
+            )
+        )
+
+    async def approve_call(
+        self,
+        session_id: str,
+        call_id: str,
+        *,
+        actor: Actor | str,
+        reason: str,
+        evidence: Mapping[str, Any] | str | None = None,
+        revision: int,
+        step: int | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        await self.hop(
+            partial(
+                self.sync.approve_call,
+                session_id,
+                call_id,
+                actor=actor,
+                reason=reason,
+                evidence=evidence,
+                revision=revision,
+                step=step,
+                attempt=attempt,
+            )
+        )
+
+    async def edit_call(
+        self,
+        session_id: str,
+        call_id: str,
+        new_args: dict[str, Any],
+        *,
+        actor: Actor | str,
+        reason: str,
+        evidence: Mapping[str, Any] | str | None = None,
+        revision: int,
+        step: int | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        await self.hop(
+            partial(
+                self.sync.edit_call,
+                session_id,
+                call_id,
+                new_args,
+                actor=actor,
+                reason=reason,
+                evidence=evidence,
+                revision=revision,
+                step=step,
+                attempt=attempt,
+            )
+        )
+
+    async def reject_call(
+        self,
+        session_id: str,
+        call_id: str,
+        message: str,
+        *,
+        actor: Actor | str,
+        reason: str = "",
+        evidence: Mapping[str, Any] | str | None = None,
+        revision: int,
+        step: int | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        await self.hop(
+            partial(
+                self.sync.reject_call,
+                session_id,
+                call_id,
+                message,
+                actor=actor,
+                reason=reason,
+                evidence=evidence,
+                revision=revision,
+                step=step,
+                attempt=attempt,
+            )
+        )
+
+    async def respond_call(
+        self,
+        session_id: str,
+        call_id: str,
+        message: str,
+        *,
+        actor: Actor | str,
+        reason: str = "",
+        evidence: Mapping[str, Any] | str | None = None,
+        revision: int,
+        step: int | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        await self.hop(
+            partial(
+                self.sync.respond_call,
+                session_id,
+                call_id,
+                message,
                 actor=actor,
                 reason=reason,
                 evidence=evidence,

@@ -11,7 +11,7 @@ from typing import Any, Self
 from checkpoints import conf, flows, opening
 from checkpoints.enums import DecisionKind, Phase
 from checkpoints.models import DEFAULT_WORKSPACE, Run
-from checkpoints.resuming import decisions, gate, starting, verification
+from checkpoints.resuming import decisions, gate, starting, sweeping, verification
 from checkpoints.resuming.actors import Actor, as_actor
 from checkpoints.resuming.decisions import Target, Verdict
 from checkpoints.resuming.gate import ResumePoint
@@ -252,6 +252,11 @@ class SyncCheckpointer:
         `ask` about. Changes nothing."""
         return gate.preview(self.store, session_id)
 
+    def sweep_lost_runs(self, *, limit: int = sweeping.LIMIT) -> list[str]:
+        """End runs of this workspace whose lease has run out, and interrupt what they had issued, so that people see it
+        before anybody resumes. Returns the ids of their sessions. Any number of processes may do this at once."""
+        return sweeping.sweep_lost_runs(self.store, limit=limit)
+
     # decisions
 
     def verify_call(
@@ -325,6 +330,75 @@ class SyncCheckpointer:
     ) -> None:
         """Allow exactly one more execution with exactly the same arguments. Raises what `confirm_landed` does."""
         verdict = Verdict(DecisionKind.APPROVE_RERUN, as_actor(actor), reason, evidence=evidence)
+        decisions.decide(self.store, Target(session_id, call_id, revision, step, attempt), verdict)
+
+    def approve_call(
+        self,
+        session_id: str,
+        call_id: str,
+        *,
+        actor: Actor | str,
+        reason: str,
+        evidence: Mapping[str, Any] | str | None = None,
+        revision: int,
+        step: int | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        """Let a call that awaits approval run once, with exactly its arguments. Raises what `confirm_landed` does."""
+        verdict = Verdict(DecisionKind.APPROVE, as_actor(actor), reason, evidence=evidence)
+        decisions.decide(self.store, Target(session_id, call_id, revision, step, attempt), verdict)
+
+    def edit_call(
+        self,
+        session_id: str,
+        call_id: str,
+        new_args: dict[str, Any],
+        *,
+        actor: Actor | str,
+        reason: str,
+        evidence: Mapping[str, Any] | str | None = None,
+        revision: int,
+        step: int | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        """Change the arguments of a call that awaits approval. It goes on waiting: the new arguments need an approval
+        of their own. Raises what `confirm_landed` does, and `NotRepresentable`."""
+        verdict = Verdict(DecisionKind.EDIT, as_actor(actor), reason, evidence=evidence, args=new_args)
+        decisions.decide(self.store, Target(session_id, call_id, revision, step, attempt), verdict)
+
+    def reject_call(
+        self,
+        session_id: str,
+        call_id: str,
+        message: str,
+        *,
+        actor: Actor | str,
+        reason: str = "",
+        evidence: Mapping[str, Any] | str | None = None,
+        revision: int,
+        step: int | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        """Do not let a call run; the agent gets `message` as its error. Raises what `confirm_landed` does."""
+        verdict = Verdict(DecisionKind.REJECT, as_actor(actor), reason or message, message, evidence)
+        decisions.decide(self.store, Target(session_id, call_id, revision, step, attempt), verdict)
+
+    def respond_call(
+        self,
+        session_id: str,
+        call_id: str,
+        message: str,
+        *,
+        actor: Actor | str,
+        reason: str = "",
+        evidence: Mapping[str, Any] | str | None = None,
+        revision: int,
+        step: int | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        """Answer in place of a call that awaits approval: the agent gets `message` as its result, and nothing runs.
+        Raises what `confirm_landed` does."""
+        verdict = Verdict(DecisionKind.RESPOND, as_actor(actor), reason or message, message, evidence)
         decisions.decide(self.store, Target(session_id, call_id, revision, step, attempt), verdict)
 
 

@@ -61,6 +61,7 @@ LOGGED_EFFECTS = frozenset({SideEffect.WRITE, SideEffect.MUTATE})
 
 class CallStatus(TextChoices):
     AWAITING_APPROVAL = "awaiting_approval", "Awaiting approval"
+    APPROVED = "approved", "Approved"
     ISSUED = "issued", "Issued"
     INTERRUPTED = "interrupted", "Outcome unknown"
     RERUN_APPROVED = "rerun_approved", "Re-run approved"
@@ -75,6 +76,7 @@ class CallStatus(TextChoices):
 LIVE_CALL = frozenset(
     {
         CallStatus.AWAITING_APPROVAL,
+        CallStatus.APPROVED,
         CallStatus.ISSUED,
         CallStatus.INTERRUPTED,
         CallStatus.RERUN_APPROVED,
@@ -103,6 +105,10 @@ class DecisionKind(TextChoices):
     CONFIRM_LANDED = "confirm_landed", "It happened"
     MARK_FAILED = "mark_failed", "It did not happen"
     APPROVE_RERUN = "approve_rerun", "Run once more"
+    APPROVE = "approve", "Approved"
+    EDIT = "edit", "Arguments changed"
+    REJECT = "reject", "Rejected"
+    RESPOND = "respond", "Answered instead"
     PROBE_LANDED = "probe_landed", "Probe: it happened"
     PROBE_NOT_LANDED = "probe_not_landed", "Probe: it did not happen"
     PROBE_UNKNOWN = "probe_unknown", "Probe: cannot tell"
@@ -133,6 +139,7 @@ class AuditKind(TextChoices):
     SESSION_FINISHED = "session_finished", "Session finished"
     SESSION_FORKED = "session_forked", "Session forked"
     SESSION_NEEDS_REVIEW = "session_needs_review", "Paused for a decision"
+    APPROVAL_REQUESTED = "approval_requested", "Approval asked for"
     SESSION_READY = "session_ready", "Last decision made"
     RUN_STARTED = "run_started", "Run started"
     RUN_RELEASED = "run_released", "Run released the session"

@@ -291,6 +291,18 @@ class ReviewRequired(CallError):
         )
 
 
+class ApprovalRequired(ReviewRequired):
+    """Calls that a person has to approve before they run for the first time. `calls` as in `ReviewRequired`."""
+
+    code = "approval_required"
+    hint = "Decide on the review page or with approve_call, edit_call, reject_call or respond_call, then resume."
+
+    def __init__(self, session_id: str, calls: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(session_id, calls)
+        named = ", ".join(f"{call['tool_name']} ({call['call_id']})" for call in self.calls)
+        self.args = (f"In session {session_id!r} this waits for approval: {named}. Nothing was run.",)
+
+
 # Decisions
 
 
@@ -326,6 +338,26 @@ class AlreadyDecided(DecisionRefused):
         )
 
 
+class DecisionExpired(DecisionRefused):
+    code = "decision_expired"
+    hint = "It has been escalated: an admin has to decide. Nothing was changed."
+
+    def __init__(self, session_id: str, call_id: str, deadline: datetime) -> None:
+        self.session_id, self.call_id, self.deadline = session_id, call_id, deadline
+        super().__init__(
+            f"The time to decide call {call_id!r} of session {session_id!r} ended at {deadline:%Y-%m-%d %H:%M:%S} UTC."
+        )
+
+
+class SecondPersonRequired(DecisionRefused):
+    code = "second_person_required"
+    hint = "Somebody else has to agree. Nothing was changed."
+
+    def __init__(self, session_id: str, call_id: str, actor: str) -> None:
+        self.session_id, self.call_id, self.actor = session_id, call_id, actor
+        super().__init__(f"{actor} has already decided so about call {call_id!r} of session {session_id!r}.")
+
+
 class StaleRevision(DecisionRefused):
     code = "stale_revision"
     hint = "Look at the call again before deciding. Nothing was changed."
@@ -339,7 +371,7 @@ class StaleRevision(DecisionRefused):
 
 class NotUndecided(DecisionRefused):
     code = "not_undecided"
-    hint = "Only a call whose outcome is unknown can be decided. Nothing was changed."
+    hint = "Only a call that waits for this kind of decision can be decided so. Nothing was changed."
 
     def __init__(self, session_id: str, call_id: str, status: str) -> None:
         self.session_id, self.call_id, self.status = session_id, call_id, status

@@ -23,6 +23,8 @@ class Decision(models.Model):
     reason = models.TextField(blank=True)
     evidence = models.TextField(null=True)  # noqa: DJ001
     result = models.TextField(null=True)  # noqa: DJ001
+    #: False for the voice of one person where more have to agree.
+    final = models.BooleanField(default=True)
     args_digest = models.CharField(max_length=64)
     revision = models.IntegerField()
     created_at = models.DateTimeField(db_default=Now())

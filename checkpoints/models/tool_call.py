@@ -1,3 +1,5 @@
+from datetime import datetime
+
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -36,6 +38,9 @@ class ToolCall(models.Model):
     side_effects = models.CharField(max_length=200)
     #: What the call is about to do, in words; made by the tool from its arguments.
     sentence = models.TextField(blank=True)
+    #: How many different people have to agree on a decision, and how long they have. Later, only an admin may decide.
+    approvals = models.SmallIntegerField(default=1)
+    decide_within = models.DurationField(null=True)
     #: Whether the tool brought a hook that can find out if the effect landed.
     verifiable = models.BooleanField(default=False)
 
@@ -86,6 +91,15 @@ class ToolCall(models.Model):
     @property
     def mutates(self) -> bool:
         return bool(LOGGED_EFFECTS & set(self.side_effects.split(",")))
+
+    @property
+    def deadline(self) -> datetime | None:
+        """Until when an approver may decide; None while nothing waits or there is no limit."""
+        since = {
+            CallStatus.INTERRUPTED: self.interrupted_at,
+            CallStatus.AWAITING_APPROVAL: self.issued_at,
+        }.get(CallStatus(self.status))
+        return None if since is None or self.decide_within is None else since + self.decide_within
 
     @property
     def result_text(self) -> str | None:

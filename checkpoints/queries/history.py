@@ -8,6 +8,8 @@ from heapq import merge
 from itertools import islice
 from typing import Any
 
+from django.db.models import TextChoices
+
 from checkpoints.enums import AuditKind, DecisionKind
 from checkpoints.models import AuditEvent, Decision
 from checkpoints.serde import parse
@@ -61,7 +63,7 @@ def page(session_pk: int, *, before: tuple[int, int] | None = None, size: int = 
 def _event(event: AuditEvent) -> Happening:
     return Happening(
         at=event.created_at,
-        label=str(AuditKind(event.kind).label),
+        label=_label(AuditKind, event.kind),
         kind=event.kind,
         actor=event.actor,
         actor_kind=event.actor_kind,
@@ -72,7 +74,7 @@ def _event(event: AuditEvent) -> Happening:
 def _decision(decision: Decision) -> Happening:
     return Happening(
         at=decision.created_at,
-        label=str(DecisionKind(decision.kind).label),
+        label=_label(DecisionKind, decision.kind),
         kind=decision.kind,
         actor=decision.actor,
         actor_kind=decision.actor_kind,
@@ -84,6 +86,11 @@ def _decision(decision: Decision) -> Happening:
         call_id=decision.tool_call.call_id,
         tool=decision.tool_call.tool,
     )
+
+
+def _label(kinds: type[TextChoices], kind: str) -> str:
+    """The word for a kind; one that a newer version wrote, as it is."""
+    return str(kinds(kind).label) if kind in kinds.values else kind.replace("_", " ").capitalize()
 
 
 def _details(stored: str) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def page(session_pk: int, *, before: int | None = None, size: int = PAGE) -> Ver
         found = found.filter(version__lt=before)
     versions = [read(row) for row in found.select_related("run").defer("payload").order_by("-version")[: size + 1]]
     tree = _tree(session_pk)
-    pairs = zip(versions, [*versions[1:], None], strict=True)
+    pairs = zip(versions, [*versions[1:], None], strict=False)
     rows = tuple(_row(version, previous, tree) for version, previous in list(pairs)[:size])
     return VersionPage(rows, rows[-1].version.version if len(versions) > size else None)
 

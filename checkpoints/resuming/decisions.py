@@ -1,7 +1,8 @@
-"""What people decide about a call whose outcome nobody knows. One transaction for each decision.
+"""What people decide about a call: what became of it, or whether it may run at all. One transaction for each decision.
 
-A decision is bound to the revision the person saw. The call's row moves from `interrupted` in one conditional
-update, so of two decisions at once exactly one counts and the other is told who was first.
+A decision is bound to the revision the person saw. The call's row moves in one conditional update, so of two
+decisions at once exactly one counts and the other is told who was first. Where a tool needs several people, each says
+so in a decision of their own, and the last of them moves the call.
 """
 
 from __future__ import annotations
@@ -14,13 +15,25 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.enums import DECIDING, FINISHED_SESSION, AuditKind, CallStatus, DecisionKind, SessionStatus
+from checkpoints.clock import database_now
+from checkpoints.enums import (
+    DECIDING,
+    FINISHED_SESSION,
+    ActorKind,
+    AuditKind,
+    CallStatus,
+    DecisionKind,
+    Role,
+    SessionStatus,
+)
 from checkpoints.exceptions import (
     AlreadyDecided,
+    DecisionExpired,
     InvalidInput,
     NotRepresentable,
     NotUndecided,
     ReasonRequired,
+    SecondPersonRequired,
     StaleRevision,
 )
 from checkpoints.models import Decision, Session, ToolCall
@@ -31,18 +44,36 @@ from checkpoints.saving.store import Store
 from checkpoints.serde import digests
 from checkpoints.serde.canonical import canonical
 
-_MOVES_TO = {
-    DecisionKind.CONFIRM_LANDED: CallStatus.COMPLETED,
-    DecisionKind.PROBE_LANDED: CallStatus.COMPLETED,
-    DecisionKind.MARK_FAILED: CallStatus.FAILED,
-    DecisionKind.PROBE_NOT_LANDED: CallStatus.FAILED,
-    DecisionKind.APPROVE_RERUN: CallStatus.RERUN_APPROVED,
+
+@dataclass(frozen=True)
+class Rule:
+    """From which status a decision moves a call to which, what it is called, and how many have to agree.
+
+    `by_one` decisions are on the safe side: nothing runs because of them, so one person is enough.
+    """
+
+    before: CallStatus
+    after: CallStatus
+    action: str
+    by_one: bool = False
+
+
+RULES = {
+    DecisionKind.CONFIRM_LANDED: Rule(CallStatus.INTERRUPTED, CallStatus.COMPLETED, "record that this call happened"),
+    DecisionKind.MARK_FAILED: Rule(CallStatus.INTERRUPTED, CallStatus.FAILED, "mark this call as failed"),
+    DecisionKind.APPROVE_RERUN: Rule(
+        CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED, "approve a re-run of this call"
+    ),
+    DecisionKind.PROBE_LANDED: Rule(CallStatus.INTERRUPTED, CallStatus.COMPLETED, "settle this call", by_one=True),
+    DecisionKind.PROBE_NOT_LANDED: Rule(CallStatus.INTERRUPTED, CallStatus.FAILED, "settle this call", by_one=True),
+    DecisionKind.APPROVE: Rule(CallStatus.AWAITING_APPROVAL, CallStatus.APPROVED, "approve this call"),
+    DecisionKind.EDIT: Rule(
+        CallStatus.AWAITING_APPROVAL, CallStatus.AWAITING_APPROVAL, "change the arguments of this call", by_one=True
+    ),
+    DecisionKind.REJECT: Rule(CallStatus.AWAITING_APPROVAL, CallStatus.REJECTED, "reject this call", by_one=True),
+    DecisionKind.RESPOND: Rule(CallStatus.AWAITING_APPROVAL, CallStatus.COMPLETED, "answer in place of this call"),
 }
-_ACTION = {
-    DecisionKind.CONFIRM_LANDED: "record that this call happened",
-    DecisionKind.MARK_FAILED: "mark this call as failed",
-    DecisionKind.APPROVE_RERUN: "approve a re-run of this call",
-}
+_SETTLING = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED})
 
 
 @dataclass(frozen=True)
@@ -58,30 +89,37 @@ class Target:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A decision before it is checked. `result` is what the agent will see as the call's answer."""
+    """A decision before it is checked. `result` is what the agent will see as the call's answer; `args` are the
+    changed arguments of an edit."""
 
     kind: DecisionKind
     actor: Actor
     reason: object
     result: str | None = None
     evidence: Mapping[str, Any] | str | None = None
+    args: dict[str, Any] | None = None
 
 
 def decide(store: Store, target: Target, verdict: Verdict) -> None:
-    """Record `verdict` and move the call.
+    """Record `verdict`, and move the call once enough people agree.
 
-    Raises `NotPermitted`, `ReasonRequired`, `CallNotFound`, `AlreadyDecided`, `StaleRevision`, `NotUndecided`.
-    Nothing is changed by a refused decision.
+    Raises `NotPermitted`, `ReasonRequired`, `CallNotFound`, `AlreadyDecided`, `StaleRevision`, `NotUndecided`,
+    `DecisionExpired`, `SecondPersonRequired`. Nothing is changed by a refused decision.
     """
-    verdict.actor.require_deciding(_ACTION.get(verdict.kind, "decide this call"))
+    rule = RULES[verdict.kind]
+    verdict.actor.require_deciding(rule.action)
     reason = _reason(verdict)
     evidence = _evidence(verdict.evidence)
-    result = None if verdict.result is None else canonical(verdict.result, "result")
+    changes = _changes(verdict, rule)
     with operation(store.using), transaction.atomic(using=store.using):
         session = lookup.session(store, target.session_id, lock=True)
         call = lookup.latest_call(store, session, target.call_id, step=target.step, attempt=target.attempt)
-        require_undecided(store, session, call, target.revision)
-        _move(store, call, verdict.kind, result)
+        require_undecided(store, session, call, target.revision, rule.before)
+        _require_in_time(store, session, call, verdict.actor)
+        final = rule.by_one or _enough_agree(store, session, call, verdict)
+        if verdict.kind == DecisionKind.EDIT:
+            evidence = canonical({"args_before": call.args, **_as_dict(verdict.evidence)}, "evidence")
+        _move(store, call, changes if final else {})
         Decision.objects.using(store.using).create(
             session=session,
             tool_call=call,
@@ -90,8 +128,9 @@ def decide(store: Store, target: Target, verdict: Verdict) -> None:
             actor=verdict.actor.name,
             reason=reason,
             evidence=evidence,
-            result=result,
-            args_digest=call.args_digest,
+            result=None if verdict.result is None else canonical(verdict.result, "result"),
+            final=final,
+            args_digest=changes.get("args_digest", call.args_digest),
             revision=call.revision,
         )
         _audit(store, session, call, verdict)
@@ -102,31 +141,54 @@ def _reason(verdict: Verdict) -> str:
     if not isinstance(verdict.reason, str):
         raise ReasonRequired
     words = verdict.reason.encode("utf-8", "replace").decode().replace("\0", "").strip()
-    if not words and verdict.kind in _ACTION:
+    if not words and verdict.actor.kind in {ActorKind.PERSON, ActorKind.TOKEN}:
         raise ReasonRequired
     return words
 
 
 def _evidence(evidence: object) -> str | None:
+    return None if evidence is None else canonical(_as_dict(evidence), "evidence")
+
+
+def _as_dict(evidence: object) -> dict[str, Any]:
     if evidence is None:
-        return None
+        return {}
     if isinstance(evidence, str):
-        evidence = {"text": evidence}
+        return {"text": evidence}
     if not isinstance(evidence, Mapping):
         raise NotRepresentable("evidence", f"a {type(evidence).__name__} is neither text nor a dict")
-    return canonical(dict(evidence), "evidence")
+    return dict(evidence)
 
 
-def require_undecided(store: Store, session: Session, call: ToolCall, revision: object) -> None:
+def _changes(verdict: Verdict, rule: Rule) -> dict[str, Any]:
+    """What a final decision writes on the call."""
+    changes: dict[str, Any] = {"status": rule.after, "verify_requested_by": ""}
+    if rule.after in _SETTLING:
+        result = None if verdict.result is None else canonical(verdict.result, "result")
+        digest = "" if result is None else digests.text_digest(result)
+        changes |= {"settled_at": Now(), "result": result, "result_digest": digest}
+    if verdict.kind == DecisionKind.EDIT:
+        if not isinstance(verdict.args, dict):
+            raise InvalidInput("The changed arguments have to be a dict.")
+        args = canonical(verdict.args, "args")
+        changes |= {"args": args, "args_digest": digests.text_digest(args), "sentence": ""}
+    return changes
+
+
+def require_undecided(
+    store: Store, session: Session, call: ToolCall, revision: object, status: CallStatus = CallStatus.INTERRUPTED
+) -> None:
+    """Raises `AlreadyDecided`, `StaleRevision` or `NotUndecided`, whichever is true of a call that is not in `status`
+    at `revision`."""
     if isinstance(revision, bool) or not isinstance(revision, int):
         raise InvalidInput(f"{revision!r} is not a revision; check_pending_tool_calls names the one to decide on.")
-    if call.status == CallStatus.INTERRUPTED:
+    if call.status == status:
         if call.revision != revision:
             raise StaleRevision(session.session_id, call.call_id, revision, call.revision)
         return
     made = (
         Decision.objects.using(store.using)
-        .filter(tool_call=call, kind__in=sorted(DECIDING), revision__gte=revision)
+        .filter(tool_call=call, kind__in=sorted(DECIDING), final=True, revision__gte=revision)
         .order_by("pk")
         .first()
     )
@@ -136,19 +198,30 @@ def require_undecided(store: Store, session: Session, call: ToolCall, revision: 
     raise AlreadyDecided(session.session_id, call.call_id, said, made.actor, made.created_at)
 
 
-def _move(store: Store, call: ToolCall, kind: DecisionKind, result: str | None) -> None:
-    to = _MOVES_TO[kind]
-    changes: dict[str, Any] = {"status": to, "revision": F("revision") + 1, "verify_requested_by": ""}
-    if to != CallStatus.RERUN_APPROVED:
-        changes |= {
-            "settled_at": Now(),
-            "result": result,
-            "result_digest": "" if result is None else digests.text_digest(result),
-        }
-    undecided = ToolCall.objects.using(store.using).filter(
-        pk=call.pk, status=CallStatus.INTERRUPTED, revision=call.revision
-    )
-    if undecided.update(**changes) != 1:
+def _require_in_time(store: Store, session: Session, call: ToolCall, actor: Actor) -> None:
+    """After the deadline only an admin may decide. Hooks find out facts, for which it is never too late."""
+    if actor.kind == ActorKind.HOOK or actor.role == Role.ADMIN or call.deadline is None:
+        return
+    if database_now(store.using) > call.deadline:
+        raise DecisionExpired(session.session_id, call.call_id, call.deadline)
+
+
+def _enough_agree(store: Store, session: Session, call: ToolCall, verdict: Verdict) -> bool:
+    """Whether this is the last of the people who have to say the same about the same arguments."""
+    if call.approvals <= 1:
+        return True
+    decided = Decision.objects.using(store.using).filter(tool_call=call, kind__in=sorted(DECIDING))
+    last_final = decided.filter(final=True).order_by("-pk").values_list("pk", flat=True).first() or 0
+    said = decided.filter(pk__gt=last_final, kind=verdict.kind, args_digest=call.args_digest, final=False)
+    people = set(said.values_list("actor", flat=True))
+    if verdict.actor.name in people:
+        raise SecondPersonRequired(session.session_id, call.call_id, verdict.actor.name)
+    return len(people) + 1 >= call.approvals
+
+
+def _move(store: Store, call: ToolCall, changes: dict[str, Any]) -> None:
+    undecided = ToolCall.objects.using(store.using).filter(pk=call.pk, status=call.status, revision=call.revision)
+    if undecided.update(revision=F("revision") + 1, **changes) != 1:
         raise StaleRevision(call.session.session_id, call.call_id, call.revision, call.revision + 1)
 
 

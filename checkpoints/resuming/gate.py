@@ -22,7 +22,7 @@ from checkpoints.enums import (
     RunStatus,
     SessionStatus,
 )
-from checkpoints.exceptions import CheckpointCorrupted, OwnershipLost, ReviewRequired
+from checkpoints.exceptions import ApprovalRequired, CheckpointCorrupted, OwnershipLost, ReviewRequired
 from checkpoints.flows import Flow, Sleep, Transact
 from checkpoints.models import Decision, Run, Session, ToolCall
 from checkpoints.outcomes import ToolResult
@@ -42,6 +42,7 @@ _EMPTY: dict[str, Any] = {
     "version": 0,
     "payload": None,
 }
+_ANSWERED = frozenset({CallStatus.COMPLETED, CallStatus.REJECTED})
 #: Seconds between two looks at the decisions while a run waits for them.
 POLL_SECONDS = 0.25
 #: A preview looks for unanswered calls in so many messages at the end of the transcript.
@@ -132,7 +133,9 @@ def _pass_gate(store: Store, held: Held, *, wait: bool, timeout: float | None) -
             yield Transact(lambda: _open(store, held))
             return
         if not wait or (until is not None and time.monotonic() >= until):
-            raise ReviewRequired(held.session_id, [calls.as_dict(call) for call in undecided])
+            unknown = any(call.status == CallStatus.INTERRUPTED for call in undecided)
+            kind = ReviewRequired if unknown else ApprovalRequired
+            raise kind(held.session_id, [calls.as_dict(call) for call in undecided])
         yield Transact(lambda: _wait(store, held))
         yield Sleep(POLL_SECONDS)
 
@@ -184,9 +187,9 @@ def outlook(store: Store, session: Session, transcript: Sequence[Any]) -> Outloo
     newest = {call.call_id: call for call in latest.select_related("run").order_by("step", "attempt")}
     replay, run = [], []
     for call in newest.values():
-        if call.status == CallStatus.COMPLETED or (call.status == CallStatus.FAILED and call.pk in told):
+        if call.status in _ANSWERED or (call.status == CallStatus.FAILED and call.pk in told):
             replay.append(call)
-        elif call.status in {CallStatus.RERUN_APPROVED, CallStatus.FAILED}:
+        elif call.status in {CallStatus.APPROVED, CallStatus.RERUN_APPROVED, CallStatus.FAILED}:
             run.append(call)
     return Outlook(replay, run, calls.undecided(store, session))
 

@@ -65,10 +65,22 @@ def _replace(store: Store, row: Session, previous: Run, takeover: bool) -> None:
     if alive and not takeover:
         owner = f"run {previous.number} on {previous.host} (pid {previous.pid})"
         raise SessionBusy(row.session_id, owner, previous.heartbeat_at, previous.lease_expires_at)
-    _end(store, previous, RunStatus.LOST)
-    kind = AuditKind.TAKEOVER if alive else AuditKind.RUN_LOST
-    last_seen = previous.heartbeat_at.isoformat()
-    audit.record(store, kind, session_pk=row.pk, actor=f"run {previous.number}", last_seen=last_seen)
+    _end_lost(store, row, previous, AuditKind.TAKEOVER if alive else AuditKind.RUN_LOST)
+
+
+def declare_lost(store: Store, row: Session, owner: Run) -> None:
+    """End a run that is gone, without taking its session: the fence grows, and what it had issued is interrupted."""
+    _end_lost(store, row, owner, AuditKind.RUN_LOST)
+    _interrupt_orphans(store, row, None)
+    row.fence, row.owner = row.fence + 1, None
+    row.revision, row.updated_at = row.revision + 1, Now()
+    row.save(using=store.using, update_fields=["fence", "owner", "revision", "updated_at"])
+
+
+def _end_lost(store: Store, row: Session, run: Run, kind: AuditKind) -> None:
+    _end(store, run, RunStatus.LOST)
+    last_seen = run.heartbeat_at.isoformat()
+    audit.record(store, kind, session_pk=row.pk, actor=f"run {run.number}", last_seen=last_seen)
 
 
 def _new_run(store: Store, row: Session, previous: Run | None) -> Run:
@@ -90,10 +102,11 @@ def _new_run(store: Store, row: Session, previous: Run | None) -> Run:
     return run
 
 
-def _interrupt_orphans(store: Store, row: Session, run: Run) -> None:
-    """What earlier runs issued and never settled: nobody knows whether it happened."""
+def _interrupt_orphans(store: Store, row: Session, run: Run | None) -> None:
+    """What runs that are gone issued and never settled: nobody knows whether it happened. `run` is the new owner."""
     orphans = ToolCall.objects.using(store.using).filter(session=row, status=CallStatus.ISSUED)
-    for call in orphans.exclude(run=run).order_by("pk"):
+    actor = "sweeper" if run is None else f"run {run.number}"
+    for call in orphans if run is None else orphans.exclude(run=run):
         if call.mutates:
             change: dict[str, Any] = {
                 "status": CallStatus.INTERRUPTED,
@@ -106,7 +119,7 @@ def _interrupt_orphans(store: Store, row: Session, run: Run) -> None:
             change = {"status": CallStatus.DISCARDED, "settled_at": Now()}
             kind = AuditKind.CALL_DISCARDED
         orphans.filter(pk=call.pk).update(revision=F("revision") + 1, **change)
-        audit.record(store, kind, session_pk=row.pk, actor=f"run {run.number}", call_id=call.call_id, tool=call.tool)
+        audit.record(store, kind, session_pk=row.pk, actor=actor, call_id=call.call_id, tool=call.tool)
     Session.objects.using(store.using).filter(pk=row.pk).update(status=row.status)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.db import connections, transaction
-from django.db.models import F, Max
+from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints.enums import (
@@ -17,6 +18,7 @@ from checkpoints.enums import (
     CallStatus,
     InterruptReason,
     KeyScope,
+    SessionStatus,
 )
 from checkpoints.exceptions import (
     CallAlreadySettled,
@@ -35,6 +37,9 @@ from checkpoints.saving.store import Held, Store
 from checkpoints.serde import digests
 from checkpoints.serde.canonical import canonical
 
+#: Approvals that the next dispatch uses up.
+_CONSUMABLE = frozenset({CallStatus.APPROVED, CallStatus.RERUN_APPROVED})
+
 
 def issue(store: Store, held: Held, wanted: Intent, *, executing: bool = False) -> Issued | ToolCall:
     """Log `wanted` and return it `Issued`, or return the call that stands in its way: the live call of the same
@@ -47,7 +52,10 @@ def issue(store: Store, held: Held, wanted: Intent, *, executing: bool = False) 
     with store.issuing(wanted.key):
         try:
             with operation(store.using) as connection:
-                row = statements.issue(connection, held.pk, held.fence, wanted.step, _values(held, wanted, 1))
+                row = None
+                if not wanted.requires_approval:
+                    values = _values(held, wanted, 1)
+                    row = statements.issue(connection, held.pk, held.fence, wanted.step, values)
                 found: Issued | ToolCall = (
                     _issue_locked(store, held, wanted) if row is None else Issued(row[0], wanted.call_id, row[1], 1)
                 )
@@ -89,6 +97,8 @@ def _values(held: Held, wanted: Intent, attempt: int, supersedes: int | None = N
         "side_effects": ",".join(sorted(wanted.side_effects)),
         "sentence": wanted.sentence,
         "verifiable": wanted.verifiable,
+        "approvals": wanted.approvals,
+        "decide_within": wanted.decide_within,
         "status": CallStatus.ISSUED,
         "reason": "",
         "result_digest": "",
@@ -104,20 +114,28 @@ def _issue_locked(store: Store, held: Held, wanted: Intent) -> Issued | ToolCall
         if session is None or session.status in FINISHED_SESSION:
             raise lookup.fence_lost(store, held)
         step = session.latest_version if wanted.step is None else wanted.step
-        attempt = 1 + _last_attempt(store, held, wanted, step)
+        last = _last_attempt(store, held, wanted, step)
+        attempt = 1 if last is None else 1 + last.attempt
         found = _live_call(store, session, wanted)
-        if found is not None and found.status != CallStatus.RERUN_APPROVED:
+        if found is None and last is not None and last.status == CallStatus.REJECTED:
+            return last
+        if found is not None and found.status not in _CONSUMABLE:
             return found
-        under_review = session.status not in DISPATCHABLE_SESSION
-        if under_review and wanted.mutates:
-            raise ReviewRequired(held.session_id, [calls.as_dict(call) for call in calls.undecided(store, session)])
+        unknown = calls.with_status(store, session, {CallStatus.INTERRUPTED})
+        if unknown and wanted.mutates:
+            raise ReviewRequired(held.session_id, [calls.as_dict(call) for call in unknown])
+        if found is not None and found.status == CallStatus.APPROVED:
+            return _begin_approved(store, held, found, wanted)
+        if found is None and wanted.requires_approval:
+            return _ask_for_approval(store, held, wanted, step, attempt)
         if found is not None:
-            _consume_approval(store, held, found, wanted)
+            wanted = _consume_approval(store, held, found, wanted)
+        under_review = session.status not in DISPATCHABLE_SESSION
         values = _values(held, wanted, attempt, None if found is None else found.pk)
         connection = connections[store.using]
         row = statements.issue(connection, held.pk, held.fence, step, values, under_review=under_review)
         if row is not None:
-            return Issued(row[0], wanted.call_id, row[1], attempt)
+            return Issued(row[0], wanted.call_id, row[1], attempt, wanted.args)
         # Only a workspace-wide key can appear in spite of the lock, from another session.
         rival = _live_call(store, session, wanted)
         if rival is None:
@@ -125,12 +143,48 @@ def _issue_locked(store: Store, held: Held, wanted: Intent) -> Issued | ToolCall
         return rival
 
 
-def _last_attempt(store: Store, held: Held, wanted: Intent, step: int) -> int:
-    """The last attempt of this call in this step, 0 for none. Raises `CallConflict` where it was for something else."""
+def _last_attempt(store: Store, held: Held, wanted: Intent, step: int) -> ToolCall | None:
+    """The last attempt of this call in this step. Raises `CallConflict` where it was for something else."""
     mine = ToolCall.objects.using(store.using).filter(session_id=held.pk, step=step, call_id=wanted.call_id)
-    if mine.exclude(tool=wanted.tool, args_digest=wanted.args_digest).exists():
+    if any(not _is_for(store, call, wanted) for call in mine):
         raise CallConflict(held.session_id, wanted.call_id, step)
-    return mine.aggregate(last=Max("attempt"))["last"] or 0
+    return mine.select_related("run", "session").order_by("-attempt").first()
+
+
+def _is_for(store: Store, call: ToolCall, wanted: Intent) -> bool:
+    """Whether a logged call is this one: the same tool and arguments, unless a person has changed the arguments."""
+    if call.tool != wanted.tool:
+        return False
+    return call.args_digest == wanted.args_digest or calls.edited(store, call)
+
+
+def _ask_for_approval(store: Store, held: Held, wanted: Intent, step: int, attempt: int) -> ToolCall:
+    """Log a call that a person has to approve before it runs; the session waits for that."""
+    values = _values(held, wanted, attempt) | {"status": CallStatus.AWAITING_APPROVAL, "step": step}
+    values["run_id"], values["supersedes_id"] = values.pop("run"), values.pop("supersedes")
+    call = ToolCall(session_id=held.pk, workspace_id=store.workspace_id, **values)
+    call.save(using=store.using, force_insert=True)
+    Session.objects.using(store.using).filter(pk=held.pk).update(
+        status=SessionStatus.NEEDS_REVIEW, revision=F("revision") + 1, updated_at=Now()
+    )
+    audit.record(
+        store,
+        AuditKind.APPROVAL_REQUESTED,
+        session_pk=held.pk,
+        actor=f"run {held.run.number}",
+        call_id=wanted.call_id,
+        tool=wanted.tool,
+    )
+    return ToolCall.objects.using(store.using).select_related("run", "session").get(pk=call.pk)
+
+
+def _begin_approved(store: Store, held: Held, approved: ToolCall, wanted: Intent) -> Issued:
+    """Use up an approval: the call runs once, now, with the arguments that were approved."""
+    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=CallStatus.APPROVED).update(
+        status=CallStatus.ISSUED, run=held.run_id, revision=F("revision") + 1, issued_at=Now()
+    )
+    touch(store, held.pk)
+    return Issued(approved.pk, approved.call_id, approved.step, approved.attempt, approved.args)
 
 
 def _live_call(store: Store, session: Session, wanted: Intent) -> ToolCall | None:
@@ -144,13 +198,14 @@ def _live_call(store: Store, session: Session, wanted: Intent) -> ToolCall | Non
     return live.select_related("run", "session").first()
 
 
-def _consume_approval(store: Store, held: Held, approved: ToolCall, wanted: Intent) -> None:
-    """Use up the approval of a re-run: it allows one execution, of exactly what was approved."""
-    if (approved.tool, approved.args_digest) != (wanted.tool, wanted.args_digest):
+def _consume_approval(store: Store, held: Held, approved: ToolCall, wanted: Intent) -> Intent:
+    """Use up the approval of a re-run: it allows one execution, of exactly what was approved. Returns that."""
+    if not _is_for(store, approved, wanted):
         raise CallConflict(held.session_id, approved.call_id, approved.step)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=CallStatus.RERUN_APPROVED).update(
         status=CallStatus.SUPERSEDED, revision=F("revision") + 1, settled_at=Now()
     )
+    return replace(wanted, args=approved.args)
 
 
 def settle(store: Store, held: Held, call: Issued, outcome: Outcome) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from checkpoints.enums import UNDECIDED_CALL, CallStatus
+from checkpoints.enums import UNDECIDED_CALL, CallStatus, DecisionKind
 from checkpoints.exceptions import SessionNotFound
 from checkpoints.ids import checked
-from checkpoints.models import Session, ToolCall
+from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.saving import liveness, lookup
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store
@@ -61,6 +61,11 @@ def undecided(store: Store, row: Session) -> list[ToolCall]:
 def with_status(store: Store, row: Session, statuses: Iterable[CallStatus]) -> list[ToolCall]:
     calls = ToolCall.objects.using(store.using).filter(session=row, status__in=sorted(statuses))
     return list(calls.select_related("run").order_by("pk"))
+
+
+def edited(store: Store, call: ToolCall) -> bool:
+    """Whether a person has changed the arguments of a call."""
+    return Decision.objects.using(store.using).filter(tool_call=call, kind=DecisionKind.EDIT).exists()
 
 
 def as_dict(call: ToolCall, *, alive: bool = False) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from checkpoints.enums import LOGGED_EFFECTS, CallStatus, InterruptReason, KeyScope, SideEffect
@@ -28,6 +29,9 @@ class Intent:
     side_effects: frozenset[str] = field(default_factory=lambda: frozenset({SideEffect.MUTATE}))
     sentence: str = ""
     verifiable: bool = False
+    requires_approval: bool = False
+    approvals: int = 1
+    decide_within: timedelta | None = None
 
     @property
     def args_digest(self) -> str:
@@ -46,6 +50,8 @@ class Issued:
     call_id: str
     step: int
     attempt: int
+    #: Canonical JSON text of the arguments to run with, where they are a person's decision.
+    args: str | None = None
 
 
 @dataclass(frozen=True)

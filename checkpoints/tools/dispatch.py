@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from checkpoints.conf import MAX_VALUE_BYTES
 from checkpoints.enums import UNDECIDED_CALL, CallStatus, InterruptReason
 from checkpoints.exceptions import (
+    ApprovalRequired,
     CallInProgress,
     InvalidArguments,
     NotRepresentable,
@@ -25,7 +28,7 @@ from checkpoints.saving import call_log, calls, liveness, lookup
 from checkpoints.saving.intents import Intent, Issued, Outcome
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
-from checkpoints.serde.canonical import canonical
+from checkpoints.serde.canonical import canonical, parse
 from checkpoints.tools.idempotency import key_for
 
 if TYPE_CHECKING:
@@ -33,12 +36,23 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at a call that runs elsewhere.
 POLL_SECONDS = 0.05
+#: Seconds between two looks at whether a person has approved.
+APPROVAL_POLL_SECONDS = 0.25
+_ANSWERS = frozenset({CallStatus.COMPLETED, CallStatus.REJECTED})
 #: How often recording a result is tried before giving up: the tool has run, and its result matters.
 RECORD_ATTEMPTS = 5
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """What a dispatch waits for: the same call running elsewhere, and a person's approval."""
+
+    for_others: bool = True
+    for_approval: bool = False
+
+
 def dispatch_flow(
-    registry: ToolRegistry, name: str, args: dict[str, Any], call_id: str, *, step: int | None, wait: bool
+    registry: ToolRegistry, name: str, args: dict[str, Any], call_id: str, *, step: int | None, waiting: Waiting
 ) -> Flow[ToolResult]:
     """The whole life of one call, for blocking and async drivers."""
     checked("call id", call_id)
@@ -58,7 +72,7 @@ def dispatch_flow(
         wanted = _intent(store, held, tool, args, stored, call_id, step)
     except (InvalidArguments, NotRepresentable, TooLarge) as error:
         return ToolResult(call_id, str(error), is_error=True)
-    issued: Issued | ToolResult = yield from _issue(store, held, wanted, wait=wait)
+    issued: Issued | ToolResult = yield from _issue(store, held, wanted, waiting)
     if isinstance(issued, ToolResult):
         return issued
     try:
@@ -91,6 +105,9 @@ def _intent(
         side_effects=tool.side_effects,
         sentence=tool.describe(args).encode("utf-8", "replace").decode().replace("\0", ""),
         verifiable=tool.verify is not None,
+        requires_approval=tool.requires_approval,
+        approvals=tool.approvals,
+        decide_within=None if tool.decide_within is None else timedelta(seconds=tool.decide_within),
     )
 
 
@@ -102,27 +119,44 @@ def _run_unlogged(tool: Tool, bound: dict[str, Any], call_id: str) -> Flow[ToolR
     return ToolResult(call_id, _content(value))
 
 
-def _issue(store: Store, held: Held, wanted: Intent, *, wait: bool) -> Flow[Issued | ToolResult]:
+def _issue(store: Store, held: Held, wanted: Intent, waiting: Waiting) -> Flow[Issued | ToolResult]:
     """Log the intent; where another call stands in its way, answer from that one, or wait for it."""
     while True:
         found: Issued | ToolCall = yield Transact(lambda: call_log.issue(store, held, wanted, executing=True))
         if isinstance(found, Issued):
             return found
-        if found.status == CallStatus.COMPLETED:
-            yield Transact(partial(call_log.count_replay, store, found.pk))
-            content = found.result_text or ""
-            return ToolResult(wanted.call_id, content, replayed=True, attempt=found.attempt)
-        if found.status in UNDECIDED_CALL:
-            raise ReviewRequired(found.session.session_id, [calls.as_dict(found)])
-        alive: bool = yield Transact(partial(_executor_lives, store, held, found))
-        if not alive:
-            call: ToolCall = yield Transact(partial(calls.get, store, found.pk))
-            if call.status in {CallStatus.ISSUED, CallStatus.INTERRUPTED}:
-                raise ReviewRequired(found.session.session_id, [calls.as_dict(call)])
-            continue  # it ended between the two looks
-        if not wait:
-            raise CallInProgress(found.session.session_id, found.call_id, found.tool)
-        yield Sleep(POLL_SECONDS)
+        if found.status in _ANSWERS:
+            return (yield from _answer(store, wanted, found))
+        yield from _wait_for(store, held, found, waiting)
+
+
+def _answer(store: Store, wanted: Intent, found: ToolCall) -> Flow[ToolResult]:
+    """The stored answer of a call that has happened, or that a person did not let happen."""
+    yield Transact(partial(call_log.count_replay, store, found.pk))
+    rejected = found.status == CallStatus.REJECTED
+    content = found.result_text or ""
+    return ToolResult(wanted.call_id, content, is_error=rejected, replayed=True, attempt=found.attempt)
+
+
+def _wait_for(store: Store, held: Held, found: ToolCall, waiting: Waiting) -> Flow[None]:
+    """Let time pass while somebody works on the call that is in the way, or say why that makes no sense."""
+    session_id = found.session.session_id
+    if found.status == CallStatus.AWAITING_APPROVAL:
+        if not waiting.for_approval:
+            raise ApprovalRequired(session_id, [calls.as_dict(found)])
+        yield Sleep(APPROVAL_POLL_SECONDS)
+        return
+    if found.status == CallStatus.INTERRUPTED:
+        raise ReviewRequired(session_id, [calls.as_dict(found)])
+    alive: bool = yield Transact(partial(_executor_lives, store, held, found))
+    if not alive:
+        call: ToolCall = yield Transact(partial(calls.get, store, found.pk))
+        if call.status in {CallStatus.ISSUED, CallStatus.INTERRUPTED}:
+            raise ReviewRequired(session_id, [calls.as_dict(call)])
+        return  # it ended between the two looks
+    if not waiting.for_others:
+        raise CallInProgress(session_id, found.call_id, found.tool)
+    yield Sleep(POLL_SECONDS)
 
 
 def _executor_lives(store: Store, held: Held, found: ToolCall) -> bool:
@@ -137,6 +171,13 @@ def _executor_lives(store: Store, held: Held, found: ToolCall) -> bool:
 
 
 def _run_logged(store: Store, held: Held, tool: Tool, bound: dict[str, Any], issued: Issued) -> Flow[ToolResult]:
+    if issued.args is not None:
+        try:
+            bound = tool.bound(parse(issued.args))
+        except InvalidArguments as error:
+            outcome = Outcome(CallStatus.FAILED, canonical(str(error)), type(error).__name__)
+            yield from _record(store, held, issued, outcome, str(error))
+            return ToolResult(issued.call_id, str(error), is_error=True, attempt=issued.attempt)
     invoke = Invoke(tool.run, bound, tool.timeout)
     try:
         value = yield invoke

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, Un
 from checkpoints import flows
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, SideEffect
 from checkpoints.exceptions import InvalidArguments, InvalidInput
+from checkpoints.ids import checked_number
 from checkpoints.outcomes import Ambiguous, Answer, ToolResult, unknown_outcome
 from checkpoints.saving.intents import checked_effects, checked_tool_name
 from checkpoints.tools import dispatch
+from checkpoints.tools.dispatch import Waiting
 from checkpoints.tools.idempotency import Policy
 
 if TYPE_CHECKING:
@@ -38,8 +40,10 @@ class Tool:
 
     `side_effects`: `read` runs without a trace, `write` and `mutate` are logged before they run.
     `verify(args)` finds out whether an interrupted call landed. `idempotency` and `scope` say which calls are the
-    same operation. `ambiguous_errors` are the exceptions that leave the effect unknown. `timeout` is in seconds.
-    `sentence` is a format string over the arguments that says what a call does, for the person who decides.
+    same operation. `requires_approval` holds each call for a person before it runs; `approvals` different people
+    have to agree on every decision about it, within `decide_within` seconds. `ambiguous_errors` are the exceptions
+    that leave the effect unknown. `timeout` is in seconds. `sentence` is a format string over the arguments that
+    says what a call does, for the person who decides.
     """
 
     name: str
@@ -49,6 +53,9 @@ class Tool:
     verify: VerifyHook | None = None
     idempotency: Policy = "args"
     scope: KeyScope = KeyScope.SESSION
+    requires_approval: bool = False
+    approvals: int = 1
+    decide_within: float | None = None
     ambiguous_errors: Ambiguous = unknown_outcome
     timeout: float | None = None
     sentence: str = ""
@@ -122,6 +129,9 @@ class ToolOptions(TypedDict, total=False):
     verify: VerifyHook | None
     idempotency: Policy
     scope: str
+    requires_approval: bool
+    approvals: int
+    decide_within: float | None
     ambiguous_errors: Ambiguous
     timeout: float | None
     sentence: str
@@ -146,6 +156,7 @@ def _made(run: Callable[..., Any], options: ToolOptions) -> Tool:
     given = {**options}
     name = checked_tool_name(given.pop("name", run.__name__))
     effects = checked_effects(options.get("side_effects", (SideEffect.MUTATE,)))
+    checked_number("approvals", options.get("approvals", 1), least=1)
     given |= {"side_effects": effects, "scope": _scope(options.get("scope", KeyScope.SESSION))}
     try:
         return Tool(name=name, run=run, description=inspect.getdoc(run) or "", **given)  # type: ignore[arg-type]
@@ -223,9 +234,11 @@ class ToolRegistry:
         *,
         step: int | None = None,
         in_progress: InProgress = "wait",
+        approval: InProgress = "raise",
     ) -> ToolResult:
         """Make one call, blocking. See `adispatch`."""
-        return flows.drive(dispatch.dispatch_flow(self, name, args, call_id, step=step, wait=in_progress == "wait"))
+        waiting = Waiting(in_progress == "wait", approval == "wait")
+        return flows.drive(dispatch.dispatch_flow(self, name, args, call_id, step=step, waiting=waiting))
 
     async def adispatch(
         self,
@@ -235,14 +248,16 @@ class ToolRegistry:
         *,
         step: int | None = None,
         in_progress: InProgress = "wait",
+        approval: InProgress = "raise",
     ) -> ToolResult:
         """Make one call. Its intent is durable before it runs and its outcome is logged after.
 
         A completed call of the same key is replayed, one that runs elsewhere is waited for (`in_progress="raise"`:
-        `CallInProgress`). An unknown tool or unfitting arguments give an error result and run nothing. Raises
-        `ReviewRequired` where a person has to decide first, `NotOwner`, `OwnershipLost`, `CallConflict`,
-        `ResultNotRecorded`.
+        `CallInProgress`). One that needs approval raises `ApprovalRequired` (`approval="wait"`: waits for it). An
+        unknown tool or unfitting arguments give an error result and run nothing. Raises `ReviewRequired` where a
+        person has to decide first, `NotOwner`, `OwnershipLost`, `CallConflict`, `ResultNotRecorded`.
         """
-        flow = dispatch.dispatch_flow(self, name, args, call_id, step=step, wait=in_progress == "wait")
+        waiting = Waiting(in_progress == "wait", approval == "wait")
+        flow = dispatch.dispatch_flow(self, name, args, call_id, step=step, waiting=waiting)
         hop = getattr(self.checkpointer, "hop", None) or flows.hop
         return await flows.adrive(flow, hop)
