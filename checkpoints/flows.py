@@ -56,6 +56,9 @@ def drive(flow: Flow[T]) -> T:
             step = advance()
             try:
                 advance = partial(flow.send, _perform(step))
+            except GeneratorExit:  # nobody waits for the flow any more
+                flow.close()
+                raise
             except BaseException as error:  # the flow decides what every kind of end means
                 advance = partial(flow.throw, error)
     except StopIteration as end:
@@ -123,6 +126,9 @@ async def adrive(flow: Flow[T], hop: Hop) -> T:
                         raise asyncio.CancelledError
                     value = await (asyncio.sleep(step.seconds) if isinstance(step, Sleep) else _ainvoke(step))
                 advance = partial(flow.send, value)
+            except GeneratorExit:  # nobody waits for the flow any more
+                flow.close()
+                raise
             except BaseException as error:  # the flow decides what every kind of end means
                 advance = partial(flow.throw, error)
     except StopIteration as end:

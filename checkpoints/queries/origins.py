@@ -71,8 +71,8 @@ def runs(session_pk: int, first: int, last: int | None) -> dict[int, RunFacts]:
     found = Run.objects.filter(session=session_pk, number__gte=first)
     if last is not None:
         found = found.filter(number__lte=last)
-    return {run.number: _facts(run) for run in found.order_by("number")}
+    return {run.number: facts(run) for run in found.order_by("number")}
 
 
-def _facts(run: Run) -> RunFacts:
+def facts(run: Run) -> RunFacts:
     return RunFacts(run.number, run.status, run.host, run.pid, run.started_at, run.heartbeat_at, run.ended_at)
