@@ -24,8 +24,9 @@ MAX_VALUE_BYTES = 64 * 1024 * 1024
 #: WAL lets readers and one writer work at once; FULL keeps what was acknowledged through a power cut; what is
 #: deleted is overwritten.
 SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA secure_delete=ON;"
-#: How long to wait for a lock or a connection before saying so.
+#: How long to wait for a lock before saying so, and for a connection: that long a server that is gone is tried.
 BUSY_TIMEOUT_SECONDS = 30
+POOL_TIMEOUT_SECONDS = 5
 POOL_SIZE = 8
 
 
@@ -84,7 +85,12 @@ def _postgresql(url: str) -> dict[str, Any]:
         "OPTIONS": {
             "options": f"-c lock_timeout={BUSY_TIMEOUT_SECONDS}s",
             **dict(parse_qsl(parts.query)),
-            "pool": {"min_size": 0, "max_size": POOL_SIZE, "timeout": BUSY_TIMEOUT_SECONDS},
+            "pool": {
+                "min_size": 0,
+                "max_size": POOL_SIZE,
+                "timeout": POOL_TIMEOUT_SECONDS,
+                "reconnect_timeout": POOL_TIMEOUT_SECONDS,
+            },
         },
     }
 

@@ -17,12 +17,12 @@ PAGE = 50
 #: Calls that are shown behind the end of a transcript.
 OPEN_LIMIT = 100
 #: Issued, and not settled by anybody.
-OPEN_CALL = UNDECIDED_CALL | {CallStatus.ISSUED, CallStatus.RERUN_APPROVED}
+OPEN_CALL = UNDECIDED_CALL | {CallStatus.APPROVED, CallStatus.ISSUED, CallStatus.RERUN_APPROVED}
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """One decision about a call. `evidence` is canonical JSON text."""
+    """One decision about a call. `evidence` is canonical JSON text; `final` is False for one voice of several."""
 
     kind: str
     actor: str
@@ -31,6 +31,7 @@ class Ruling:
     evidence: str | None
     result: str | None
     revision: int
+    final: bool
     at: datetime
 
     @property
@@ -194,6 +195,7 @@ def _rulings(pks: list[int]) -> defaultdict[int, list[Ruling]]:
                 evidence=decision.evidence,
                 result=decision.result_text,
                 revision=decision.revision,
+                final=decision.final,
                 at=decision.created_at,
             )
         )

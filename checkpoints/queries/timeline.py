@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -17,6 +17,8 @@ from checkpoints.queries.origins import RunFacts, facts
 LANES = 8
 CALLS = 120
 MARKS = 160
+#: Somebody had to allow these first, and they have not run.
+_NOT_RUN = frozenset({CallStatus.AWAITING_APPROVAL, CallStatus.APPROVED, CallStatus.REJECTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,20 @@ def read(session_pk: int) -> Timeline:
     decided = _decided([call.pk for call in calls])
     for call in reversed(calls[:CALLS]):
         lane = lanes[call.run_id]
+        if call.status in _NOT_RUN:
+            lane.stretches.append(_wait(call, call.issued_at, decided.get(call.pk)))
+            continue
         lane.stretches.append(_tool(call, lane))
         if call.interrupted_at is not None:
-            _waiting(lanes, lane).stretches.append(_wait(call, call.interrupted_at, decided.get(call.pk)))
+            _waiting(lanes.values(), lane).stretches.append(_wait(call, call.interrupted_at, decided.get(call.pk)))
+    for lane in lanes.values():
+        lane.end = max([lane.end, *(mark.at for mark in lane.marks), *_ends(lane)])
     return Timeline(tuple(lanes.values()), len(runs) > LANES or len(calls) > CALLS or len(marks) > MARKS)
+
+
+def _ends(lane: Lane) -> list[datetime]:
+    """When tools of the run came back: signs of life that the heartbeat may not have told yet."""
+    return [stretch.end for stretch in lane.stretches if stretch.kind in {"ran", "failed"}]
 
 
 def _decided(pks: list[int]) -> dict[int, datetime]:
@@ -89,11 +101,9 @@ def _tool(call: ToolCall, lane: Lane) -> Stretch:
     return Stretch("running", call.issued_at, max(call.issued_at, lane.end), call.tool, call.pk)
 
 
-def _waiting(lanes: dict[object, Lane], lost: Lane) -> Lane:
+def _waiting(lanes: Iterable[Lane], lost: Lane) -> Lane:
     """A wait is drawn on the lane of the run that came after the lost one: it is what waits."""
-    following: defaultdict[int, Lane] = defaultdict(lambda: lost)
-    following.update({lane.run.number: lane for lane in lanes.values()})
-    return following[lost.run.number + 1]
+    return next((lane for lane in lanes if lane.run.number == lost.run.number + 1), lost)
 
 
 def _wait(call: ToolCall, since: datetime, decided: datetime | None) -> Stretch:

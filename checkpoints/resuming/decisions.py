@@ -95,7 +95,7 @@ class Verdict:
     kind: DecisionKind
     actor: Actor
     reason: object
-    result: str | None = None
+    result: object = None
     evidence: Mapping[str, Any] | str | None = None
     args: dict[str, Any] | None = None
 
@@ -164,9 +164,10 @@ def _changes(verdict: Verdict, rule: Rule) -> dict[str, Any]:
     """What a final decision writes on the call."""
     changes: dict[str, Any] = {"status": rule.after, "verify_requested_by": ""}
     if rule.after in _SETTLING:
-        result = None if verdict.result is None else canonical(verdict.result, "result")
-        digest = "" if result is None else digests.text_digest(result)
-        changes |= {"settled_at": Now(), "result": result, "result_digest": digest}
+        if not isinstance(verdict.result, str):
+            raise InvalidInput("The result has to be text: it is what the agent sees as the call's answer.")
+        result = canonical(verdict.result, "result")
+        changes |= {"settled_at": Now(), "result": result, "result_digest": digests.text_digest(result)}
     if verdict.kind == DecisionKind.EDIT:
         if not isinstance(verdict.args, dict):
             raise InvalidInput("The changed arguments have to be a dict.")

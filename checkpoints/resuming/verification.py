@@ -121,7 +121,8 @@ def request(store: Store, target: Target, actor: Actor) -> ToolCall:
     with operation(store.using), transaction.atomic(using=store.using):
         session = lookup.session(store, target.session_id, lock=True)
         call = lookup.latest_call(store, session, target.call_id, step=target.step, attempt=target.attempt)
-        decisions.require_undecided(store, session, call, call.revision)
+        seen = call.revision if call.status == CallStatus.INTERRUPTED else 0
+        decisions.require_undecided(store, session, call, seen)
         ToolCall.objects.using(store.using).filter(pk=call.pk).update(verify_requested_by=actor.name)
         Session.objects.using(store.using).filter(pk=session.pk).update(revision=F("revision") + 1, updated_at=Now())
         audit.record(

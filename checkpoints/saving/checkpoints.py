@@ -52,7 +52,8 @@ def save(
 
 def _continuation(head: Head, transcript: Sequence[dict[str, Any]]) -> _End | None:
     """What a transcript adds to the one that ends at `head`; None where it does not go on from there."""
-    if head.snapshot is not None and snapshots.same(head.snapshot, transcript):
+    known = head.snapshot is not None and isinstance(transcript, list | tuple)
+    if known and snapshots.same(head.snapshot or [], transcript):
         return _added(head, transcript[head.length :])
     prepared = transcripts.prepare(transcript)
     return _end(prepared, head.length) if transcripts.continues(prepared, head) else None

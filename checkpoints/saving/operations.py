@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -43,6 +43,14 @@ def _pooled(connection: BaseDatabaseWrapper) -> bool:
     return bool(connection.settings_dict["OPTIONS"].get("pool"))
 
 
+def _drop_broken(connection: BaseDatabaseWrapper) -> None:
+    """Close the connection, and those of its pool that broke with it, so that the next operation gets a good one."""
+    connection.close()
+    if _pooled(connection):
+        with suppress(Exception):  # a server that is gone cannot be asked
+            connection.pool.check()  # type: ignore[attr-defined]
+
+
 def _typed(error: DatabaseError, connection: BaseDatabaseWrapper, writes: bool) -> StorageError:
     said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     what = f"The database says: {said}."
@@ -60,6 +68,6 @@ def _typed(error: DatabaseError, connection: BaseDatabaseWrapper, writes: bool) 
     if isinstance(error, OperationalError | InterfaceError):
         sent = writes and connection.connection is not None
         if not connection.in_atomic_block:
-            connection.close()
+            _drop_broken(connection)
         return StorageUnavailable(what, may_have_happened=sent)
     return StorageError(what, may_have_happened=False)

@@ -1,0 +1,63 @@
+"""Fixtures for every test that uses the library on a real database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkpoints import SyncCheckpointer
+from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from tests.support.processes import Child
+
+Open = Callable[..., SyncCheckpointer]
+StartChild = Callable[..., Child]
+
+
+@pytest.fixture
+def workspace(transactional_db: None) -> Workspace:
+    """The default workspace, on a database with real transactions that is emptied after the test."""
+    return Workspace.objects.get_or_create(slug=DEFAULT_WORKSPACE, defaults={"name": "Default"})[0]
+
+
+@pytest.fixture
+def open_checkpointer(workspace: Workspace) -> Iterator[Open]:
+    """Open any number of checkpointers on the test database; all are closed at the end."""
+    opened: list[SyncCheckpointer] = []
+
+    def open_(**options: Any) -> SyncCheckpointer:
+        opened.append(SyncCheckpointer(**options))
+        return opened[-1]
+
+    yield open_
+    for checkpointer in opened:
+        checkpointer.close()
+
+
+@pytest.fixture
+def cp(open_checkpointer: Open) -> SyncCheckpointer:
+    return open_checkpointer()
+
+
+@pytest.fixture
+def start_child(workspace: Workspace) -> Iterator[StartChild]:
+    """Start child processes; what is left of them is killed at the end."""
+    children: list[Child] = []
+
+    def start(function: Callable[..., object], **arguments: Any) -> Child:
+        children.append(Child(function, **arguments))
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.kill()
+
+
+@pytest.fixture
+def effects(tmp_path: Path) -> Path:
+    """The file in which tools leave their effects, one line each."""
+    path = tmp_path / "effects.log"
+    path.touch()
+    return path

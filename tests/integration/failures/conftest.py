@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connections
+from pytest_django.plugin import DjangoDbBlocker
+
+from checkpoints import SyncCheckpointer
+
+OpenAt = Callable[[str], SyncCheckpointer]
+
+
+def close_all(connection: Any) -> None:
+    connection.close()
+    if connection.vendor == "postgresql":
+        connection.close_pool()
+
+
+@pytest.fixture
+def open_at(django_db_blocker: DjangoDbBlocker) -> Iterator[OpenAt]:
+    """Open databases of a test's own, beside the one pytest-django made. They are forgotten afterwards."""
+    opened: list[SyncCheckpointer] = []
+
+    def open_(url: str) -> SyncCheckpointer:
+        opened.append(SyncCheckpointer.open(url, migrate=True))
+        return opened[-1]
+
+    with django_db_blocker.unblock():
+        yield open_
+        for checkpointer in opened:
+            alias = checkpointer.store.using
+            close_all(connections[alias])
+            del connections[alias]
+            connections.databases.pop(alias, None)
+
+
+@pytest.fixture
+def file(open_at: OpenAt, tmp_path: Path) -> SyncCheckpointer:
+    """A checkpointer on a SQLite file of its own, with one version of one session."""
+    checkpointer = open_at(f"sqlite:///{tmp_path / 'agent.db'}")
+    checkpointer.start_session("s-1")
+    checkpointer.save_checkpoint("s-1", [{"id": "m0"}], None, 0.0)
+    return checkpointer

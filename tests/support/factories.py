@@ -1,0 +1,260 @@
+"""Rows for tests of pages, made directly with the models. Every argument has a plain default."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from checkpoints.enums import (
+    ActorKind,
+    CallStatus,
+    DecisionKind,
+    InterruptReason,
+    Role,
+    RunStatus,
+    SessionStatus,
+)
+from checkpoints.models import (
+    DEFAULT_WORKSPACE,
+    Checkpoint,
+    Decision,
+    LateResult,
+    Message,
+    Run,
+    Segment,
+    Session,
+    ToolCall,
+    Workspace,
+)
+from harness_site.accounts.models import Membership
+
+PASSWORD = "correct horse battery"
+#: The moment tests happen at. Long past, so that pages write its date.
+THEN = datetime(2025, 3, 4, 10, 42, 7, 118000, tzinfo=UTC)
+_numbers = count(1)
+
+
+def make_workspace(*, slug: str = DEFAULT_WORKSPACE) -> Workspace:
+    return Workspace.objects.get_or_create(slug=slug, defaults={"name": slug.title()})[0]
+
+
+def make_user(*, name: str = "alice", role: Role | None = Role.APPROVER, workspace: Workspace | None = None) -> User:
+    """A user with a password that is not hashed slowly; `role=None` makes somebody who is a member of nothing."""
+    user = User.objects.create(username=name)
+    if role is not None:
+        Membership.objects.create(user=user, workspace=workspace or make_workspace(), role=role)
+    return user
+
+
+def make_session(
+    *,
+    session_id: str = "",
+    workspace: Workspace | None = None,
+    agent: str = "refund-desk",
+    title: str = "Refund for a broken lamp",
+    status: SessionStatus = SessionStatus.ACTIVE,
+    **fields: Any,
+) -> Session:
+    """A session with an empty root segment as its head."""
+    session = Session.objects.create(
+        workspace=workspace or make_workspace(),
+        session_id=session_id or f"order-{next(_numbers)}",
+        agent=agent,
+        title=title,
+        status=status,
+        **fields,
+    )
+    session.head_segment = Segment.objects.create(session=session)
+    session.save(update_fields=["head_segment"])
+    return session
+
+
+def make_run(
+    *,
+    session: Session,
+    number: int | None = None,
+    status: RunStatus = RunStatus.RUNNING,
+    owner: bool = True,
+    lease: timedelta = timedelta(hours=1),
+    host: str = "worker-3",
+    pid: int = 4127,
+    **fields: Any,
+) -> Run:
+    """A run; the owner of its session unless `owner` says otherwise. `lease` counts from the real present."""
+    run = Run.objects.create(
+        session=session,
+        number=number if number is not None else session.runs.count() + 1,
+        status=status,
+        fence=session.fence + 1,
+        lease_expires_at=datetime.now(UTC) + lease,
+        host=host,
+        host_identity=f"{host}/boot",
+        pid=pid,
+        owner_token=f"token-{next(_numbers)}",
+        **fields,
+    )
+    run.refresh_from_db()
+    session.fence = run.fence
+    session.owner = run if owner else None
+    session.save(update_fields=["fence", "owner"])
+    return run
+
+
+def make_call(
+    *,
+    session: Session,
+    run: Run | None = None,
+    call_id: str = "call_9",
+    tool: str = "refund_card",
+    args: dict[str, Any] | None = None,
+    status: CallStatus = CallStatus.INTERRUPTED,
+    step: int = 4,
+    side_effects: str = "mutate",
+    result: str | None = None,
+    **fields: Any,
+) -> ToolCall:
+    """A call; an interrupted one (the default) lost its run, unless `reason` says otherwise."""
+    text = _canonical(args if args is not None else {"order": 17, "amount": "40.00", "currency": "EUR"})
+    digest = hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
+    if status == CallStatus.INTERRUPTED:
+        fields.setdefault("reason", InterruptReason.RUN_LOST)
+        fields.setdefault("interrupted_at", THEN + timedelta(seconds=3.4))
+    call = ToolCall.objects.create(
+        workspace=session.workspace,
+        session=session,
+        run=run or session.owner or make_run(session=session),
+        step=step,
+        call_id=call_id,
+        tool=tool,
+        args=text,
+        args_digest=digest,
+        idempotency_key=fields.pop("idempotency_key", f"key-{next(_numbers)}"),
+        side_effects=side_effects,
+        status=status,
+        result=None if result is None else _canonical(result),
+        issued_at=fields.pop("issued_at", THEN),
+        **fields,
+    )
+    call.refresh_from_db()
+    return call
+
+
+def make_decision(
+    *,
+    call: ToolCall,
+    kind: DecisionKind = DecisionKind.CONFIRM_LANDED,
+    actor: str = "alice",
+    actor_kind: ActorKind = ActorKind.PERSON,
+    reason: str = "Seen in the bank's export.",
+    result: str | None = None,
+    **fields: Any,
+) -> Decision:
+    decision = Decision.objects.create(
+        session=call.session,
+        tool_call=call,
+        kind=kind,
+        actor=actor,
+        actor_kind=actor_kind,
+        reason=reason,
+        result=None if result is None else _canonical(result),
+        args_digest=call.args_digest,
+        revision=fields.pop("revision", call.revision),
+        **fields,
+    )
+    decision.refresh_from_db()
+    return decision
+
+
+def make_late_result(*, call: ToolCall, result: str = "refund re_81f3 settled", success: bool = True) -> LateResult:
+    late = LateResult.objects.create(
+        session=call.session, tool_call=call, run=call.run, success=success, result=_canonical(result)
+    )
+    late.refresh_from_db()
+    return late
+
+
+def make_message(
+    *,
+    session: Session,
+    role: str = "user",
+    text: str = "The lamp arrived broken.",
+    blocks: list[dict[str, Any]] | None = None,
+    body: dict[str, Any] | None = None,
+    segment: Segment | None = None,
+    created_at: datetime = THEN,
+) -> Message:
+    """The next message of a session. `body` is the whole message as stored; without it, `blocks` or `text` make one."""
+    segment = segment or session.head_segment
+    assert segment is not None
+    last = segment.messages.order_by("-position").first()
+    position = segment.parent_length if last is None else last.position + 1
+    if body is None:
+        content = blocks if blocks is not None else [{"kind": "text", "text": text}]
+        body = {"id": f"m{position}", "role": role, "created_at": created_at.isoformat(), "blocks": content}
+    message = Message.objects.create(
+        session=session,
+        segment=segment,
+        position=position,
+        message_id=str(body.get("id", "")),
+        role=str(body.get("role", role)),
+        created_at=created_at,
+        body=_canonical(body),
+        chain=_chain(session, position),
+    )
+    if segment == session.head_segment:
+        session.message_count = position + 1
+        session.head_chain = message.chain
+        session.save(update_fields=["message_count", "head_chain"])
+    return message
+
+
+def make_messages(*, session: Session, texts: Iterable[str]) -> list[Message]:
+    """A conversation: user and assistant in turns."""
+    return [
+        make_message(session=session, role="assistant" if index % 2 else "user", text=text)
+        for index, text in enumerate(texts)
+    ]
+
+
+def make_checkpoint(
+    *,
+    session: Session,
+    run: Run | None = None,
+    length: int | None = None,
+    plan: dict[str, Any] | None = None,
+    budget_spent_usd: str = "0.031",
+    segment: Segment | None = None,
+    **fields: Any,
+) -> Checkpoint:
+    """The next version of a session, over its first `length` messages (default: all there are)."""
+    session.latest_version += 1
+    session.save(update_fields=["latest_version"])
+    segment = segment or session.head_segment
+    assert segment is not None
+    length = session.message_count if length is None else length
+    checkpoint = Checkpoint.objects.create(
+        session=session,
+        version=session.latest_version,
+        run=run or session.owner or make_run(session=session),
+        segment=segment,
+        length=length,
+        chain=_chain(session, length - 1),
+        plan=None if plan is None else _canonical(plan),
+        budget_spent_usd=budget_spent_usd,
+        schema_version=1,
+        **fields,
+    )
+    checkpoint.refresh_from_db()
+    return checkpoint
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def _chain(session: Session, position: int) -> bytes:
+    return hashlib.blake2b(f"{session.pk}/{position}".encode(), digest_size=32).digest()

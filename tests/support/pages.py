@@ -1,0 +1,42 @@
+"""Reading pages as a person does."""
+
+from html.parser import HTMLParser
+from typing import Protocol
+
+_SILENT = {"script", "style", "head", "template"}
+#: What is written without a space before and after it.
+_INLINE = {"a", "abbr", "b", "bdi", "button", "code", "em", "i", "kbd", "mark", "q", "small", "span", "strong", "time"}
+
+
+class Page(Protocol):
+    content: bytes
+
+
+class _Words(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self._silent = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._silent += tag in _SILENT
+        self._part(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._silent -= tag in _SILENT
+        self._part(tag)
+
+    def _part(self, tag: str) -> None:
+        if tag not in _INLINE:
+            self.words.append(" ")
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self.words.append(data)
+
+
+def said(page: Page) -> str:
+    """The words of a page, in one line."""
+    reader = _Words()
+    reader.feed(page.content.decode())
+    return " ".join("".join(reader.words).split())

@@ -1,0 +1,174 @@
+"""Real child processes: started from a function, talked to in lines of JSON, stopped and killed.
+
+    child = Child(agent, url=database_url(), session_id="s")    # runs `agent(url=…, session_id=…)` in a new process
+    child.expect("inside the tool")                             # waits until the child has said so
+    child.kill()                                                # SIGKILL
+
+The function lives in an importable module and gets its arguments as JSON. The child has no settings of a Django
+project: it is a plain script, as users write them. Waiting has a limit, so that a test fails instead of hanging.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Never
+from urllib.parse import quote
+
+from django.db import connections
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 90.0  # seconds; only ever spent by a test that fails
+_OVER = object()
+
+
+class Child:
+    """One process that runs `function(**arguments)`."""
+
+    def __init__(self, function: Callable[..., object], **arguments: Any) -> None:
+        name = f"{function.__module__}:{function.__qualname__}"
+        environment = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
+        self._errors = tempfile.TemporaryFile("w+")
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-m", "tests.support.processes", name, json.dumps(arguments)],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self._said: queue.Queue[Any] = queue.Queue()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def expect(self, event: str) -> Any:
+        """Wait until the child says `event`, which has to be the next thing it says; returns what came with it."""
+        said = self._next()
+        assert said is not _OVER and said[0] == event, f"{event!r} was expected, not {said!r}.\n{self._complaint()}"
+        return said[1]
+
+    def tell(self, word: str = "go") -> None:
+        """Let the child go on from `heed`."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+
+    def result(self) -> Any:
+        """Wait for the end of the function and return its value. The process has to end well."""
+        value = self.expect("returned")
+        assert self._process.wait(PATIENCE) == 0, self._complaint()
+        return value
+
+    def died_by(self) -> signal.Signals:
+        """Wait for a process that does not return, and say which signal ended it."""
+        assert self._next() is _OVER, self._complaint()
+        return signal.Signals(-self._process.wait(PATIENCE))
+
+    def pause(self) -> None:
+        """SIGSTOP; the process has stopped when this returns."""
+        os.kill(self.pid, signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL; the process is gone when this returns."""
+        self._process.kill()
+        self._process.wait(PATIENCE)
+        self._listener.join(PATIENCE)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._errors.close()
+
+    def _next(self) -> Any:
+        try:
+            return self._said.get(timeout=PATIENCE)
+        except queue.Empty:
+            raise AssertionError(f"The child said nothing for {PATIENCE:g} seconds.\n{self._complaint()}") from None
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self._said.put(json.loads(line))
+        self._said.put(_OVER)
+
+    def _complaint(self) -> str:
+        if self._errors.closed:
+            return "It was killed."
+        self._errors.seek(0)
+        return self._errors.read()
+
+
+def database_url(alias: str = "default") -> str:
+    """The URL under which another process finds the database of a connection."""
+    database = connections[alias].settings_dict
+    name = quote(str(database["NAME"]))
+    if connections[alias].vendor == "sqlite":
+        return f"sqlite:///{name}"
+    login = f"{quote(database['USER'], safe='')}:{quote(database['PASSWORD'], safe='')}"
+    return f"postgresql://{login}@{database['HOST']}:{database['PORT']}/{name}"
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until another process has brought `condition` about."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"It did not come true in {PATIENCE:g} seconds."
+        time.sleep(0.02)
+
+
+# in the child
+
+
+def say(event: str, value: Any = None) -> None:
+    """Tell the parent; it reads this with `Child.expect`."""
+    print(json.dumps([event, value]), flush=True)
+
+
+def heed() -> str:
+    """Wait for `Child.tell`."""
+    return sys.stdin.readline().strip()
+
+
+def die() -> Never:
+    """End this process as a power cut would."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("SIGKILL was survived")
+
+
+def append_line(path: str, line: str) -> None:
+    """An effect on the world: one line at the end of a file, on the disk when this returns."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.write(file, f"{line}\n".encode())
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def main(name: str, arguments: str) -> None:
+    module, _, function = name.partition(":")
+    run = getattr(importlib.import_module(module), function)
+    say("returned", run(**json.loads(arguments)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

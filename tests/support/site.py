@@ -1,0 +1,166 @@
+"""A real site in a process of its own, on a database of its own, with a cast that can sign in, and agents for it.
+
+    with fresh_database(folder) as url:          # where HARNESS_DATABASE_URL points, else a SQLite file
+        with Site(url, folder) as site:          # site.address, site.stop(), site.start()
+            agent = site.agent(17)               # the refund desk on session `order-17`
+
+`python -m tests.support.site` prepares the database in HARNESS_DATABASE_URL.
+"""
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, Self
+
+import psycopg
+from psycopg import sql
+
+from checkpoints.enums import Role
+from harness_site.demo.processes import Child, start_agent, start_site
+
+PASSWORD: Final = "correct horse battery"
+CAST: Final = {"alice": Role.APPROVER, "bob": Role.APPROVER, "carol": Role.AUDITOR}
+#: Seconds a thread or process may take to end.
+PATIENCE = 30.0
+
+
+@contextmanager
+def fresh_database(folder: Path) -> Iterator[str]:
+    """The address of an empty database: on the server of HARNESS_DATABASE_URL, else a file in `folder`."""
+    server = os.environ.get("HARNESS_DATABASE_URL", "")
+    if not server.startswith("postgres"):
+        yield str(folder / "site.sqlite3")
+        return
+    name = f"harness_{secrets.token_hex(6)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            yield f"{server.rpartition('/')[0]}/{name}"
+        finally:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+class Agent:
+    """The refund desk, started again whenever it is killed, until it ends by itself or is stopped."""
+
+    def __init__(self, number: int, folder: Path, database: str, pace: float) -> None:
+        self.session_id = f"order-{number}"
+        self.folder = folder
+        folder.mkdir(parents=True)
+        self._stopping = threading.Event()
+        self._watch = threading.Thread(target=self._look_after, args=(number, database, pace))
+        self._watch.start()
+
+    @property
+    def refunds(self) -> int:
+        """How often money moved."""
+        return _lines(self.folder / "ledger.jsonl")
+
+    @property
+    def mails(self) -> int:
+        return _lines(self.folder / "outbox.jsonl")
+
+    def wait(self) -> None:
+        """Until it has ended by itself."""
+        self._watch.join(PATIENCE)
+        assert not self._watch.is_alive(), f"{self.session_id} does not end:\n{self._log()}"
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._watch.join(PATIENCE)
+
+    def _look_after(self, number: int, database: str, pace: float) -> None:
+        while not self._stopping.is_set():
+            child = start_agent(number, self.session_id, self.folder, database=database, pace=pace)
+            while child.code is None and not self._stopping.wait(0.05):
+                pass
+            child.stop()
+            if not child.killed_by:
+                return
+
+    def _log(self) -> str:
+        return (self.folder / "agent.log").read_text(errors="replace")[-2000:]
+
+
+class Site:
+    """`python -m uvicorn harness_site.asgi:application` on a free port, with the cast in its database."""
+
+    def __init__(self, database: str, folder: Path) -> None:
+        self.database = database
+        self.folder = folder
+        self.port = free_port()
+        self._child: Child | None = None
+        self._leaving = ExitStack()
+
+    @property
+    def address(self) -> str:
+        """Without a slash at the end."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._prepare()
+        self.start()
+        self._leaving.callback(self.stop)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._leaving.close()
+
+    def start(self) -> None:
+        """Returns when it answers; the port stays the same over a stop."""
+        self._child = start_site(self.port, self.folder / "site.log", lambda: False, self._environment())
+
+    def stop(self) -> None:
+        if self._child is not None:
+            self._child.stop()
+
+    def agent(self, number: int, *, pace: float = 0.0) -> Agent:
+        """The refund desk on session `order-<number>`, with a model that takes `pace` seconds to answer."""
+        agent = Agent(number, self.folder / str(number), self.database, pace)
+        self._leaving.callback(agent.stop)
+        return agent
+
+    def log(self) -> str:
+        """What the site complained about."""
+        return (self.folder / "site.log").read_text(errors="replace")
+
+    def _prepare(self) -> None:
+        subprocess.run([sys.executable, "-m", "tests.support.site"], env=self._environment(), check=True)
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "HARNESS_DATABASE_URL": self.database, "DJANGO_SETTINGS_MODULE": "harness_site.settings"}
+
+
+def _lines(path: Path) -> int:
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def prepare() -> None:
+    """Make the tables and the cast."""
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0, interactive=False)
+
+    from harness_site.demo.people import reset_sign_in
+
+    for name, role in CAST.items():
+        reset_sign_in(name, role, PASSWORD)
+
+
+if __name__ == "__main__":
+    prepare()
