@@ -1,0 +1,132 @@
+"""The hot statements do exactly what the plain ORM would do, on whatever database the tests run."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from checkpoints import SyncCheckpointer
+from checkpoints.enums import CallStatus
+from checkpoints.exceptions import CheckpointsError
+from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall, Workspace
+from checkpoints.saving import statements
+from checkpoints.saving.call_log import issue, settle
+from checkpoints.saving.intents import Issued, Outcome, intent
+from tests.support import orm_twin
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+texts = st.text(max_size=12)
+messages = st.builds(lambda text, n: {"id": text, "role": "user", "n": n}, texts, st.integers(0, 3))
+#: What a history is made of: what to do, and what with.
+actions = st.one_of(
+    st.tuples(st.just("append"), st.lists(messages, max_size=3)),
+    st.tuples(st.just("cut"), st.integers(0, 4)),
+    st.tuples(st.just("edit"), messages),
+    st.tuples(st.just("call"), st.integers(0, 3)),
+    st.tuples(st.just("settle"), st.sampled_from([CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.INTERRUPTED])),
+    st.tuples(st.just("stale"), st.none()),
+)
+_TIMES = {"created_at", "updated_at", "issued_at", "interrupted_at", "settled_at"}
+_IDS = {"id", "session_id", "segment_id", "head_segment_id", "parent_id", "run_id", "owner_id", "session", "key_space"}
+
+
+class Player:
+    """Plays a history on one session and remembers what each action gave."""
+
+    def __init__(self, session_id: str) -> None:
+        self.checkpointer = SyncCheckpointer()
+        self.checkpointer.start_session(session_id)
+        self.session_id = session_id
+        self.transcript: list[dict[str, Any]] = []
+        self.open: list[Issued] = []
+        self.calls = 0
+
+    def play(self, history: list[tuple[str, Any]]) -> list[Any]:
+        with self.checkpointer:
+            return [self._act(action, given) for action, given in history]
+
+    def _act(self, action: str, given: Any) -> Any:
+        try:
+            return getattr(self, f"_{action}")(given)
+        except CheckpointsError as error:
+            return type(error).__name__
+
+    def _save(self) -> int:
+        return self.checkpointer.save_checkpoint(self.session_id, self.transcript, {"n": len(self.transcript)}, 0.5)
+
+    def _append(self, new: list[dict[str, Any]]) -> int:
+        self.transcript = [*self.transcript, *new]
+        return self._save()
+
+    def _cut(self, count: int) -> int:
+        self.transcript = self.transcript[: max(0, len(self.transcript) - count)]
+        return self._save()
+
+    def _edit(self, message: dict[str, Any]) -> int:
+        middle = len(self.transcript) // 2
+        self.transcript = [*self.transcript[:middle], message, *self.transcript[middle + 1 :]]
+        return self._save()
+
+    def _call(self, order: int) -> tuple[int, int] | str:
+        self.calls += 1
+        wanted = intent(f"c{self.calls}", "pay", {"order": order}, f"key{order}", side_effects=["mutate"], step=None)
+        store = self.checkpointer.store
+        found = issue(store, store.held(self.session_id), wanted)
+        if not isinstance(found, Issued):
+            return f"in the way: {found.call_id} is {found.status}"
+        self.open.append(found)
+        return found.step, found.attempt
+
+    def _settle(self, status: CallStatus) -> str:
+        if not self.open:
+            return "nothing is open"
+        store = self.checkpointer.store
+        settle(store, store.held(self.session_id), self.open.pop(), Outcome(status, '"done"'))
+        return status
+
+    def _stale(self, _: None) -> int:
+        """A write under a fence that no longer holds."""
+        store = self.checkpointer.store
+        held = store.held(self.session_id)
+        held.fence -= 1
+        try:
+            return self._save()
+        finally:
+            held.fence += 1
+            store.hold(held)
+
+
+def rows(session: Session) -> dict[str, list[dict[str, Any]]]:
+    """Everything stored for a session, without what differs by nature: ids, times and who wrote it."""
+    found = {}
+    for model, order in ((Message, "pk"), (Checkpoint, "version"), (Segment, "pk"), (ToolCall, "pk")):
+        found[model.__name__] = [_plain(row) for row in model._default_manager.filter(session=session).order_by(order)]
+    found["Session"] = [_plain(session)]
+    return found
+
+
+def _plain(row: Any) -> dict[str, Any]:
+    return {
+        field.attname: bytes(value) if isinstance(value, memoryview) else value
+        for field in row._meta.concrete_fields
+        if field.attname not in _TIMES | _IDS and (value := getattr(row, field.attname)) is not Ellipsis
+    }
+
+
+@given(history=st.lists(actions, max_size=12))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_statements_equal_their_orm_twin(history: list[tuple[str, Any]], workspace: Workspace) -> None:
+    names = {way: f"{way} {uuid.uuid4()}" for way in ("sql", "orm")}
+    said = {"sql": Player(names["sql"]).play(history)}
+    twins = {name: getattr(orm_twin, name) for name in ("save", "issue", "settle", "read_messages")}
+    with mock.patch.multiple(statements, **twins):
+        said["orm"] = Player(names["orm"]).play(history)
+    assert said["sql"] == said["orm"]
+    stored = {way: rows(Session.objects.get(session_id=name)) for way, name in names.items()}
+    assert stored["sql"] == stored["orm"]

@@ -1,0 +1,116 @@
+"""What the hot statements do, said once more with the plain ORM: the reference they are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import F
+from django.db.models.functions import Now
+
+from checkpoints.enums import DISPATCHABLE_SESSION, CallStatus, SessionStatus
+from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall
+from checkpoints.saving.statements import Base, NewMessage
+
+_TOUCH = {"revision": F("revision") + 1, "updated_at": Now()}
+_FOREIGN = ("run", "segment", "supersedes")
+
+
+def save(
+    connection: BaseDatabaseWrapper,
+    base: Base,
+    session_values: Mapping[str, Any],
+    messages: Sequence[NewMessage],
+    checkpoint_values: Mapping[str, Any],
+) -> int | None:
+    with transaction.atomic(using=connection.alias):
+        expected = {} if base.version is None else {"latest_version": base.version}
+        sessions = Session.objects.using(connection.alias).filter(
+            pk=base.session_pk,
+            fence=base.fence,
+            head_segment_id=base.segment_id,
+            message_count=base.length,
+            head_chain=base.chain,
+            **expected,
+        )
+        if not sessions.update(latest_version=F("latest_version") + 1, **_TOUCH, **session_values):
+            return None
+        version: int = Session.objects.using(connection.alias).get(pk=base.session_pk).latest_version
+        segment_id = checkpoint_values["segment"]
+        for new in messages:
+            Message.objects.using(connection.alias).create(
+                session_id=base.session_pk, segment_id=segment_id, **vars(new)
+            )
+        Checkpoint.objects.using(connection.alias).create(
+            session_id=base.session_pk, version=version, **_columns(checkpoint_values)
+        )
+    return version
+
+
+def issue(
+    connection: BaseDatabaseWrapper,
+    session_pk: int,
+    fence: int,
+    step: int | None,
+    values: Mapping[str, Any],
+    *,
+    under_review: bool = False,
+) -> tuple[int, int] | None:
+    allowed = [SessionStatus.NEEDS_REVIEW] if under_review else sorted(DISPATCHABLE_SESSION)
+    status = SessionStatus.NEEDS_REVIEW if under_review else SessionStatus.ACTIVE
+    with transaction.atomic(using=connection.alias):
+        sessions = Session.objects.using(connection.alias).filter(pk=session_pk, fence=fence, status__in=allowed)
+        if not sessions.update(status=status, **_TOUCH):
+            return None
+        session = Session.objects.using(connection.alias).get(pk=session_pk)
+        call = ToolCall(
+            session_id=session_pk,
+            workspace_id=session.workspace_id,
+            step=session.latest_version if step is None else step,
+            **_columns(values),
+        )
+        try:
+            with transaction.atomic(using=connection.alias):
+                call.save(using=connection.alias, force_insert=True)
+        except IntegrityError:
+            return None
+    return call.pk, call.step
+
+
+def settle(
+    connection: BaseDatabaseWrapper, session_pk: int, fence: int, call_pk: int, run_id: Any, values: Mapping[str, Any]
+) -> bool:
+    interrupted = values["status"] == CallStatus.INTERRUPTED
+    when = {"interrupted_at" if interrupted else "settled_at": Now()}
+    review = {"status": SessionStatus.NEEDS_REVIEW} if interrupted else {}
+    with transaction.atomic(using=connection.alias):
+        sessions = Session.objects.using(connection.alias).filter(pk=session_pk, fence=fence)
+        if not sessions.exists():
+            return False
+        calls = ToolCall.objects.using(connection.alias).filter(
+            pk=call_pk, session_id=session_pk, run_id=run_id, status=CallStatus.ISSUED
+        )
+        if not calls.update(revision=F("revision") + 1, **values, **when):
+            return False
+        sessions.update(**review, **_TOUCH)
+    return True
+
+
+def read_messages(
+    connection: BaseDatabaseWrapper, segment_id: int, length: int, fields: Sequence[str], first: int = 0
+) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    segment: Segment | None = Segment.objects.using(connection.alias).get(pk=segment_id)
+    while segment is not None:
+        stretch = Message.objects.using(connection.alias).filter(
+            segment=segment, position__gte=max(segment.parent_length, first), position__lt=length
+        )
+        found = [*stretch.order_by("position").values_list(*fields), *found]
+        length, segment = min(length, segment.parent_length), segment.parent
+    return found
+
+
+def _columns(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{name}_id" if name in _FOREIGN else name: value for name, value in values.items()}
