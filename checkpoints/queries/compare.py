@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import SequenceMatcher
+from functools import cached_property
+from itertools import groupby
 
 from checkpoints.queries import blocks, calls, plans, transcripts, versions, words
 from checkpoints.queries.blocks import Part
@@ -21,18 +23,23 @@ COMPARED_SIZE = 32_000_000
 #: Edited messages are looked for among so many neighbours.
 _NEAR = 8
 _ALIKE = 0.5
+#: A longer stretch of messages that only came or only went is shortened to its beginning and its end.
+_STRETCH = 30
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Said:
-    """One message of one of the two versions."""
+    """One message of one of the two versions. What it says is read when it is asked for."""
 
     position: int
     message_id: str
     role: str
     at: datetime
     body: str
-    parts: tuple[Part, ...]
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return blocks.read(self.body)
 
     @property
     def text(self) -> str:
@@ -68,7 +75,17 @@ class Edited:
     kind: str = field(default="edited", init=False)
 
 
-Line = Fold | Added | Removed | Edited
+@dataclass(frozen=True, slots=True)
+class More:
+    """`count` further messages of a long stretch that came (`what` is added) or went (removed), from `position` on."""
+
+    what: str
+    count: int
+    position: int
+    kind: str = field(default="more", init=False)
+
+
+Line = Fold | Added | Removed | Edited | More
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +108,11 @@ class Comparison:
 
     @property
     def added(self) -> int:
-        return sum(line.kind == "added" for line in self.lines)
+        return _count(self.lines, "added")
 
     @property
     def removed(self) -> int:
-        return sum(line.kind == "removed" for line in self.lines)
+        return _count(self.lines, "removed")
 
     @property
     def edited(self) -> int:
@@ -108,6 +125,11 @@ class Comparison:
     @property
     def plan_changed(self) -> bool:
         return any(change.change is not Change.SAME for change in self.plan) or bool(self.plan_rest)
+
+
+def _count(lines: Sequence[Line], kind: str) -> int:
+    more = sum(line.count for line in lines if isinstance(line, More) and line.what == kind)
+    return more + sum(line.kind == kind for line in lines)
 
 
 def compare(session_pk: int, a: int, b: int) -> Comparison | None:
@@ -126,7 +148,7 @@ def compare(session_pk: int, a: int, b: int) -> Comparison | None:
         a=old,
         b=new,
         shared=shared,
-        lines=tuple(_joined([*lines, *align(before, after)])),
+        lines=tuple(_shortened(_joined([*lines, *align(before, after)]))),
         rest_a=old.length - shared - len(before),
         rest_b=new.length - shared - len(after),
         plan=plans.compare(old.plan, new.plan),
@@ -150,14 +172,7 @@ def _said(version: Version, first: int) -> list[Said] | None:
 
 
 def _read(message: StoredMessage) -> Said:
-    return Said(
-        message.position,
-        message.message_id,
-        message.role,
-        message.created_at,
-        message.body,
-        blocks.read(message.body),
-    )
+    return Said(message.position, message.message_id, message.role, message.created_at, message.body)
 
 
 def align(old: Sequence[Said], new: Sequence[Said]) -> Iterator[Line]:
@@ -198,6 +213,20 @@ def _likeness(said: Said, other: Said) -> float:
     if said.role != other.role or (said.message_id and other.message_id):
         return 0.0
     return words.likeness(said.text, other.text)
+
+
+def _shortened(lines: Iterable[Line]) -> Iterator[Line]:
+    """Of a long stretch that only came or only went, the beginning and the end."""
+    for kind, group in groupby(lines, key=lambda line: line.kind):
+        stretch = list(group)
+        if kind not in {"added", "removed"} or len(stretch) <= _STRETCH:
+            yield from stretch
+            continue
+        head, rest, tail = stretch[: _STRETCH - 5], stretch[_STRETCH - 5 : -4], stretch[-4:]
+        yield from head
+        if isinstance(rest[0], Added | Removed):
+            yield More(kind, len(rest), rest[0].message.position)
+        yield from tail
 
 
 def _joined(lines: Sequence[Line]) -> Iterator[Line]:

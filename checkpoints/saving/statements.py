@@ -174,13 +174,14 @@ def _save_in_steps(
         session_pk, version = row
         place = {"session": session_pk, "segment": checkpoint_values["segment"]}
         marks = ", ".join(["%s"] * (len(place) + len(_MESSAGE_FIELDS)))
-        cursor.executemany(
-            f"INSERT INTO {_table(Message)} ({_columns(Message, (*place, *_MESSAGE_FIELDS))}) VALUES ({marks})",
-            [
-                _prepared(connection, Message, place | {field: getattr(new, field) for field in _MESSAGE_FIELDS})
-                for new in messages
-            ],
-        )
+        if messages:
+            cursor.executemany(
+                f"INSERT INTO {_table(Message)} ({_columns(Message, (*place, *_MESSAGE_FIELDS))}) VALUES ({marks})",
+                [
+                    _prepared(connection, Message, place | {field: getattr(new, field) for field in _MESSAGE_FIELDS})
+                    for new in messages
+                ],
+            )
         values = {"session": session_pk, "version": version, **checkpoint_values}
         marks = ", ".join(["%s"] * len(values))
         cursor.execute(

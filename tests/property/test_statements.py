@@ -30,7 +30,7 @@ actions = st.one_of(
     st.tuples(st.just("edit"), messages),
     st.tuples(st.just("call"), st.integers(0, 3)),
     st.tuples(st.just("settle"), st.sampled_from([CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.INTERRUPTED])),
-    st.tuples(st.just("stale"), st.none()),
+    st.tuples(st.just("stale"), st.sampled_from(["save", "call", "settle"])),
 )
 _TIMES = {"created_at", "updated_at", "issued_at", "interrupted_at", "settled_at"}
 _IDS = {"id", "session_id", "segment_id", "head_segment_id", "parent_id", "run_id", "owner_id", "session", "key_space"}
@@ -90,13 +90,15 @@ class Player:
         settle(store, store.held(self.session_id), self.open.pop(), Outcome(status, '"done"'))
         return status
 
-    def _stale(self, _: None) -> int:
+    def _stale(self, what: str) -> Any:
         """A write under a fence that no longer holds."""
         store = self.checkpointer.store
         held = store.held(self.session_id)
         held.fence -= 1
         try:
-            return self._save()
+            if what == "save":
+                return self._save()
+            return self._call(9) if what == "call" else self._settle(CallStatus.COMPLETED)
         finally:
             held.fence += 1
             store.hold(held)
