@@ -37,6 +37,8 @@ def take(store: Store, session_id: str, *, takeover: bool = False) -> Held:
         if previous is not None and previous.status in OWNING_RUN:
             _replace(store, row, previous, takeover)
         run = _new_run(store, row, previous)
+        if previous is None:
+            audit.record(store, AuditKind.SESSION_STARTED, session_pk=row.pk, actor=row.agent or "agent")
         audit.record(
             store, AuditKind.RUN_STARTED, session_pk=row.pk, actor=f"run {run.number}", pid=run.pid, host=run.host
         )

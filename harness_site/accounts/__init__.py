@@ -1,0 +1,1 @@
+"""Sign-in, and who may do what in which workspace."""

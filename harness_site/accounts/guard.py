@@ -1,0 +1,74 @@
+"""Who may open a page: `@member(Role.AUDITOR)` stands on every view and gives it `request.membership`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeAlias, cast
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django_htmx.middleware import HtmxDetails
+
+from checkpoints.enums import Role
+from checkpoints.models import Workspace
+from harness_site.accounts.models import Membership
+
+P = ParamSpec("P")
+
+
+class MemberRequest(HttpRequest):
+    """A request of somebody who is a member; only `member` makes one."""
+
+    htmx: HtmxDetails
+    membership: Membership
+
+
+View: TypeAlias = Callable[Concatenate[HttpRequest, P], HttpResponse]
+MemberView: TypeAlias = Callable[Concatenate[MemberRequest, P], HttpResponse]
+
+
+class NotAMember(PermissionDenied):
+    """Signed in, but in no workspace."""
+
+
+class RoleTooSmall(PermissionDenied):
+    """A member whose role does not cover what was asked for."""
+
+    def __init__(self, membership: Membership, needed: Role) -> None:
+        self.membership, self.needed = membership, needed
+        super().__init__(f"{membership} may not do what takes the role {needed}.")
+
+
+def membership_of(user: AbstractBaseUser | AnonymousUser) -> Membership | None:
+    """The membership a user acts under: the oldest one; None for anonymous and for inactive users."""
+    if not user.is_authenticated or not user.is_active:
+        return None
+    return Membership.objects.filter(user_id=user.pk).select_related("workspace", "user").order_by("pk").first()
+
+
+def able(workspace: Workspace, role: Role) -> list[str]:
+    """The names of the members who may do what `role` may."""
+    members = Membership.objects.filter(workspace=workspace, user__is_active=True).select_related("user")
+    return [one.user.get_username() for one in members.order_by("user__username") if one.may(role)]
+
+
+def member(at_least: Role) -> Callable[[MemberView[P]], View[P]]:
+    """Let only members with this role or a greater one in. Raises `NotAMember` or `RoleTooSmall` (both 403)."""
+
+    def decorate(view: MemberView[P]) -> View[P]:
+        @wraps(view)
+        def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+            found = membership_of(request.user)
+            if found is None:
+                raise NotAMember
+            if not found.may(at_least):
+                raise RoleTooSmall(found, at_least)
+            theirs = cast(MemberRequest, request)
+            theirs.membership = found
+            return view(theirs, *args, **kwargs)
+
+        return guarded
+
+    return decorate

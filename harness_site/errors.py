@@ -1,0 +1,41 @@
+"""The pages for what went wrong: what happened, whether anything was lost, what to do."""
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseServerError
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.views.decorators.csrf import requires_csrf_token
+
+from harness_site.accounts.guard import RoleTooSmall, able
+
+
+@requires_csrf_token
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return render(request, "errors/400.html", status=400)
+
+
+@requires_csrf_token
+def permission_denied(request: HttpRequest, exception: PermissionDenied) -> HttpResponse:
+    if not isinstance(exception, RoleTooSmall):
+        return render(request, "errors/403_stranger.html", status=403)
+    membership = exception.membership
+    context = {
+        "membership": membership,
+        "needed": exception.needed,
+        "able": able(membership.workspace, exception.needed),
+    }
+    return render(request, "errors/403_role.html", context, status=403)
+
+
+@requires_csrf_token
+def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return render(request, "errors/404.html", status=404)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    # Rendered without the request: whatever failed must not fail again here.
+    return HttpResponseServerError(render_to_string("errors/500.html"))
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    return render(request, "errors/403_csrf.html", {"reason": reason}, status=403)

@@ -1,0 +1,1 @@
+"""How an open page learns that something changed."""

@@ -1,0 +1,19 @@
+"""Whom a websocket belongs to. Asked again while it is open: a sign-in can end, a membership can be taken away."""
+
+from importlib import import_module
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.http import HttpRequest
+
+from harness_site.accounts.guard import membership_of
+from harness_site.accounts.models import Membership
+
+
+def viewer(session_key: str | None) -> Membership | None:
+    """The membership of whoever holds this session key now; None when nobody may look."""
+    if not session_key:
+        return None
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    return membership_of(get_user(request))

@@ -1,0 +1,98 @@
+"""JSON values as labelled lists that fold, complete unless a limit is given, and then honest about it."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from harness_site.rendering.text import byte_size, fold, size, visible
+
+#: Characters that a tree inside a conversation may hold.
+PREVIEW = 6_000
+#: A longer text or a longer list is folded, not cut.
+_LONG = 600
+_MANY = 12
+#: Deeper values are written as JSON text.
+_DEEP = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """`whole` says that everything is in `html`; `size` is that of the value as JSON text, in bytes."""
+
+    html: SafeString
+    whole: bool
+    size: int
+
+
+def tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = True) -> Tree:
+    """A JSON value as HTML. With `limit`, what lies beyond so many characters is left out and said to be; without
+    `fold`, everything stands open."""
+    writer = _Writer(limit, fold)
+    html = writer.value(value, 0)
+    return Tree(html, writer.whole, byte_size(dumped(value)))
+
+
+def dumped(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+class _Writer:
+    def __init__(self, limit: int | None, fold: bool) -> None:
+        self.left = limit
+        self.fold = fold
+        self.whole = True
+
+    def value(self, value: Any, depth: int) -> SafeString:
+        if isinstance(value, dict | list) and value:
+            return self._nested(value, depth)
+        if isinstance(value, str):
+            return self._text(value, '"')
+        return self._text(dumped(value), "")
+
+    def _nested(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
+        if depth >= _DEEP:
+            return self._text(dumped(value), "")
+        pairs = list(value.items()) if isinstance(value, dict) else list(enumerate(value, 1))
+        rows: list[tuple[str | int, SafeString]] = []
+        for key, inner in pairs:
+            if self.left is not None and self.left <= 0:
+                break
+            self._spend(len(str(key)) + 4)
+            rows.append((key if isinstance(key, int) else visible(key), self.value(inner, depth + 1)))
+        body = format_html_join("", '<dt><bdi>{}</bdi></dt><dd dir="auto">{}</dd>', rows)
+        if len(rows) < len(pairs):
+            self.whole = False
+            missing = len(pairs) - len(rows)
+            body += format_html('<dt>…</dt><dd class="cut">{} more</dd>', missing)
+        listing = format_html('<dl class="kv">{}</dl>', body)
+        if self.fold and depth and len(pairs) > _MANY:
+            return format_html("<details><summary>{}</summary>{}</details>", _count(value), listing)
+        return listing
+
+    def _text(self, text: str, quote: str) -> SafeString:
+        shown, missing = text, 0
+        if self.left is not None and len(text) > max(self.left, _LONG):
+            folded = fold(text, max(self.left, _LONG))
+            shown, missing = folded.text, byte_size(text) - byte_size(folded.text)
+        self._spend(len(shown))
+        quoted = f"{quote}{visible(shown)}{quote if not missing else ''}"
+        if missing:
+            self.whole = False
+            return format_html('{}<span class="cut">… {} more</span>', quoted, size(missing))
+        if self.fold and len(text) > _LONG:
+            head = fold(text, _LONG // 4).text
+            summary = format_html('{}{}… <span class="cut">{}</span>', quote, visible(head), size(byte_size(text)))
+            return format_html('<details class="long"><summary>{}</summary>{}</details>', summary, quoted)
+        return conditional_escape(quoted)
+
+    def _spend(self, amount: int) -> None:
+        if self.left is not None:
+            self.left -= amount
+
+
+def _count(value: dict[str, Any] | list[Any]) -> SafeString:
+    noun = "entries" if isinstance(value, dict) else "items"
+    return mark_safe(f"{len(value)} {noun}")  # noqa: S308 - a number and a word of ours

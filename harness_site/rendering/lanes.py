@@ -1,0 +1,143 @@
+"""A timeline as a drawing: where each stretch of time stands, in units of an SVG.
+
+Time is squeezed where nothing happens: between two moments it counts with its logarithm, so that the milliseconds of
+a tool and the hour a session waited for a person can be seen side by side.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from math import log1p
+
+from checkpoints.queries.timeline import Lane, Stretch, Timeline
+from harness_site import wording
+from harness_site.rendering.text import visible
+
+WIDTH = 1040
+LEFT = 60
+ROW = 40
+TOP = 18
+BAR = 16
+_LEAST = 5
+#: Width of one letter of a label, to see whether it fits.
+_LETTER = 6.6
+#: Shorter than this (in seconds) counts as at once.
+_GRAIN = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    kind: str
+    x: float
+    y: float
+    width: float
+    label: str
+    title: str
+    call_pk: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    x: float
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    title: str
+    y: float
+    x: float
+    width: float
+    lost: bool
+    bars: tuple[Bar, ...]
+    ticks: tuple[Tick, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """`words` tells the whole of it, for who cannot see it."""
+
+    rows: tuple[Row, ...]
+    height: int
+    start: datetime
+    end: datetime
+    words: str
+    earlier: bool
+
+
+def draw(timeline: Timeline) -> Drawing | None:
+    """None where there is nothing to draw."""
+    moments = sorted({moment for lane in timeline.lanes for moment in _moments(lane)})
+    if not moments:
+        return None
+    scale = _Scale(moments)
+    rows = tuple(_row(lane, TOP + ROW * index, scale) for index, lane in enumerate(timeline.lanes))
+    words = "; ".join(_told(lane) for lane in timeline.lanes)
+    return Drawing(rows, TOP + ROW * len(rows), moments[0], moments[-1], f"Timeline: {words}.", timeline.earlier)
+
+
+def _moments(lane: Lane) -> list[datetime]:
+    found = [lane.run.started_at, max(lane.end, lane.run.started_at)]
+    for stretch in lane.stretches:
+        found += [stretch.start, max(stretch.start, stretch.end)]
+    return found + [mark.at for mark in lane.marks]
+
+
+class _Scale:
+    def __init__(self, moments: Sequence[datetime]) -> None:
+        self.moments = moments
+        self.places = [0.0]
+        for before, after in pairwise(moments):
+            self.places.append(self.places[-1] + log1p((after - before).total_seconds() / _GRAIN))
+        self.unit = (WIDTH - LEFT - 8) / (self.places[-1] or 1.0)
+
+    def x(self, moment: datetime) -> float:
+        return round(LEFT + self.places[bisect_right(self.moments, moment) - 1] * self.unit, 1)
+
+
+def _row(lane: Lane, y: float, scale: _Scale) -> Row:
+    begin, end = scale.x(lane.run.started_at), scale.x(max(lane.end, lane.run.started_at))
+    bars = tuple(_bar(stretch, y, scale) for stretch in lane.stretches)
+    return Row(
+        name=f"run {lane.run.number}",
+        title=f"Run {lane.run.number} on {visible(lane.run.host)}, {wording.state(lane.run.status)[1].lower()}",
+        y=y,
+        x=begin,
+        width=max(_LEAST, end - begin),
+        lost=lane.run.status == "lost",
+        bars=bars,
+        ticks=tuple(Tick(scale.x(mark.at), mark.version) for mark in lane.marks),
+    )
+
+
+def _bar(stretch: Stretch, y: float, scale: _Scale) -> Bar:
+    x = scale.x(stretch.start)
+    width = max(_LEAST, scale.x(max(stretch.end, stretch.start)) - x)
+    x = min(x, WIDTH - width)
+    tool = visible(stretch.tool)
+    took = wording.duration(max(0.0, (stretch.end - stretch.start).total_seconds()))
+    label = f"waiting for a person, {took}" if stretch.kind == "wait" else tool
+    title = {
+        "wait": f"{tool} waited {took} for a decision",
+        "lost": f"{tool}: outcome unknown after {took}",
+        "running": f"{tool}: running",
+        "failed": f"{tool}: failed after {took}",
+    }.get(stretch.kind, f"{tool}: {took}")
+    return Bar(stretch.kind, x, y, round(width, 1), _fitting(label, width), title, stretch.call_pk)
+
+
+def _fitting(label: str, width: float) -> str:
+    return label if len(label) * _LETTER + 12 <= width else ""
+
+
+def _told(lane: Lane) -> str:
+    counts = [sum(stretch.kind == kind for stretch in lane.stretches) for kind in ("lost", "wait")]
+    calls = sum(stretch.kind != "wait" for stretch in lane.stretches)
+    said = f"run {lane.run.number} ({wording.state(lane.run.status)[1].lower()}) with {calls} tool calls"
+    said += f", {counts[0]} with an unknown outcome" if counts[0] else ""
+    return said + (", waited for a decision" if counts[1] else "")

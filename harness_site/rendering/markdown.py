@@ -1,0 +1,75 @@
+"""Markdown to HTML that cannot do anything: no tag of its author's, no class, no address but http, https and mailto.
+
+Two fences, each enough by itself: the parser takes no HTML and refuses other addresses, and what it makes passes a
+sanitiser with a closed list.
+"""
+
+from collections.abc import MutableMapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import nh3
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+from markdown_it.utils import OptionsDict
+
+from harness_site.rendering.highlight import CLASSES, highlight
+from harness_site.rendering.text import byte_size, size, visible
+
+#: Longer text is shown as it is written.
+LIMIT = 50_000
+#: The pages' own headings end at h2.
+_FIRST, _LAST = 3, 6
+_BLOCKS = {"blockquote", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul"}
+_TABLES = {"table", "tbody", "td", "th", "thead", "tr"}
+_WORDS = {"a", "br", "code", "del", "em", "s", "span", "strong", "sub", "sup"}
+
+_cleaner = nh3.Cleaner(
+    tags=_BLOCKS | _TABLES | _WORDS,
+    attributes={"a": {"href", "title"}, "ol": {"start"}},
+    allowed_classes={"pre": {"code"}, "span": set(CLASSES)},
+    url_schemes={"http", "https", "mailto"},
+    url_relative="deny",
+    link_rel="noopener noreferrer nofollow",
+)
+
+
+@lru_cache(maxsize=1024)
+def prose(text: str) -> SafeString:
+    """`text`, read as Markdown, as safe HTML. Remote images become links: opening a page calls no other host."""
+    text = visible(text)
+    if len(text) > LIMIT:
+        return format_html('<pre class="plain">{}</pre>', text)
+    return mark_safe(_cleaner.clean(_reader.render(text)))  # noqa: S308 - this is the sanitiser
+
+
+def _code(code: str, language: str, _attributes: str) -> str:
+    return f'<pre class="code">{highlight(code, language)}</pre>'
+
+
+def _demote(state: StateCore) -> None:
+    """Headings of a text stand below those of the page, without a gap between their levels."""
+    headings = [token for token in state.tokens if token.type in {"heading_open", "heading_close"}]
+    levels = sorted({token.tag for token in headings})
+    for token in headings:
+        token.tag = f"h{min(_FIRST + levels.index(token.tag), _LAST)}"
+
+
+def _image(
+    renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]
+) -> str:
+    token = tokens[index]
+    source = str(token.attrs.get("src", ""))
+    alt = renderer.renderInlineAsText(token.children or [], options, env)
+    if source.startswith("data:"):
+        return escape(f"[image: {alt or 'without a name'}, {size(byte_size(source))} inside the text]")
+    return format_html('<a href="{}">{}</a>', source, f"Image: {alt or source}")
+
+
+_reader = MarkdownIt("js-default", {"html": False, "linkify": True, "breaks": True, "highlight": _code})
+_reader.core.ruler.push("demote", _demote)
+_reader.add_render_rule("image", _image)

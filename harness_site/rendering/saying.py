@@ -1,0 +1,169 @@
+"""How the session pages say things: states, amounts, who did what."""
+
+import re
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from checkpoints.enums import RunStatus
+from checkpoints.queries.blocks import Image
+from checkpoints.queries.origins import RunFacts
+from checkpoints.queries.sessions import Standing
+from checkpoints.serde import parse
+from harness_site import wording
+from harness_site.rendering.text import byte_size, fold, size, visible
+
+#: The images a page shows: pictures that hold no script.
+DATA_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp|avif));base64,([A-Za-z0-9+/=\s]+)\Z", re.ASCII)
+
+_CENT = Decimal("0.01")
+_MICRO = Decimal("0.000001")
+#: Longer results are not searched for structure.
+_STRUCTURED = 200_000
+#: Characters and lines of an excerpt.
+_EXCERPT = 1_600
+_EXCERPT_LINES = 20
+
+_ROLES: Final = {
+    "user": ("user", "User"),
+    "human": ("user", "User"),
+    "assistant": ("agent", "Agent"),
+    "model": ("agent", "Agent"),
+    "ai": ("agent", "Agent"),
+    "system": ("system", "System"),
+    "developer": ("system", "Developer"),
+    "tool": ("tool", "Tool"),
+    "function": ("tool", "Tool"),
+}
+
+_SHAPES: Final = {
+    Standing.RUNNING: "run",
+    Standing.STALLED: "wait",
+    Standing.NEEDS_REVIEW: "unknown",
+    Standing.READY: "run",
+    Standing.PAUSED: "wait",
+    Standing.COMPLETED: "ok",
+    Standing.FAILED: "bad",
+    Standing.CANCELLED: "off",
+}
+
+
+def standing(value: Standing, undecided: int) -> tuple[str, str]:
+    """Shape and words: “Paused — 1 call needs a decision”."""
+    if value is Standing.NEEDS_REVIEW and undecided:
+        return "unknown", f"Paused — {undecided} {'call needs' if undecided == 1 else 'calls need'} a decision"
+    return _SHAPES[value], str(value.label)
+
+
+def role_name(role: str) -> str:
+    """The word for who speaks; an unknown role as it is."""
+    return _ROLES.get(role.lower(), ("other", role or "Message"))[1]
+
+
+def role_kind(role: str) -> str:
+    """One of a closed set, for styling."""
+    return _ROLES.get(role.lower(), ("other", ""))[0]
+
+
+def safe_link(address: Any) -> str:
+    """The address where it is one that may become a link, else nothing."""
+    if not isinstance(address, str):
+        return ""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return ""
+    return address if parts.scheme in {"http", "https"} and parts.netloc else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSource:
+    """How an image is shown: `embedded` from the message itself, as a `link` elsewhere, or in `words`."""
+
+    embedded: bool = False
+    link: str = ""
+    words: str = ""
+
+
+def image_source(image: Image) -> ImageSource:
+    if DATA_URL.match(image.url):
+        return ImageSource(embedded=True)
+    if link := safe_link(image.url):
+        return ImageSource(link=link)
+    kind = visible(image.url[:40].split(",")[0].split(";")[0])
+    return ImageSource(words=f"Image not shown: {kind}, {size(byte_size(image.url))}. Its message holds it as text.")
+
+
+def effect(name: str) -> str:
+    """The word for what a tool does to the world; its own word where it brought another one."""
+    return {"read": "reads", "write": "writes", "mutate": "mutates"}.get(name, name)
+
+
+def actor(kind: str) -> str:
+    return {"hook": "verify hook", "token": "API token", "machine": "machine"}.get(kind, kind)
+
+
+def times(number: int) -> str:
+    return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
+
+
+def run_end(run: RunFacts) -> str:
+    """“lost”, “released the session”, …: what became of a run that another one follows."""
+    return {
+        RunStatus.LOST: "lost",
+        RunStatus.RELEASED: "released the session",
+        RunStatus.COMPLETED: "completed",
+        RunStatus.FAILED: "failed",
+        RunStatus.CANCELLED: "was cancelled",
+    }.get(RunStatus(run.status), "gave way")
+
+
+def gap(before: RunFacts, after: RunFacts) -> str:
+    """How long nobody drove the session."""
+    seconds = (after.started_at - (before.ended_at or before.seen_at)).total_seconds()
+    return wording.duration(seconds) if seconds >= 0.001 else ""
+
+
+def count(number: int) -> str:
+    return f"{number:,}"
+
+
+def signed(number: int) -> str:
+    """+3, −2, 0."""
+    return f"{'+' if number > 0 else '−' if number < 0 else ''}{abs(number):,}"
+
+
+def money(amount: Decimal | None) -> str:
+    """US dollars: whole cents at least, six places at most: $0.031."""
+    if amount is None:
+        return "–"
+    rounded = amount.quantize(_MICRO, rounding=ROUND_HALF_UP)
+    exact = rounded.normalize()
+    if exact == exact.quantize(_CENT, rounding=ROUND_HALF_UP):
+        return f"${rounded:,.2f}"
+    return f"${exact:,f}"
+
+
+def money_delta(amount: Decimal | None) -> str:
+    if amount is None:
+        return "–"
+    sign = "+" if amount > 0 else "−" if amount < 0 else ""
+    return f"{sign}{money(abs(amount))}"
+
+
+def structured(text: str) -> dict[str, Any] | list[Any] | None:
+    """The JSON object or list that a text is, else None."""
+    if len(text) > _STRUCTURED or not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        value = parse(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict | list) and value else None
+
+
+def beginning(content: str) -> str:
+    """The beginning of a long text, with how much more there is."""
+    folded = fold(content, _EXCERPT, _EXCERPT_LINES)
+    return content if folded.whole else f"{folded.text} … {size(folded.size - byte_size(folded.text))} more"

@@ -1,0 +1,1 @@
+"""What needs a person now, and the card on which a person decides."""

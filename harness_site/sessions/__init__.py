@@ -1,0 +1,1 @@
+"""Finding sessions, reading one like a conversation, stepping through its versions."""

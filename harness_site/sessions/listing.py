@@ -1,0 +1,89 @@
+"""All sessions, newest activity first; and the way from a session's own id to its page."""
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET
+
+from checkpoints.queries import sessions
+from checkpoints.queries.keyset import Cursor
+from checkpoints.queries.sessions import SessionFilter, SessionPage, Standing
+from harness_site.accounts.guard import MemberRequest
+from harness_site.sessions.lookup import Missing, reader
+
+#: Nobody types more; longer ones only cost time.
+_LONGEST = 200
+#: What makes the first session appear.
+FOUR_LINES = """\
+from checkpoints import SyncCheckpointer
+cp = SyncCheckpointer()
+cp.start_session("my-first-session", "What is the weather like?", agent="my-agent")
+cp.save_checkpoint("my-first-session", [{"role": "user", "content": "What is the weather like?"}], {}, 0.0)
+"""
+
+
+@require_GET
+@reader
+def listing(request: MemberRequest) -> HttpResponse:
+    """With `rows`, the sessions of an open page again, in the order its reader sees them."""
+    workspace = request.membership.workspace_id
+    wanted = _wanted(request.GET)
+    after = Cursor.parse(request.GET.get("after", ""))
+    page = sessions.page(workspace, wanted, after=after)
+    kept = _kept(request)
+    rows = sessions.these(workspace, kept) if kept else page.rows
+    context = {
+        "page": page,
+        "rows": rows,
+        "wanted": wanted,
+        "fresh": _fresh(page, kept) if kept and after is None else 0,
+        "first_time": not rows and not wanted and after is None,
+        "here": _query(request, rows=""),
+        "again": _query(request, rows=",".join(str(row.pk) for row in rows)),
+        "following": _query(request, rows="", after=str(page.after)) if page.after else "",
+        "first_page": _query(request, rows="", after=""),
+        "after": after,
+        "four_lines": FOUR_LINES,
+    }
+    return render(request, "sessions/list.html", context)
+
+
+@require_GET
+@reader
+def find(request: MemberRequest) -> HttpResponse:
+    session_id = request.GET.get("id", "")
+    pk = sessions.pk_of(request.membership.workspace_id, session_id)
+    if pk is None:
+        raise Missing(
+            f"There is no session with the id “{session_id[:_LONGEST]}” here.",
+            "Ids are exact: case, spaces and slashes count. The list finds parts of an id.",
+        )
+    return redirect("session", pk)
+
+
+def _wanted(asked: QueryDict) -> SessionFilter:
+    status = asked.get("status", "")
+    return SessionFilter(
+        text=asked.get("q", "").strip()[:_LONGEST],
+        standing=Standing(status) if status in Standing.values else None,
+        agent=asked.get("agent", "").strip()[:_LONGEST],
+    )
+
+
+def _kept(request: HttpRequest) -> tuple[int, ...]:
+    named = request.GET.get("rows", "").split(",")[: sessions.PAGE]
+    return tuple(int(pk) for pk in named if pk.isascii() and pk.isdigit() and len(pk) <= 18)
+
+
+def _fresh(page: SessionPage, kept: tuple[int, ...]) -> int:
+    """How many sessions stand on the first page now and are not shown."""
+    return len({row.pk for row in page.rows} - set(kept))
+
+
+def _query(request: HttpRequest, **changed: str) -> str:
+    """This page's address with some of its parameters changed; an empty one is left out."""
+    query = request.GET.copy()
+    for name, value in changed.items():
+        query[name] = value
+    for name in [name for name, value in query.items() if not value]:
+        del query[name]
+    return f"{request.path}?{query.urlencode()}" if query else request.path

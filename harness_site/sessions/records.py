@@ -1,0 +1,72 @@
+"""What a session did and was decided about: the log of its calls, its plan, its history."""
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from checkpoints.enums import CallStatus
+from checkpoints.queries import calls as logged
+from checkpoints.queries import history, versions
+from checkpoints.queries.blocks import Call
+from checkpoints.queries.calls import CallFilter
+from checkpoints.queries.conversation import CallCard
+from checkpoints.serde import parse
+from harness_site.accounts.guard import MemberRequest
+from harness_site.sessions.lookup import Missing, headline, number, reader
+
+
+@require_GET
+@reader
+def calls(request: MemberRequest, pk: int) -> HttpResponse:
+    head = headline(request, pk)
+    status = request.GET.get("status", "")
+    wanted = CallFilter(
+        status=CallStatus(status) if status in CallStatus.values else None, tool=request.GET.get("tool", "")[:200]
+    )
+    page = logged.page(pk, wanted, before=number(request, "before"))
+    context = {
+        "head": head,
+        "tab": "calls",
+        "page": page,
+        "wanted": wanted,
+        "statuses": CallStatus.choices,
+        "first_page": number(request, "before") is None,
+    }
+    return render(request, "sessions/calls.html", context)
+
+
+@require_GET
+@reader
+def call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
+    """One call with everything about it: every attempt, complete arguments and result."""
+    head = headline(request, pk)
+    found = logged.one(pk, call_pk) if call_pk < 2**63 else None
+    if found is None:
+        raise Missing("This session has no such call.", "The list of its tool calls shows those it has.", head)
+    attempts = [record for record in logged.named(pk, [found.call_id]) if record.step == found.step]
+    asked = Call(found.call_id, found.tool, parse(found.args))
+    context = {
+        "head": head,
+        "tab": "calls",
+        "record": found,
+        "attempts": attempts,
+        "card": CallCard(asked, None, None, (found,)),
+    }
+    return render(request, "sessions/call.html", context)
+
+
+@require_GET
+@reader
+def plan(request: MemberRequest, pk: int) -> HttpResponse:
+    head = headline(request, pk)
+    return render(request, "sessions/plan.html", {"head": head, "tab": "plan", "version": versions.newest(pk)})
+
+
+@require_GET
+@reader
+def audit(request: MemberRequest, pk: int) -> HttpResponse:
+    head = headline(request, pk)
+    events, decisions = number(request, "event"), number(request, "decision")
+    before = (events, decisions) if events is not None and decisions is not None else None
+    page = history.page(pk, before=before)
+    return render(request, "sessions/history.html", {"head": head, "tab": "history", "page": page, "before": before})

@@ -1,0 +1,17 @@
+from django.urls import path
+
+from harness_site.sessions import changes, listing, records, transcript
+
+urlpatterns = [
+    path("", listing.listing, name="sessions"),
+    path("find/", listing.find, name="session-find"),
+    path("<int:pk>/", transcript.session, name="session"),
+    path("<int:pk>/messages/<int:position>/", transcript.message, name="session-message"),
+    path("<int:pk>/messages/<int:position>/images/<int:index>/", transcript.image, name="session-image"),
+    path("<int:pk>/versions/", changes.versions, name="versions"),
+    path("<int:pk>/compare/", changes.compare, name="compare"),
+    path("<int:pk>/calls/", records.calls, name="calls"),
+    path("<int:pk>/calls/<int:call_pk>/", records.call, name="session-call"),
+    path("<int:pk>/plan/", records.plan, name="plan"),
+    path("<int:pk>/history/", records.audit, name="session-audit"),
+]

@@ -1,0 +1,73 @@
+"""Filters of the page that compares two versions."""
+
+from decimal import Decimal
+
+from django import template
+from django.utils.safestring import SafeString
+
+from checkpoints.queries import blocks
+from checkpoints.queries.blocks import Result
+from checkpoints.queries.compare import Comparison
+from checkpoints.queries.plans import Plan
+from checkpoints.queries.words import Piece
+from harness_site.rendering import markdown, saying, text
+
+register = template.Library()
+
+#: Unchanged characters that are shown on either side of a change.
+_CONTEXT = 160
+
+
+@register.filter
+def messages_delta(found: Comparison) -> str:
+    """+4, or +4 −1 where some went."""
+    added, removed = (found.added, found.removed) if not found.rest_a + found.rest_b else _lengths(found)
+    return " ".join(saying.signed(number) for number in (added, -removed) if number) or "0"
+
+
+def _lengths(found: Comparison) -> tuple[int, int]:
+    """Where not everything was compared, only the lengths say something."""
+    difference = found.b.length - found.a.length
+    return max(difference, 0), max(-difference, 0)
+
+
+@register.filter
+def cost_delta(found: Comparison) -> Decimal | None:
+    return None if found.a.cost is None or found.b.cost is None else found.b.cost - found.a.cost
+
+
+@register.filter
+def tokens_delta(found: Comparison) -> str:
+    if found.a.tokens is None or found.b.tokens is None:
+        return "–"
+    return saying.signed(found.b.tokens - found.a.tokens)
+
+
+@register.filter
+def done(plan: Plan | None) -> int:
+    return plan.done if plan else 0
+
+
+@register.filter
+def differ(pieces: tuple[Piece, ...]) -> bool:
+    return any(piece.change != "same" for piece in pieces)
+
+
+@register.filter
+def middle(piece: Piece) -> str:
+    """An unchanged stretch of an edited message; the middle of a long one is folded, and its length named."""
+    left_out = len(piece.text) - 2 * _CONTEXT
+    if left_out < _CONTEXT:
+        return text.visible(piece.text)
+    begin, end = piece.text[:_CONTEXT], piece.text[-_CONTEXT:]
+    return text.visible(f"{begin} … {left_out:,} unchanged characters … {end}")
+
+
+@register.filter
+def prose_excerpt(content: str) -> SafeString:
+    return markdown.prose(saying.beginning(content))
+
+
+@register.filter
+def result_text(result: Result) -> str:
+    return blocks.plain((result,))

@@ -1,0 +1,154 @@
+"""Tags every page may use without loading them."""
+
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.template import Context
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from checkpoints import clock
+from checkpoints.models import ToolCall
+from checkpoints.queries import inbox
+from harness_site import wording
+from harness_site.accounts.guard import membership_of
+from harness_site.accounts.models import Membership
+from harness_site.rendering import jsontree
+from harness_site.rendering.text import visible
+
+register = template.Library()
+register.filter("visible", visible)
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """A decorative icon from the sprite; the words beside it say what it means."""
+    return format_html(
+        '<svg class="icon" width="16" height="16" aria-hidden="true" viewBox="0 0 24 24"><use href="{}#{}"/></svg>',
+        static("icons/sprite.svg"),
+        name,
+    )
+
+
+@register.simple_tag
+def chip(value: str, label: str = "") -> SafeString:
+    """The status or decision `value` as colour, shape and word; `label` says it in other words."""
+    shape, word = wording.state(value)
+    return format_html('<span class="chip {}">{}</span>', shape, label or word)
+
+
+@register.simple_tag
+def shape(value: str) -> str:
+    """The class that draws the status or decision `value`."""
+    return wording.state(value)[0]
+
+
+@register.simple_tag
+def ago(moment: datetime) -> SafeString:
+    """`42 min ago`, with the exact time on hover; the page keeps it current."""
+    return _time(moment, wording.ago(moment, clock.now()), "ago")
+
+
+@register.simple_tag
+def at(moment: datetime, milliseconds: bool = False) -> SafeString:
+    """The time of day in UTC, with the date unless it is today's."""
+    text = f"{moment:%H:%M:%S}" + (f".{moment.microsecond // 1000:03}" if milliseconds else "")
+    if moment.date() != clock.now().date():
+        text = f"{moment:%Y-%m-%d} {text}"
+    return _time(moment, text, "at")
+
+
+def _time(moment: datetime, text: str, kind: str) -> SafeString:
+    return format_html(
+        '<time datetime="{}" title="{}" data-time="{}">{}</time>',
+        wording.iso(moment),
+        wording.exact(moment),
+        kind,
+        text,
+    )
+
+
+@register.simple_tag
+def copyable(text: str) -> SafeString:
+    """An id in monospace with a button that copies it."""
+    return format_html('<span class="copyable"><code>{}</code>{}</span>', visible(text), copy_button(text))
+
+
+@register.simple_tag
+def copy_button(text: str) -> SafeString:
+    return format_html(
+        '<button type="button" class="copy needs-js" data-copy="{}" title="Copy" aria-label="Copy {}">{}</button>',
+        text,
+        wording.shortened(text),
+        icon("copy"),
+    )
+
+
+@register.filter
+def sentence(call: ToolCall) -> str:
+    """What a call was about to do: in the tool's words, else made from its name and arguments."""
+    return visible(call.sentence) or wording.call_sentence(call.tool, wording.parsed(call.args))
+
+
+@register.filter
+def why(call: ToolCall) -> str:
+    """Why nobody knows what became of a call, and whether a probe could find out."""
+    return wording.why(call.reason, verifiable=call.verifiable)
+
+
+@register.simple_tag(takes_context=True)
+def narrowed(context: Context, **filters: str) -> str:
+    """This list with other filters, from its beginning. An empty value takes a filter away."""
+    query = context["request"].GET.copy()
+    query.pop("after", None)
+    for name, value in filters.items():
+        query[name] = value
+        if not value:
+            del query[name]
+    return f"?{query.urlencode()}"
+
+
+@register.filter
+def duration(seconds: float) -> str:
+    return wording.duration(seconds)
+
+
+@register.filter
+def indented(stored: str) -> str:
+    return wording.indented(stored)
+
+
+@register.simple_tag
+def value(content: Any) -> SafeString:
+    """A JSON value as a labelled list, complete."""
+    return jsontree.tree(content, limit=None).html
+
+
+@register.simple_tag(takes_context=True)
+def my_membership(context: Context) -> Membership | None:
+    """The reader's membership, also on pages that no guard has seen (errors)."""
+    request = context.get("request")
+    if request is None or not hasattr(request, "user"):
+        return None
+    return getattr(request, "membership", None) or membership_of(request.user)
+
+
+@register.simple_tag
+def waiting_calls(membership: Membership | None) -> inbox.Count | None:
+    """How many calls of the reader's workspace need a decision; None for who may not know."""
+    return None if membership is None else inbox.count_interrupted(membership.workspace)
+
+
+@register.simple_tag
+def favicon(waiting: inbox.Count | None) -> str:
+    """The icon of the tab: how many calls wait is on it."""
+    if not waiting:
+        return static("icons/favicon.svg")
+    return static(f"icons/favicon-{waiting.number if waiting.number < 10 else 'many'}.svg")
+
+
+@register.simple_tag
+def now_iso() -> str:
+    return wording.iso(clock.now())

@@ -1,0 +1,127 @@
+"""How the pages say things: states, times, sizes, and what a call was about to do."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, RunStatus, SessionStatus
+from checkpoints.serde import parse
+from harness_site.rendering.text import visible
+
+#: State → (shape of its chip, its word). Unknown is always the hatched one.
+STATES: Final[dict[str, tuple[str, str]]] = {
+    SessionStatus.ACTIVE: ("run", "Active"),
+    SessionStatus.NEEDS_REVIEW: ("unknown", "Needs a decision"),
+    SessionStatus.READY: ("run", "Ready to go on"),
+    SessionStatus.PAUSED: ("wait", "Paused"),
+    SessionStatus.COMPLETED: ("ok", "Completed"),
+    SessionStatus.FAILED: ("bad", "Failed"),
+    SessionStatus.CANCELLED: ("off", "Cancelled"),
+    RunStatus.RUNNING: ("run", "Running"),
+    RunStatus.WAITING: ("wait", "Waiting for a decision"),
+    RunStatus.RELEASED: ("off", "Released"),
+    RunStatus.LOST: ("bad", "Lost"),
+    CallStatus.AWAITING_APPROVAL: ("wait", "Awaiting approval"),
+    CallStatus.APPROVED: ("wait", "Approved, not yet run"),
+    CallStatus.ISSUED: ("run", "Running"),
+    CallStatus.INTERRUPTED: ("unknown", "Outcome unknown"),
+    CallStatus.RERUN_APPROVED: ("wait", "Re-run approved"),
+    CallStatus.REJECTED: ("bad", "Rejected"),
+    CallStatus.SUPERSEDED: ("off", "Run again"),
+    CallStatus.DISCARDED: ("off", "Discarded"),
+    DecisionKind.CONFIRM_LANDED: ("ok", "It happened"),
+    DecisionKind.MARK_FAILED: ("bad", "It did not happen"),
+    DecisionKind.APPROVE_RERUN: ("wait", "Run once more"),
+    DecisionKind.APPROVE: ("ok", "Approved"),
+    DecisionKind.EDIT: ("wait", "Arguments changed"),
+    DecisionKind.REJECT: ("bad", "Rejected"),
+    DecisionKind.RESPOND: ("wait", "Answered instead"),
+    DecisionKind.PROBE_LANDED: ("ok", "Probe: it happened"),
+    DecisionKind.PROBE_NOT_LANDED: ("bad", "Probe: it did not happen"),
+    DecisionKind.PROBE_UNKNOWN: ("unknown", "Probe: cannot tell"),
+    DecisionKind.DISCARD: ("off", "Discarded"),
+}
+
+_WHY: Final[dict[str, str]] = {
+    InterruptReason.RUN_LOST: "its run died after the intent",
+    InterruptReason.AMBIGUOUS_ERROR: "the tool failed and may still have done it",
+    InterruptReason.CANCELLED: "it was stopped while it ran",
+    InterruptReason.ABANDONED: "its run went on without saying how it ended",
+    InterruptReason.FORKED: "it was undecided when the session was forked",
+    InterruptReason.UNREADABLE: "its record cannot be read",
+}
+
+_STEPS: Final = ((86_400, "day", "days"), (3_600, "h", "h"), (60, "min", "min"))
+
+
+def state(value: str) -> tuple[str, str]:
+    """The chip of a status or decision: its shape and its word. A value from a newer version shows as it is."""
+    return STATES.get(value, ("off", value.replace("_", " ").capitalize()))
+
+
+def why(reason: str, *, verifiable: bool) -> str:
+    """Why the outcome of a call is unknown, in half a sentence."""
+    return f"{_WHY.get(reason, 'nobody knows why')}, {'it has a probe' if verifiable else 'no probe'}"
+
+
+def duration(seconds: float) -> str:
+    """3.4 s, 42 min, 3 h, 2 days: one unit, rounded down."""
+    if seconds < 1:
+        return f"{round(seconds * 1000)} ms"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    for size, one, many in _STEPS:
+        if seconds >= size:
+            amount = int(seconds // size)
+            return f"{amount} {one if amount == 1 else many}"
+    return f"{int(seconds)} s"
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """How long ago, in one unit. Clocks of two machines may differ a little: a near future is just now."""
+    seconds = int((now - moment).total_seconds())
+    if seconds < 5:
+        return "just now"
+    return f"{seconds} s ago" if seconds < 60 else f"{duration(seconds)} ago"
+
+
+def exact(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def parsed(stored: str) -> Any:
+    """A stored JSON text as a value; one that cannot be read comes back as the text it is."""
+    try:
+        return parse(stored)
+    except (ValueError, RecursionError):
+        return stored
+
+
+def indented(stored: str) -> str:
+    """A stored JSON text over several lines, complete; a text that is not JSON as it is."""
+    try:
+        return visible(json.dumps(parse(stored), ensure_ascii=False, indent=2))
+    except (ValueError, RecursionError):
+        return visible(stored)
+
+
+def call_sentence(tool: str, args: Any) -> str:
+    """What a call does, for a tool that brings no sentence of its own: “Refund card: order 17, amount 40.00”."""
+    name = tool.replace("_", " ").replace("-", " ").replace(".", " ").strip().capitalize() or "Unnamed tool"
+    if not isinstance(args, dict):
+        return name if args in (None, "") else f"{name}: {shortened(args)}"
+    said = ", ".join(f"{key} {shortened(value)}" for key, value in list(args.items())[:6])
+    more = len(args) - 6
+    tail = f", and {more} more" if more > 0 else ""
+    return f"{name}: {said}{tail}" if said else f"{name}, without arguments"
+
+
+def shortened(value: Any, limit: int = 60) -> str:
+    """One line of a value for a headline; the whole of it stands below it."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = visible(" ".join(text.split()))
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,0 +1,9 @@
+"""Plain WSGI, for a server that leaves `/ws/` to another process."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness_site.settings")
+
+application = get_wsgi_application()

@@ -1,0 +1,35 @@
+// The decision form: 1, 2 and 3 choose, the button says what it will record, Ctrl+Enter records it.
+
+const form = () => document.querySelector("form[data-decide]");
+
+function name(form) {
+  const chosen = form.querySelector("input[name='kind']:checked");
+  const button = form.querySelector("button[type='submit']");
+  if (chosen && button) button.textContent = chosen.dataset.button;
+}
+
+document.addEventListener("change", (event) => {
+  const decide = event.target.closest?.("form[data-decide]");
+  if (decide) name(decide);
+});
+
+document.addEventListener("keydown", (event) => {
+  const decide = form();
+  if (!decide || event.altKey) return;
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && decide.contains(event.target)) {
+    event.preventDefault();
+    decide.requestSubmit();
+    return;
+  }
+  if (event.ctrlKey || event.metaKey || event.target.closest?.("input:not([type='radio']), textarea, select, dialog")) return;
+  const option = decide.querySelectorAll("input[name='kind']")[Number(event.key) - 1];
+  if (!option) return;
+  option.click();
+  option.focus();
+});
+
+document.body.addEventListener("htmx:afterSettle", () => {
+  const decide = form();
+  if (decide) name(decide);
+});
+if (form()) name(form());

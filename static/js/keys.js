@@ -1,0 +1,43 @@
+// j and k move through a list, Enter opens (the rows are links), u goes up, ? lists the keys.
+
+const dialog = document.getElementById("keys");
+let last = null; // the row that had the focus, and where it stood
+
+const rows = () => [...document.querySelectorAll("a[data-row]")];
+const typing = (element) => element.closest?.("input, textarea, select, dialog[open], [contenteditable]");
+
+function move(by) {
+  const all = rows();
+  if (!all.length) return;
+  const at = all.indexOf(document.activeElement);
+  const next = at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1);
+  all[next].focus();
+  all[next].scrollIntoView({ block: "nearest" });
+}
+
+const actions = {
+  j: () => move(1),
+  k: () => move(-1),
+  u: () => document.querySelector("a[data-up]")?.click(),
+  "?": () => dialog?.showModal(),
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
+  const action = actions[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+});
+
+document.addEventListener("focusin", (event) => {
+  if (event.target.matches?.("a[data-row]")) last = { row: event.target, at: rows().indexOf(event.target) };
+  else if (event.target !== document.body) last = null;
+});
+
+// A row that was decided elsewhere goes away under the reader: the one that took its place gets the focus.
+document.body.addEventListener("htmx:afterSettle", () => {
+  if (!last || last.row.isConnected || document.activeElement !== document.body) return;
+  const all = rows();
+  all[Math.min(last.at, all.length - 1)]?.focus();
+});

@@ -1,0 +1,30 @@
+// Keeps "3 min ago" true while a page is open, and adds the reader's own time to the exact one.
+
+const UNITS = [
+  [86400, "day", "days"],
+  [3600, "h", "h"],
+  [60, "min", "min"],
+  [1, "s", "s"],
+];
+
+function ago(seconds) {
+  if (seconds < 5) return "just now";
+  const [size, one, many] = UNITS.find(([size]) => seconds >= size);
+  const amount = Math.floor(seconds / size);
+  return `${amount} ${amount === 1 ? one : many} ago`;
+}
+
+function refresh() {
+  for (const element of document.querySelectorAll("time[data-time='ago']")) {
+    const text = ago((Date.now() - new Date(element.dateTime)) / 1000);
+    if (element.textContent !== text) element.textContent = text;
+  }
+}
+
+document.addEventListener("pointerover", (event) => {
+  const element = event.target.closest?.("time[data-time]");
+  if (!element || element.title.includes("(")) return;
+  const here = new Date(element.dateTime).toLocaleString([], { timeZoneName: "short" });
+  element.title = `${element.title} (${here})`;
+});
+setInterval(refresh, 10000);

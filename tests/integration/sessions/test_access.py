@@ -1,0 +1,124 @@
+"""Who may open the session pages, and what they say when there is nothing to show."""
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import Role
+from checkpoints.models import Session
+from tests.support.factories import (
+    make_call,
+    make_checkpoint,
+    make_message,
+    make_run,
+    make_session,
+    make_user,
+    make_workspace,
+)
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+PAGES = [
+    "",
+    "messages/0/",
+    "messages/0/images/1/",
+    "versions/",
+    "compare/?a=1&b=2",
+    "calls/",
+    "calls/{call}/",
+    "plan/",
+    "history/",
+]
+
+
+def full_session(workspace: str = "default") -> tuple[Session, int]:
+    session = make_session(workspace=make_workspace(slug=workspace))
+    make_run(session=session)
+    picture = {"kind": "image", "url": "data:image/png;base64,AAAA"}
+    make_message(session=session, blocks=[{"kind": "text", "text": "Look."}, picture])
+    make_checkpoint(session=session)
+    make_checkpoint(session=session)
+    return session, make_call(session=session).pk
+
+
+@pytest.mark.parametrize("page", ["/sessions/", "/sessions/find/?id=x", *[f"/sessions/1/{page}" for page in PAGES]])
+def test_nobody_reads_without_signing_in(client: Client, page: str) -> None:
+    response = client.get(page.format(call=1))
+    assert response.status_code == 302
+    assert response.headers["Location"].startswith("/accounts/login/")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_stranger_reads_nothing(client: Client, page: str) -> None:
+    session, call = full_session()
+    client.force_login(make_user(name="mallory", role=None))
+    assert client.get(f"/sessions/{session.pk}/{page.format(call=call)}").status_code == 403
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("page", PAGES)
+def test_every_member_reads_everything(client: Client, page: str, role: Role) -> None:
+    session, call = full_session()
+    client.force_login(make_user(role=role))
+    assert client.get(f"/sessions/{session.pk}/{page.format(call=call)}").status_code == 200
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_session_of_another_workspace_is_not_there(client: Client, page: str) -> None:
+    session, call = full_session("other")
+    client.force_login(make_user())
+    response = client.get(f"/sessions/{session.pk}/{page.format(call=call)}")
+    assert response.status_code == 404
+    assert "There is no such session here." in said(response)
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("pk", ["999999", "9" * 18, "9223372036854775808", "9" * 60])
+def test_an_unknown_session_is_a_clear_page(client: Client, page: str, pk: str) -> None:
+    client.force_login(make_user())
+    response = client.get(f"/sessions/{pk}/{page.format(call=1)}")
+    assert response.status_code == 404
+    assert "There is no such session here." in said(response)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_are_only_read(client: Client, page: str) -> None:
+    session, call = full_session()
+    client.force_login(make_user())
+    assert client.post(f"/sessions/{session.pk}/{page.format(call=call)}").status_code == 405
+
+
+@pytest.mark.parametrize("version", ["99", "0", "-1", "1.5", "abc", "9" * 30, "1'", "\u0661", "<script>"])
+def test_an_unknown_version_is_a_clear_page(client: Client, version: str) -> None:
+    session, _ = full_session()
+    client.force_login(make_user())
+    for page in ("", "messages/0/", "compare/"):
+        response = client.get(f"/sessions/{session.pk}/{page}", {"v": version, "a": version})
+        assert response.status_code == 404
+        assert f"This session has no version {version[:20]}." in said(response)
+        assert "Its newest version is 2." in said(response)
+
+
+@pytest.mark.parametrize("query", ["before=x", "after=-1", "at=99999999999", "since=1e9", "before=0", "after=", "at=1"])
+def test_a_place_that_is_none_shows_what_there_is(client: Client, query: str) -> None:
+    session, _ = full_session()
+    client.force_login(make_user())
+    assert client.get(f"/sessions/{session.pk}/?{query}").status_code == 200
+
+
+@pytest.mark.parametrize("page", ["messages/1/", "messages/99999999999999999999/", "calls/999999/", "calls/{huge}/"])
+def test_what_a_session_does_not_have_is_a_clear_page(client: Client, page: str) -> None:
+    session, _ = full_session()
+    client.force_login(make_user())
+    response = client.get(f"/sessions/{session.pk}/{page.format(huge='9' * 40)}")
+    assert response.status_code == 404
+    assert "has no " in said(response)
+
+
+def test_a_call_of_another_session_is_not_there(client: Client) -> None:
+    session, _ = full_session()
+    _, foreign = full_session()
+    client.force_login(make_user())
+    response = client.get(f"/sessions/{session.pk}/calls/{foreign}/")
+    assert response.status_code == 404
+    assert "This session has no such call." in said(response)

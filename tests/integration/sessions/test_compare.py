@@ -1,0 +1,254 @@
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import CallStatus
+from checkpoints.models import Checkpoint, Segment, Session
+from checkpoints.queries import compare, transcripts
+from checkpoints.queries.compare import Added, Comparison, Edited, Fold, More, Removed
+from checkpoints.queries.words import Piece
+from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session, make_user
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+Queries = Callable[[int], AbstractContextManager[object]]
+
+
+@pytest.fixture
+def session() -> Session:
+    session = make_session()
+    make_run(session=session)
+    return session
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user())
+    return client
+
+
+def say(session: Session, *texts: str, **fields: Any) -> None:
+    for text in texts:
+        make_message(session=session, body={"role": "assistant", "content": text, **fields})
+
+
+def rewrite(session: Session, keep: int) -> None:
+    session.head_segment = Segment.objects.create(session=session, parent=session.head_segment, parent_length=keep)
+    session.message_count = keep
+    session.save()
+
+
+def compared(session: Session, a: int, b: int) -> Comparison:
+    found = compare.compare(session.pk, a, b)
+    assert found is not None
+    return found
+
+
+def lines(found: Comparison) -> list[Any]:
+    said: list[Any] = []
+    for line in found.lines:
+        match line:
+            case Fold(count=count, position=position):
+                said.append((count, position))
+            case Edited(old=old, new=new):
+                said.append(("~", old.text, new.text))
+            case Added(message=message):
+                said.append(("+", message.text))
+            case Removed(message=message):
+                said.append(("-", message.text))
+    return said
+
+
+def test_what_both_versions_share_is_not_read(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    say(session, "a", "b")
+    make_checkpoint(session=session)
+    say(session, "c")
+    make_checkpoint(session=session)
+    read: list[tuple[int, int]] = []
+    window = transcripts.window
+
+    def counted(segment_id: int, first: int, upto: int, **limits: Any) -> Any:
+        read.append((first, upto))
+        return window(segment_id, first, upto, **limits)
+
+    monkeypatch.setattr(transcripts, "window", counted)
+    found = compared(session, 1, 2)
+    assert (found.shared, lines(found)) == (2, [(2, 0), ("+", "c")])
+    assert read == [(2, 3)]
+
+
+def test_the_other_way_round_everything_is_turned(session: Session) -> None:
+    say(session, "a", "b")
+    make_checkpoint(session=session)
+    say(session, "c")
+    make_checkpoint(session=session)
+    assert lines(compared(session, 2, 1)) == [(2, 0), ("-", "c")]
+
+
+def test_an_edited_message_shows_its_words(session: Session) -> None:
+    say(session, "hello", "The order qualifies for a partial refund.", "Anything else?")
+    make_checkpoint(session=session)
+    rewrite(session, 1)
+    say(session, "The order qualifies for a full refund.", "Anything else?")
+    make_checkpoint(session=session)
+    found = compared(session, 1, 2)
+    assert lines(found) == [
+        (1, 0),
+        ("~", "The order qualifies for a partial refund.", "The order qualifies for a full refund."),
+        (1, 2),
+    ]
+    edited = found.lines[1]
+    assert isinstance(edited, Edited)
+    assert edited.pieces[1:3] == (Piece("del", " partial"), Piece("ins", " full"))
+    assert (found.added, found.removed, found.edited, found.unchanged) == (0, 0, 1, 2)
+
+
+def test_a_message_with_the_same_id_is_the_same_message(session: Session) -> None:
+    say(session, "one", id="m1")
+    make_checkpoint(session=session)
+    rewrite(session, 0)
+    say(session, "something else entirely", id="m1")
+    make_checkpoint(session=session)
+    assert lines(compared(session, 1, 2)) == [("~", "one", "something else entirely")]
+
+
+def test_messages_with_different_ids_are_different_messages(session: Session) -> None:
+    say(session, "the very same words", id="m1")
+    make_checkpoint(session=session)
+    rewrite(session, 0)
+    say(session, "the very same words!", id="m2")
+    make_checkpoint(session=session)
+    assert lines(compared(session, 1, 2)) == [("-", "the very same words"), ("+", "the very same words!")]
+
+
+def test_a_compaction_keeps_what_it_copied(session: Session) -> None:
+    say(session, *[f"message {number}" for number in range(6)])
+    make_checkpoint(session=session)
+    rewrite(session, 0)
+    say(session, "A summary of it all", "message 4", "message 5")
+    make_checkpoint(session=session)
+    assert lines(compared(session, 1, 2)) == [
+        ("-", "message 0"),
+        ("-", "message 1"),
+        ("-", "message 2"),
+        ("-", "message 3"),
+        ("+", "A summary of it all"),
+        (2, 1),
+    ]
+
+
+def test_money_tokens_plan_and_calls_are_compared(session: Session) -> None:
+    a = make_checkpoint(
+        session=session,
+        budget_spent_usd="0.019",
+        usage='{"total_tokens":100}',
+        plan={"goal": "x", "steps": [{"text": "Pay", "done": False}]},
+    )
+    b = make_checkpoint(
+        session=session,
+        budget_spent_usd="0.031",
+        usage='{"total_tokens":3208}',
+        plan={"goal": "y", "steps": [{"text": "Pay", "done": True}]},
+    )
+    Checkpoint.objects.filter(pk=a.pk).update(created_at=THEN)
+    Checkpoint.objects.filter(pk=b.pk).update(created_at=THEN + timedelta(minutes=1))
+    make_call(session=session, call_id="before", issued_at=THEN, status=CallStatus.COMPLETED)
+    between = make_call(session=session, call_id="between", issued_at=THEN + timedelta(seconds=30))
+    make_call(session=session, call_id="after", issued_at=THEN + timedelta(seconds=61), status=CallStatus.COMPLETED)
+    found = compared(session, 1, 2)
+    assert [record.pk for record in found.calls] == [between.pk]
+    assert [record.pk for record in compared(session, 2, 1).calls] == [between.pk]
+    assert found.b.cost is not None
+    assert found.a.cost is not None
+    assert found.b.cost - found.a.cost == Decimal("0.012")
+    assert found.plan_changed
+    assert [piece.change for piece in found.plan_rest] == ["same", "del", "ins", "same"]
+
+
+def test_more_than_is_compared_is_counted(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_checkpoint(session=session)
+    say(session, "a", "b", "c")
+    make_checkpoint(session=session)
+    monkeypatch.setattr(compare, "COMPARED", 2)
+    found = compared(session, 1, 2)
+    assert (lines(found), found.rest_a, found.rest_b) == ([("+", "a"), ("+", "b")], 0, 1)
+
+
+def test_too_much_text_is_not_compared_but_counted(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_checkpoint(session=session)
+    say(session, "a", "b", "c")
+    make_checkpoint(session=session)
+    monkeypatch.setattr(compare, "COMPARED_SIZE", 10)
+    found = compared(session, 1, 2)
+    assert (lines(found), found.rest_a, found.rest_b) == ([], 0, 3)
+
+
+def test_the_page_says_what_changed(session: Session, reader: Client) -> None:
+    say(session, "hello", "The order qualifies for a partial refund.")
+    make_checkpoint(session=session, plan={"steps": [{"text": "Pay", "status": "todo"}]}, budget_spent_usd="0.019")
+    rewrite(session, 1)
+    say(session, "The order qualifies for a full refund.", "Sent.")
+    make_checkpoint(session=session, plan={"steps": [{"text": "Pay", "status": "doing"}]}, budget_spent_usd="0.031")
+    response = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
+    page = said(response)
+    assert "Version 1 → version 2" in page
+    assert "Messages+1 Edited1 Plan steps done0 Tool calls between0 Cost+$0.012 Tokens–" in page
+    assert "… 1 unchanged message · read it" in page
+    assert "Pay — was “to do”, now “in progress”" in page
+    html = response.content.decode()
+    assert "qualifies for a<del> partial</del><ins> full</ins> refund." in html
+    assert 'href="?a=2&amp;b=1"' in html
+    assert f'data-copy="http://testserver/sessions/{session.pk}/compare/?a=1&amp;b=2"' in html
+
+
+def test_without_numbers_the_newest_is_compared_with_the_one_before(session: Session, reader: Client) -> None:
+    for _ in range(3):
+        make_checkpoint(session=session)
+    assert "Version 2 → version 3" in said(reader.get(f"/sessions/{session.pk}/compare/"))
+    assert "Version 2 → version 3" in said(reader.get(f"/sessions/{session.pk}/compare/?b=3"))
+    assert "Version 1 → version 3" in said(reader.get(f"/sessions/{session.pk}/compare/?a=1"))
+
+
+def test_a_version_against_itself_is_unchanged(session: Session, reader: Client) -> None:
+    say(session, "a")
+    make_checkpoint(session=session)
+    assert lines(compared(session, 1, 1)) == [(1, 0)]
+    assert "1 unchanged message folded" in said(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=1"))
+
+
+def test_a_session_without_versions_has_nothing_to_compare(reader: Client) -> None:
+    response = reader.get(f"/sessions/{make_session().pk}/compare/")
+    assert response.status_code == 200
+    assert "There are not two versions yet." in said(response)
+
+
+@pytest.mark.parametrize("messages", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_what_changed(
+    session: Session, reader: Client, messages: int, django_assert_num_queries: Queries
+) -> None:
+    make_checkpoint(session=session)
+    for number in range(messages):
+        say(session, str(number))
+        make_call(session=session, call_id=str(number), issued_at=THEN - timedelta(days=1))
+    make_checkpoint(session=session)
+    Checkpoint.objects.filter(version=1).update(created_at=THEN - timedelta(days=2))
+    with django_assert_num_queries(20):
+        reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
+
+
+def test_a_long_stretch_is_shortened_and_counted(session: Session, reader: Client) -> None:
+    make_checkpoint(session=session)
+    say(session, *[f"message {number}" for number in range(100)])
+    make_checkpoint(session=session)
+    found = compared(session, 1, 2)
+    assert [line.kind for line in found.lines] == ["added"] * 25 + ["more"] + ["added"] * 4
+    assert found.lines[25] == More("added", 71, 25)
+    assert found.added == 100
+    assert "+ 71 more messages · read them in version 2" in said(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
+    assert compared(session, 2, 1).removed == 100

@@ -1,0 +1,119 @@
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import CallStatus, RunStatus
+from checkpoints.models import Checkpoint, Run, Session
+from checkpoints.queries import timeline
+from checkpoints.queries.timeline import Stretch
+from harness_site.rendering import lanes
+from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def later(seconds: float) -> Any:
+    return THEN + timedelta(seconds=seconds)
+
+
+def run(session: Session, start: float, end: float, **fields: Any) -> Run:
+    return make_run(session=session, started_at=later(start), heartbeat_at=later(end), **fields)
+
+
+@pytest.fixture
+def session() -> Session:
+    session = make_session()
+    run(session, 0, 10)
+    return session
+
+
+def test_a_run_shows_its_calls_and_versions(session: Session) -> None:
+    make_checkpoint(session=session)
+    Checkpoint.objects.update(created_at=later(1))
+    ran = make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(3))
+    failed = make_call(session=session, call_id="b", status=CallStatus.FAILED, issued_at=later(4), settled_at=later(5))
+    running = make_call(session=session, call_id="c", status=CallStatus.ISSUED, issued_at=later(6))
+    (lane,) = timeline.read(session.pk).lanes
+    assert [(mark.version, mark.at) for mark in lane.marks] == [(1, later(1))]
+    assert lane.stretches == [
+        Stretch("ran", later(2), later(3), "refund_card", ran.pk),
+        Stretch("failed", later(4), later(5), "refund_card", failed.pk),
+        Stretch("running", later(6), later(10), "refund_card", running.pk),
+    ]
+
+
+def test_a_lost_call_is_lost_on_its_run_and_waits_on_the_next(session: Session) -> None:
+    call = make_call(
+        session=session, status=CallStatus.COMPLETED, issued_at=later(2), interrupted_at=later(11), settled_at=later(60)
+    )
+    make_decision(call=call, created_at=later(60))
+    run(session, 11, 61)
+    first, second = timeline.read(session.pk).lanes
+    assert first.stretches == [Stretch("lost", later(2), later(11), "refund_card", call.pk)]
+    assert second.stretches == [Stretch("wait", later(11), later(60), "refund_card", call.pk)]
+
+
+def test_an_undecided_call_waits_until_now(session: Session) -> None:
+    make_call(session=session, issued_at=later(2), interrupted_at=later(3))
+    (lane,) = timeline.read(session.pk).lanes
+    assert [stretch.kind for stretch in lane.stretches] == ["lost", "wait"]
+    assert lane.stretches[1].end > later(60)
+
+
+def test_a_call_that_was_not_allowed_only_waited(session: Session) -> None:
+    call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(2))
+    make_decision(call=call, created_at=later(7))
+    (lane,) = timeline.read(session.pk).lanes
+    assert lane.stretches == [Stretch("wait", later(2), later(7), "refund_card", call.pk)]
+
+
+def test_what_came_before_is_said_to_be_missing(session: Session) -> None:
+    assert not timeline.read(session.pk).earlier
+    for number in range(timeline.LANES):
+        run(session, 20 + number, 21 + number)
+    found = timeline.read(session.pk)
+    assert [lane.run.number for lane in found.lanes] == list(range(2, 2 + timeline.LANES))
+    assert found.earlier
+
+
+def test_everything_is_drawn_inside_the_picture_and_in_order(session: Session) -> None:
+    make_checkpoint(session=session)
+    Checkpoint.objects.update(created_at=later(1))
+    make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(2.1))
+    make_call(session=session, call_id="b", status=CallStatus.COMPLETED, issued_at=later(3), interrupted_at=later(4000))
+    run(session, 4000, 90_000, status=RunStatus.RUNNING)
+    drawing = lanes.draw(timeline.read(session.pk))
+    assert drawing is not None
+    bars = [bar for row in drawing.rows for bar in row.bars]
+    assert [bar.kind for bar in bars] == ["ran", "lost", "wait"]
+    assert bars[0].x + bars[0].width < bars[1].x
+    assert bars[1].x + bars[1].width == pytest.approx(bars[2].x, abs=0.2)
+    places = [(bar.x, bar.width) for bar in bars] + [(row.x, row.width) for row in drawing.rows]
+    assert min(x for x, _ in places) >= lanes.LEFT
+    assert max(x + width for x, width in places) <= lanes.WIDTH
+    assert drawing.words == (
+        "Timeline: run 1 (running) with 2 tool calls, 1 with an unknown outcome; "
+        "run 2 (running) with 0 tool calls, waited for a decision."
+    )
+
+
+def test_one_moment_can_be_drawn() -> None:
+    session = make_session()
+    run(session, 0, 0)
+    drawing = lanes.draw(timeline.read(session.pk))
+    assert drawing is not None
+    assert drawing.rows[0].x == lanes.LEFT
+
+
+def test_nothing_is_not_drawn() -> None:
+    assert lanes.draw(timeline.read(make_session().pk)) is None
+
+
+def test_the_page_draws_it(client: Client, session: Session) -> None:
+    call = make_call(session=session, tool='"><script>', issued_at=later(2), interrupted_at=later(3))
+    client.force_login(make_user())
+    html = client.get(f"/sessions/{session.pk}/").content.decode()
+    assert f'<a href="/sessions/{session.pk}/calls/{call.pk}/" tabindex="-1"><title>&quot;&gt;&lt;script&gt;' in html
+    assert '<rect class="lost"' in html

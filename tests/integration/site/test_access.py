@@ -1,0 +1,102 @@
+"""Who may open what: every address of the site's own pages, for everybody who could ask."""
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import Role
+from checkpoints.models import ToolCall
+from tests.support.factories import make_call, make_run, make_session, make_user, make_workspace
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+#: Address → method, and the status for: nobody, a stranger, an auditor, an approver, an admin.
+TABLE = [
+    ("/", "get", (302, 403, 302, 302, 302)),
+    ("/health/", "get", (200, 200, 200, 200, 200)),
+    ("/accounts/login/", "get", (200, 302, 302, 302, 302)),
+    ("/review/", "get", (302, 403, 200, 200, 200)),
+    ("/review/?tab=decided", "get", (302, 403, 200, 200, 200)),
+    ("/review/count/", "get", (302, 403, 200, 200, 200)),
+    ("/review/calls/{call}/", "get", (302, 403, 200, 200, 200)),
+    ("/review/calls/{call}/", "post", (302, 403, 403, 422, 422)),
+    ("/review/calls/{call}/verify/", "post", (302, 403, 403, 302, 302)),
+    ("/review/calls/{foreign}/", "get", (302, 403, 404, 404, 404)),
+    ("/review/calls/{foreign}/", "post", (302, 403, 404, 404, 404)),
+    ("/review/calls/{foreign}/verify/", "post", (302, 403, 403, 404, 404)),
+    ("/review/calls/999999999999999999999999/", "get", (302, 403, 404, 404, 404)),
+    ("/review/", "post", (302, 405, 405, 405, 405)),
+    ("/review/count/", "post", (302, 405, 405, 405, 405)),
+    ("/review/calls/{call}/", "put", (302, 405, 405, 405, 405)),
+    ("/review/calls/{call}/verify/", "get", (302, 405, 405, 405, 405)),
+    ("/accounts/logout/", "get", (405, 405, 405, 405, 405)),
+    ("/accounts/logout/", "post", (302, 302, 302, 302, 302)),
+]
+ROLES = [None, "stranger", Role.AUDITOR, Role.APPROVER, Role.ADMIN]
+
+
+@pytest.fixture
+def calls() -> dict[str, int]:
+    def interrupted(workspace: str) -> ToolCall:
+        session = make_session(workspace=make_workspace(slug=workspace))
+        make_run(session=session)
+        return make_call(session=session, verifiable=True)
+
+    return {"call": interrupted("default").pk, "foreign": interrupted("elsewhere").pk}
+
+
+@pytest.mark.parametrize(("place", "method", "statuses"), TABLE)
+@pytest.mark.parametrize("position", range(len(ROLES)), ids=["anonymous", "stranger", "auditor", "approver", "admin"])
+def test_access(
+    client: Client, calls: dict[str, int], place: str, method: str, statuses: tuple[int, ...], position: int
+) -> None:
+    if position:
+        role = ROLES[position]
+        client.force_login(make_user(name="carol", role=None if role == "stranger" else Role(str(role))))
+    response = getattr(client, method)(place.format(**calls))
+    assert response.status_code == statuses[position]
+
+
+def test_anonymous_is_sent_to_sign_in_and_back(client: Client) -> None:
+    response = client.get("/review/calls/7/?x=1")
+    assert response.headers["Location"] == "/accounts/login/?next=/review/calls/7/%3Fx%3D1"
+
+
+def test_anonymous_part_of_a_page_is_answered_without_a_form(client: Client) -> None:
+    response = client.get("/review/count/", headers={"HX-Request": "true"})
+    assert (response.status_code, response.content) == (401, b"You are signed out.")
+
+
+def test_home_is_the_queue_for_who_decides(client: Client) -> None:
+    client.force_login(make_user(role=Role.APPROVER))
+    assert client.get("/").headers["Location"] == "/review/"
+
+
+def test_home_is_the_sessions_for_who_reads(client: Client) -> None:
+    client.force_login(make_user(role=Role.AUDITOR))
+    assert client.get("/").headers["Location"] == "/sessions/"
+
+
+def test_stranger_is_told_whom_to_ask(client: Client) -> None:
+    client.force_login(make_user(name="charlie", role=None))
+    page = said(client.get("/review/"))
+    assert "You are signed in, but you are not a member of any workspace" in page
+    assert "Ask an admin of this installation to add charlie as auditor, approver or admin." in page
+
+
+def test_auditor_is_told_who_can(client: Client, calls: dict[str, int]) -> None:
+    make_user(name="alice", role=Role.APPROVER)
+    make_user(name="bob", role=Role.ADMIN)
+    make_user(name="mallory", role=Role.ADMIN, workspace=make_workspace(slug="elsewhere"))
+    client.force_login(make_user(name="charlie", role=Role.AUDITOR))
+    page = said(client.post(f"/review/calls/{calls['call']}/verify/"))
+    assert "Your role, auditor, does not cover this" in page
+    assert "This takes the role approver. Who can: alice, bob." in page
+
+
+def test_inactive_member_is_out(client: Client) -> None:
+    user = make_user()
+    client.force_login(user)
+    user.is_active = False
+    user.save()
+    assert client.get("/review/").status_code == 302

@@ -1,0 +1,348 @@
+"""What the card of a call says."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from checkpoints.enums import (
+    ActorKind,
+    CallStatus,
+    DecisionKind,
+    InterruptReason,
+    Role,
+    RunStatus,
+    SessionStatus,
+)
+from checkpoints.models import Run, Session, ToolCall
+from tests.support.factories import (
+    THEN,
+    make_call,
+    make_checkpoint,
+    make_decision,
+    make_late_result,
+    make_messages,
+    make_run,
+    make_session,
+    make_user,
+)
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user(name="alice"))
+    return client
+
+
+def lost_call(**fields: object) -> ToolCall:
+    """A call whose run was lost 3.4 s after the intent; run 2 has the session and waits."""
+    session = make_session(session_id="order-17", status=SessionStatus.NEEDS_REVIEW)
+    make_messages(session=session, texts=["The lamp arrived broken.", "I am sending **40.00 EUR** back."])
+    first = make_run(session=session, status=RunStatus.LOST, ended_at=THEN + timedelta(seconds=3.4))
+    Run.objects.filter(pk=first.pk).update(heartbeat_at=THEN - timedelta(seconds=1))
+    first.refresh_from_db()
+    make_checkpoint(session=session, run=first)
+    second = make_run(session=session, status=RunStatus.WAITING, host="worker-1", pid=88)
+    Run.objects.filter(pk=second.pk).update(started_at=THEN + timedelta(seconds=3.5))
+    return make_call(session=session, run=first, step=1, **fields)  # type: ignore[arg-type]
+
+
+def page(client: Client, call: ToolCall, query: str = "") -> str:
+    return said(client.get(f"/review/calls/{call.pk}/{query}"))
+
+
+def raw(client: Client, call: ToolCall) -> str:
+    return client.get(f"/review/calls/{call.pk}/").content.decode()
+
+
+# what was about to happen
+
+
+def test_the_sentence_and_who_called(reader: Client) -> None:
+    shown = page(reader, lost_call(sentence="Refund 40.00 EUR for order 17"))
+    assert "Did this happen? Outcome unknown" in shown
+    assert "Refund 40.00 EUR for order 17" in shown
+    assert "The agent refund-desk called refund_card (mutate) with these arguments, complete:" in shown
+
+
+def test_the_arguments_are_complete_as_a_list_and_as_stored(reader: Client) -> None:
+    note = "long " * 2000 + "end"
+    args = {"note": note, "items": [{"sku": f"lamp-{n}"} for n in range(50)], "gift": None}
+    call = lost_call(args=args)
+    content = raw(reader, call)
+    listed, _, stored = content.partition("Raw JSON")
+    assert note in listed.replace("&quot;", '"')
+    assert all(f"lamp-{n}" in listed for n in range(50))
+    assert "lamp-49" in stored
+    assert call.args_digest in stored
+
+
+def test_a_call_without_arguments_says_so(reader: Client) -> None:
+    assert "called refund_card (mutate) with no arguments." in page(reader, lost_call(args={}))
+
+
+@pytest.mark.parametrize("args", ['{"a":"\\ud800"}', '{"a":"\\u0000\\u202e"}', "[" * 180 + "]" * 180, "not json"])
+def test_arguments_of_any_kind_can_be_shown(reader: Client, args: str) -> None:
+    call = lost_call()
+    ToolCall.objects.filter(pk=call.pk).update(args=args)
+    assert reader.get(f"/review/calls/{call.pk}/").status_code == 200
+    assert reader.get("/review/").status_code == 200
+
+
+# did it happen
+
+
+def test_a_lost_run_leaves_a_gap(reader: Client) -> None:
+    shown = page(reader, lost_call())
+    assert (
+        "2025-03-04 10:42:07.118 Intent recorded by run 1 on worker-3 (pid 4127), before the tool was started "
+        "Nothing is known of the next 3.4 s: the process was gone before it could report. The tool may have run in "
+        "part, in full, or not at all "
+        "2025-03-04 10:42:10.518 Run 1 lost: it stopped without a word (last sign of life 2025-03-04 10:42:06) "
+        "2025-03-04 10:42:10.618 Run 2 on worker-1 (pid 88) took the session and found the call "
+        "This tool brought no probe, so nobody but a person can find out."
+    ) in shown
+
+
+def test_an_ambiguous_error_names_itself(reader: Client) -> None:
+    shown = page(
+        reader, lost_call(reason=InterruptReason.AMBIGUOUS_ERROR, error_type="TimeoutError", result="no answer")
+    )
+    assert "After 3.4 s the tool failed with TimeoutError (“no answer”), which leaves open whether it had" in shown
+    assert "Run 1 lost" not in shown
+
+
+def test_a_stopped_tool_says_when(reader: Client) -> None:
+    assert "The tool was stopped after 3.4 s, while it ran." in page(
+        reader, lost_call(reason=InterruptReason.CANCELLED)
+    )
+
+
+def test_a_run_that_went_on_without_a_word(reader: Client) -> None:
+    shown = page(reader, lost_call(reason=InterruptReason.ABANDONED))
+    assert "After 3.4 s its run went on without saying how the call had ended." in shown
+
+
+def test_a_call_that_came_along_with_a_fork(reader: Client) -> None:
+    call = lost_call(reason=InterruptReason.FORKED)
+    origin = make_session(session_id="order-16")
+    Session.objects.filter(pk=call.session_id).update(forked_from=origin)
+    assert "Intent recorded in the session this one was forked from" in page(reader, call)
+    assert f'href="/sessions/{origin.pk}/">the session this one was forked from' in raw(reader, call)
+    assert "Nobody knew what had become of this call when the session was forked" in page(reader, call)
+
+
+def test_probes_and_late_results_are_evidence(reader: Client) -> None:
+    call = lost_call(verifiable=True)
+    make_decision(
+        call=call,
+        kind=DecisionKind.PROBE_UNKNOWN,
+        actor="verify hook of refund_card",
+        actor_kind=ActorKind.HOOK,
+        reason="ledger API answered 503",
+    )
+    make_late_result(call=call, result="refund re_81f3 settled")
+    shown = page(reader, call)
+    assert "Probe: cannot tell — “ledger API answered 503”" in shown
+    assert "A result came from run 1, too late to count: success — “refund re_81f3 settled”" in shown
+
+
+def test_a_late_result_is_proposed_as_the_result(reader: Client) -> None:
+    call = lost_call()
+    make_late_result(call=call, result="refund re_81f3 settled")
+    assert 'id="id_result">\nrefund re_81f3 settled</textarea>' in raw(reader, call)
+
+
+def test_the_transcript_around_it(reader: Client) -> None:
+    shown = page(reader, lost_call())
+    assert "The lamp arrived broken." in shown
+    assert "I am sending 40.00 EUR back." in shown
+
+
+def test_earlier_calls_of_the_same_key(reader: Client) -> None:
+    call = lost_call(idempotency_key="refund-17")
+    make_call(
+        session=call.session,
+        run=call.run,
+        step=0,
+        call_id="call_2",
+        idempotency_key="refund-17",
+        status=CallStatus.FAILED,
+        result="card declined",
+    )
+    shown = page(reader, call)
+    assert "The same operation before by its idempotency key call_2attempt 1 · run 1" in shown
+    assert "card declined" in shown
+
+
+def test_a_key_of_the_workspace_is_found_in_other_sessions(reader: Client) -> None:
+    call = lost_call(idempotency_key="pay-8841", key_scope="workspace")
+    other = make_session(session_id="order-16")
+    make_run(session=other)
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.FAILED)
+    make_call(
+        session=other,
+        call_id="call_of_order_16",
+        idempotency_key="pay-8841",
+        key_scope="workspace",
+        status=CallStatus.COMPLETED,
+    )
+    assert "call_of_order_16" in page(reader, call)
+
+
+# the form
+
+
+def test_each_answer_says_what_it_causes(reader: Client) -> None:
+    shown = page(reader, lost_call())
+    begin = "Then: Run 2 on worker-1 is waiting. It goes on from version 1 at once,"
+    assert f"{begin} gives the agent the recorded result, then asks the model for the next step." in shown
+    assert f"{begin} tells the agent that this call failed, then asks the model for the next step." in shown
+    assert f"{begin} runs refund_card once more, then asks the model for the next step." in shown
+
+
+def test_without_a_process_nothing_goes_on_by_itself(reader: Client) -> None:
+    call = lost_call()
+    Session.objects.filter(pk=call.session_id).update(owner=None)
+    begin = "Then: No process is waiting. The next one to resume the session goes on from version 1,"
+    assert f"{begin} gives the agent the recorded result" in page(reader, call)
+
+
+def test_another_undecided_call_keeps_the_session(reader: Client) -> None:
+    call = lost_call()
+    make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})
+    held = "Then: The session stays paused: 1 other call of it still needs a decision."
+    assert page(reader, call).count(held) == 3
+
+
+def test_no_answer_is_chosen_beforehand(reader: Client) -> None:
+    assert "checked" not in raw(reader, lost_call())
+
+
+def test_auditors_see_the_card_without_the_form(client: Client) -> None:
+    make_user(name="bob", role=Role.ADMIN)
+    client.force_login(make_user(name="carol", role=Role.AUDITOR))
+    call = lost_call()
+    shown = page(client, call)
+    assert "You may look, not decide Your role is auditor; deciding takes an approver. Who can: bob." in shown
+    assert "data-decide" not in raw(client, call)
+
+
+def test_a_form_that_is_older_than_the_call_is_told(reader: Client) -> None:
+    call = lost_call(revision=3)
+    told = "Something new is known since you opened this card."
+
+    def part(query: str) -> str:
+        return said(reader.get(f"/review/calls/{call.pk}/{query}", headers={"HX-Request": "true"}))
+
+    assert told in part("?seen=2")
+    assert told not in part("?seen=3")
+    assert told not in part("")
+    assert told not in page(reader, call, "?seen=2")  # a page that is loaded anew shows what is known now
+
+
+# after the decision
+
+
+def decided(**session: object) -> ToolCall:
+    call = lost_call(status=CallStatus.COMPLETED, revision=2, interrupted_at=THEN, result="re_81f3")
+    Session.objects.filter(pk=call.session_id).update(**session)
+    return call
+
+
+def test_the_decision_is_shown_with_who_why_and_evidence(reader: Client) -> None:
+    call = decided(status=SessionStatus.READY)
+    evidence = json.dumps({"link": "https://bank.example/exports#re_81f3"})
+    make_decision(call=call, actor="bob", reason="Seen in the export.", evidence=evidence, result="re_81f3", revision=1)
+    shown = page(reader, call)
+    assert "Decided: it happened Completed" in shown
+    assert "Decided It happened bob · " in shown
+    assert "Seen in the export. Evidence: https://bank.example/exports#re_81f3 Result the agent sees re_81f3" in shown
+    assert 'href="https://bank.example/exports#re_81f3" rel="noopener noreferrer nofollow"' in raw(reader, call)
+
+
+@pytest.mark.parametrize("link", ["javascript:alert(1)", "data:text/html,x", "//elsewhere.example", 7])
+def test_only_web_addresses_become_links(reader: Client, link: object) -> None:
+    call = decided(status=SessionStatus.READY)
+    make_decision(call=call, evidence=json.dumps({"link": link}), revision=1)
+    content = raw(reader, call)
+    assert "Evidence:" in content
+    assert f'href="{link}' not in content
+
+
+def test_evidence_in_words_is_shown(reader: Client) -> None:
+    call = decided(status=SessionStatus.READY)
+    make_decision(call=call, evidence=json.dumps({"text": "told by phone"}), revision=1)
+    assert "Evidence: told by phone" in page(reader, call)
+
+
+@pytest.mark.parametrize(
+    ("session", "words"),
+    [
+        ({"status": SessionStatus.READY}, "Run 2 on worker-1 (pid 88) was waiting and goes on now."),
+        ({"status": SessionStatus.ACTIVE}, "Run 2 on worker-1 (pid 88) is at work, at version 1."),
+        ({"status": SessionStatus.ACTIVE, "owner": None}, "No process is driving the session. It goes on when one"),
+        ({"status": SessionStatus.NEEDS_REVIEW}, "The session waits: another of its calls needs a decision."),
+        ({"status": SessionStatus.COMPLETED, "result": '"done"'}, 'The session is completed with this result: "done"'),
+        ({"status": SessionStatus.FAILED}, "The session is failed."),
+    ],
+)
+def test_the_card_says_what_happens_now(reader: Client, session: dict[str, object], words: str) -> None:
+    call = decided(**session)
+    make_decision(call=call, revision=1)
+    assert words in page(reader, call)
+
+
+def test_a_rerun_is_followed_to_its_attempt(reader: Client) -> None:
+    call = decided(status=SessionStatus.ACTIVE)
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.RERUN_APPROVED)
+    make_decision(call=call, kind=DecisionKind.APPROVE_RERUN, revision=1)
+    assert "Approved: one more run Re-run approved" in page(reader, call)
+    assert "The one more run has not begun yet." in page(reader, call)
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.SUPERSEDED)
+    again = make_call(
+        session=call.session, run=call.session.owner, step=1, attempt=2, supersedes=call, status=CallStatus.COMPLETED
+    )
+    assert "Run again as attempt 2 Completed" in page(reader, call)
+    assert "The same operation before" in page(reader, again)
+
+
+def test_the_next_call_is_one_click_away(reader: Client) -> None:
+    call = decided(status=SessionStatus.READY)
+    waiting = make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})
+    make_decision(call=call, revision=1)
+    assert f'href="/review/calls/{waiting.pk}/">Next call that waits' in raw(reader, call)
+
+
+def test_a_call_that_nobody_had_to_decide(reader: Client) -> None:
+    session = make_session()
+    make_run(session=session)
+    call = make_call(session=session, status=CallStatus.COMPLETED, result="re_1", settled_at=THEN)
+    shown = page(reader, call)
+    assert "What became of this call Completed" in shown
+    assert "Nobody had to decide: the tool itself reported this. re_1" in shown
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_what_is_known(
+    reader: Client, django_assert_num_queries: DjangoAssertNumQueries, calls: int
+) -> None:
+    call = lost_call(verifiable=True, idempotency_key="k")
+    for number in range(calls):
+        make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor_kind=ActorKind.HOOK)
+        make_late_result(call=call)
+        make_call(
+            session=call.session,
+            run=call.run,
+            step=0,
+            call_id=f"earlier_{number}",
+            idempotency_key="k",
+            status=CallStatus.FAILED,
+        )
+    with django_assert_num_queries(23):
+        reader.get(f"/review/calls/{call.pk}/")

@@ -1,0 +1,198 @@
+"""Decisions made on the card, through the library, to the rows and back."""
+
+import json
+
+import pytest
+from django.test import Client
+
+from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.enums import CallStatus, Role, SessionStatus
+from checkpoints.exceptions import ReviewRequired
+from checkpoints.models import AuditEvent, Decision, ToolCall
+from tests.support.factories import make_call, make_decision, make_run, make_session, make_user
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+LANDED = {"kind": "confirm_landed", "result": "re_81f3 settled", "reason": "Seen in the export.", "revision": 1}
+FAILED = {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1}
+RERUN = {"kind": "approve_rerun", "reason": "Harmless twice.", "revision": 1}
+
+
+@pytest.fixture
+def alice(client: Client) -> Client:
+    client.force_login(make_user(name="alice"))
+    return client
+
+
+@pytest.fixture
+def call() -> ToolCall:
+    session = make_session(session_id="order/17: проверка", status=SessionStatus.NEEDS_REVIEW)
+    make_run(session=session)
+    return make_call(session=session)
+
+
+def url(call: ToolCall) -> str:
+    return f"/review/calls/{call.pk}/"
+
+
+@pytest.mark.parametrize(
+    ("form", "status", "told"),
+    [
+        (LANDED, CallStatus.COMPLETED, "re_81f3 settled"),
+        (FAILED, CallStatus.FAILED, "This call did not happen. Not in the export."),
+        (RERUN, CallStatus.RERUN_APPROVED, None),
+    ],
+)
+def test_a_decision_moves_the_call_and_comes_back_to_the_card(
+    alice: Client, call: ToolCall, form: dict[str, object], status: CallStatus, told: str | None
+) -> None:
+    response = alice.post(url(call), form)
+    assert (response.status_code, response.headers["Location"]) == (302, url(call))
+    call.refresh_from_db()
+    call.session.refresh_from_db()
+    assert (call.status, call.result_text, call.session.status) == (status, told, SessionStatus.READY)
+    decision = Decision.objects.get()
+    assert (decision.kind, decision.actor, decision.actor_kind) == (form["kind"], "alice", "person")
+    assert (decision.reason, decision.revision, decision.args_digest) == (form["reason"], 1, call.args_digest)
+    assert list(AuditEvent.objects.order_by("pk").values_list("kind", "actor")) == [
+        ("decided", "alice"),
+        ("session_ready", "gate"),
+    ]
+    assert f"alice · {decision.created_at:%H:%M:%S}" in said(alice.get(url(call)))
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("https://bank.example/#re_81f3", {"link": "https://bank.example/#re_81f3"}),
+        ("ticket 4711", {"text": "ticket 4711"}),
+        ("javascript:alert(1)", {"text": "javascript:alert(1)"}),
+    ],
+)
+def test_evidence_is_a_link_or_words(alice: Client, call: ToolCall, given: str, kept: dict[str, str]) -> None:
+    alice.post(url(call), {**LANDED, "evidence": given})
+    assert json.loads(Decision.objects.get().evidence or "") == kept
+
+
+def test_what_is_cited_for_a_rerun_is_kept(alice: Client, call: ToolCall) -> None:
+    alice.post(url(call), {**RERUN, "evidence": "ticket 4711"})
+    assert Decision.objects.get().reason == "Harmless twice.\nticket 4711"
+
+
+def test_the_result_is_kept_as_it_was_typed(alice: Client, call: ToolCall) -> None:
+    alice.post(url(call), {**LANDED, "result": "  two\n lines "})
+    call.refresh_from_db()
+    assert call.result_text == "  two\n lines "
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ({**LANDED, "reason": "  "}, "Say why in a sentence: it is kept with your name."),
+        ({**LANDED, "result": " "}, "The agent waits for a result: say what the call returned."),
+        ({**LANDED, "kind": ""}, "Choose one of the three answers."),
+        (
+            {**LANDED, "kind": "probe_landed"},
+            "Select a valid choice. probe_landed is not one of the available choices.",
+        ),
+        ({**LANDED, "revision": ""}, "The form did not say which revision it was made on."),
+        ({**LANDED, "revision": "x"}, "The form did not say which revision it was made on."),
+    ],
+)
+def test_an_incomplete_form_comes_back_with_what_was_typed(
+    alice: Client, call: ToolCall, form: dict[str, object], words: str
+) -> None:
+    response = alice.post(url(call), {**form, "evidence": "ticket 4711"})
+    assert response.status_code == 422
+    assert words in said(response)
+    assert 'value="ticket 4711"' in response.content.decode()
+    assert Decision.objects.count() == 0
+
+
+# conflicts
+
+
+def test_the_second_of_two_decisions_is_told_who_was_first(alice: Client, call: ToolCall) -> None:
+    bob = Client()
+    bob.force_login(make_user(name="bob"))
+    alice.post(url(call), LANDED)
+    response = bob.post(url(call), {**FAILED, "evidence": "ticket 4711"})
+    page = said(response)
+    made = Decision.objects.get()
+    assert response.status_code == 409
+    assert f"alice decided this first, at {made.created_at:%Y-%m-%d %H:%M:%S} UTC: it happened." in page
+    assert "Your decision was not recorded. Nothing was changed." in page
+    assert "What you typed Not in the export. Evidence ticket 4711" in page
+    assert "data-decide" not in response.content.decode()
+
+
+def test_a_stale_revision_keeps_the_form_and_can_be_sent_again(alice: Client, call: ToolCall) -> None:
+    ToolCall.objects.filter(pk=call.pk).update(revision=4)
+    response = alice.post(url(call), LANDED)
+    assert response.status_code == 409
+    assert "Something new was recorded about this call while you were deciding (revision 1, now 4)." in said(response)
+    content = response.content.decode()
+    assert "Seen in the export.</textarea>" in content
+    assert 'name="revision" value="4"' in content
+    assert Decision.objects.count() == 0
+    assert alice.post(url(call), {**LANDED, "revision": 4}).status_code == 302
+    assert Decision.objects.get().revision == 4
+
+
+def test_a_call_that_is_not_open_cannot_be_decided(alice: Client, call: ToolCall) -> None:
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.COMPLETED)
+    response = alice.post(url(call), LANDED)
+    assert response.status_code == 409
+    assert "This call is not open for a decision: it is completed." in said(response)
+
+
+def test_an_auditor_is_refused_and_keeps_what_was_typed(client: Client, call: ToolCall) -> None:
+    make_user(name="bob")
+    client.force_login(make_user(name="carol", role=Role.AUDITOR))
+    response = client.post(url(call), LANDED)
+    assert response.status_code == 403
+    assert "Your role does not cover deciding. Nothing was recorded. Who can: bob." in said(response)
+    assert "What you typed Seen in the export. Result re_81f3 settled" in said(response)
+    assert Decision.objects.count() == 0
+
+
+def test_a_conflict_is_a_whole_page_for_htmx_as_well(alice: Client, call: ToolCall) -> None:
+    make_decision(call=call, actor="bob")
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.COMPLETED, revision=2)
+    response = alice.post(url(call), LANDED, headers={"HX-Request": "true"})
+    assert response.status_code == 409
+    assert '<main id="main"' in response.content.decode()
+    assert 'role="alert" tabindex="-1" autofocus' in response.content.decode()
+
+
+# the run goes on
+
+
+def lose_the_run(session_id: str) -> None:
+    """An agent that dies between intent and result, and one that finds the call and stops."""
+    first = SyncCheckpointer()
+    first.start_session(session_id, "My money back, please.", agent="refund-desk")
+    first.save_checkpoint(session_id, [{"role": "user", "content": "My money back, please."}], None, 0.01)
+    first.record_tool_call_issued(session_id, "call_9", "refund_card", {"order": 17}, "refund-17")
+    with SyncCheckpointer() as second, pytest.raises(ReviewRequired):
+        second.resume(session_id, takeover=True)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("form", [LANDED, FAILED, RERUN], ids=["landed", "failed", "rerun"])
+def test_the_next_resume_sees_the_decision(alice: Client, form: dict[str, object]) -> None:
+    lose_the_run("order-17")
+    call = ToolCall.objects.get()
+    assert "Nothing is known of the next" in said(alice.get(url(call)))
+    assert alice.post(url(call), {**form, "revision": call.revision}).status_code == 302
+    with SyncCheckpointer() as third:
+        point = third.resume("order-17")
+        assert point.finished is False
+        answers = {call_id: (answer.content, answer.is_error) for call_id, answer in point.replayable.items()}
+    expected = {
+        "confirm_landed": {"call_9": ("re_81f3 settled", False)},
+        "mark_failed": {"call_9": ("This call did not happen. Not in the export.", True)},
+        "approve_rerun": {},
+    }
+    assert answers == expected[str(form["kind"])]

@@ -1,0 +1,49 @@
+import pytest
+from django.http import HttpRequest, HttpResponse
+from django.test import Client
+from django.urls import path
+
+from harness_site import urls as site_urls
+from tests.support.factories import make_user
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+def _fail(request: HttpRequest) -> HttpResponse:
+    raise RuntimeError("a secret that stays in the log")
+
+
+urlpatterns = [path("fail/", _fail), *site_urls.urlpatterns]
+handler500 = site_urls.handler500
+
+
+@pytest.mark.urls(__name__)
+def test_a_failing_page_says_what_is_safe_and_tells_no_secret() -> None:
+    client = Client(raise_request_exception=False)
+    client.force_login(make_user())
+    response = client.get("/fail/")
+    assert response.status_code == 500
+    assert "Sending it twice cannot record it twice." in said(response)
+    assert b"secret" not in response.content
+
+
+def test_not_found_offers_ways_on(client: Client) -> None:
+    client.force_login(make_user())
+    response = client.get("/nowhere/")
+    assert response.status_code == 404
+    assert "There is nothing at this address for you" in said(response)
+    assert "Find a session" in said(response)
+
+
+def test_not_found_is_a_page_for_nobody_as_well(client: Client) -> None:
+    response = client.get("/nowhere/")
+    assert response.status_code == 404
+    assert "Sign in" in said(response)
+    assert "Find a session" not in said(response)
+
+
+def test_a_foreign_host_is_refused(client: Client) -> None:
+    response = client.get("/review/", headers={"Host": "elsewhere.example"})
+    assert response.status_code == 400
+    assert "This request could not be understood" in said(response)

@@ -1,0 +1,77 @@
+"""What browsers are told with every page."""
+
+import re
+
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from tests.support.factories import PASSWORD, make_call, make_run, make_session, make_user
+
+pytestmark = pytest.mark.django_db
+
+POLICY = {
+    "base-uri 'none'",
+    "connect-src 'self'",
+    "default-src 'self'",
+    "font-src 'none'",
+    "form-action 'self'",
+    "frame-ancestors 'none'",
+    "img-src 'self'",
+    "object-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+}
+
+
+@pytest.fixture
+def pages(client: Client) -> list[str]:
+    client.force_login(make_user())
+    session = make_session()
+    make_run(session=session)
+    call = make_call(session=session, verifiable=True)
+    places = ["/review/", "/review/?tab=decided", f"/review/calls/{call.pk}/", "/nowhere/"]
+    return [client.get(place).content.decode() for place in places] + [
+        Client().get("/accounts/login/").content.decode()
+    ]
+
+
+def test_headers_of_a_page(client: Client) -> None:
+    response = client.get("/accounts/login/")
+    assert set(response.headers["Content-Security-Policy"].split("; ")) == POLICY
+    assert response.headers["X-Frame-Options"] == "DENY"
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert response.headers["Referrer-Policy"] == "same-origin"
+    assert response.headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert "no-store" in response.headers["Cache-Control"]
+
+
+def test_pages_are_kept_by_no_cache(client: Client) -> None:
+    client.force_login(make_user())
+    assert client.get("/review/").headers["Cache-Control"] == "private, no-store"
+
+
+def test_nothing_is_inline(pages: list[str]) -> None:
+    for page in pages:
+        assert re.findall(r"<script(?![^>]*\bsrc=)", page) == []
+        assert re.findall(r"<style|\sstyle=|\son\w+=|javascript:", page) == []
+
+
+def test_nothing_comes_from_another_host(pages: list[str]) -> None:
+    for page in pages:
+        assert re.findall(r"""(?:src|href|action|hx-\w+)=["'](?:https?:)?//""", page) == []
+
+
+def test_cookies_are_for_this_site_and_not_for_scripts(client: Client) -> None:
+    user = make_user(name="alice")
+    user.set_password(PASSWORD)
+    user.save()
+    response = client.post("/accounts/login/", {"username": "alice", "password": PASSWORD})
+    cookie = response.cookies[settings.SESSION_COOKIE_NAME]
+    assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")
+
+
+def test_static_files_are_served(client: Client) -> None:
+    response = client.get("/static/css/tokens.css")
+    assert response.status_code == 200
+    response.close()

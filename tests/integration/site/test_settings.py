@@ -1,0 +1,109 @@
+"""Settings come from the environment, in a process of their own each time."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+
+ROOT = Path(__file__).parents[3]
+SHOW = "from harness_site import settings as s; print({})"
+
+
+def shown(expression: str, **environment: str) -> str:
+    """What a fresh process with this environment prints for an expression over the settings `s`."""
+    done = _run(expression, environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def refused(**environment: str) -> str:
+    done = _run("s.DEBUG", environment)
+    assert done.returncode == 1
+    return done.stderr.strip().splitlines()[-1]
+
+
+def _run(expression: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS_")}
+    code = SHOW.format(expression)
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env={**inherited, **environment}, capture_output=True, text=True
+    )
+
+
+def test_defaults_are_for_one_machine() -> None:
+    expression = "(s.DEBUG, s.ALLOWED_HOSTS, s.SESSION_COOKIE_SECURE, s.SECURE_SSL_REDIRECT, s.SECURE_HSTS_SECONDS)"
+    assert shown(expression) == "(False, ['127.0.0.1', 'localhost'], False, False, 0)"
+
+
+def test_without_a_url_the_database_is_a_file_of_the_project() -> None:
+    assert shown("s.DATABASES['default']['NAME']") == str(ROOT / "var" / "harness.sqlite3")
+
+
+def test_the_database_comes_from_its_url() -> None:
+    url = "postgresql://harness:secret@db.example:5433/agents"
+    expression = "[s.DATABASES['default'][name] for name in ('ENGINE', 'HOST', 'PORT', 'NAME', 'USER')]"
+    expected = ["django.db.backends.postgresql", "db.example", "5433", "agents", "harness"]
+    assert shown(expression, HARNESS_DATABASE_URL=url) == str(expected)
+
+
+def test_the_test_database_of_sqlite_is_a_file(tmp_path: Path) -> None:
+    name = shown("s.DATABASES['default']['TEST']['NAME']", HARNESS_DATABASE_URL=f"sqlite:///{tmp_path}/h.db")
+    assert name.endswith(".sqlite3")
+
+
+def test_https_is_one_switch() -> None:
+    expression = "(s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE, s.SECURE_SSL_REDIRECT, s.SECURE_HSTS_SECONDS)"
+    assert shown(expression, HARNESS_HTTPS="1") == "(True, True, True, 31536000)"
+
+
+def test_a_proxy_is_believed_only_on_request() -> None:
+    expression = "getattr(s, 'SECURE_PROXY_SSL_HEADER', None)"
+    assert shown(expression) == "None"
+    assert shown(expression, HARNESS_BEHIND_PROXY="yes") == "('HTTP_X_FORWARDED_PROTO', 'https')"
+
+
+def test_a_site_that_others_reach_needs_its_own_key() -> None:
+    assert refused(HARNESS_ALLOWED_HOSTS="harness.example") == (
+        "django.core.exceptions.ImproperlyConfigured: Set HARNESS_SECRET_KEY (or HARNESS_SECRET_KEY_FILE) for a site "
+        "that others reach."
+    )
+
+
+def test_the_key_can_come_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("from-a-file\n")
+    assert shown("s.SECRET_KEY", HARNESS_SECRET_KEY_FILE=str(tmp_path / "key")) == "from-a-file"
+
+
+def test_the_key_made_here_is_for_its_owner_alone() -> None:
+    key = ROOT / "var" / "secret_key"
+    assert shown("s.SECRET_KEY") == key.read_text().strip()
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_deployment_passes_the_checks(tmp_path: Path) -> None:
+    environment = {
+        "HARNESS_HTTPS": "1",
+        "HARNESS_ALLOWED_HOSTS": "harness.example",
+        "HARNESS_SECRET_KEY": "k" * 60 + "0123456789",
+        "HARNESS_DATABASE_URL": f"sqlite:///{tmp_path}/h.db",
+    }
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check", "--deploy"],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert "security.W" not in done.stderr.replace("security.W005", "").replace("security.W021", "")
+    assert done.returncode == 0
+
+
+def test_every_check_passes() -> None:
+    call_command("check", fail_level="INFO")
+    assert settings.ROOT_URLCONF == "harness_site.urls"

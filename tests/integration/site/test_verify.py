@@ -1,0 +1,69 @@
+"""Asking for the probe from the card."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import CallStatus, RunStatus, SessionStatus
+from checkpoints.models import AuditEvent, ToolCall
+from tests.support.factories import make_call, make_decision, make_run, make_session, make_user
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice(client: Client) -> Client:
+    client.force_login(make_user(name="alice"))
+    return client
+
+
+def interrupted(*, verifiable: bool = True, lease: timedelta = timedelta(hours=1)) -> ToolCall:
+    session = make_session(status=SessionStatus.NEEDS_REVIEW)
+    make_run(session=session, status=RunStatus.WAITING, lease=lease)
+    return make_call(session=session, verifiable=verifiable)
+
+
+def test_the_waiting_process_is_asked(alice: Client) -> None:
+    call = interrupted()
+    assert "Run the probe again" in said(alice.get(f"/review/calls/{call.pk}/"))
+    response = alice.post(f"/review/calls/{call.pk}/verify/")
+    assert (response.status_code, response.headers["Location"]) == (302, f"/review/calls/{call.pk}/")
+    call.refresh_from_db()
+    assert (call.status, call.verify_requested_by) == (CallStatus.INTERRUPTED, "alice")
+    assert AuditEvent.objects.get().kind == "verify_requested"
+    page = said(alice.get(f"/review/calls/{call.pk}/"))
+    assert "Run 1 was asked to run the probe." in page
+    assert "alice asked for the probe; the answer is not here yet" in page
+    assert "Run the probe again" not in page
+
+
+def test_an_open_page_goes_on_naming_what_it_has_seen(alice: Client) -> None:
+    call = interrupted()
+    response = alice.post(f"/review/calls/{call.pk}/verify/", {"seen": "1&x"}, headers={"HX-Request": "true"})
+    assert response.headers["Location"] == f"/review/calls/{call.pk}/?seen=1%26x"
+
+
+def test_without_a_waiting_process_there_is_no_button(alice: Client) -> None:
+    call = interrupted(lease=timedelta(seconds=-1))
+    page = said(alice.get(f"/review/calls/{call.pk}/"))
+    assert "No process is waiting that could run the probe. It runs by itself when one resumes the session." in page
+    assert "Run the probe again" not in page
+
+
+def test_a_tool_without_a_probe_has_no_button(alice: Client) -> None:
+    call = interrupted(verifiable=False)
+    assert "Run the probe again" not in said(alice.get(f"/review/calls/{call.pk}/"))
+
+
+def test_a_decided_call_is_not_probed(alice: Client) -> None:
+    call = interrupted()
+    make_decision(call=call, actor="bob")
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.COMPLETED, revision=2)
+    response = alice.post(f"/review/calls/{call.pk}/verify/")
+    assert response.status_code == 409
+    assert "bob decided this first" in said(response)
+    assert "The probe was not asked for. Nothing was changed." in said(response)
+    call.refresh_from_db()
+    assert call.verify_requested_by == ""

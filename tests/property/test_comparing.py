@@ -1,0 +1,122 @@
+"""Comparing two versions finds exactly the changes that were made between them."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.models import Session
+from checkpoints.queries import compare
+from checkpoints.queries.compare import Added, Edited, Fold, Line, Removed, Said
+from checkpoints.serde import canonical
+
+THEN = datetime(2026, 11, 21, 10, 42, tzinfo=UTC)
+
+#: What is done to one message: kept, edited, removed; and how many are put before it.
+operations = st.lists(
+    st.tuples(st.sampled_from(["keep", "keep", "keep", "edit", "remove"]), st.integers(0, 2)), max_size=12
+)
+
+
+def changed(
+    operations: Sequence[tuple[str, int]],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, set[str]]]:
+    """A transcript, the same one after `operations`, and the ids of what was done."""
+    old, new = [], []
+    done: dict[str, set[str]] = {"added": set(), "removed": set(), "edited": set()}
+    for number, (what, before) in enumerate(operations):
+        for extra in range(before):
+            name = f"new-{number}-{extra}"
+            new.append({"id": name, "role": "user", "content": f"something new, {name}"})
+            done["added"].add(name)
+        message = {"id": f"m{number}", "role": "user", "content": f"what was said as number {number}"}
+        old.append(message)
+        if what == "keep":
+            new.append(message)
+        elif what == "edit":
+            new.append({**message, "content": f"what was put differently as number {number}"})
+            done["edited"].add(f"m{number}")
+        else:
+            done["removed"].add(f"m{number}")
+    return old, new, done
+
+
+def found_in(lines: Sequence[Line]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {"added": set(), "removed": set(), "edited": set()}
+    for line in lines:
+        match line:
+            case Edited(new=message):
+                found["edited"].add(message.message_id)
+            case Added(message=message):
+                found["added"].add(message.message_id)
+            case Removed(message=message):
+                found["removed"].add(message.message_id)
+    return found
+
+
+def read_back(lines: Sequence[Line], new: Sequence[Said]) -> tuple[list[str], list[str]]:
+    """Both transcripts, out of the lines: folds are read from the second one."""
+    ours: list[str] = []
+    theirs: list[str] = []
+    for line in lines:
+        match line:
+            case Fold(count=count, position=position):
+                kept = [said.body for said in new[position : position + count]]
+                ours, theirs = ours + kept, theirs + kept
+            case Edited(old=was, new=now):
+                ours.append(was.body)
+                theirs.append(now.body)
+            case Added(message=message):
+                theirs.append(message.body)
+            case Removed(message=message):
+                ours.append(message.body)
+    return ours, theirs
+
+
+def said(messages: Sequence[dict[str, Any]]) -> list[Said]:
+    bodies = [canonical(message) for message in messages]
+    return [
+        Said(position, str(message.get("id", "")), str(message["role"]), THEN, body)
+        for position, (message, body) in enumerate(zip(messages, bodies, strict=True))
+    ]
+
+
+@given(operations)
+def test_aligning_finds_exactly_the_changes_that_were_made(operations: list[tuple[str, int]]) -> None:
+    old, new, done = changed(operations)
+    assert found_in(list(compare.align(said(old), said(new)))) == done
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ua"), st.sampled_from(["x", "x y z", "x y z w", "p q"])), max_size=10),
+    st.lists(st.tuples(st.sampled_from("ua"), st.sampled_from(["x", "x y z", "x y z w", "p q"])), max_size=10),
+)
+def test_aligned_lines_are_both_transcripts(old: list[tuple[str, str]], new: list[tuple[str, str]]) -> None:
+    before = said([{"role": role, "content": text} for role, text in old])
+    after = said([{"role": role, "content": text} for role, text in new])
+    lines = list(compare.align(before, after))
+    assert read_back(lines, after) == ([one.body for one in before], [one.body for one in after])
+
+
+@pytest.mark.django_db(transaction=True)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(operations=operations)
+def test_comparing_saved_versions_finds_exactly_the_changes_that_were_made(operations: list[tuple[str, int]]) -> None:
+    old, new, done = changed(operations)
+    with SyncCheckpointer() as checkpointer:
+        session_id = f"property-{Session.objects.count()}"
+        checkpointer.start_session(session_id)
+        a = checkpointer.save_checkpoint(session_id, old, None, 0)
+        b = checkpointer.save_checkpoint(session_id, new, None, 0)
+    found = compare.compare(Session.objects.get(session_id=session_id).pk, a, b)
+    assert found is not None
+    assert found_in(found.lines) == done
+    unchanged = len(old) - len(done["edited"]) - len(done["removed"])
+    assert (found.added, found.removed, found.edited) == tuple(
+        len(done[kind]) for kind in ("added", "removed", "edited")
+    )
+    assert found.unchanged == unchanged

@@ -1,0 +1,215 @@
+import importlib
+import json
+import math
+from collections import OrderedDict
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import IntEnum, StrEnum
+from typing import Any
+
+import pytest
+
+from checkpoints.exceptions import InvalidInput, NotRepresentable, TooLarge
+from checkpoints.serde.canonical import MAX_DEPTH, canonical, decoded_text, parse
+
+
+module = importlib.import_module("checkpoints.serde.canonical")  # the package exports a function of that name
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+class Level(IntEnum):
+    HIGH = 3
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_text_has_sorted_keys_and_no_spaces() -> None:
+    assert canonical({"b": [1, 2], "a": {"d": None, "c": True}}) == '{"a":{"c":true,"d":null},"b":[1,2]}'
+
+
+def test_text_keeps_languages_as_they_are() -> None:
+    assert canonical("Grüße, 世界 🌍") == '"Grüße, 世界 🌍"'
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        False,
+        0,
+        -1,
+        2**63,
+        10**1000,
+        0.1,
+        -0.0,
+        1e300,
+        5e-324,
+        "",
+        "\0",
+        "\x7f\u2028\u2029",
+        "\ud800",
+        "\udfff and \ud83d",
+        "\udc00\ud800",
+        'quote " and \\',
+        [],
+        {},
+        [[], {}, None],
+        {"": 0, "\0": 1, "\ud800": 2},
+        {"kind": "hologram", "beams": [1, 2.5, None], "nested": {"deep": {"deeper": [{}]}}},
+    ],
+    ids=repr,
+)
+def test_value_comes_back_equal(value: Any) -> None:
+    assert parse(canonical(value)) == value
+    assert type(parse(canonical(value))) is type(value)
+
+
+def test_integers_and_floats_of_one_value_stay_apart() -> None:
+    assert [canonical(1), canonical(1.0), canonical(True)] == ["1", "1.0", "true"]
+
+
+def test_negative_zero_keeps_its_sign() -> None:
+    assert math.copysign(1, parse(canonical(-0.0))) == -1
+
+
+def test_text_is_storable_in_every_database() -> None:
+    text = canonical({"\0": "\ud800 and \udfff"})
+
+    assert text == '{"\\u0000":"\\ud800 and \\udfff"}'
+    assert text.encode() == text.encode("utf-8", "strict")
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [((1, (2,)), [1, [2]]), (OrderedDict(b=1, a=2), {"a": 2, "b": 1}), (Colour.RED, "red"), (Level.HIGH, 3)],
+)
+def test_near_relatives_become_their_plain_form(value: Any, kept: Any) -> None:
+    assert parse(canonical(value)) == kept
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        pytest.param(float("nan"), "value", id="nan"),
+        pytest.param(float("inf"), "value", id="inf"),
+        pytest.param([1, float("-inf")], "value[1]", id="-inf in a list"),
+        pytest.param({"a": {1, 2}}, "value.a", id="set"),
+        pytest.param({"a": [b"bytes"]}, "value.a[0]", id="bytes"),
+        pytest.param({"a": {"b": datetime(2026, 1, 1, tzinfo=UTC)}}, "value.a.b", id="datetime"),
+        pytest.param(Decimal("1.5"), "value", id="decimal"),
+        pytest.param(object(), "value", id="object"),
+        pytest.param(1j, "value", id="complex"),
+        pytest.param({1: "one"}, "value[1]", id="int key"),
+        pytest.param({"a": {None: 1}}, "value.a[None]", id="None key"),
+        pytest.param({"a": {True: 1}}, "value.a[True]", id="bool key"),
+        pytest.param({("a",): 1}, "value[('a',)]", id="tuple key"),
+        pytest.param(frozenset(), "value", id="frozenset"),
+        pytest.param(iter([1]), "value", id="iterator"),
+    ],
+)
+def test_value_without_exact_form_is_refused_with_its_path(value: Any, path: str) -> None:
+    with pytest.raises(NotRepresentable) as caught:
+        canonical(value)
+    assert caught.value.path == path
+
+
+def test_integer_of_thousands_of_digits_is_refused() -> None:
+    with pytest.raises(NotRepresentable):
+        canonical({"a": 10**5000})
+
+
+@pytest.mark.parametrize("value", ["\ud83d\ude00", "a\udbff\udfffb", {"\ud83d\ude00": 1}], ids=["text", "inside", "key"])
+def test_surrogate_pair_is_refused_because_json_would_join_it(value: Any) -> None:
+    with pytest.raises(NotRepresentable):
+        canonical(value)
+
+
+def test_refusal_is_a_value_error_and_an_invalid_input() -> None:
+    with pytest.raises(ValueError, match="nan is not a JSON number"):
+        canonical(float("nan"))
+    with pytest.raises(InvalidInput):
+        canonical(float("nan"))
+
+
+def test_refusal_names_what_was_given() -> None:
+    with pytest.raises(NotRepresentable) as caught:
+        canonical({"when": {1}}, "plan")
+    assert caught.value.path == "plan.when"
+
+
+def test_depth_up_to_the_limit_is_kept() -> None:
+    deepest = nested(MAX_DEPTH)
+
+    assert parse(canonical(deepest)) == deepest
+
+
+def test_depth_beyond_the_limit_is_refused() -> None:
+    with pytest.raises(NotRepresentable):
+        canonical(nested(MAX_DEPTH + 1))
+
+
+def test_list_that_contains_itself_is_refused() -> None:
+    cycle: list[Any] = []
+    cycle.append(cycle)
+
+    with pytest.raises(NotRepresentable):
+        canonical(cycle)
+
+
+def test_dict_that_contains_itself_is_refused() -> None:
+    cycle: dict[str, Any] = {}
+    cycle["self"] = {"again": cycle}
+
+    with pytest.raises(NotRepresentable):
+        canonical(cycle)
+
+
+def test_shared_object_is_no_cycle() -> None:
+    shared = {"a": 1}
+
+    assert canonical([shared, shared]) == '[{"a":1},{"a":1}]'
+
+
+def test_text_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_VALUE_BYTES", 12)
+
+    assert canonical("x" * 10) == f'"{"x" * 10}"'
+    with pytest.raises(TooLarge):
+        canonical("x" * 11)
+
+
+def test_limit_counts_bytes_and_not_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_VALUE_BYTES", 12)
+
+    with pytest.raises(TooLarge):
+        canonical("世" * 5)
+
+
+@pytest.mark.parametrize("text", ["", "{", "NaN", "[Infinity]", '{"a":-Infinity}', "undefined", '"open'])
+def test_parse_of_damaged_text_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("stored", "text"),
+    [('"a\\u0000b"', "a\0b"), ('""', ""), ('{"a":1}', '{"a":1}'), ("17", "17"), ("plain words", "plain words")],
+)
+def test_decoded_text_of_stored_json(stored: str, text: str) -> None:
+    assert decoded_text(stored) == text
+
+
+def test_two_orders_of_one_dict_have_one_text() -> None:
+    first = {"a": 1, "b": {"c": 2, "d": 3}}
+    second = json.loads('{"b": {"d": 3, "c": 2}, "a": 1}')
+
+    assert canonical(first) == canonical(second)

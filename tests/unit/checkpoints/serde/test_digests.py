@@ -1,0 +1,71 @@
+from typing import Any
+
+from checkpoints.serde import digests
+
+
+def test_chain_of_no_messages_is_empty() -> None:
+    assert digests.chain([]) == []
+
+
+def test_chain_continues_from_any_link() -> None:
+    whole = digests.chain(["a", "b", "c"])
+
+    assert digests.chain(["c"], whole[1]) == whole[2:]
+
+
+def test_chain_depends_on_everything_before() -> None:
+    assert digests.chain(["a", "c"])[1] != digests.chain(["b", "c"])[1]
+
+
+def test_chain_keeps_the_borders_of_messages() -> None:
+    assert digests.chain(["ab", "c"])[-1] != digests.chain(["a", "bc"])[-1]
+
+
+def test_chain_tells_one_message_from_the_same_one_twice() -> None:
+    once, twice = digests.chain(["a", "a"])
+
+    assert once != twice
+
+
+def test_links_have_32_bytes() -> None:
+    assert [len(link) for link in digests.chain(["", "a"])] == [digests.SIZE, digests.SIZE] == [32, 32]
+
+
+def test_text_digest_takes_lone_surrogates() -> None:
+    assert digests.text_digest("\ud800") != digests.text_digest("?")
+
+
+def test_key_of_the_same_parts_is_the_same() -> None:
+    assert digests.key_digest("args", ["w", "s"], "t", {"a": 1, "b": 2}) == digests.key_digest(
+        "args", ["w", "s"], "t", {"b": 2, "a": 1}
+    )
+
+
+DIFFERENT: list[tuple[Any, ...]] = [
+    ("a:b", "c"),
+    ("a", "b:c"),
+    ("a", "b", "c"),
+    ("a:b:c",),
+    ('a","b', "c"),
+    (["a", "b"], "c"),
+    ("a", ["b", "c"]),
+    ({"1": "x"},),
+    ({"1": 1},),
+    ({"1": 1.0},),
+    ({"1": True},),
+    ({"1": "1"},),
+    ({"1": None},),
+    ({},),
+    (None,),
+    ("",),
+    ("", ""),
+    (True,),
+    (1,),
+    (1.0,),
+    ("1",),
+    ("True",),
+]
+
+
+def test_keys_of_different_parts_are_all_different() -> None:
+    assert len({digests.key_digest(*parts) for parts in DIFFERENT}) == len(DIFFERENT)

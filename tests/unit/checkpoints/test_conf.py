@@ -1,0 +1,75 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkpoints.conf import database_from_url
+from checkpoints.exceptions import InvalidDatabaseUrl
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("sqlite:////srv/agent.db", "/srv/agent.db"),
+        ("sqlite:///agent.db", str(Path("agent.db").absolute())),
+        ("sqlite:///with%20space%3F.db", str(Path("with space?.db").absolute())),
+        ("sqlite:///sub/agent.db", str(Path("sub/agent.db").absolute())),
+        (".harness/sessions.db", str(Path(".harness/sessions.db").absolute())),
+        ("/srv/agent.db", "/srv/agent.db"),
+        ("100%.db", str(Path("100%.db").absolute())),
+    ],
+)
+def test_sqlite_file_of_a_url_or_path(url: str, path: str) -> None:
+    database = database_from_url(url)
+
+    assert (database["ENGINE"], database["NAME"]) == ("django.db.backends.sqlite3", path)
+
+
+def test_sqlite_writers_queue_up_from_the_start_of_a_transaction() -> None:
+    options = database_from_url("agent.db")["OPTIONS"]
+
+    assert (options["transaction_mode"], options["timeout"]) == ("IMMEDIATE", 30)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("postgresql://u:p@h:5433/n", ("n", "u", "p", "h", "5433")),
+        ("postgres://h/n", ("n", "", "", "h", "")),
+        ("postgresql:///n", ("n", "", "", "", "")),
+        ("postgresql://u%40x:p%3A%2F@h/my%20db", ("my db", "u@x", "p:/", "h", "")),
+        ("postgresql://u@[::1]:5432/n", ("n", "u", "", "::1", "5432")),
+    ],
+)
+def test_postgresql_parts_of_a_url(url: str, expected: tuple[str, ...]) -> None:
+    database = database_from_url(url)
+
+    assert tuple(database[key] for key in ("NAME", "USER", "PASSWORD", "HOST", "PORT")) == expected
+
+
+def test_postgresql_parameters_become_options() -> None:
+    options: dict[str, Any] = database_from_url("postgresql://h/n?sslmode=require&application_name=desk")["OPTIONS"]
+
+    assert (options["sslmode"], options["application_name"], options["pool"]["max_size"]) == ("require", "desk", 8)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "sqlite://agent.db",
+        "sqlite:///",
+        "sqlite://",
+        "mysql://h/n",
+        "https://harness.example",
+        "postgresql://h",
+        "postgresql://h/",
+        "postgresql://h:port/n",
+        "postgresql://h:99999/n",
+        "postgresql://[::1/n",
+        "://x",
+    ],
+)
+def test_unusable_url_is_refused(url: str) -> None:
+    with pytest.raises(InvalidDatabaseUrl):
+        database_from_url(url)

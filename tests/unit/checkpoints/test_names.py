@@ -1,0 +1,89 @@
+import inspect
+import json
+import subprocess
+import sys
+
+import pytest
+
+import checkpoints
+from checkpoints import Checkpointer, SyncCheckpointer
+
+#: What only one of the two can have: asynchronous callers hop to a thread and hand their blocking twin around.
+ONLY_ASYNC = {"hop", "sync", "store"}
+
+
+def in_a_fresh_process(code: str) -> object:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], env={}, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_import_alone_loads_no_django() -> None:
+    loaded = in_a_fresh_process(
+        "import sys, json, checkpoints; print(json.dumps(sorted(m for m in sys.modules if m.split('.')[0] == 'django')))"
+    )
+
+    assert loaded == []
+
+
+def test_exceptions_load_no_database() -> None:
+    loaded = in_a_fresh_process(
+        "import sys, json; from checkpoints import exceptions; print(json.dumps('django.db' in sys.modules))"
+    )
+
+    assert loaded is False
+
+
+def test_every_public_name_can_be_imported_without_settings() -> None:
+    names = in_a_fresh_process(
+        "import json, checkpoints; print(json.dumps([n for n in checkpoints.__all__ if getattr(checkpoints, n) is None]))"
+    )
+
+    assert names == []
+
+
+def test_public_names_are_the_contracts() -> None:
+    contract = {
+        "Checkpointer",
+        "SyncCheckpointer",
+        "ToolRegistry",
+        "ToolResult",
+        "tool",
+        "check_pending_tool_calls",
+        "exceptions",
+        "Landed",
+        "NotLanded",
+        "Unknown",
+        "UNCHANGED",
+        "ResumePoint",
+        "Actor",
+        "Tool",
+    }
+
+    assert set(checkpoints.__all__) == contract
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Checkpointr'"):
+        checkpoints.__getattr__("Checkpointr")
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in vars(kind) if not name.startswith("_")}
+
+
+def test_both_checkpointers_have_the_same_methods() -> None:
+    assert public(Checkpointer) - ONLY_ASYNC == public(SyncCheckpointer) - ONLY_ASYNC
+
+
+@pytest.mark.parametrize("name", sorted((public(SyncCheckpointer) - ONLY_ASYNC) | {"__init__"}))
+def test_both_checkpointers_have_the_same_signature(name: str) -> None:
+    blocking, asynchronous = (inspect.signature(getattr(kind, name)) for kind in (SyncCheckpointer, Checkpointer))
+
+    assert list(asynchronous.parameters.values()) == list(blocking.parameters.values())
+    assert asynchronous.return_annotation == blocking.return_annotation
+
+
+@pytest.mark.parametrize("name", sorted(public(SyncCheckpointer) - ONLY_ASYNC - {"open"}))
+def test_async_methods_are_coroutines(name: str) -> None:
+    assert inspect.iscoroutinefunction(getattr(Checkpointer, name)) is True
+    assert inspect.iscoroutinefunction(getattr(SyncCheckpointer, name)) is False

@@ -1,0 +1,108 @@
+import asyncio
+import http.client
+import subprocess
+import urllib.error
+
+import pytest
+
+from checkpoints.outcomes import unknown_outcome
+
+
+class ReadTimeout(Exception):  # as HTTP clients name theirs
+    pass
+
+
+class RemoteProtocolError(Exception):
+    pass
+
+
+class ServiceUnavailable(Exception):
+    pass
+
+
+class CardDeclined(Exception):
+    pass
+
+
+def raised_from(error: Exception, cause: BaseException) -> Exception:
+    try:
+        try:
+            raise cause
+        except BaseException as inner:
+            raise error from inner
+    except Exception as outer:
+        return outer
+
+
+def raised_while(error: Exception, context: BaseException) -> Exception:
+    try:
+        try:
+            raise context
+        except BaseException:
+            raise error  # noqa: B904 - the context is what is tested
+    except Exception as outer:
+        return outer
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TimeoutError(),
+        TimeoutError(110, "Connection timed out"),
+        ConnectionResetError(),
+        BrokenPipeError(),
+        asyncio.CancelledError(),
+        asyncio.IncompleteReadError(b"", 4),
+        http.client.RemoteDisconnected(),
+        http.client.IncompleteRead(b""),
+        subprocess.TimeoutExpired("cmd", 1),
+        KeyboardInterrupt(),
+        SystemExit(),
+        GeneratorExit(),
+        ReadTimeout(),
+        RemoteProtocolError(),
+        ServiceUnavailable(),
+        raised_from(ValueError("no answer"), TimeoutError()),
+        raised_while(KeyError("answer"), ConnectionError()),
+        raised_from(RuntimeError("outer"), raised_from(ValueError("middle"), ReadTimeout())),
+        raised_from(urllib.error.URLError("timed out"), TimeoutError()),
+        ExceptionGroup("tasks", [ValueError(), TimeoutError()]),
+        ExceptionGroup("tasks", [ExceptionGroup("inner", [ReadTimeout()])]),
+        raised_from(ValueError("tasks"), ExceptionGroup("tasks", [ConnectionError()])),
+    ],
+    ids=repr,
+)
+def test_error_leaves_the_effect_unknown(error: BaseException) -> None:
+    assert unknown_outcome(error) is True
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("no such order"),
+        KeyError("order"),
+        CardDeclined(),
+        ZeroDivisionError(),
+        FileNotFoundError(),
+        PermissionError(),
+        raised_from(ValueError("outer"), KeyError("inner")),
+        ExceptionGroup("tasks", [ValueError(), KeyError()]),
+    ],
+    ids=repr,
+)
+def test_error_says_that_nothing_happened(error: BaseException) -> None:
+    assert unknown_outcome(error) is False
+
+
+def test_suppressed_context_does_not_count() -> None:
+    error = raised_while(ValueError("no such order"), TimeoutError())
+    error.__suppress_context__ = True
+
+    assert unknown_outcome(error) is False
+
+
+def test_chain_of_causes_that_ends_in_itself_is_read_once() -> None:
+    first, second = ValueError("first"), KeyError("second")
+    first.__cause__, second.__cause__ = second, first
+
+    assert unknown_outcome(first) is False

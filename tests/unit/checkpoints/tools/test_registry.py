@@ -1,0 +1,167 @@
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from checkpoints import Tool, ToolRegistry, ToolResult, tool
+from checkpoints.exceptions import InvalidArguments, InvalidIdentifier, InvalidInput
+from checkpoints.outcomes import Unknown
+
+
+def pay(order: int, amount: Decimal, note: str = "", express: bool = False, rate: float = 1.0) -> str:
+    """Pay an order."""
+    return f"{order} {amount} {note} {express} {rate}"
+
+
+def anything(*args: Any, **kwargs: Any) -> str:
+    return f"{args} {kwargs}"
+
+
+def test_tool_takes_name_and_description_from_its_function() -> None:
+    made: Tool = tool(pay)
+
+    assert (made.name, made.description, made.logged) == ("pay", "Pay an order.", True)
+
+
+@pytest.mark.parametrize(
+    ("effects", "logged"),
+    [({"read"}, False), ("read", False), ({"write"}, True), (["mutate"], True), ("mutate", True), ({"read", "write"}, True)],
+    ids=repr,
+)
+def test_tool_is_logged_when_it_may_change_something(effects: Any, logged: bool) -> None:
+    made: Tool = tool(side_effects=effects)(pay)
+
+    assert made.logged is logged
+
+
+@pytest.mark.parametrize("effects", [set(), {"mutates"}, {"read", "delete"}, "", "MUTATE"], ids=repr)
+def test_unknown_side_effects_are_refused(effects: Any) -> None:
+    with pytest.raises(InvalidInput):
+        tool(side_effects=effects)(pay)
+
+
+def test_unknown_scope_is_refused() -> None:
+    with pytest.raises(InvalidInput):
+        tool(scope="world")(pay)
+
+
+def test_arguments_are_bound_as_the_function_takes_them() -> None:
+    made: Tool = tool(pay)
+
+    assert made.bound({"order": 17, "amount": "40.10"}) == {"order": 17, "amount": Decimal("40.10")}
+    assert made.bound({"order": 17, "amount": 40, "rate": 2}) == {"order": 17, "amount": Decimal(40), "rate": 2}
+    assert made.bound({"order": 1, "amount": 0.1})["amount"] == Decimal("0.1")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {},
+        {"order": 17},
+        {"order": 17, "amount": "40", "colour": "red"},
+        {"order": "17", "amount": "40"},
+        {"order": 17.0, "amount": "40"},
+        {"order": True, "amount": "40"},
+        {"order": 17, "amount": "forty"},
+        {"order": 17, "amount": True},
+        {"order": 17, "amount": "NaN"},
+        {"order": 17, "amount": "Infinity"},
+        {"order": 17, "amount": "40", "note": 5},
+        {"order": 17, "amount": "40", "express": 1},
+        {"order": 17, "amount": "40", "rate": "fast"},
+        {1: 17, "amount": "40"},
+        ["order", 17],
+        None,
+        "order=17",
+    ],
+    ids=repr,
+)
+def test_unfitting_arguments_are_refused(args: Any) -> None:
+    with pytest.raises(InvalidArguments):
+        tool(pay).bound(args)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        ("Pay order {order}", "Pay order 17"),
+        ("", ""),
+        ("Pay {customer}", ""),
+        ("Pay {order", ""),
+        ("Pay {}", ""),
+        ("Pay {items:>10}", ""),
+        ("Pay {order.__class__.nothing}", ""),
+    ],
+)
+def test_sentence_that_does_not_fit_is_left_out(sentence: str, said: str) -> None:
+    made: Tool = tool(sentence=sentence)(anything)
+
+    assert made.describe({"order": 17, "items": [1]}) == said
+
+
+def test_second_tool_of_a_name_is_refused() -> None:
+    registry = ToolRegistry([tool(pay)])
+
+    with pytest.raises(InvalidInput):
+        registry.add(tool(name="pay")(anything))
+    assert list(registry.tools) == ["pay"]
+
+
+def test_same_tool_may_be_added_twice() -> None:
+    made: Tool = tool(pay)
+    registry = ToolRegistry({"pay": made})
+
+    assert registry.add(made) is made
+
+
+def test_decorator_leaves_the_function_as_it_is() -> None:
+    registry = ToolRegistry()
+
+    assert registry.tool(pay) is pay
+    assert registry.tool(side_effects={"read"})(anything) is anything
+    assert list(registry.tools) == ["pay", "anything"]
+
+
+def test_hook_is_found_by_the_tools_name() -> None:
+    hook: Callable[[dict[str, Any]], Unknown] = lambda args: Unknown()  # noqa: E731
+    registry = ToolRegistry([tool(verify=hook)(pay), tool(anything)])
+
+    assert [registry.verify_hook(name) for name in ("pay", "anything", "nothing")] == [hook, None, None]
+
+
+# without a checkpointer: calls run, nothing is logged
+
+
+def test_call_without_a_checkpointer_runs() -> None:
+    result = ToolRegistry([tool(pay)]).dispatch("pay", {"order": 1, "amount": "2"}, "c")
+
+    assert result == ToolResult("c", "1 2  False 1.0")
+
+
+def test_unknown_tool_is_an_error_result() -> None:
+    result = ToolRegistry().dispatch("pay", {}, "c")
+
+    assert result == ToolResult("c", "There is no tool 'pay'. Nothing was run.", is_error=True)
+
+
+def test_error_of_the_tool_is_an_error_result() -> None:
+    def fails() -> None:
+        raise ValueError("no such order")
+
+    result = ToolRegistry([tool(fails)]).dispatch("fails", {}, "c")
+
+    assert result == ToolResult("c", "fails raised ValueError: no such order", is_error=True)
+
+
+@pytest.mark.parametrize("args", [{"order": float("nan"), "amount": "1"}, {"order": 1, "amount": {1}}, {}], ids=repr)
+def test_unusable_arguments_are_an_error_result(args: dict[str, Any]) -> None:
+    result = ToolRegistry([tool(pay)]).dispatch("pay", args, "c")
+
+    assert (result.call_id, result.is_error) == ("c", True)
+
+
+@pytest.mark.parametrize("call_id", ["", "\0", None, 5, "x" * 256], ids=repr)
+def test_unusable_call_id_is_refused(call_id: Any) -> None:
+    with pytest.raises(InvalidIdentifier):
+        ToolRegistry([tool(pay)]).dispatch("pay", {"order": 1, "amount": "2"}, call_id)

@@ -1,0 +1,109 @@
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness_site.rendering.highlight import CLASSES
+from harness_site.rendering.markdown import LIMIT, prose
+
+TAGS = {
+    *("a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s"),
+    *("span", "strong", "sub", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul"),
+}
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+
+def parsed(html: str) -> _Reader:
+    reader = _Reader()
+    reader.feed(html)
+    return reader
+
+
+def test_markdown_is_read() -> None:
+    assert prose("**bold** and `code`") == "<p><strong>bold</strong> and <code>code</code></p>\n"
+
+
+def test_line_breaks_are_kept() -> None:
+    assert prose("one\ntwo") == "<p>one<br>\ntwo</p>\n"
+
+
+def test_headings_stay_below_those_of_the_page() -> None:
+    assert prose("# a\n### b\n###### c") == "<h3>a</h3>\n<h4>b</h4>\n<h5>c</h5>\n"
+    assert prose("### a") == "<h3>a</h3>\n"
+    assert "<h6>f</h6>" in prose("# a\n## b\n### c\n#### d\n##### e\n###### f")
+
+
+def test_tags_are_text() -> None:
+    assert prose("<script>alert(1)</script>") == "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>\n"
+    assert prose("<b>unclosed") == "<p>&lt;b&gt;unclosed</p>\n"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "javascript:alert(1)",
+        "JaVaScRiPt:alert(1)",
+        "java\tscript:alert(1)",
+        "&#106;avascript:alert(1)",
+        "vbscript:x",
+        "data:text/html,<script>",
+        "file:///etc/passwd",
+        "//evil.example/x",
+        "/accounts/logout/",
+        "?next=x",
+    ],
+)
+def test_no_other_address_becomes_a_link(address: str) -> None:
+    for text in (f"[x]({address})", f"[x](<{address}>)", f"<{address}>", f"![x]({address})", f"[x]: {address}\n\n[x]"):
+        assert [name for _, name, _ in parsed(prose(text)).attributes if name == "href"] == []
+
+
+def test_a_link_says_nothing_about_where_it_was() -> None:
+    assert prose("[x](https://a.example/?b=1&c=2)") == (
+        '<p><a href="https://a.example/?b=1&amp;c=2" rel="noopener noreferrer nofollow">x</a></p>\n'
+    )
+
+
+def test_a_remote_image_is_only_a_link() -> None:
+    assert prose("![a chart](https://a.example/b.png)") == (
+        '<p><a href="https://a.example/b.png" rel="noopener noreferrer nofollow">Image: a chart</a></p>\n'
+    )
+
+
+def test_an_embedded_image_is_named_and_measured() -> None:
+    assert prose("![a chart](data:image/png;base64,AAAA)") == "<p>[image: a chart, 26 bytes inside the text]</p>\n"
+
+
+def test_the_language_of_code_never_becomes_a_class() -> None:
+    html = prose('```evil" onclick="x\n<b>\n```\n\n```python\nreturn 1\n```')
+    assert {name for _, name, _ in parsed(html).attributes} == {"class"}
+    assert {value for _, _, value in parsed(html).attributes} <= CLASSES | {"code"}
+
+
+def test_hidden_characters_are_shown() -> None:
+    assert prose("a\u202eb\x00\ud800") == "<p>a‹U+202E›b␀‹U+D800›</p>\n"
+
+
+def test_a_very_long_text_is_shown_as_written() -> None:
+    text = "**x** <b>" * (LIMIT // 9 + 1)
+    assert prose(text) == f'<pre class="plain">{text.replace("<", "&lt;").replace(">", "&gt;")}</pre>'
+
+
+@given(st.text(st.sampled_from("<>&\"'`*_[]()!#|-\n\\/:=ajsx \u202e\ud800"), max_size=200))
+def test_nothing_but_the_closed_list_comes_out(text: str) -> None:
+    html = prose(text)
+    reader = parsed(html)
+    assert reader.tags <= TAGS
+    assert {name for _, name, _ in reader.attributes} <= {"href", "title", "rel", "start", "class"}
+    assert html.encode().decode() == html

@@ -1,0 +1,94 @@
+from decimal import Decimal
+
+import pytest
+
+from checkpoints.queries.blocks import Image
+from checkpoints.queries.sessions import Standing
+from harness_site.rendering import saying
+from harness_site.rendering.saying import ImageSource
+
+
+@pytest.mark.parametrize(
+    ("amount", "words"),
+    [
+        ("0", "$0.00"),
+        ("0.031", "$0.031"),
+        ("0.10", "$0.10"),
+        ("12", "$12.00"),
+        ("1234.5", "$1,234.50"),
+        ("1000000", "$1,000,000.00"),
+        ("0.0000004", "$0.00"),
+        ("0.0000005", "$0.000001"),
+        ("1E+3", "$1,000.00"),
+    ],
+)
+def test_money(amount: str, words: str) -> None:
+    assert saying.money(Decimal(amount)) == words
+
+
+def test_money_that_is_not_known() -> None:
+    assert saying.money(None) == "–"
+    assert saying.money_delta(None) == "–"
+
+
+def test_money_deltas_have_a_sign() -> None:
+    assert [saying.money_delta(Decimal(amount)) for amount in ("0.012", "-0.5", "0")] == ["+$0.012", "−$0.50", "$0.00"]
+
+
+def test_signed_numbers() -> None:
+    assert [saying.signed(number) for number in (3108, -2, 0)] == ["+3,108", "−2", "0"]
+
+
+def test_a_paused_session_says_how_many_calls_it_waits_for() -> None:
+    assert saying.standing(Standing.NEEDS_REVIEW, 1) == ("unknown", "Paused — 1 call needs a decision")
+    assert saying.standing(Standing.NEEDS_REVIEW, 3) == ("unknown", "Paused — 3 calls need a decision")
+    assert saying.standing(Standing.NEEDS_REVIEW, 0) == ("unknown", "Paused for a decision")
+
+
+def test_a_session_nobody_drives_says_so() -> None:
+    assert saying.standing(Standing.STALLED, 0) == ("wait", "No process is driving it")
+
+
+def test_an_unknown_role_is_named_but_never_a_class() -> None:
+    assert saying.role_name('"><script>') == '"><script>'
+    assert saying.role_kind('"><script>') == "other"
+    assert (saying.role_name("Assistant"), saying.role_kind("Assistant")) == ("Agent", "agent")
+
+
+@pytest.mark.parametrize(
+    "address", ["javascript:alert(1)", " javascript:alert(1)", "data:x", "//a.example", "http://", "http://[", "", None]
+)
+def test_only_web_addresses_become_links(address: object) -> None:
+    assert saying.safe_link(address) == ""
+
+
+def test_a_web_address_becomes_a_link() -> None:
+    assert saying.safe_link("https://bank.example/#re_81f3") == "https://bank.example/#re_81f3"
+
+
+@pytest.mark.parametrize(
+    ("url", "source"),
+    [
+        ("data:image/png;base64,AAAA", ImageSource(embedded=True)),
+        ("https://a.example/b.png", ImageSource(link="https://a.example/b.png")),
+        (
+            "data:image/svg+xml;base64,AAAA",
+            ImageSource(words="Image not shown: data:image/svg+xml, 30 bytes. Its message holds it as text."),
+        ),
+        (
+            'javascript:alert("x")',
+            ImageSource(words='Image not shown: javascript:alert("x"), 21 bytes. Its message holds it as text.'),
+        ),
+    ],
+)
+def test_only_pictures_from_the_message_are_shown(url: str, source: ImageSource) -> None:
+    assert saying.image_source(Image(url)) == source
+
+
+@pytest.mark.parametrize("text", ["", "plain", "[not json", "7", '"x"', "{}", "[]"])
+def test_a_text_that_is_no_structure(text: str) -> None:
+    assert saying.structured(text) is None
+
+
+def test_a_text_that_is_one() -> None:
+    assert saying.structured(' {"a": [1]}') == {"a": [1]}

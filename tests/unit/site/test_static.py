@@ -1,0 +1,46 @@
+"""Styles, scripts and icons hang together."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+STYLES = sorted((ROOT / "static" / "css").glob("*.css"))
+TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
+LAYERS = "@layer reset, tokens, base, layout, components, pages;"
+
+
+def test_the_layers_are_ordered_once() -> None:
+    assert [path.name for path in STYLES if LAYERS in path.read_text()] == ["tokens.css"]
+
+
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
+def test_every_colour_is_a_token(path: Path) -> None:
+    if path.name != "tokens.css":
+        assert re.findall(r"#[0-9a-fA-F]{3,8}\b(?=[^{]*;)", path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
+def test_every_token_that_is_used_is_defined(path: Path) -> None:
+    defined = set(re.findall(r"(--[\w-]+):", "".join(style.read_text() for style in STYLES)))
+    assert set(re.findall(r"var\((--[\w-]+)", path.read_text())) - defined == set()
+
+
+def test_both_themes_define_the_same_colours() -> None:
+    light, dark = (ROOT / "static" / "css" / "tokens.css").read_text().split("@media (prefers-color-scheme: dark)")
+    colours = set(re.findall(r"(--[\w-]+): #", light))
+    assert set(re.findall(r"(--[\w-]+): #", dark)) == colours
+
+
+def test_every_icon_is_in_the_sprite() -> None:
+    drawn = set(re.findall(r'<symbol id="([\w-]+)"', (ROOT / "static" / "icons" / "sprite.svg").read_text()))
+    used = set(re.findall(r'{% icon "([\w-]+)" %}', "".join(path.read_text() for path in TEMPLATES)))
+    assert used - drawn == set()
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_template_marks_text_as_safe(path: Path) -> None:
+    assert (
+        re.findall(r"\|safe\b|{% autoescape off|<script(?![^>]*src=)|<style|\sstyle=|\son\w+=", path.read_text()) == []
+    )
