@@ -1,0 +1,81 @@
+"""The world outside the agent: a ledger and an outbox, as files that only ever grow. What is in them has happened."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+POLICY = """\
+Refunds
+
+- A damaged article is refunded in full within 30 days of delivery; the customer need not send it back.
+- The money goes to the card that was charged, never to another one.
+- Up to 100.00 EUR the desk decides by itself.
+- Every refund, made or not, is explained to the customer by mail.
+"""
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A shop whose books are kept in `folder`: `ledger.jsonl` for money, `outbox.jsonl` for mail."""
+
+    folder: Path
+
+    @property
+    def ledger(self) -> Path:
+        return self.folder / "ledger.jsonl"
+
+    @property
+    def outbox(self) -> Path:
+        return self.folder / "outbox.jsonl"
+
+    def order(self, number: int) -> dict[str, Any]:
+        return {
+            "order": number,
+            "article": "Desk lamp, brass",
+            "delivered": "5 days ago",
+            "customer": f"customer-{number}@example.org",
+        }
+
+    def payment(self, number: int) -> dict[str, Any]:
+        return {"order": number, "amount": "40.00", "currency": "EUR", "card": "•••• 4242", "status": "captured"}
+
+    def refund(self, order: int, amount: Decimal, currency: str) -> str:
+        """Move the money, and return the reference of the booking."""
+        reference = f"rf-{order}-{len(read_lines(self.ledger)) + 1}"
+        entry = {"refund": reference, "order": order, "amount": str(amount), "currency": currency, "card": "4242"}
+        append_line(self.ledger, entry)
+        return reference
+
+    def send(self, mail: dict[str, Any]) -> None:
+        append_line(self.outbox, mail)
+
+    def has_sent(self, mail: dict[str, Any]) -> bool:
+        return any(mail.items() <= sent.items() for sent in read_lines(self.outbox))
+
+
+def append_line(path: Path, entry: dict[str, Any]) -> None:
+    """Append one JSON line; it is on the disk when this returns."""
+    line = json.dumps({**entry, "at": datetime.now(UTC).isoformat(timespec="milliseconds")}, ensure_ascii=False)
+    _write_through(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, line.encode() + b"\n")
+    # The name of a new file is durable once its folder is.
+    _write_through(path.parent, os.O_RDONLY)
+
+
+def _write_through(path: Path, flags: int, content: bytes = b"") -> None:
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        if content:
+            os.write(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
