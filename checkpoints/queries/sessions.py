@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet, TextChoices
 from django.db.models.functions import Now
 
+from checkpoints import clock
 from checkpoints.enums import UNDECIDED_CALL, RunStatus, SessionStatus
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.queries import keyset
@@ -88,8 +89,9 @@ class SessionRow:
 
     @property
     def duration(self) -> timedelta:
-        """From the first sign of life to the last one."""
-        return max(self.updated_at - self.created_at, timedelta())
+        """From the start to the end, or to now while there is none."""
+        end = self.updated_at if self.finished else clock.now()
+        return max(end - self.created_at, timedelta())
 
 
 @dataclass(frozen=True, slots=True)

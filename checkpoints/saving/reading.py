@@ -12,7 +12,7 @@ from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture, VersionNotFound
 from checkpoints.ids import checked, checked_number
 from checkpoints.models import Checkpoint
-from checkpoints.saving import lookup, statements
+from checkpoints.saving import lookup, paths
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store
 from checkpoints.serde import money
@@ -80,7 +80,7 @@ def _checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
 def loaded(store: Store, session_id: str, row: Checkpoint, *, first: int = 0) -> dict[str, Any]:
     """A checkpoint row as the dict that users get, with its transcript from message `first` on."""
     decoded = _decoded(session_id, row)
-    bodies = statements.read_messages(connections[store.using], row.segment_id, row.length, ("body", "chain"), first)
+    bodies = paths.read_messages(connections[store.using], row.segment_id, row.length, ("body", "chain"), first)
     found, field = first + len(bodies), f"the transcript of version {row.version}"
     if found != row.length:
         raise CheckpointCorrupted(session_id, field, f"{found} of {row.length} messages are there")

@@ -1,4 +1,4 @@
-"""The hot statements, written in SQL: save, issue, settle, and the walk along a transcript's segments.
+"""The hot statements, written in SQL: save, issue, settle; and the copy of a call log into a fork.
 
 The ORM's own cost would show in them. Table and column names, and the conversion of every value, come from the
 models' metadata. On PostgreSQL each is one statement, and therefore one round trip and one transaction; on SQLite,
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Any
 
-from django.db import models, transaction
+from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints.enums import DISPATCHABLE_SESSION, CallStatus, InterruptReason, SessionStatus
-from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall
+from checkpoints.models import Checkpoint, Message, Session, ToolCall
+from checkpoints.saving.naming import column, columns, prepared, table
 
 _NOW = {"postgresql": "STATEMENT_TIMESTAMP()", "sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"}
 #: Columns of a call that its copy in a fork gets anew, and those that it starts without.
@@ -49,43 +49,18 @@ class Base:
     version: int | None  #: None: any
 
 
-@cache
-def _table(model: type[models.Model]) -> str:
-    return f'"{model._meta.db_table}"'
-
-
-@cache
-def _field(model: type[models.Model], name: str) -> models.Field[Any, Any]:
-    field = model._meta.get_field(name)
-    assert isinstance(field, models.Field)  # noqa: S101 - all statements name columns
-    return field
-
-
-@cache
-def _column(model: type[models.Model], field: str) -> str:
-    return f'"{_field(model, field).column}"'
-
-
-def _columns(model: type[models.Model], fields: Sequence[str]) -> str:
-    return ", ".join(_column(model, field) for field in fields)
-
-
-def _prepared(connection: BaseDatabaseWrapper, model: type[models.Model], values: Mapping[str, Any]) -> list[Any]:
-    return [_field(model, name).get_db_prep_save(value, connection) for name, value in values.items()]
-
-
 def _now(connection: BaseDatabaseWrapper) -> str:
     return _NOW[connection.vendor]
 
 
 def _touch(connection: BaseDatabaseWrapper) -> str:
     """What every write changes on the session, so that the pages notice."""
-    revision = _column(Session, "revision")
-    return f"{revision} = {revision} + 1, {_column(Session, 'updated_at')} = {_now(connection)}"
+    revision = column(Session, "revision")
+    return f"{revision} = {revision} + 1, {column(Session, 'updated_at')} = {_now(connection)}"
 
 
 def _s(field: str) -> str:
-    return _column(Session, field)
+    return column(Session, field)
 
 
 # save
@@ -104,7 +79,7 @@ def save(
     """
     where = [f"{_s('id')} = %s", f"{_s('fence')} = %s", f"{_s('head_segment')} = %s", f"{_s('message_count')} = %s"]
     where.append(f"{_s('head_chain')} = %s")
-    params = _prepared(
+    params = prepared(
         connection,
         Session,
         {
@@ -120,10 +95,10 @@ def save(
         params.append(base.version)
     sets = "".join(f", {_s(field)} = %s" for field in session_values)
     update = (
-        f"UPDATE {_table(Session)} SET {_s('latest_version')} = {_s('latest_version')} + 1, {_touch(connection)}{sets} "
+        f"UPDATE {table(Session)} SET {_s('latest_version')} = {_s('latest_version')} + 1, {_touch(connection)}{sets} "
         f"WHERE {' AND '.join(where)} RETURNING {_s('id')} AS session_pk, {_s('latest_version')} AS version"
     )
-    update_params = [*_prepared(connection, Session, session_values), *params]
+    update_params = [*prepared(connection, Session, session_values), *params]
     if connection.vendor == "postgresql":
         return _save_in_one(connection, update, update_params, messages, checkpoint_values)
     return _save_in_steps(connection, update, update_params, messages, checkpoint_values)
@@ -139,7 +114,7 @@ def _save_in_one(
     said, said_params = "", []
     if messages:
         said = (
-            f", said AS (INSERT INTO {_table(Message)} ({_columns(Message, ('session', 'segment', *_MESSAGE_FIELDS))}) "
+            f", said AS (INSERT INTO {table(Message)} ({columns(Message, ('session', 'segment', *_MESSAGE_FIELDS))}) "
             "SELECT head.session_pk, %s, new.* FROM head, "
             "unnest(%s::int[], %s::text[], %s::text[], %s::timestamptz[], %s::text[], %s::bytea[]) AS new)"
         )
@@ -147,13 +122,13 @@ def _save_in_one(
         said_params += [[getattr(message, field) for message in messages] for field in _MESSAGE_FIELDS]
     marks = ", ".join(["%s"] * len(checkpoint_values))
     insert = (
-        f"INSERT INTO {_table(Checkpoint)} ({_columns(Checkpoint, ('session', 'version', *checkpoint_values))}) "
-        f"SELECT head.session_pk, head.version, {marks} FROM head RETURNING {_column(Checkpoint, 'version')}"
+        f"INSERT INTO {table(Checkpoint)} ({columns(Checkpoint, ('session', 'version', *checkpoint_values))}) "
+        f"SELECT head.session_pk, head.version, {marks} FROM head RETURNING {column(Checkpoint, 'version')}"
     )
     with connection.cursor() as cursor:
         cursor.execute(
             f"WITH head AS ({update}){said} {insert}",
-            [*update_params, *said_params, *_prepared(connection, Checkpoint, checkpoint_values)],
+            [*update_params, *said_params, *prepared(connection, Checkpoint, checkpoint_values)],
         )
         row = cursor.fetchone()
     return row[0] if row else None
@@ -176,17 +151,17 @@ def _save_in_steps(
         marks = ", ".join(["%s"] * (len(place) + len(_MESSAGE_FIELDS)))
         if messages:
             cursor.executemany(
-                f"INSERT INTO {_table(Message)} ({_columns(Message, (*place, *_MESSAGE_FIELDS))}) VALUES ({marks})",
+                f"INSERT INTO {table(Message)} ({columns(Message, (*place, *_MESSAGE_FIELDS))}) VALUES ({marks})",
                 [
-                    _prepared(connection, Message, place | {field: getattr(new, field) for field in _MESSAGE_FIELDS})
+                    prepared(connection, Message, place | {field: getattr(new, field) for field in _MESSAGE_FIELDS})
                     for new in messages
                 ],
             )
         values = {"session": session_pk, "version": version, **checkpoint_values}
         marks = ", ".join(["%s"] * len(values))
         cursor.execute(
-            f"INSERT INTO {_table(Checkpoint)} ({_columns(Checkpoint, tuple(values))}) VALUES ({marks})",
-            _prepared(connection, Checkpoint, values),
+            f"INSERT INTO {table(Checkpoint)} ({columns(Checkpoint, tuple(values))}) VALUES ({marks})",
+            prepared(connection, Checkpoint, values),
         )
     return int(version)
 
@@ -211,21 +186,21 @@ def issue(
     allowed = [SessionStatus.NEEDS_REVIEW] if under_review else sorted(DISPATCHABLE_SESSION)
     status = SessionStatus.NEEDS_REVIEW if under_review else SessionStatus.ACTIVE
     update = (
-        f"UPDATE {_table(Session)} SET {_s('status')} = %s, {_touch(connection)} WHERE {_s('id')} = %s AND "
+        f"UPDATE {table(Session)} SET {_s('status')} = %s, {_touch(connection)} WHERE {_s('id')} = %s AND "
         f"{_s('fence')} = %s AND {_s('status')} IN ({', '.join(['%s'] * len(allowed))}) "
         f"RETURNING {_s('id')} AS session_pk, {_s('workspace')} AS workspace_pk, {_s('latest_version')} AS version"
     )
     update_params: list[Any] = [status.value, session_pk, fence, *[each.value for each in allowed]]
-    insert = f"INSERT INTO {_table(ToolCall)} ({_columns(ToolCall, ('session', 'workspace', 'step', *values))})"
+    insert = f"INSERT INTO {table(ToolCall)} ({columns(ToolCall, ('session', 'workspace', 'step', *values))})"
     marks = ", ".join(["%s"] * len(values))
-    returning = f"ON CONFLICT DO NOTHING RETURNING {_column(ToolCall, 'id')}, {_column(ToolCall, 'step')}"
-    prepared = _prepared(connection, ToolCall, values)
+    returning = f"ON CONFLICT DO NOTHING RETURNING {column(ToolCall, 'id')}, {column(ToolCall, 'step')}"
+    given = prepared(connection, ToolCall, values)
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(
                 f"WITH held AS ({update}) {insert} SELECT held.session_pk, held.workspace_pk, "
                 f"COALESCE(%s, held.version), {marks} FROM held {returning}",
-                [*update_params, step, *prepared],
+                [*update_params, step, *given],
             )
             row: tuple[int, int] | None = cursor.fetchone()
         return row
@@ -237,7 +212,7 @@ def issue(
         pk, workspace_pk, version = held
         cursor.execute(
             f"{insert} VALUES (%s, %s, %s, {marks}) {returning}",
-            [pk, workspace_pk, version if step is None else step, *prepared],
+            [pk, workspace_pk, version if step is None else step, *given],
         )
         issued: tuple[int, int] | None = cursor.fetchone()
         return issued
@@ -254,25 +229,24 @@ def settle(
     interrupted = values["status"] == CallStatus.INTERRUPTED
     status = f"{_s('status')} = %s, " if interrupted else ""
     update = (
-        f"UPDATE {_table(Session)} SET {status}{_touch(connection)} WHERE {_s('id')} = %s AND {_s('fence')} = %s "
+        f"UPDATE {table(Session)} SET {status}{_touch(connection)} WHERE {_s('id')} = %s AND {_s('fence')} = %s "
         f"RETURNING {_s('id')} AS session_pk"
     )
     update_params: list[Any] = [*([SessionStatus.NEEDS_REVIEW.value] if interrupted else []), session_pk, fence]
-    when = _column(ToolCall, "interrupted_at" if interrupted else "settled_at")
-    revision = _column(ToolCall, "revision")
-    sets = ", ".join(f"{_column(ToolCall, field)} = %s" for field in values)
-    outcome = f"UPDATE {_table(ToolCall)} SET {sets}, {when} = {_now(connection)}, {revision} = {revision} + 1"
+    when = column(ToolCall, "interrupted_at" if interrupted else "settled_at")
+    revision = column(ToolCall, "revision")
+    sets = ", ".join(f"{column(ToolCall, field)} = %s" for field in values)
+    outcome = f"UPDATE {table(ToolCall)} SET {sets}, {when} = {_now(connection)}, {revision} = {revision} + 1"
     where = (
-        f"WHERE {_column(ToolCall, 'id')} = %s AND {_column(ToolCall, 'run')} = %s "
-        f"AND {_column(ToolCall, 'status')} = %s"
+        f"WHERE {column(ToolCall, 'id')} = %s AND {column(ToolCall, 'run')} = %s AND {column(ToolCall, 'status')} = %s"
     )
-    params = _prepared(connection, ToolCall, values)
-    params += _prepared(connection, ToolCall, {"id": call_pk, "run": run_id, "status": CallStatus.ISSUED})
+    params = prepared(connection, ToolCall, values)
+    params += prepared(connection, ToolCall, {"id": call_pk, "run": run_id, "status": CallStatus.ISSUED})
     if connection.vendor == "postgresql" and not interrupted:
         with connection.cursor() as cursor:
             cursor.execute(
                 f"WITH held AS ({update}) {outcome} FROM held {where} "
-                f"AND {_column(ToolCall, 'session')} = held.session_pk RETURNING {_column(ToolCall, 'id')}",
+                f"AND {column(ToolCall, 'session')} = held.session_pk RETURNING {column(ToolCall, 'id')}",
                 [*update_params, *params],
             )
             return cursor.fetchone() is not None
@@ -280,7 +254,7 @@ def settle(
         cursor.execute(update, update_params)
         if cursor.fetchone() is None:
             return False
-        cursor.execute(f"{outcome} {where} AND {_column(ToolCall, 'session')} = %s", [*params, session_pk])
+        cursor.execute(f"{outcome} {where} AND {column(ToolCall, 'session')} = %s", [*params, session_pk])
         if cursor.rowcount != 1:
             transaction.set_rollback(True, using=connection.alias)
             return False
@@ -303,46 +277,19 @@ def carry_calls(
     A call that becomes interrupted by this says why: `reason`. Other calls stay behind.
     """
     copied = [field.name for field in ToolCall._meta.concrete_fields if field.name not in _RESET + _LEFT_OUT]
-    status, old = _column(ToolCall, "status"), [from_.value for from_ in carried]
+    status, old = column(ToolCall, "status"), [from_.value for from_ in carried]
     becomes = " ".join(["WHEN %s THEN %s"] * len(carried))
     newly = [from_.value for from_, to in carried.items() if from_ != to]
     marks = ", ".join(["%s"] * len(newly))
     sql = (
-        f"INSERT INTO {_table(ToolCall)} ({_columns(ToolCall, (*_RESET, *copied))}) "
+        f"INSERT INTO {table(ToolCall)} ({columns(ToolCall, (*_RESET, *copied))}) "
         f"SELECT %s, %s, CASE {status} {becomes} END, CASE WHEN {status} IN ({marks}) THEN %s ELSE "
-        f"{_column(ToolCall, 'reason')} END, CASE WHEN {status} IN ({marks}) THEN {_now(connection)} ELSE "
-        f"{_column(ToolCall, 'interrupted_at')} END, '', {_columns(ToolCall, copied)} FROM {_table(ToolCall)} "
-        f"WHERE {_column(ToolCall, 'session')} = %s AND {status} IN ({', '.join(['%s'] * len(old))}) "
-        f"ORDER BY {_column(ToolCall, 'id')}"
+        f"{column(ToolCall, 'reason')} END, CASE WHEN {status} IN ({marks}) THEN {_now(connection)} ELSE "
+        f"{column(ToolCall, 'interrupted_at')} END, '', {columns(ToolCall, copied)} FROM {table(ToolCall)} "
+        f"WHERE {column(ToolCall, 'session')} = %s AND {status} IN ({', '.join(['%s'] * len(old))}) "
+        f"ORDER BY {column(ToolCall, 'id')}"
     )
     cases = [value.value for pair in carried.items() for value in pair]
-    run = _prepared(connection, ToolCall, {"run": run_id})
+    run = prepared(connection, ToolCall, {"run": run_id})
     with connection.cursor() as cursor:
         cursor.execute(sql, [forked_pk, *run, *cases, *newly, reason.value, *newly, origin_pk, *old])
-
-
-# read
-
-
-def read_messages(
-    connection: BaseDatabaseWrapper, segment_id: int, length: int, fields: Sequence[str], first: int = 0
-) -> list[tuple[Any, ...]]:
-    """The messages `first` to `length` of the transcript that ends in `segment_id`, in order: one tuple of `fields`
-    each. Walks from the segment to its root and takes from each ancestor the stretch before the branch."""
-    parent, parent_length = _column(Segment, "parent"), _column(Segment, "parent_length")
-    wanted = ", ".join(f"m.{_column(Message, field)}" for field in fields)
-    position = _column(Message, "position")
-    sql = f"""
-        WITH RECURSIVE path(segment_id, parent_id, low, high) AS (
-            SELECT id, {parent}, {parent_length}, %s FROM {_table(Segment)} WHERE id = %s
-            UNION ALL
-            SELECT s.id, s.{parent}, s.{parent_length}, path.low
-            FROM {_table(Segment)} s JOIN path ON s.id = path.parent_id WHERE path.low > %s
-        )
-        SELECT {wanted} FROM path JOIN {_table(Message)} m ON m.{_column(Message, "segment")} = path.segment_id
-            AND m.{position} >= path.low AND m.{position} >= %s AND m.{position} < path.high
-        ORDER BY m.{position}
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [length, segment_id, first, first])
-        return list(cursor.fetchall())

@@ -13,7 +13,7 @@ from django.db import connections
 from checkpoints import clock
 from checkpoints.exceptions import NotRepresentable
 from checkpoints.models import Segment
-from checkpoints.saving import statements
+from checkpoints.saving import paths
 from checkpoints.saving.statements import NewMessage
 from checkpoints.saving.store import Head
 from checkpoints.serde import digests
@@ -86,7 +86,7 @@ def common_prefix(using: str, prepared: Prepared, head: Head) -> int:
 
     A chain value stands for everything before it, so equality is monotonous and a binary search finds the border.
     """
-    rows = statements.read_messages(connections[using], head.segment_id, head.length, ("chain",))
+    rows = paths.read_messages(connections[using], head.segment_id, head.length, ("chain",))
     stored = [bytes(chain) for (chain,) in rows[: len(prepared.chains)]]
     return bisect_left(range(len(stored)), 1, key=lambda index: int(stored[index] != prepared.chains[index]))
 

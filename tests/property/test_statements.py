@@ -14,7 +14,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall, Workspace
-from checkpoints.saving import statements
+from checkpoints.saving import paths, statements
 from checkpoints.saving.call_log import issue, settle
 from checkpoints.saving.intents import Issued, Outcome, intent
 from tests.support import orm_twin
@@ -126,8 +126,11 @@ def _plain(row: Any) -> dict[str, Any]:
 def test_statements_equal_their_orm_twin(history: list[tuple[str, Any]], workspace: Workspace) -> None:
     names = {way: f"{way} {uuid.uuid4()}" for way in ("sql", "orm")}
     said = {"sql": Player(names["sql"]).play(history)}
-    twins = {name: getattr(orm_twin, name) for name in ("save", "issue", "settle", "read_messages")}
-    with mock.patch.multiple(statements, **twins):
+    twins = {name: getattr(orm_twin, name) for name in ("save", "issue", "settle")}
+    with (
+        mock.patch.multiple(statements, **twins),
+        mock.patch.object(paths, "read_messages", orm_twin.read_messages),
+    ):
         said["orm"] = Player(names["orm"]).play(history)
     assert said["sql"] == said["orm"]
     stored = {way: rows(Session.objects.get(session_id=name)) for way, name in names.items()}

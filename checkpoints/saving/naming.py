@@ -1,0 +1,36 @@
+"""The models' own names for tables and columns, and their conversion of values, for statements written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+
+@cache
+def table(model: type[models.Model]) -> str:
+    return f'"{model._meta.db_table}"'
+
+
+@cache
+def _field(model: type[models.Model], name: str) -> models.Field[Any, Any]:
+    field = model._meta.get_field(name)
+    assert isinstance(field, models.Field)  # noqa: S101 - a relation's far end has no column
+    return field
+
+
+@cache
+def column(model: type[models.Model], field: str) -> str:
+    return f'"{_field(model, field).column}"'
+
+
+def columns(model: type[models.Model], fields: Sequence[str]) -> str:
+    return ", ".join(column(model, field) for field in fields)
+
+
+def prepared(connection: BaseDatabaseWrapper, model: type[models.Model], values: Mapping[str, Any]) -> list[Any]:
+    """Values as the database takes them, in the order given."""
+    return [_field(model, name).get_db_prep_save(value, connection) for name, value in values.items()]
