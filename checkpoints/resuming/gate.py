@@ -1,36 +1,34 @@
 """The gate: no run goes on while it is unknown whether something happened.
 
 Own the session, let verify hooks settle what they can, and hold the run while a person has to decide the rest.
-What a resume will do is computed by `outlook`, for the resume itself and for its preview.
+What a resume will do is computed in `outlook`, for the resume itself and for its preview.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
 
 from checkpoints.enums import (
     AuditKind,
     CallStatus,
-    DecisionKind,
     RunStatus,
     SessionStatus,
 )
 from checkpoints.exceptions import ApprovalRequired, CheckpointCorrupted, OwnershipLost, ReviewRequired
 from checkpoints.flows import Flow, Sleep, Transact
-from checkpoints.models import Decision, Run, Session, ToolCall
+from checkpoints.models import Run, Session, ToolCall
 from checkpoints.outcomes import ToolResult
-from checkpoints.resuming import ownership, verification
+from checkpoints.resuming import outlook, ownership, verification
+from checkpoints.resuming.outlook import Tail
 from checkpoints.saving import audit, call_log, calls, lookup, reading
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
-from checkpoints.serde import messages
 from checkpoints.serde.canonical import parse
 
 #: What a session without a checkpoint resumes from.
@@ -42,7 +40,6 @@ _EMPTY: dict[str, Any] = {
     "version": 0,
     "payload": None,
 }
-_ANSWERED = frozenset({CallStatus.COMPLETED, CallStatus.REJECTED})
 #: Seconds between two looks at the decisions while a run waits for them.
 POLL_SECONDS = 0.25
 #: A preview looks for unanswered calls in so many messages at the end of the transcript.
@@ -68,15 +65,6 @@ class ResumePoint:
     replayable: dict[str, ToolResult] = field(default_factory=dict)
     finished: bool = False
     result: Any = None
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """What a resume replays, runs and asks about, as rows of the call log."""
-
-    replay: list[ToolCall]
-    run: list[ToolCall]
-    ask: list[ToolCall]
 
 
 def resume_flow(
@@ -175,36 +163,15 @@ def _wait(store: Store, held: Held) -> None:
     held.run.status = RunStatus.WAITING
 
 
-# what a resume will do
-
-
-def outlook(store: Store, session: Session, transcript: Sequence[Any]) -> Outlook:
-    """The calls that `transcript` does not answer, by what a resume does with each: replay its result, run it, or
-    ask a person."""
-    logged = ToolCall.objects.using(store.using).filter(session=session)
-    latest = logged.filter(Q(step__gte=session.latest_version) | Q(call_id__in=messages.unanswered(transcript)))
-    told = _told_by_a_person(store, latest)
-    newest = {call.call_id: call for call in latest.select_related("run").order_by("step", "attempt")}
-    replay, run = [], []
-    for call in newest.values():
-        if call.status in _ANSWERED or (call.status == CallStatus.FAILED and call.pk in told):
-            replay.append(call)
-        elif call.status in {CallStatus.APPROVED, CallStatus.RERUN_APPROVED, CallStatus.FAILED}:
-            run.append(call)
-    return Outlook(replay, run, calls.undecided(store, session))
-
-
-def _told_by_a_person(store: Store, calls: Any) -> set[int]:
-    """Failures that a person stated: the agent is told so, instead of the call being made again."""
-    made = Decision.objects.using(store.using).filter(tool_call__in=calls, kind=DecisionKind.MARK_FAILED)
-    return set(made.values_list("tool_call_id", flat=True))
+# where it goes on
 
 
 def _point(store: Store, held: Held, latest: dict[str, Any]) -> ResumePoint:
     with operation(store.using, writes=False):
         session = Session.objects.using(store.using).get(pk=held.pk)
-        found = outlook(store, session, latest["transcript"])
-    held.open_steps = {call.call_id: call.step for call in [*found.replay, *found.run]}
+        pending = _pending_response(held.session_id, latest["payload"])
+        found = outlook.look(store, session, Tail(latest["transcript"], pending))
+    held.open_calls = dict(found.open)
     return ResumePoint(
         held.run,
         latest["transcript"],
@@ -212,18 +179,9 @@ def _point(store: Store, held: Held, latest: dict[str, Any]) -> ResumePoint:
         latest["budget_spent_usd"],
         latest["usage"],
         latest["version"],
-        pending_response=_pending_response(held.session_id, latest["payload"]),
-        replayable={call.call_id: replayed(call) for call in found.replay},
+        pending_response=pending,
+        replayable={call.call_id: outlook.replayed(call) for call in found.replay},
     )
-
-
-def replayed(call: ToolCall) -> ToolResult:
-    """The stored answer of a settled call."""
-    failed = call.status != CallStatus.COMPLETED
-    content = call.result_text
-    if content is None:
-        content = f"{call.tool} did not happen." if failed else ""
-    return ToolResult(call.call_id, content, is_error=failed, replayed=True, attempt=call.attempt)
 
 
 def _pending_response(session_id: str, payload: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -260,16 +218,18 @@ def preview(store: Store, session_id: str) -> dict[str, Any]:
     with operation(store.using, writes=False):
         session = lookup.session(store, session_id)
         latest = reading.load_tail(store, session_id, PREVIEWED_MESSAGES)
-        if session.finished:
-            found = Outlook([], [], [])
-        else:
-            found = outlook(store, session, latest["transcript"] if latest else [])
+        pending = _pending_response(session_id, latest["payload"]) if latest else None
+        found = outlook.NOTHING
+        if not session.finished:
+            said = latest["transcript"] if latest else []
+            first = latest["message_count"] - len(said) if latest else 0
+            found = outlook.look(store, session, Tail(said, pending, first))
         running = ToolCall.objects.using(store.using).filter(session=session, status=CallStatus.ISSUED)
         orphans = [call for call in running.select_related("run") if call.mutates]
         return {
             "version": latest["version"] if latest else None,
             "finished": session.finished,
-            "pending_response": bool(latest and _pending_response(session_id, latest["payload"])),
+            "pending_response": pending is not None,
             "replay": [calls.as_dict(call) for call in found.replay],
             "run": [calls.as_dict(call) for call in found.run],
             "ask": [calls.as_dict(call) for call in [*found.ask, *orphans]],

@@ -63,7 +63,8 @@ def _require_known_schema(store: Store, row: Session) -> None:
 
 def _replace(store: Store, row: Session, previous: Run, takeover: bool) -> None:
     """End the run that owns the session, if it may be ended."""
-    alive = liveness.is_alive(previous)
+    mine = previous.owner_token == store.token  # taken before, and the answer to that was lost
+    alive = not mine and liveness.is_alive(previous)
     if alive and not takeover:
         owner = f"run {previous.number} on {previous.host} (pid {previous.pid})"
         raise SessionBusy(row.session_id, owner, previous.heartbeat_at, previous.lease_expires_at)
@@ -143,20 +144,19 @@ def give_up(store: Store, held: Held, ended_as: RunStatus = RunStatus.RELEASED, 
     The fence grows, so that nothing this run may still try can count.
     """
     with operation(store.using), transaction.atomic(using=store.using):
-        mine = Session.objects.using(store.using).filter(pk=held.pk, fence=held.fence)
-        given_up = bool(
-            mine.update(
-                owner=None,
-                fence=F("fence") + 1,
-                revision=F("revision") + 1,
-                updated_at=Now(),
-                **session_changes,
-            )
-        )
-        if given_up:
-            _end(store, held.run, ended_as)
+        given_up = end_ownership(store, held, ended_as, **session_changes)
     store.drop(held)
     return given_up
+
+
+def end_ownership(store: Store, held: Held, ended_as: RunStatus, **session_changes: Any) -> bool:
+    """What `give_up` writes, for a transaction of the caller's; the store still holds the session."""
+    mine = Session.objects.using(store.using).filter(pk=held.pk, fence=held.fence)
+    changes = {"owner": None, "fence": F("fence") + 1, "revision": F("revision") + 1, "updated_at": Now()}
+    if not mine.update(**changes, **session_changes):
+        return False
+    _end(store, held.run, ended_as)
+    return True
 
 
 def mark(store: Store, held: Held, status: RunStatus) -> None:

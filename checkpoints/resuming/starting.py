@@ -9,7 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints.enums import FINISHED_SESSION, AuditKind, CallStatus, RunStatus, SessionStatus
-from checkpoints.exceptions import CallInProgress, InvalidInput, NotRepresentable, ReviewRequired
+from checkpoints.exceptions import CallInProgress, InvalidInput, NotRepresentable, ReviewRequired, StorageUnavailable
 from checkpoints.ids import checked
 from checkpoints.models import Run, Session
 from checkpoints.resuming import ownership
@@ -89,16 +89,20 @@ def finish(store: Store, session_id: str, status: object, result: Any = None) ->
     if not isinstance(status, str) or status not in FINISHED_SESSION:
         raise InvalidInput(f"{status!r} does not end a session. Use completed, failed or cancelled.")
     stored = None if result is None else canonical(result, "result")
-    with operation(store.using):
-        held = lookup.owned(store, session_id)
-        with transaction.atomic(using=store.using):
+    held = lookup.owned(store, session_id)
+    try:
+        with operation(store.using), transaction.atomic(using=store.using):
             row = Session.objects.using(store.using).select_for_update().filter(pk=held.pk, fence=held.fence).first()
             if row is None:
                 raise lookup.fence_lost(store, held)
             _require_settled(store, held, row, cancelled=status == SessionStatus.CANCELLED)
-            ownership.give_up(store, held, RunStatus(status), status=status, result=stored)
+            ownership.end_ownership(store, held, RunStatus(status), status=status, result=stored)
             actor = f"run {held.run.number}"
             audit.record(store, AuditKind.SESSION_FINISHED, session_pk=held.pk, actor=actor, status=status)
+    except StorageUnavailable as error:
+        if not error.may_have_happened or lookup.session(store, session_id).status != status:
+            raise
+    store.drop(held)
 
 
 def _require_settled(store: Store, held: Held, row: Session, *, cancelled: bool) -> None:

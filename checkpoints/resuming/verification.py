@@ -10,7 +10,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints.enums import AuditKind, CallStatus, DecisionKind
-from checkpoints.exceptions import CheckpointsError, DecisionRefused
+from checkpoints.exceptions import CheckpointsError, DecisionRefused, StorageError
 from checkpoints.flows import Flow, Invoke, Transact
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.outcomes import Landed, NotLanded, Unknown
@@ -85,6 +85,8 @@ def record(store: Store, probe: Probe, answer: Any) -> str:
         decisions.decide(store, probe.target, verdict)
     except DecisionRefused:
         return "unknown"
+    except StorageError:
+        raise  # the hook knew; the next resume asks it again
     except CheckpointsError as error:
         _record_unknown(store, probe, f"its answer could not be recorded: {error.detail}")
         return "unknown"

@@ -180,6 +180,8 @@ def _ask_for_approval(store: Store, held: Held, wanted: Intent, step: int, attem
 
 def _begin_approved(store: Store, held: Held, approved: ToolCall, wanted: Intent) -> Issued:
     """Use up an approval: the call runs once, now, with the arguments that were approved."""
+    if not _is_for(store, approved, wanted):
+        raise CallConflict(held.session_id, approved.call_id, approved.step)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=CallStatus.APPROVED).update(
         status=CallStatus.ISSUED, run=held.run_id, revision=F("revision") + 1, issued_at=Now()
     )
@@ -308,6 +310,7 @@ def record_issued(store: Store, session_id: str, wanted: Intent) -> None:
         held = lookup.owned(store, session_id)
         found = issue(store, held, wanted)
         if isinstance(found, Issued):
+            held.issued_calls[wanted.call_id] = found
             return
         if found.status == CallStatus.ISSUED:
             raise CallInProgress(found.session.session_id, found.call_id, found.tool)
@@ -323,10 +326,14 @@ def record_result(
     if not isinstance(result, str):
         raise InvalidInput(f"The result of {call_id!r} is a {type(result).__name__}, not text.")
     outcome = Outcome(CallStatus.COMPLETED if success else CallStatus.FAILED, canonical(result, "result"))
+    held = store.holds(session_id)
+    issued = None if held is None or step is not None else held.issued_calls.pop(call_id, None)
     with operation(store.using):
+        if held is not None and issued is not None:
+            settle(store, held, issued, outcome)
+            return
         row = lookup.session(store, session_id)
         call = lookup.latest_call(store, row, call_id, step=step)
-        held = store.holds(session_id)
         if held is None:
             raise _keep_late(store, row.pk, call.pk, None, outcome)
         settle(store, held, Issued(call.pk, call.call_id, call.step, call.attempt), outcome)

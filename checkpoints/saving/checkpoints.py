@@ -19,7 +19,7 @@ from checkpoints.saving.state import Change, State, total_tokens
 from checkpoints.saving.statements import Base, NewMessage
 from checkpoints.saving.store import Head, Held, Store
 from checkpoints.saving.transcripts import Prepared
-from checkpoints.serde import digests, money
+from checkpoints.serde import digests, messages, money
 
 
 def save(
@@ -60,7 +60,7 @@ def _continuation(head: Head, transcript: Sequence[dict[str, Any]]) -> _End | No
 
 
 def append(
-    store: Store, session_id: str, messages: Sequence[dict[str, Any]], change: Change, *, expected_version: int
+    store: Store, session_id: str, new: Sequence[dict[str, Any]], change: Change, *, expected_version: int
 ) -> int:
     """Write the next version from the messages that are new since `expected_version`. Returns its number."""
     checked_number("expected_version", expected_version)
@@ -70,7 +70,7 @@ def append(
         head = _current_head(store, held)
     if head.version != expected_version:
         raise VersionConflict(session_id, expected_version, head.version)
-    end = _added(head, messages)
+    end = _added(head, new)
     state = change.applied(_state(store, held, head))
     try:
         with operation(store.using):
@@ -91,19 +91,26 @@ class _End:
     chain: bytes
     #: A copy of the whole transcript up to there, where that is known.
     snapshot: list[Any] | None = None
+    #: Ids of the calls that what is appended answers.
+    answered: frozenset[str] = frozenset()
 
 
 def _end(prepared: Prepared, keep: int) -> _End:
     chain = prepared.chains[-1] if prepared.chains else digests.EMPTY_CHAIN
     new = transcripts.new_messages(prepared, keep, keep)
-    return _End(new, len(prepared.chains), chain, snapshots.copied(prepared.messages))
+    return _End(new, len(prepared.chains), chain, snapshots.copied(prepared.messages), _answers(prepared, keep))
 
 
-def _added(head: Head, messages: Sequence[dict[str, Any]]) -> _End:
-    prepared = transcripts.prepare(messages, after=head.chain, first=head.length)
+def _added(head: Head, added: Sequence[dict[str, Any]]) -> _End:
+    prepared = transcripts.prepare(added, after=head.chain, first=head.length)
     new = transcripts.new_messages(prepared, 0, head.length)
     snapshot = None if head.snapshot is None else head.snapshot + snapshots.copied(prepared.messages)
-    return _End(new, head.length + len(new), prepared.chains[-1] if new else head.chain, snapshot)
+    chain = prepared.chains[-1] if new else head.chain
+    return _End(new, head.length + len(new), chain, snapshot, _answers(prepared, 0))
+
+
+def _answers(prepared: Prepared, keep: int) -> frozenset[str]:
+    return frozenset(call_id for message in prepared.messages[keep:] for call_id in messages.answered(message))
 
 
 def _read_back(store: Store, held: Held, before: Head, end: _End, state: State, error: StorageUnavailable) -> int:
@@ -178,6 +185,8 @@ def _write(store: Store, held: Held, head: Head, end: _End, state: State, expect
     )
     if version is not None:
         held.head = Head(head.segment_id, end.length, end.chain, version, state, end.snapshot)
+        for call_id in end.answered & held.open_calls.keys():
+            held.open_calls.pop(call_id, None)
     return version
 
 

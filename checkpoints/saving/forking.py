@@ -45,7 +45,9 @@ def fork(store: Store, session_id: str, new_session_id: str, *, version: int | N
         )
         _first_version(store, forked, run, segment, source)
         connection = connections[store.using]
-        statements.carry_calls(connection, origin.pk, forked.pk, run.pk, _CARRIED, InterruptReason.FORKED)
+        statements.carry_calls(
+            connection, origin.pk, forked.pk, run.pk, _CARRIED, InterruptReason.FORKED, origin.latest_version + 1
+        )
         undecided = bool(calls.undecided(store, forked))
         forked.head_segment = segment
         forked.status = SessionStatus.NEEDS_REVIEW if undecided else SessionStatus.ACTIVE

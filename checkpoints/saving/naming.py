@@ -9,6 +9,8 @@ from typing import Any
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+_PLAIN = frozenset({int, str, bytes, type(None)})
+
 
 @cache
 def table(model: type[models.Model]) -> str:
@@ -32,5 +34,8 @@ def columns(model: type[models.Model], fields: Sequence[str]) -> str:
 
 
 def prepared(connection: BaseDatabaseWrapper, model: type[models.Model], values: Mapping[str, Any]) -> list[Any]:
-    """Values as the database takes them, in the order given."""
-    return [_field(model, name).get_db_prep_save(value, connection) for name, value in values.items()]
+    """Values as the database takes them, in the order given. Plain values of every database pass as they are."""
+    return [
+        value if type(value) in _PLAIN else _field(model, name).get_db_prep_save(value, connection)
+        for name, value in values.items()
+    ]

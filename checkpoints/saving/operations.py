@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, connections
+from django.db import DatabaseError, InterfaceError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ProgrammingError
 
@@ -30,8 +30,6 @@ def operation(using: str, *, writes: bool = True) -> Iterator[BaseDatabaseWrappe
     opened_before = connection.connection is not None
     try:
         yield connection
-    except IntegrityError:
-        raise
     except DatabaseError as error:
         raise _typed(error, connection, writes) from error
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints.models import Message, Segment
-from checkpoints.saving.naming import column, table
+from checkpoints.saving.naming import column, columns, table
 
 Rows = list[tuple[Any, ...]]
 
@@ -21,9 +21,21 @@ def read_messages(
 ) -> Rows:
     """The messages `first` to `length` of the transcript that ends in `segment_id`, in order: a tuple of `fields`
     each."""
-    wanted = ", ".join(f"m.{column(Message, field)}" for field in fields)
-    sql = f"{_path()} SELECT {wanted} FROM {_messages()} ORDER BY m.{column(Message, 'position')}"
-    return _rows(connection, sql, [length, segment_id, first, first])
+    sql = f"SELECT {columns(Message, fields)} {_one_stretch()}"
+    found: Rows = []
+    for segment, low, high in read_stretches(connection, segment_id, length, first):
+        found += _rows(connection, sql, [segment, max(low, first), high])
+    return found
+
+
+def read_bodies(connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0) -> Rows:
+    """The bodies of messages `first` to `length`, in order, each with its chain if it is the last one, else NULL."""
+    chain = f"CASE WHEN {column(Message, 'position')} = %s THEN {column(Message, 'chain')} END"
+    sql = f"SELECT {column(Message, 'body')}, {chain} {_one_stretch()}"
+    found: Rows = []
+    for segment, low, high in read_stretches(connection, segment_id, length, first):
+        found += _rows(connection, sql, [length - 1, segment, max(low, first), high])
+    return found
 
 
 def read_window(
@@ -41,10 +53,19 @@ def read_window(
     return _rows(connection, sql, [upto, segment_id, first, first, size])
 
 
-def read_stretches(connection: BaseDatabaseWrapper, segment_id: int, length: int) -> Rows:
-    """Where the first `length` messages live, from the start: (segment, first position, end) each."""
-    sql = f"{_path()} SELECT segment_id, low, high FROM path WHERE low < high ORDER BY low"
-    return _rows(connection, sql, [length, segment_id, 0])
+def read_stretches(connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0) -> Rows:
+    """Where the messages `first` to `length` live, in order: (segment, its first position, its end) each."""
+    sql = f"{_path()} SELECT segment_id, low, high FROM path WHERE low < high AND high > %s ORDER BY low"
+    return _rows(connection, sql, [length, segment_id, first, first])
+
+
+def _one_stretch() -> str:
+    """The messages of a segment from one position to another, in the order of the index; takes these three."""
+    position = column(Message, "position")
+    return (
+        f"FROM {table(Message)} WHERE {column(Message, 'segment')} = %s "
+        f"AND {position} >= %s AND {position} < %s ORDER BY {position}"
+    )
 
 
 def _path() -> str:

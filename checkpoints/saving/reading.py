@@ -30,10 +30,14 @@ def load_latest(store: Store, session_id: str) -> dict[str, Any] | None:
 
 
 def load_tail(store: Store, session_id: str, count: int) -> dict[str, Any] | None:
-    """The newest version with only the last `count` messages of its transcript; None while there is none."""
+    """The newest version with only the last `count` messages of its transcript, and its `message_count`; None while
+    there is none."""
     with operation(store.using, writes=False):
         row = _checkpoints(store, session_id).order_by("-version").first()
-        return None if row is None else loaded(store, session_id, row, first=max(0, row.length - count))
+        if row is None:
+            return None
+        tail = loaded(store, session_id, row, first=max(0, row.length - count))
+        return {**tail, "message_count": row.length}
 
 
 def load(store: Store, session_id: str, version: int) -> dict[str, Any]:
@@ -80,14 +84,26 @@ def _checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
 def loaded(store: Store, session_id: str, row: Checkpoint, *, first: int = 0) -> dict[str, Any]:
     """A checkpoint row as the dict that users get, with its transcript from message `first` on."""
     decoded = _decoded(session_id, row)
-    bodies = paths.read_messages(connections[store.using], row.segment_id, row.length, ("body", "chain"), first)
-    found, field = first + len(bodies), f"the transcript of version {row.version}"
+    field = f"the transcript of version {row.version}"
+    rows = paths.read_bodies(connections[store.using], row.segment_id, row.length, first)
+    found = first + len(rows)
     if found != row.length:
         raise CheckpointCorrupted(session_id, field, f"{found} of {row.length} messages are there")
-    if bodies and bytes(bodies[-1][1]) != bytes(row.chain):
+    if rows and bytes(rows[-1][1]) != bytes(row.chain):
         raise CheckpointCorrupted(session_id, field, "its digest does not match")
-    transcript = [_parsed(session_id, f"message {index}", body) for index, (body, _) in enumerate(bodies, first)]
-    return {"transcript": transcript, **decoded}
+    bodies = [body for body, _ in rows]
+    return {"transcript": _transcript(session_id, bodies, first), **decoded}
+
+
+def _transcript(session_id: str, bodies: list[str], first: int) -> list[Any]:
+    """The messages of a transcript, decoded at once; one by one only to find the damaged one."""
+    try:
+        messages = parse(f"[{','.join(bodies)}]")
+    except ValueError:
+        messages = []
+    if len(messages) == len(bodies):
+        return list(messages)
+    return [_parsed(session_id, f"message {index}", body) for index, body in enumerate(bodies, first)]
 
 
 def _decoded(session_id: str, row: Checkpoint) -> dict[str, Any]:

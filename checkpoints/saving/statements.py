@@ -16,13 +16,13 @@ from typing import Any
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.enums import DISPATCHABLE_SESSION, CallStatus, InterruptReason, SessionStatus
+from checkpoints.enums import DISPATCHABLE_SESSION, CallStatus, InterruptReason, KeyScope, SessionStatus
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from checkpoints.saving.naming import column, columns, prepared, table
 
 _NOW = {"postgresql": "STATEMENT_TIMESTAMP()", "sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"}
 #: Columns of a call that its copy in a fork gets anew, and those that it starts without.
-_RESET = ("session", "run", "status", "reason", "interrupted_at", "verify_requested_by")
+_RESET = ("session", "run", "step", "status", "reason", "interrupted_at", "verify_requested_by")
 _LEFT_OUT = ("id", "supersedes")
 _MESSAGE_FIELDS = ("position", "message_id", "role", "created_at", "body", "chain")
 
@@ -111,15 +111,15 @@ def _save_in_one(
     messages: Sequence[NewMessage],
     checkpoint_values: Mapping[str, Any],
 ) -> int | None:
-    said, said_params = "", []
+    said, said_params = "", list[Any]()
     if messages:
+        rows = ", ".join(["(%s::int, %s::text, %s::text, %s::timestamptz, %s::text, %s::bytea)"] * len(messages))
         said = (
             f", said AS (INSERT INTO {table(Message)} ({columns(Message, ('session', 'segment', *_MESSAGE_FIELDS))}) "
-            "SELECT head.session_pk, %s, new.* FROM head, "
-            "unnest(%s::int[], %s::text[], %s::text[], %s::timestamptz[], %s::text[], %s::bytea[]) AS new)"
+            f"SELECT head.session_pk, %s, new.* FROM head, (VALUES {rows}) AS new)"
         )
         said_params = [checkpoint_values["segment"]]
-        said_params += [[getattr(message, field) for message in messages] for field in _MESSAGE_FIELDS]
+        said_params += [getattr(message, field) for message in messages for field in _MESSAGE_FIELDS]
     marks = ", ".join(["%s"] * len(checkpoint_values))
     insert = (
         f"INSERT INTO {table(Checkpoint)} ({columns(Checkpoint, ('session', 'version', *checkpoint_values))}) "
@@ -271,10 +271,12 @@ def carry_calls(
     run_id: Any,
     carried: Mapping[CallStatus, CallStatus],
     reason: InterruptReason,
+    shift: int,
 ) -> None:
     """Copy the calls of a session into its fork, each with the status that `carried` gives for its own.
 
-    A call that becomes interrupted by this says why: `reason`. Other calls stay behind.
+    A call that becomes interrupted by this says why: `reason`. Steps move down by `shift`, so that they stay apart
+    from those of the fork. Calls with a workspace-wide key stay behind: they are found from everywhere.
     """
     copied = [field.name for field in ToolCall._meta.concrete_fields if field.name not in _RESET + _LEFT_OUT]
     status, old = column(ToolCall, "status"), [from_.value for from_ in carried]
@@ -283,13 +285,17 @@ def carry_calls(
     marks = ", ".join(["%s"] * len(newly))
     sql = (
         f"INSERT INTO {table(ToolCall)} ({columns(ToolCall, (*_RESET, *copied))}) "
-        f"SELECT %s, %s, CASE {status} {becomes} END, CASE WHEN {status} IN ({marks}) THEN %s ELSE "
+        f"SELECT %s, %s, {column(ToolCall, 'step')} - %s, CASE {status} {becomes} END, "
+        f"CASE WHEN {status} IN ({marks}) THEN %s ELSE "
         f"{column(ToolCall, 'reason')} END, CASE WHEN {status} IN ({marks}) THEN {_now(connection)} ELSE "
         f"{column(ToolCall, 'interrupted_at')} END, '', {columns(ToolCall, copied)} FROM {table(ToolCall)} "
         f"WHERE {column(ToolCall, 'session')} = %s AND {status} IN ({', '.join(['%s'] * len(old))}) "
+        f"AND {column(ToolCall, 'key_scope')} = %s "
         f"ORDER BY {column(ToolCall, 'id')}"
     )
     cases = [value.value for pair in carried.items() for value in pair]
     run = prepared(connection, ToolCall, {"run": run_id})
     with connection.cursor() as cursor:
-        cursor.execute(sql, [forked_pk, *run, *cases, *newly, reason.value, *newly, origin_pk, *old])
+        cursor.execute(
+            sql, [forked_pk, *run, shift, *cases, *newly, reason.value, *newly, origin_pk, *old, KeyScope.SESSION.value]
+        )

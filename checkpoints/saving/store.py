@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from checkpoints.conf import LEASE_SECONDS
 from checkpoints.exceptions import InvalidInput, NotOwner, WorkspaceNotFound
 from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
+from checkpoints.saving.intents import Issued
 from checkpoints.saving.operations import operation
 from checkpoints.saving.state import State
 
@@ -36,6 +37,15 @@ class Head:
     snapshot: list[Any] | None = field(default=None, repr=False, compare=False)
 
 
+@dataclass(frozen=True)
+class OpenCall:
+    """Under which step a call is logged; `args_digest` is of the arguments it was asked for with."""
+
+    step: int
+    tool: str
+    args_digest: str
+
+
 @dataclass
 class Held:
     """A session this checkpointer owns. Each write names `fence`; `head` is where the last write left it."""
@@ -46,8 +56,10 @@ class Held:
     fence: int
     key_space: str
     head: Head
-    #: Calls of earlier runs that the transcript does not answer yet, by id: the step that names them.
-    open_steps: dict[str, int] = field(default_factory=dict)
+    #: Calls that were asked for before a resume and that the transcript does not answer yet, by id.
+    open_calls: dict[str, OpenCall] = field(default_factory=dict)
+    #: Calls that were issued through the log and have no result yet, by id.
+    issued_calls: dict[str, Issued] = field(default_factory=dict)
 
     @property
     def run_id(self) -> uuid.UUID:

@@ -67,11 +67,14 @@ def _check(value: Any, path: str, depth: int) -> None:
 
 def parse(text: str) -> Any:
     """The value of stored canonical text. Raises `ValueError` where the text is damaged."""
-    return json.loads(text, parse_constant=_refuse)
+    return _decode(text)
 
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse).decode
 
 
 def decoded_text(stored: str) -> str:

@@ -28,6 +28,7 @@ from checkpoints.saving import call_log, calls, liveness, lookup
 from checkpoints.saving.intents import Intent, Issued, Outcome
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
+from checkpoints.serde import digests
 from checkpoints.serde.canonical import canonical, parse
 from checkpoints.tools.idempotency import key_for
 
@@ -84,7 +85,10 @@ def dispatch_flow(
 def _intent(
     store: Store, held: Held, tool: Tool, args: dict[str, Any], stored: str, call_id: str, step: int | None
 ) -> Intent:
-    step = held.open_steps.get(call_id, held.head.version) if step is None else step
+    if step is None:
+        opened = held.open_calls.get(call_id)
+        asked = opened is not None and (opened.tool, opened.args_digest) == (tool.name, digests.text_digest(stored))
+        step = opened.step if opened is not None and asked else held.head.version
     key = key_for(
         tool.idempotency,
         tool.scope,

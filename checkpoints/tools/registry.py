@@ -7,6 +7,7 @@ import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from checkpoints import flows
@@ -78,7 +79,7 @@ class Tool:
     def bound(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """`args` as the function takes them, checked against its signature. Raises `InvalidArguments`."""
         try:
-            inspect.signature(self.run).bind(**args)
+            _signature(self.run).bind(**args)
         except TypeError as error:
             raise InvalidArguments(self.name, str(error)) from None
         hints = _hints(self.run)
@@ -114,6 +115,12 @@ def _fits(value: Any, kind: type) -> bool:
     return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
 
 
+@cache
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+@cache
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function)
@@ -157,6 +164,9 @@ def _made(run: Callable[..., Any], options: ToolOptions) -> Tool:
     name = checked_tool_name(given.pop("name", run.__name__))
     effects = checked_effects(options.get("side_effects", (SideEffect.MUTATE,)))
     checked_number("approvals", options.get("approvals", 1), least=1)
+    within = options.get("decide_within")
+    if within is not None and not within > 0:
+        raise InvalidInput(f"decide_within is {within!r}; it has to be a number of seconds above 0.")
     given |= {"side_effects": effects, "scope": _scope(options.get("scope", KeyScope.SESSION))}
     try:
         return Tool(name=name, run=run, description=inspect.getdoc(run) or "", **given)  # type: ignore[arg-type]
