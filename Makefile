@@ -101,6 +101,11 @@ screenshots: setup ## Take the pictures of the README again
 	@.ci/system-parts chromium
 	$(RUN) -m tests.support.screenshots
 
+.PHONY: benchmarks
+benchmarks: setup ## Measure against other stores, write docs/benchmarks.md (minutes, on a quiet machine)
+	@.ci/system-parts python postgresql
+	$(RUN) -m benchmarks
+
 .PHONY: lock
 lock: ## Write requirements.lock after a change of pyproject.toml; versions already in it stay
 	@tools="$$(mktemp -d)"; trap 'rm -rf "$$tools"' EXIT; \
@@ -108,7 +113,12 @@ lock: ## Write requirements.lock after a change of pyproject.toml; versions alre
 	"$$tools/bin/python" $(PIP_INSTALL) uv; \
 	"$$tools/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 --all-extras $(LOCK_OPTIONS) \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-		--output-file requirements.lock pyproject.toml
+		--output-file requirements.lock pyproject.toml; \
+	for part in requirements requirements-older; do \
+		"$$tools/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 $(LOCK_OPTIONS) \
+			--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+			--output-file benchmarks/$$part.lock benchmarks/$$part.in; \
+	done
 
 .PHONY: upgrade
 upgrade: LOCK_OPTIONS := --upgrade
@@ -116,7 +126,7 @@ upgrade: lock ## Write requirements.lock with the newest versions of everything
 
 .PHONY: clean
 clean: ## Remove environments and caches; databases stay
-	rm -rf $(VENV) $(VENV_NEXT) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV_NEXT) .venv-bench .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help

@@ -33,7 +33,10 @@ def opened(url: str | Path, *, migrate: bool | None = None) -> str:
     if migrate or (migrate is None and connections[alias].vendor == "sqlite"):
         with _one_at_a_time(alias), operation(alias):
             if not _current(alias):
-                call_command("migrate", "checkpoints", database=alias, verbosity=0, interactive=False)
+                # fake_initial: a process may have died between making the tables and writing down that it did.
+                call_command(
+                    "migrate", "checkpoints", database=alias, verbosity=0, interactive=False, fake_initial=True
+                )
     return alias
 
 

@@ -1,5 +1,7 @@
 """The pages for what went wrong: what happened, whether anything was lost, what to do."""
 
+from typing import Final
+
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseServerError
 from django.shortcuts import render
@@ -7,6 +9,13 @@ from django.template.loader import render_to_string
 from django.views.decorators.csrf import requires_csrf_token
 
 from harness_site.accounts.guard import RoleTooSmall, able
+
+_BESIDE_THE_FORM: Final = {
+    "HX-Retarget": "#refusal",
+    "HX-Reswap": "innerHTML",
+    "HX-Reselect": ".note",
+    "HX-Trigger": "live:any",
+}
 
 
 @requires_csrf_token
@@ -38,4 +47,10 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    return render(request, "errors/403_csrf.html", {"reason": reason}, status=403)
+    if not request.headers.get("HX-Request"):
+        return render(request, "errors/403_csrf.html", status=403)
+    # A note beside the form that was sent, and a fresh token for it: what was typed stays where it is.
+    note = render(request, "errors/csrf_note.html", status=403)
+    for name, value in _BESIDE_THE_FORM.items():
+        note.headers[name] = value
+    return note

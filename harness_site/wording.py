@@ -109,6 +109,12 @@ def indented(stored: str) -> str:
         return visible(stored)
 
 
+def readable(stored: str) -> str:
+    """A stored JSON text as a person reads it: a text as the text, anything else over several lines."""
+    value = parsed(stored)
+    return visible(value) if isinstance(value, str) else indented(stored)
+
+
 def call_sentence(tool: str, args: Any) -> str:
     """What a call does, for a tool that brings no sentence of its own: “Refund card: order 17, amount 40.00”."""
     name = tool.replace("_", " ").replace("-", " ").replace(".", " ").strip().capitalize() or "Unnamed tool"

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.apps import apps
+from django.db.models.signals import post_migrate
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
@@ -16,10 +18,20 @@ Open = Callable[..., SyncCheckpointer]
 StartChild = Callable[..., Child]
 
 
+def make_default_workspace(using: str, **_: object) -> None:
+    Workspace.objects.using(using).get_or_create(slug=DEFAULT_WORKSPACE, defaults={"name": "Default"})
+
+
+@pytest.fixture(scope="session", autouse=True)
+def default_workspace_comes_back() -> None:
+    """Emptying the database after a test also removes what migrations put there; Django then sends this signal."""
+    post_migrate.connect(make_default_workspace, sender=apps.get_app_config("checkpoints"))
+
+
 @pytest.fixture
 def workspace(transactional_db: None) -> Workspace:
     """The default workspace, on a database with real transactions that is emptied after the test."""
-    return Workspace.objects.get_or_create(slug=DEFAULT_WORKSPACE, defaults={"name": "Default"})[0]
+    return Workspace.objects.get(slug=DEFAULT_WORKSPACE)
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def _logged(store: Store, session: Session, asked: Asked, tail: Tail) -> ToolCal
     same = [
         call
         for call in logged.select_related("run").order_by("step", "attempt")
-        if call.args_digest == digest or calls.edited(store, call)
+        if call.args_digest == digest or digest in calls.digests_of(store, call)
     ]
     return next((call for call in reversed(same) if not _answered(store, session, call, same, tail)), None)
 

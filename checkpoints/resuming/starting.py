@@ -120,6 +120,8 @@ def _require_settled(store: Store, held: Held, row: Session, *, cancelled: bool)
 
 
 def release(store: Store) -> None:
-    """Give up every session this checkpointer owns, so that another process can go on at once."""
+    """Give up every session this checkpointer owns, so that another process can go on at once. What it has issued and
+    not settled is interrupted: nobody will report how that ended."""
     for held in store.all_held():
+        call_log.interrupt_abandoned(store, held, running_too=True)
         ownership.give_up(store, held)

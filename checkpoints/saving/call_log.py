@@ -115,32 +115,47 @@ def _issue_locked(store: Store, held: Held, wanted: Intent) -> Issued | ToolCall
             raise lookup.fence_lost(store, held)
         step = session.latest_version if wanted.step is None else wanted.step
         last = _last_attempt(store, held, wanted, step)
-        attempt = 1 if last is None else 1 + last.attempt
         found = _live_call(store, session, wanted)
         if found is None and last is not None and last.status == CallStatus.REJECTED:
             return last
         if found is not None and found.status not in _CONSUMABLE:
             return found
-        unknown = calls.with_status(store, session, {CallStatus.INTERRUPTED})
-        if unknown and wanted.mutates:
-            raise ReviewRequired(held.session_id, [calls.as_dict(call) for call in unknown])
+        _require_open(store, held, session, wanted, found)
+        attempt = 1 if last is None else 1 + last.attempt
         if found is not None and found.status == CallStatus.APPROVED:
             return _begin_approved(store, held, found, wanted)
         if found is None and wanted.requires_approval:
             return _ask_for_approval(store, held, wanted, step, attempt)
-        if found is not None:
-            wanted = _consume_approval(store, held, found, wanted)
-        under_review = session.status not in DISPATCHABLE_SESSION
-        values = _values(held, wanted, attempt, None if found is None else found.pk)
-        connection = connections[store.using]
-        row = statements.issue(connection, held.pk, held.fence, step, values, under_review=under_review)
-        if row is not None:
-            return Issued(row[0], wanted.call_id, row[1], attempt, wanted.args)
-        # Only a workspace-wide key can appear in spite of the lock, from another session.
-        rival = _live_call(store, session, wanted)
-        if rival is None:
-            raise CallConflict(held.session_id, wanted.call_id, step)
-        return rival
+        return _issue_attempt(store, held, session, wanted, found, (step, attempt))
+
+
+def _require_open(store: Store, held: Held, session: Session, wanted: Intent, found: ToolCall | None) -> None:
+    """A mutating call may run now, and an approval that was found is this session's to use."""
+    if found is not None and found.session_id != held.pk:
+        raise CallInProgress(found.session.session_id, found.call_id, found.tool)
+    unknown = calls.with_status(store, session, {CallStatus.INTERRUPTED})
+    if unknown and wanted.mutates:
+        raise ReviewRequired(held.session_id, [calls.as_dict(call) for call in unknown])
+
+
+def _issue_attempt(
+    store: Store, held: Held, session: Session, wanted: Intent, approved: ToolCall | None, place: tuple[int, int]
+) -> Issued | ToolCall:
+    """Insert the attempt, using up the approval of a re-run where there is one."""
+    step, attempt = place
+    if approved is not None:
+        wanted = _consume_approval(store, held, approved, wanted)
+    values = _values(held, wanted, attempt, None if approved is None else approved.pk)
+    under_review = session.status not in DISPATCHABLE_SESSION
+    connection = connections[store.using]
+    row = statements.issue(connection, held.pk, held.fence, step, values, under_review=under_review)
+    if row is not None:
+        return Issued(row[0], wanted.call_id, row[1], attempt, wanted.args)
+    # Only a workspace-wide key can appear in spite of the lock, from another session.
+    rival = _live_call(store, session, wanted)
+    if rival is None:
+        raise CallConflict(held.session_id, wanted.call_id, step)
+    return rival
 
 
 def _last_attempt(store: Store, held: Held, wanted: Intent, step: int) -> ToolCall | None:
@@ -155,7 +170,7 @@ def _is_for(store: Store, call: ToolCall, wanted: Intent) -> bool:
     """Whether a logged call is this one: the same tool and arguments, unless a person has changed the arguments."""
     if call.tool != wanted.tool:
         return False
-    return call.args_digest == wanted.args_digest or calls.edited(store, call)
+    return call.args_digest == wanted.args_digest or wanted.args_digest in calls.digests_of(store, call)
 
 
 def _ask_for_approval(store: Store, held: Held, wanted: Intent, step: int, attempt: int) -> ToolCall:

@@ -12,6 +12,8 @@ from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.saving import liveness, lookup
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store
+from checkpoints.serde import digests
+from checkpoints.serde.canonical import parse
 
 
 def get(store: Store, call_pk: int) -> ToolCall:
@@ -63,9 +65,11 @@ def with_status(store: Store, row: Session, statuses: Iterable[CallStatus]) -> l
     return list(calls.select_related("run").order_by("pk"))
 
 
-def edited(store: Store, call: ToolCall) -> bool:
-    """Whether a person has changed the arguments of a call."""
-    return Decision.objects.using(store.using).filter(tool_call=call, kind=DecisionKind.EDIT).exists()
+def digests_of(store: Store, call: ToolCall) -> set[str]:
+    """Digests of the arguments a call stands for: its own, and those it was asked with before a person changed them."""
+    edits = Decision.objects.using(store.using).filter(tool_call=call, kind=DecisionKind.EDIT)
+    before = [parse(evidence)["args_before"] for evidence in edits.values_list("evidence", flat=True) if evidence]
+    return {call.args_digest, *(digests.text_digest(args) for args in before)}
 
 
 def as_dict(call: ToolCall, *, alive: bool = False) -> dict[str, Any]:

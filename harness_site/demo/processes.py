@@ -102,11 +102,14 @@ def _answers(port: int) -> bool:
         connection.close()
 
 
-def port_is_free(port: int) -> bool:
+def port_problem(port: int) -> str:
+    """Why nobody can listen on that port of 127.0.0.1; empty where one can."""
+    if not 0 < port < 65536:
+        return "it is not between 1 and 65535"
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
+        except OSError as error:
+            return (error.strerror or str(error)).lower()
+    return ""

@@ -64,12 +64,17 @@ class Story:
             case AuditKind.SESSION_NEEDS_REVIEW:
                 return f"The session pauses until a person decides.{self._where(session)}"
             case AuditKind.SESSION_FINISHED:
-                return f"{session.session_id} is {details['status']}."
+                read = self._link("Read it here", f"/sessions/{session.pk}/")
+                return f"{session.session_id} is {details['status']}.{read}"
         return ""
 
     def _where(self, session: Session) -> str:
         call = ToolCall.objects.filter(session=session, status=CallStatus.INTERRUPTED).order_by("-pk").first()
-        return f" Decide here: {self.address}/review/calls/{call.pk}/" if self.address and call else ""
+        return self._link("Decide here", f"/review/calls/{call.pk}/") if call else ""
+
+    def _link(self, words: str, path: str) -> str:
+        """A line of its own, under the text of the line before it."""
+        return f"\n{'':10}{words}: {self.address}{path}" if self.address else ""
 
     def _decision(self, made: Decision) -> str:
         tool = made.tool_call.tool

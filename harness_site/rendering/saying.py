@@ -22,8 +22,8 @@ _MICRO = Decimal("0.000001")
 #: Longer results are not searched for structure.
 _STRUCTURED = 200_000
 #: Characters and lines of an excerpt.
-_EXCERPT = 1_600
-_EXCERPT_LINES = 20
+_EXCERPT = 800
+_EXCERPT_LINES = 8
 
 _ROLES: Final = {
     "user": ("user", "User"),
@@ -98,10 +98,6 @@ def image_source(image: Image) -> ImageSource:
 def effect(name: str) -> str:
     """The word for what a tool does to the world; its own word where it brought another one."""
     return {"read": "reads", "write": "writes", "mutate": "mutates"}.get(name, name)
-
-
-def actor(kind: str) -> str:
-    return {"hook": "verify hook", "token": "API token", "machine": "machine"}.get(kind, kind)
 
 
 def times(number: int) -> str:

@@ -45,11 +45,11 @@ def _afterwards(call: ToolCall, evidence: Evidence) -> list[Event]:
     ]
     dated += [(late.received_at, "late", late) for late in evidence.late_results]
     dated += [(made.created_at, _kind(made.kind), made) for made in evidence.decisions]
+    if evidence.next_attempt is not None:
+        dated.append((evidence.next_attempt.issued_at, "again", evidence.next_attempt))
     events = [Event(kind, about, at) for at, kind, about in sorted(dated, key=lambda one: one[0])]
     if call.verify_requested_by:
         events.append(Event("requested", call))
-    if evidence.next_attempt is not None:
-        events.append(Event("again", evidence.next_attempt, evidence.next_attempt.issued_at))
     return events
 
 

@@ -16,8 +16,8 @@ _LONGEST = 200
 FOUR_LINES = """\
 from checkpoints import SyncCheckpointer
 cp = SyncCheckpointer()
-cp.start_session("my-first-session", "What is the weather like?", agent="my-agent")
-cp.save_checkpoint("my-first-session", [{"role": "user", "content": "What is the weather like?"}], {}, 0.0)
+cp.start_session("first", "Hello", agent="my-agent")
+cp.save_checkpoint("first", [{"role": "user", "content": "Hello"}], {}, 0.0)
 """
 
 

@@ -116,14 +116,19 @@ def duration(seconds: float) -> str:
 
 
 @register.filter
+def readable(stored: str) -> str:
+    return wording.readable(stored)
+
+
+@register.filter
 def indented(stored: str) -> str:
     return wording.indented(stored)
 
 
 @register.simple_tag
 def value(content: Any) -> SafeString:
-    """A JSON value as a labelled list, complete."""
-    return jsontree.tree(content, limit=None).html
+    """A JSON value as a labelled list, complete and open."""
+    return jsontree.tree(content, limit=None, fold=False).html
 
 
 @register.simple_tag(takes_context=True)

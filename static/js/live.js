@@ -4,16 +4,15 @@
 const PAUSE = 1000; // at most one fetch a second for one thing, and never without the last one
 const POLL = 5000;
 const SILENCE = 25000; // the server speaks every ten seconds
-const LISTENING = "[hx-trigger*='live:']";
+const PARTS = "[hx-trigger*='live:']";
+const ANSWERS = [401, 403, 409, 422]; // a refusal is an answer, shown where it belongs
 
 const live = document.getElementById("live");
 const stale = document.getElementById("stale");
 const due = new Map();
-let socket = null;
-let connected = false;
+const state = { socket: null, connected: false, signedOut: false, failure: "" };
 let heard = Date.now();
-let shown = live ? new Date(live.dataset.shown) : null;
-let signedOut = false;
+let shown = live && new Date(live.dataset.shown);
 
 function announce(name) {
   const waiting = due.get(name);
@@ -32,33 +31,35 @@ function announce(name) {
 
 function announceEverything() {
   const names = new Set();
-  for (const element of document.querySelectorAll(LISTENING)) {
-    for (const [name] of element.getAttribute("hx-trigger").matchAll(/live:[\w-]+/g)) names.add(name);
+  for (const part of document.querySelectorAll(PARTS)) {
+    for (const [name] of part.getAttribute("hx-trigger").matchAll(/live:[\w-]+/g)) names.add(name);
   }
   names.forEach(announce);
 }
 
 function receive(message) {
   heard = Date.now();
-  fresh();
+  shown = new Date();
   if (message.session === null) announceEverything();
   if (!message.session) return;
   announce(`live:session-${message.session}`);
   announce("live:any");
 }
 
-function fresh() {
-  shown = new Date();
+function standing() {
+  const time = shown.toLocaleTimeString([], { hour12: false });
+  if (state.signedOut) return `You are signed out — showing ${time}. `;
+  if (state.failure) return state.failure;
+  return state.connected ? "" : `Connection lost — showing ${time}.`;
 }
 
 function show() {
-  if (!stale) return;
-  const time = shown.toLocaleTimeString([], { hour12: false });
-  stale.hidden = connected && !signedOut;
-  if (stale.hidden) return;
-  const text = signedOut ? "You are signed out" : "Connection lost";
-  stale.textContent = `${text} — showing ${time}. `;
-  if (!signedOut) return;
+  const text = standing();
+  stale.hidden = !text;
+  if (stale.dataset.text === text) return;
+  stale.dataset.text = text;
+  stale.textContent = text;
+  if (!state.signedOut) return;
   const link = document.createElement("a");
   link.href = "/accounts/login/";
   link.target = "_blank";
@@ -66,45 +67,67 @@ function show() {
   stale.append(link, "; what you typed stays here.");
 }
 
-function lost() {
-  connected = false;
+function opened(event) {
+  const again = state.socket !== null && !state.connected;
+  Object.assign(state, { socket: event.detail.socketWrapper, connected: true, signedOut: false });
+  heard = Date.now();
+  shown = new Date();
+  if (again) announceEverything();
   show();
 }
 
-function watch() {
-  if (connected && Date.now() - heard > SILENCE) {
-    lost();
-    socket?.reconnect();
+// Also when the first attempt fails: from then on the page is not live.
+function closed(event) {
+  state.connected = false;
+  state.refused = event.detail.event.code >= 4000; // the server ended it; nobody tries again by himself
+  show();
+}
+
+function fetched({ elt, xhr, successful }) {
+  const part = elt.matches(PARTS);
+  if (xhr.status === 401) state.signedOut = true;
+  if (successful && part) {
+    shown = new Date();
+    state.signedOut = false;
+    if (state.refused) {
+      state.refused = false;
+      state.socket.reconnect();
+    }
   }
-  if (!connected && !document.hidden) announceEverything();
-  if (!connected) show();
+  if (!part) state.failure = failure(xhr.status, successful);
+  show();
+}
+
+function failure(status, successful) {
+  if (successful || ANSWERS.includes(status)) return "";
+  if (!status) return "Not sent: there is no connection. What you typed stays here; try again.";
+  return "The server failed. Load the page to see whether it was recorded; what you typed stays here until then.";
+}
+
+function watch() {
+  if (state.connected && Date.now() - heard > SILENCE) {
+    state.connected = false;
+    state.socket.reconnect();
+  }
+  if (!state.connected && !document.hidden) announceEverything();
+  show();
+}
+
+// A sign-in in another tab makes the token of an open form worthless; the newest one came with the last part.
+function freshToken({ parameters }) {
+  const token = document.getElementById("waiting")?.dataset.token;
+  if (token && parameters.csrfmiddlewaretoken) parameters.csrfmiddlewaretoken = token;
 }
 
 if (live) {
   window.htmx.config.wsReconnectDelay = (tries) => Math.min(500 * 2 ** tries, 8000) * (0.5 + Math.random() / 2);
-  live.addEventListener("htmx:wsOpen", (event) => {
-    const again = !connected && socket !== null;
-    socket = event.detail.socketWrapper;
-    connected = true;
-    signedOut = false;
-    heard = Date.now();
-    if (again) announceEverything();
-    fresh();
-    show();
-  });
-  live.addEventListener("htmx:wsClose", () => {
-    // The first failed attempt counts as well: from then on the page is not live.
-    lost();
-  });
+  live.addEventListener("htmx:wsOpen", opened);
+  live.addEventListener("htmx:wsClose", closed);
   live.addEventListener("htmx:wsBeforeMessage", (event) => {
     event.preventDefault();
     receive(JSON.parse(event.detail.message));
   });
-  document.body.addEventListener("htmx:afterRequest", (event) => {
-    if (!event.detail.elt.matches(LISTENING)) return;
-    if (event.detail.successful) fresh();
-    signedOut = event.detail.xhr?.status === 401;
-    if (signedOut || !connected) show();
-  });
+  document.body.addEventListener("htmx:afterRequest", (event) => fetched(event.detail));
+  document.body.addEventListener("htmx:configRequest", (event) => freshToken(event.detail));
   setInterval(watch, POLL);
 }

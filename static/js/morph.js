@@ -1,5 +1,6 @@
-// What a reader has opened stays open when its surroundings are replaced.
+// What a reader has opened, chosen or typed stays as it is when its surroundings are replaced.
 
-const callbacks = window.Idiomorph.defaults.callbacks;
+const KEPT = { DETAILS: ["open"], INPUT: ["checked", "value"], OPTION: ["selected"], TEXTAREA: ["value"] };
 
-callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && node.tagName === "DETAILS");
+window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) =>
+  node.type === "hidden" || !KEPT[node.tagName]?.includes(name);

@@ -8,6 +8,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request
 
+#: How long a page may take to do what is asked of it, in milliseconds.
+PATIENCE = 20_000
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _ARGUMENTS = [
     "--no-sandbox",
@@ -66,7 +68,7 @@ class Watch:
 def watched(browser: Browser, address: str, **options: Any) -> Iterator[tuple[BrowserContext, Watch]]:
     """A context of its own for pages below `address`, and the watch over it. `options` are Playwright's."""
     context = browser.new_context(base_url=address, **options)
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(PATIENCE)
     try:
         yield context, Watch(context, address)
     finally:

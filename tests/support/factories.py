@@ -1,7 +1,6 @@
 """Rows for tests of pages, made directly with the models. Every argument has a plain default."""
 
 import hashlib
-import json
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -30,6 +29,7 @@ from checkpoints.models import (
     ToolCall,
     Workspace,
 )
+from checkpoints.serde import canonical
 from harness_site.accounts.models import Membership
 
 PASSWORD = "correct horse battery"
@@ -118,7 +118,7 @@ def make_call(
     **fields: Any,
 ) -> ToolCall:
     """A call; an interrupted one (the default) lost its run, unless `reason` says otherwise."""
-    text = _canonical(args if args is not None else {"order": 17, "amount": "40.00", "currency": "EUR"})
+    text = canonical(args if args is not None else {"order": 17, "amount": "40.00", "currency": "EUR"})
     digest = hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
     if status == CallStatus.INTERRUPTED:
         fields.setdefault("reason", InterruptReason.RUN_LOST)
@@ -135,7 +135,7 @@ def make_call(
         idempotency_key=fields.pop("idempotency_key", f"key-{next(_numbers)}"),
         side_effects=side_effects,
         status=status,
-        result=None if result is None else _canonical(result),
+        result=None if result is None else canonical(result),
         issued_at=fields.pop("issued_at", THEN),
         **fields,
     )
@@ -160,7 +160,7 @@ def make_decision(
         actor=actor,
         actor_kind=actor_kind,
         reason=reason,
-        result=None if result is None else _canonical(result),
+        result=None if result is None else canonical(result),
         args_digest=call.args_digest,
         revision=fields.pop("revision", call.revision),
         **fields,
@@ -171,7 +171,7 @@ def make_decision(
 
 def make_late_result(*, call: ToolCall, result: str = "refund re_81f3 settled", success: bool = True) -> LateResult:
     late = LateResult.objects.create(
-        session=call.session, tool_call=call, run=call.run, success=success, result=_canonical(result)
+        session=call.session, tool_call=call, run=call.run, success=success, result=canonical(result)
     )
     late.refresh_from_db()
     return late
@@ -202,7 +202,7 @@ def make_message(
         message_id=str(body.get("id", "")),
         role=str(body.get("role", role)),
         created_at=created_at,
-        body=_canonical(body),
+        body=canonical(body),
         chain=_chain(session, position),
     )
     if segment == session.head_segment:
@@ -243,17 +243,13 @@ def make_checkpoint(
         segment=segment,
         length=length,
         chain=_chain(session, length - 1),
-        plan=None if plan is None else _canonical(plan),
+        plan=None if plan is None else canonical(plan),
         budget_spent_usd=budget_spent_usd,
         schema_version=1,
         **fields,
     )
     checkpoint.refresh_from_db()
     return checkpoint
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 def _chain(session: Session, position: int) -> bytes:

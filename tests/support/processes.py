@@ -29,7 +29,7 @@ from django.db import connections
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 90.0  # seconds; only ever spent by a test that fails
-_OVER = object()
+_OVER: list[Any] = []
 
 
 class Child:
@@ -38,7 +38,7 @@ class Child:
     def __init__(self, function: Callable[..., object], **arguments: Any) -> None:
         name = f"{function.__module__}:{function.__qualname__}"
         environment = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
-        self._errors = tempfile.TemporaryFile("w+")
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `kill`
         self._process = subprocess.Popen(
             [sys.executable, "-W", "error", "-m", "tests.support.processes", name, json.dumps(arguments)],
             cwd=ROOT,
@@ -59,7 +59,7 @@ class Child:
     def expect(self, event: str) -> Any:
         """Wait until the child says `event`, which has to be the next thing it says; returns what came with it."""
         said = self._next()
-        assert said is not _OVER and said[0] == event, f"{event!r} was expected, not {said!r}.\n{self._complaint()}"
+        assert said[:1] == [event], f"{event!r} was expected, not {said!r}.\n{self._complaint()}"
         return said[1]
 
     def tell(self, word: str = "go") -> None:

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
@@ -17,7 +18,7 @@ from harness_site import env
 from harness_site.demo import rehearsal
 from harness_site.demo.acts import Act
 from harness_site.demo.people import reset_sign_in
-from harness_site.demo.processes import ProcessFailed, port_is_free, start_site
+from harness_site.demo.processes import ProcessFailed, port_problem, start_site
 from harness_site.demo.stages import Stage, abandoned_stages, new_stage
 from harness_site.demo.story import Story
 
@@ -29,7 +30,6 @@ PACE = 1.5
 
 class Command(BaseCommand):
     help = "Plays the story: an agent is killed in the middle of a payment, a person decides, the run goes on."
-    requires_migrations_checks = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -61,12 +61,10 @@ class Command(BaseCommand):
     # with a person
 
     def _perform(self, root: Path, leaving: ExitStack) -> None:
-        port = env.number("PORT", 8000)
-        if not port_is_free(port):
-            raise CommandError(f"Port {port} of 127.0.0.1 is taken. Name another one: PORT={port + 1} make demo")
+        port = _port()
         earlier, stage = list(abandoned_stages(root)), new_stage(root)
         address = f"http://127.0.0.1:{port}"
-        self._introduce(stage, address)
+        self._introduce(address)
         site = start_site(port, stage.folder / "site.log", lambda: self._stopping)
         leaving.callback(site.stop)
         acts = [self._act(each, address, PACE, leaving) for each in (*earlier, stage)]
@@ -78,15 +76,18 @@ class Command(BaseCommand):
             if site.code is not None:
                 raise site.failure("The site")
             time.sleep(TICK)
-        self._line("\nThe demo ends. Its sessions and ledgers stay.")
+        self._lines("", "The demo ends. Its sessions and ledgers stay.")
 
-    def _introduce(self, stage: Stage, address: str) -> None:
+    def _introduce(self, address: str) -> None:
         decides, looks = reset_sign_in("approver", Role.APPROVER), reset_sign_in("auditor", Role.AUDITOR)
-        self._line(f"\n  Harness demo: {stage.session_id}\n")
-        self._line(f"  Open      {address}/")
-        self._line(f"  Sign in   {decides.name:<10}{decides.password:<16}decides")
-        self._line(f"            {looks.name:<10}{looks.password:<16}only looks")
-        self._line("  Stop      Ctrl-C\n")
+        self._lines(
+            "",
+            f"  Open      {address}/",
+            f"  Sign in   {decides.name:<10}{decides.password:<16}decides",
+            f"            {looks.name:<10}{looks.password:<16}only looks",
+            "  Stop      Ctrl-C",
+            "",
+        )
 
     def _goes_on(self, act: Act) -> bool:
         """Whether there is more of `act` to come. An agent that fails does not take the site with it."""
@@ -103,9 +104,8 @@ class Command(BaseCommand):
         return over
 
     def _conclude(self, stage: Stage) -> None:
-        refunds, mails = len(stage.refunds), len(stage.mails)
-        refunds_are = "1 refund" if refunds == 1 else f"{refunds} refunds"
-        self._say(f"The ledger has {refunds_are}, the outbox {mails} mail: {stage.folder}")
+        refunds, mails = _count(stage.refunds, "refund"), _count(stage.mails, "mail")
+        self._say(f"The ledger has {refunds}, the outbox {mails}: {stage.folder}")
 
     # without a person
 
@@ -128,10 +128,10 @@ class Command(BaseCommand):
         return act
 
     def _say(self, line: str) -> None:
-        self._line(f"{datetime.now().astimezone():%H:%M:%S}  {line}")
+        self._lines(f"{datetime.now().astimezone():%H:%M:%S}  {line}")
 
-    def _line(self, line: str) -> None:
-        self.stdout.write(line)
+    def _lines(self, *lines: str) -> None:
+        self.stdout.write("\n".join(lines) + "\n")
         self.stdout.flush()
 
     def _stop(self) -> None:
@@ -146,6 +146,21 @@ def _on_signals(stop: Callable[[], None], leaving: ExitStack) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         leaving.callback(signal.signal, number, signal.signal(number, heard))
+
+
+def _port() -> int:
+    """The port from PORT, once it is known that it can be used."""
+    try:
+        port = env.number("PORT", 8000)
+    except ImproperlyConfigured as error:
+        raise CommandError(str(error)) from None
+    if problem := port_problem(port):
+        raise CommandError(f"Port {port} cannot be used: {problem}. Name another one: PORT=8765 make demo")
+    return port
+
+
+def _count(things: list[Any], noun: str) -> str:
+    return f"1 {noun}" if len(things) == 1 else f"{len(things)} {noun}s"
 
 
 def _database() -> str:

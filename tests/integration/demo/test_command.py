@@ -14,9 +14,11 @@ from django.db.models import QuerySet
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import RunStatus
 from checkpoints.models import Run
-from harness_site.demo.processes import port_is_free
+from harness_site.demo.processes import port_problem
 from tests.support.processes import ROOT, database_url
 from tests.support.site import free_port
+
+ANOTHER = "Name another one: PORT=8765 make demo"
 
 
 def _demo(*arguments: str, port: int = 0) -> subprocess.Popen[str]:
@@ -71,7 +73,7 @@ def test_nothing_is_left_running(
         demo.send_signal(number)
         said, _ = demo.communicate()
     assert demo.returncode == 0, said
-    assert port_is_free(port)
+    assert port_problem(port) == ""
     with pytest.raises(ProcessLookupError):
         os.kill(run.pid, 0)
     run.refresh_from_db()
@@ -99,7 +101,18 @@ def _driven() -> QuerySet[Run]:
 def test_a_port_that_is_taken_is_named(cp: SyncCheckpointer, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with _demo(f"--state={tmp_path}", port=port) as demo:
-            said, _ = demo.communicate()
+        said = _refused(tmp_path, port)
+    assert said == f"CommandError: Port {port} cannot be used: address already in use. {ANOTHER}\n"
+
+
+def test_a_port_that_does_not_exist_is_named(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    said = _refused(tmp_path, 65536)
+    assert said == f"CommandError: Port 65536 cannot be used: it is not between 1 and 65535. {ANOTHER}\n"
+
+
+def _refused(state: Path, port: int) -> str:
+    with _demo(f"--state={state}", port=port) as demo:
+        said, _ = demo.communicate()
     assert demo.returncode == 1
-    assert said == f"CommandError: Port {port} of 127.0.0.1 is taken. Name another one: PORT={port + 1} make demo\n"
+    assert list(state.iterdir()) == []
+    return said

@@ -100,7 +100,7 @@ def test_not_killed_at_all(desk: Desk) -> None:
 
 def test_killed_before_each_of_many_statements(cp: SyncCheckpointer, tmp_path: Path) -> None:
     kills = 0
-    for statement in count(2, 5):
+    for statement in count(2, 8):
         desk = Desk(cp, tmp_path / str(statement), f"order-17, killed before statement {statement}")
         killed = desk.live(str(statement)) == -signal.SIGKILL
         if killed:
@@ -109,7 +109,7 @@ def test_killed_before_each_of_many_statements(cp: SyncCheckpointer, tmp_path: P
         if not killed:
             break
         kills += 1
-    assert kills >= 8
+    assert kills >= 6
 
 
 @pytest.mark.parametrize("book", ["ledger", "outbox"])

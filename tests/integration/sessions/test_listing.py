@@ -2,6 +2,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -10,6 +11,7 @@ from checkpoints.enums import RunStatus, SessionStatus
 from checkpoints.models import Session
 from checkpoints.queries import sessions
 from checkpoints.queries.sessions import SessionFilter
+from harness_site.sessions.listing import FOUR_LINES
 from tests.support.factories import THEN, make_call, make_run, make_session, make_user, make_workspace
 from tests.support.pages import said
 
@@ -183,7 +185,7 @@ def test_an_open_page_shows_no_session_of_another_workspace(reader: Client) -> N
 def test_the_first_visit_teaches(reader: Client) -> None:
     page = said(reader.get("/sessions/"))
     assert "No sessions yet" in page
-    assert 'cp.start_session("my-first-session", "What is the weather like?", agent="my-agent")' in page
+    assert 'cp.start_session("first", "Hello", agent="my-agent")' in page
 
 
 def test_nothing_found_says_so(reader: Client) -> None:
@@ -215,3 +217,12 @@ def test_an_id_nobody_has_is_a_clear_page(reader: Client, session_id: str) -> No
     response = reader.get("/sessions/find/", {"id": session_id})
     assert response.status_code == 404
     assert "There is no session with the id" in said(response)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_four_lines_make_the_first_session_appear(client: Client) -> None:
+    scope: dict[str, Any] = {}
+    exec(FOUR_LINES, scope)  # noqa: S102 - what the page teaches has to work as it stands
+    scope["cp"].close()
+    client.force_login(make_user())
+    assert "Hello first my-agent" in said(client.get("/sessions/"))

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from django.contrib.auth.models import User
 from django.db import IntegrityError
@@ -53,6 +55,27 @@ def test_a_form_from_elsewhere_is_refused(alice: User) -> None:
     response = client.post("/accounts/logout/")
     assert response.status_code == 403
     assert "Nothing was recorded. What you typed is still on the page before this one." in said(response)
+
+
+def test_a_part_of_a_page_keeps_its_form_when_the_token_is_old(alice: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(alice)
+    response = client.post("/review/calls/1/", headers={"HX-Request": "true"})
+    assert response.status_code == 403
+    assert said(response) == (
+        "Not sent: your sign-in has changed since this page was loaded. Nothing was recorded, and what you typed is "
+        "still here. Press the button again."
+    )
+    assert response.headers["HX-Retarget"] == "#refusal"
+    assert response.headers["HX-Trigger"] == "live:any"
+
+
+def test_the_token_that_pages_fetch_is_taken(alice: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(alice)
+    found = re.search(r'data-token="(\w{64})"', client.get("/review/count/").content.decode())
+    assert found
+    assert client.post("/accounts/logout/", {"csrfmiddlewaretoken": found[1]}).status_code == 302
 
 
 @pytest.mark.parametrize(

@@ -164,8 +164,7 @@ class Steered:
         await asyncio.Event().wait()
 
     def invoking(self, function: Callable[..., Any], *before: Step) -> Flow[str]:
-        for step in before:
-            yield step
+        yield from does(*before)
         invoke = Invoke(function)
         try:
             yield invoke

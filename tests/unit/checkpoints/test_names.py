@@ -13,13 +13,16 @@ ONLY_ASYNC = {"hop", "sync", "store"}
 
 
 def in_a_fresh_process(code: str) -> object:
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], env={}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env={}, capture_output=True, text=True, check=True
+    )
     return json.loads(done.stdout)
 
 
 def test_import_alone_loads_no_django() -> None:
     loaded = in_a_fresh_process(
-        "import sys, json, checkpoints; print(json.dumps(sorted(m for m in sys.modules if m.split('.')[0] == 'django')))"
+        "import sys, json, checkpoints\n"
+        "print(json.dumps(sorted(name for name in sys.modules if name.split('.')[0] == 'django')))"
     )
 
     assert loaded == []
@@ -35,7 +38,8 @@ def test_exceptions_load_no_database() -> None:
 
 def test_every_public_name_can_be_imported_without_settings() -> None:
     names = in_a_fresh_process(
-        "import json, checkpoints; print(json.dumps([n for n in checkpoints.__all__ if getattr(checkpoints, n) is None]))"
+        "import json, checkpoints\n"
+        "print(json.dumps([name for name in checkpoints.__all__ if getattr(checkpoints, name) is None]))"
     )
 
     assert names == []

@@ -53,7 +53,7 @@ def raised_while(error: Exception, context: BaseException) -> Exception:
         BrokenPipeError(),
         asyncio.CancelledError(),
         asyncio.IncompleteReadError(b"", 4),
-        http.client.RemoteDisconnected(),
+        http.client.RemoteDisconnected(""),
         http.client.IncompleteRead(b""),
         subprocess.TimeoutExpired("cmd", 1),
         KeyboardInterrupt(),

@@ -83,6 +83,11 @@ def test_json_is_written_out_complete() -> None:
     assert wording.indented('{"a":[1,"\\ud800"]}') == '{\n  "a": [\n    1,\n    "‹U+D800›"\n  ]\n}'
 
 
+def test_a_stored_text_is_read_as_text() -> None:
+    assert wording.readable('"two\\nlines"') == "two\nlines"
+    assert wording.readable('{"n":1}') == '{\n  "n": 1\n}'
+
+
 def test_what_is_not_json_is_shown_as_it_is() -> None:
     assert wording.indented("{half") == "{half"
     assert wording.parsed("{half") == "{half"

@@ -12,7 +12,6 @@ import pytest
 from checkpoints.exceptions import InvalidInput, NotRepresentable, TooLarge
 from checkpoints.serde.canonical import MAX_DEPTH, canonical, decoded_text, parse
 
-
 module = importlib.import_module("checkpoints.serde.canonical")  # the package exports a function of that name
 
 
@@ -127,7 +126,9 @@ def test_integer_of_thousands_of_digits_is_refused() -> None:
         canonical({"a": 10**5000})
 
 
-@pytest.mark.parametrize("value", ["\ud83d\ude00", "a\udbff\udfffb", {"\ud83d\ude00": 1}], ids=["text", "inside", "key"])
+@pytest.mark.parametrize(
+    "value", ["\ud83d\ude00", "a\udbff\udfffb", {"\ud83d\ude00": 1}], ids=["text", "inside", "key"]
+)
 def test_surrogate_pair_is_refused_because_json_would_join_it(value: Any) -> None:
     with pytest.raises(NotRepresentable):
         canonical(value)

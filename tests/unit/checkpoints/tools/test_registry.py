@@ -26,7 +26,14 @@ def test_tool_takes_name_and_description_from_its_function() -> None:
 
 @pytest.mark.parametrize(
     ("effects", "logged"),
-    [({"read"}, False), ("read", False), ({"write"}, True), (["mutate"], True), ("mutate", True), ({"read", "write"}, True)],
+    [
+        ({"read"}, False),
+        ("read", False),
+        ({"write"}, True),
+        (["mutate"], True),
+        ("mutate", True),
+        ({"read", "write"}, True),
+    ],
     ids=repr,
 )
 def test_tool_is_logged_when_it_may_change_something(effects: Any, logged: bool) -> None:

@@ -1,0 +1,27 @@
+"""Many agents in one process, each saving its own session: how many saves a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from benchmarks.crowds.crowd import Crowd
+from benchmarks.plan import Plan
+from benchmarks.rates import Rates
+
+
+def measure(crowds: Sequence[Crowd], plan: Plan) -> Rates:
+    rates = Rates()
+    for agents in plan.agents:
+        turns = plan.saves_of_agents // agents
+        for crowd in crowds:  # connections and caches
+            crowd.begin(agents)
+            crowd.run(2)
+        for _ in range(plan.rounds):
+            for crowd in crowds:
+                crowd.begin(agents)
+                start = time.perf_counter()
+                crowd.run(turns)
+                rate = agents * turns / (time.perf_counter() - start)
+                rates.found.setdefault((crowd.key, agents), []).append(rate)
+    return rates

@@ -1,0 +1,85 @@
+"""The design of the book chapter: every version holds the whole transcript. Written anew, for both databases."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from benchmarks.contenders.contender import Contender
+from benchmarks.contenders.statements import connected, marks
+from benchmarks.conversation import PLAN, SPENT_USD, Conversation, Message
+from benchmarks.databases import Database
+
+TABLES = (
+    "CREATE TABLE sessions (session_id TEXT PRIMARY KEY, created_at TEXT, updated_at TEXT, status TEXT)",
+    "CREATE TABLE checkpoints (session_id TEXT, version INTEGER, created_at TEXT, transcript TEXT, plan TEXT, "
+    "budget REAL, PRIMARY KEY (session_id, version))",
+    "CREATE TABLE tool_calls (session_id TEXT, call_id TEXT, tool TEXT, args TEXT, key TEXT, status TEXT, result TEXT, "
+    "started_at TEXT, completed_at TEXT, PRIMARY KEY (session_id, call_id))",
+    "CREATE INDEX tool_calls_key ON tool_calls (key)",
+)
+OPEN = "INSERT INTO sessions VALUES (%s, %s, %s, 'active')"
+NEXT = "SELECT COALESCE(MAX(version), 0) + 1 FROM checkpoints WHERE session_id = %s"
+ADD = "INSERT INTO checkpoints VALUES (%s, %s, %s, %s, %s, %s)"
+TOUCH = "UPDATE sessions SET updated_at = %s WHERE session_id = %s"
+LATEST = "SELECT transcript FROM checkpoints WHERE session_id = %s ORDER BY version DESC LIMIT 1"
+FIND = "SELECT call_id, result FROM tool_calls WHERE key = %s AND status = 'completed' LIMIT 1"
+ISSUE = "INSERT INTO tool_calls VALUES (%s, %s, %s, %s, %s, 'issued', NULL, %s, NULL) ON CONFLICT DO NOTHING"
+SETTLE = (
+    "UPDATE tool_calls SET status = 'completed', result = %s, completed_at = %s WHERE session_id = %s AND call_id = %s"
+)
+
+
+class Chapter(Contender):
+    key: ClassVar[str] = "chapter"
+    title: ClassVar[str] = "the chapter's checkpointer"
+    linear: ClassVar[bool] = False
+
+    def __init__(self, database: Database, conversation: Conversation) -> None:
+        super().__init__(database, conversation)
+        self.connection = connected(database)
+        self.session = ""
+        for table in TABLES:
+            self.connection.execute(table)
+
+    def begin(self, session: str) -> None:
+        self.session = session
+        self._run(OPEN, [session, _now(), _now()])
+
+    def write(self, turn: int, new: list[Message], whole: list[Message]) -> None:
+        with self._transaction():
+            (version,) = self._run(NEXT, [self.session]).fetchone()
+            row = [self.session, version, _now(), json.dumps(whole), json.dumps(PLAN), SPENT_USD]
+            self._run(ADD, row)
+            self._run(TOUCH, [_now(), self.session])
+
+    def read(self) -> list[Message]:
+        messages: list[Message] = json.loads(self._run(LATEST, [self.session]).fetchone()[0])
+        return messages
+
+    def call(self, number: int, args: dict[str, Any], result: str) -> None:
+        """Log one call: look for its key, write the intent, write the result."""
+        self._run(FIND, [f"key {number}"]).fetchone()
+        with self._transaction():
+            row = [self.session, f"call_{number}", "charge", json.dumps(args), f"key {number}", _now()]
+            self._run(ISSUE, row)
+        with self._transaction():
+            self._run(SETTLE, [result, _now(), self.session, f"call_{number}"])
+
+    def _transaction(self) -> AbstractContextManager[Any]:
+        if self.kind == "postgresql":
+            return self.connection.transaction()  # type: ignore[no-any-return]
+        self.connection.execute("BEGIN")
+        return self.connection  # type: ignore[no-any-return]
+
+    def _run(self, sql: str, params: list[Any]) -> Any:
+        return self.connection.execute(sql if self.kind == "postgresql" else marks(sql), params)
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()

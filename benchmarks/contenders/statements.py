@@ -1,0 +1,153 @@
+"""The floor: append-only transcripts in the plain app's tables, by statements written by hand for just this."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import psycopg
+from django.db import connections, transaction
+
+from benchmarks.contenders.contender import Contender
+from benchmarks.conversation import MESSAGES_PER_TURN, PLAN, SPENT_USD, Conversation, Message, text
+from benchmarks.databases import Database
+from benchmarks.django_setup import create_plain_tables
+
+#: PostgreSQL: everything in one statement. Parameters: the thread, three times role and body, plan, budget.
+SAVE = """
+    WITH head AS (
+        UPDATE plain_thread SET version = version + 1, length = length + 3, updated_at = statement_timestamp()
+        WHERE id = %s RETURNING id, version, length
+    ), said AS (
+        INSERT INTO plain_entry (thread_id, position, role, body)
+        SELECT head.id, head.length - 3 + new.place, new.role, new.body
+        FROM head, (VALUES (0, %s, %s), (1, %s, %s), (2, %s, %s)) AS new (place, role, body)
+    )
+    INSERT INTO plain_version (thread_id, number, length, plan, budget_spent_usd)
+    SELECT id, version, length, %s, %s FROM head RETURNING number
+"""
+#: SQLite: the same in three statements of one transaction.
+MOVE = """
+    UPDATE plain_thread SET version = version + 1, length = length + 3, updated_at = CURRENT_TIMESTAMP
+    WHERE id = %s RETURNING version, length
+"""
+ADD = "INSERT INTO plain_entry (thread_id, position, role, body) VALUES (%s, %s, %s, %s)"
+MARK = "INSERT INTO plain_version (thread_id, number, length, plan, budget_spent_usd) VALUES (%s, %s, %s, %s, %s)"
+
+OPEN = "INSERT INTO plain_thread (version, length) VALUES (0, 0) RETURNING id"
+READ = "SELECT body FROM plain_entry WHERE thread_id = %s ORDER BY position"
+TAIL = "SELECT body FROM plain_entry WHERE thread_id = %s ORDER BY position DESC LIMIT %s"
+
+ISSUE = "INSERT INTO plain_call (thread_id, call_id, tool, args, key, status, result) VALUES (%s, %s, %s, %s, %s, 'issued', '') RETURNING id"  # noqa: E501
+SETTLE = "UPDATE plain_call SET status = 'completed', result = %s WHERE id = %s"
+
+
+def entries(new: Sequence[Message]) -> list[str]:
+    """Role and body of each message, one after the other."""
+    return [part for message in new for part in (message["role"], text(message))]
+
+
+class Statement(Contender):
+    key: ClassVar[str] = "statement"
+    title: ClassVar[str] = "hand-written SQL over Django's connection"
+
+    def __init__(self, database: Database, conversation: Conversation) -> None:
+        super().__init__(database, conversation)
+        create_plain_tables(database.alias)
+        self.connection = connections[database.alias]
+        self.thread = 0
+
+    def begin(self, session: str) -> None:
+        self.thread = self._all(OPEN, [])[0][0]
+
+    def write(self, turn: int, new: list[Message], whole: list[Message]) -> None:
+        save(self.database.alias, self.thread, new)
+
+    def read(self) -> list[Message]:
+        return [json.loads(body) for (body,) in self._all(READ, [self.thread])]
+
+    def tail(self, count: int) -> list[Message] | None:
+        return [json.loads(body) for (body,) in reversed(self._all(TAIL, [self.thread, count]))]
+
+    def call(self, number: int, args: dict[str, Any], result: str) -> None:
+        """Log one call: a row before it runs, its result after."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(ISSUE, [self.thread, f"call_{number}", "charge", text(args), f"key {number}"])
+            (row_id,) = cursor.fetchone()
+        with self.connection.cursor() as cursor:
+            cursor.execute(SETTLE, [result, row_id])
+
+    def _all(self, sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, params)
+            return list(cursor.fetchall())
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def save(alias: str, thread: int, new: Sequence[Message]) -> None:
+    """Append one turn over Django's connection `alias`."""
+    connection = connections[alias]
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(SAVE, [thread, *entries(new), text(PLAN), str(SPENT_USD)])
+            cursor.fetchone()
+        return
+    with transaction.atomic(using=alias), connection.cursor() as cursor:
+        cursor.execute(MOVE, [thread])
+        version, length = cursor.fetchone()
+        first = length - MESSAGES_PER_TURN
+        cursor.executemany(ADD, [(thread, first + at, new[at]["role"], text(new[at])) for at in range(len(new))])
+        cursor.execute(MARK, [thread, version, length, text(PLAN), str(SPENT_USD)])
+
+
+class Driver(Contender):
+    key: ClassVar[str] = "driver"
+    title: ClassVar[str] = "hand-written SQL over the bare driver"
+
+    def __init__(self, database: Database, conversation: Conversation) -> None:
+        super().__init__(database, conversation)
+        create_plain_tables(database.alias)
+        self.connection = connected(database)
+        self.thread = 0
+
+    def begin(self, session: str) -> None:
+        self.thread = self.connection.execute(OPEN).fetchone()[0]
+
+    def write(self, turn: int, new: list[Message], whole: list[Message]) -> None:
+        if self.kind == "postgresql":
+            params = [self.thread, *entries(new), text(PLAN), str(SPENT_USD)]
+            self.connection.execute(SAVE, params, prepare=True).fetchone()
+            return
+        run = self.connection.execute
+        run("BEGIN IMMEDIATE")
+        version, length = run(marks(MOVE), [self.thread]).fetchone()
+        first = length - MESSAGES_PER_TURN
+        rows = [(self.thread, first + at, new[at]["role"], text(new[at])) for at in range(len(new))]
+        self.connection.executemany(marks(ADD), rows)
+        run(marks(MARK), [self.thread, version, length, text(PLAN), str(SPENT_USD)])
+        run("COMMIT")
+
+    def read(self) -> list[Message]:
+        sql = READ if self.kind == "postgresql" else marks(READ)
+        return [json.loads(body) for (body,) in self.connection.execute(sql, [self.thread]).fetchall()]
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def marks(sql: str) -> str:
+    """The statement with the placeholders of sqlite3."""
+    return sql.replace("%s", "?")
+
+
+def connected(database: Database) -> Any:
+    """A connection of the driver itself, committing each statement; SQLite as durable as the library's."""
+    if database.kind == "postgresql":
+        return psycopg.connect(database.url, autocommit=True)
+    connection = sqlite3.connect(database.url, isolation_level=None, timeout=30, check_same_thread=False)
+    connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;")
+    return connection

@@ -1,0 +1,1 @@
+"""Programs that measure inside a process of their own and answer line by line."""

@@ -1,0 +1,183 @@
+"""What child processes do in the tests of this folder."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, exceptions
+from tests.support.processes import append_line, die, heed, say
+
+Message = dict[str, Any]
+
+
+def outcome(attempt: Callable[[], Any]) -> Any:
+    """What `attempt` returns, or the name of the error it raises."""
+    try:
+        return attempt()
+    except exceptions.CheckpointsError as error:
+        return type(error).__name__
+
+
+def welcoming(cp: SyncCheckpointer | Checkpointer, session_id: str, effects: str, seconds: float = 0) -> ToolRegistry:
+    """One tool whose key is the same in all sessions, and that takes its time."""
+    registry = ToolRegistry(checkpointer=cp, session_id=session_id)
+
+    @registry.tool(scope="workspace")
+    def welcome(customer: str) -> str:
+        append_line(effects, f"welcome {customer}")
+        time.sleep(seconds)
+        return f"welcomed {customer}"
+
+    return registry
+
+
+def dispatch_one_key(url: str, session_id: str, effects: str) -> Any:
+    """One of many processes that make the same call at the same moment."""
+    with SyncCheckpointer.open(url) as cp:
+        registry = welcoming(cp, session_id, effects, seconds=0.2)
+        cp.start_session(session_id)
+        say("ready")
+        heed()
+        result = registry.dispatch("welcome", {"customer": "bob"}, "call_1")
+        return [result.content, result.replayed]
+
+
+def dispatch_from_many_tasks(url: str, session_id: str, effects: str) -> Any:
+    """The same from an event loop, with many tasks in each process."""
+
+    async def main() -> Any:
+        async with Checkpointer.open(url) as cp:
+            registry = welcoming(cp, session_id, effects, seconds=0.1)
+            await cp.start_session(session_id)
+            say("ready")
+            await asyncio.to_thread(heed)
+            results = await asyncio.gather(
+                *[registry.adispatch("welcome", {"customer": "bob"}, f"call_{number}") for number in range(10)]
+            )
+            return [[result.content, result.replayed] for result in results]
+
+    return asyncio.run(main())
+
+
+def stay_inside_the_tool(url: str, session_id: str, effects: str, before_effect: bool = False) -> Any:
+    """Begin a call and stay in it until told; what becomes of it is returned."""
+    cp = SyncCheckpointer.open(url, lease_seconds=1)
+    registry = ToolRegistry(checkpointer=cp, session_id=session_id)
+
+    @registry.tool(scope="workspace")
+    def welcome(customer: str) -> str:
+        if not before_effect:
+            append_line(effects, f"welcome {customer}")
+        say("inside")
+        heed()
+        if before_effect:
+            append_line(effects, f"welcome {customer}")
+        return f"welcomed {customer}"
+
+    cp.start_session(session_id)
+    cp.save_checkpoint(session_id, [{"turn": 1}], None, 0.5)
+    called = outcome(lambda: registry.dispatch("welcome", {"customer": "bob"}, "call_1").content)
+    return {
+        "dispatch": called,
+        "save": outcome(lambda: cp.save_checkpoint(session_id, [{"turn": "stale"}], None, 9)),
+        "finish": outcome(lambda: cp.finish_session(session_id, "completed")),
+    }
+
+
+def wait_for_the_other(url: str, session_id: str, effects: str) -> Any:
+    """Make a call that another process is in the middle of."""
+    with SyncCheckpointer.open(url) as cp:
+        registry = welcoming(cp, session_id, effects)
+        cp.start_session(session_id)
+        say("waiting")
+        return outcome(lambda: registry.dispatch("welcome", {"customer": "bob"}, "call_1").content)
+
+
+def take_at_once(url: str, session_id: str, how: str) -> Any:
+    """One of many processes that want the same session at the same moment; holds it until told."""
+    cp = SyncCheckpointer.open(url)
+    say("ready")
+    heed()
+    take: Callable[[str], object] = cp.resume if how == "resume" else cp.start_session
+    lost = outcome(lambda: [take(session_id)])
+    said = lost if isinstance(lost, str) else "owner"
+    say("took", said)
+    heed()
+    cp.close()
+    return said
+
+
+def stall(url: str, session_id: str) -> Any:
+    """Own a session with a short lease, wait until told, and then try everything."""
+    cp = SyncCheckpointer.open(url, lease_seconds=1)
+    registry = ToolRegistry(checkpointer=cp, session_id=session_id)
+    ran: list[int] = []
+    registry.tool(name="act")(lambda: ran.append(1))
+    cp.start_session(session_id)
+    cp.save_checkpoint(session_id, [{"turn": 1}], None, 0)
+    cp.record_tool_call_issued(session_id, "call_1", "pay", {}, "key 1")
+    say("ready")
+    attempts: dict[str, Callable[[], Any]] = {
+        "save": lambda: cp.save_checkpoint(session_id, [{"turn": "stale"}], None, 9),
+        "append": lambda: cp.append_checkpoint(session_id, [{"turn": "stale"}], expected_version=1),
+        "issue": lambda: cp.record_tool_call_issued(session_id, "call_2", "pay", {}, "key 2"),
+        "dispatch": lambda: registry.dispatch("act", {}, "call_3"),
+        "finish": lambda: cp.finish_session(session_id, "completed"),
+        "settle": lambda: cp.record_tool_call_result(session_id, "call_1", "paid", True),
+    }
+    return [outcome(attempts[heed()]), ran]
+
+
+def save_until_lost(url: str, session_id: str) -> Any:
+    """Save version after version until another process has taken the session."""
+    cp = SyncCheckpointer.open(url)
+    cp.start_session(session_id)
+    transcript: list[Message] = []
+    versions: list[int] = []
+    say("saving")
+    while True:
+        transcript.append({"by": "first", "n": len(transcript)})
+        version = outcome(lambda: cp.save_checkpoint(session_id, transcript, None, 0))
+        if not isinstance(version, int):
+            return [versions, version]
+        versions.append(version)
+
+
+def die_at(url: str, session_id: str, effects: str, point: str) -> None:
+    """Pay one order, and die at a named point of it."""
+    cp = SyncCheckpointer.open(url)
+    registry = paying(cp, session_id, effects, point)
+    cp.start_session(session_id)
+    cp.save_checkpoint(session_id, [{"turn": 1}], {"goal": "pay"}, 0.5)
+    registry.dispatch("pay", {"order": 17}, "call_1")
+    if point == "after the call":
+        die()
+    cp.save_checkpoint(session_id, [{"turn": 1}, {"turn": 2}], {"goal": "done"}, 1)
+    if point == "after the save":
+        die()
+    cp.finish_session(session_id, "completed", "paid")
+    die()
+
+
+def paying(cp: SyncCheckpointer, session_id: str, effects: str, point: str = "") -> ToolRegistry:
+    """`pay` leaves a line for each payment."""
+    registry = ToolRegistry(checkpointer=cp, session_id=session_id)
+
+    def key(args: dict[str, Any]) -> str:
+        if point == "before the intent":
+            die()
+        return f"order {args['order']}"
+
+    @registry.tool(idempotency=key)
+    def pay(order: int) -> str:
+        if point == "before the effect":
+            die()
+        append_line(effects, f"pay {order}")
+        if point == "after the effect":
+            die()
+        return f"paid {order}"
+
+    return registry

@@ -1,0 +1,100 @@
+"""A session has one live run, however many processes want it at the same moment."""
+
+import pytest
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import SessionBusy
+from checkpoints.models import Checkpoint, Message, Run, Session
+from tests.concurrency import agents
+from tests.conftest import Open, StartChild
+from tests.support.processes import Child, database_url, until
+
+PROCESSES = 8
+
+
+@pytest.fixture
+def released(open_checkpointer: Open) -> str:
+    """A session that nobody owns."""
+    with open_checkpointer() as cp:
+        cp.start_session("s")
+        cp.save_checkpoint("s", [{"turn": 1}], None, 0)
+    return "s"
+
+
+def compete(start_child: StartChild, session_id: str, how: str) -> tuple[list[Child], list[str]]:
+    children = [
+        start_child(agents.take_at_once, url=database_url(), session_id=session_id, how=how) for _ in range(PROCESSES)
+    ]
+    for child in children:
+        child.expect("ready")
+    for child in children:
+        child.tell()
+    return children, [child.expect("took") for child in children]
+
+
+@pytest.mark.parametrize("how", ["resume", "start"])
+def test_of_eight_processes_exactly_one_gets_the_session(start_child: StartChild, released: str, how: str) -> None:
+    children, took = compete(start_child, released, how)
+
+    assert sorted(took) == ["SessionBusy"] * (PROCESSES - 1) + ["owner"]
+    assert Run.objects.filter(status="running").count() == 1
+    for child in children:
+        child.tell()
+        child.result()
+    assert set(Run.objects.values_list("status", flat=True)) == {"released"}
+
+
+def test_of_eight_processes_exactly_one_begins_a_new_session(start_child: StartChild) -> None:
+    _, took = compete(start_child, "brand new", "start")
+
+    assert sorted(took) == ["SessionBusy"] * (PROCESSES - 1) + ["owner"]
+    assert (Session.objects.count(), Run.objects.count()) == (1, 1)
+
+
+def test_killed_owner_is_replaced_at_once(cp: SyncCheckpointer, start_child: StartChild, released: str) -> None:
+    owner = start_child(agents.take_at_once, url=database_url(), session_id="s", how="resume")
+    owner.expect("ready")
+    owner.tell()
+    assert owner.expect("took") == "owner"
+    with pytest.raises(SessionBusy):
+        cp.resume("s")
+    owner.kill()
+
+    point = cp.resume("s")
+    assert point.run is not None
+    assert (point.run.number, point.transcript) == (3, [{"turn": 1}])
+    assert list(Run.objects.order_by("number").values_list("status", flat=True)) == ["released", "lost", "running"]
+
+
+def test_live_owner_keeps_its_session_beyond_one_lease(open_checkpointer: Open) -> None:
+    open_checkpointer(lease_seconds=6).start_session("s")
+    first_end = Run.objects.get().lease_expires_at
+    until(lambda: Run.objects.get().lease_expires_at > first_end)
+
+    with pytest.raises(SessionBusy) as caught:
+        open_checkpointer().start_session("s")
+    assert caught.value.lease_ends > first_end
+
+
+def test_process_that_owns_again_after_owning_nothing_is_alive_again(open_checkpointer: Open) -> None:
+    for _ in range(3):
+        with open_checkpointer(lease_seconds=1.5) as cp:
+            cp.start_session("s")
+            run = Run.objects.latest("number")
+            until(lambda pk=run.pk, seen=run.heartbeat_at: Run.objects.get(pk=pk).heartbeat_at > seen)  # type: ignore[misc]
+
+
+def test_saves_of_an_owner_and_its_successor_do_not_mix(open_checkpointer: Open, start_child: StartChild) -> None:
+    first = start_child(agents.save_until_lost, url=database_url(), session_id="s")
+    first.expect("saving")
+    until(lambda: Checkpoint.objects.count() >= 5)
+    taker = open_checkpointer()
+    taker.start_session("s", takeover=True)
+    mine = [taker.save_checkpoint("s", [{"by": "second", "n": number}], None, 0) for number in range(5)]
+    theirs, ended_by = first.result()
+
+    assert ended_by == "OwnershipLost"
+    assert theirs + mine == list(range(1, len(theirs) + 6))
+    for version in theirs:
+        assert taker.load("s", version)["transcript"] == [{"by": "first", "n": n} for n in range(version)]
+    assert Message.objects.count() == len(theirs) + 5

@@ -1,0 +1,60 @@
+"""What people do on the pages, step by step."""
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+#: Answer → the words on the button that records it.
+RECORD = {
+    "It happened": "Record that it happened",
+    "It did not happen": "Record that it did not happen",
+    "Run it once more": "Approve one more run",
+}
+
+
+def refund_of(page: Page, order: int) -> Locator:
+    """The link to the refund of an order in the queue."""
+    return page.get_by_role("link", name=re.compile(rf"^Refund .* for order {order}$"))
+
+
+def open_card(page: Page, order: int) -> None:
+    """From the queue; waits until the call is there."""
+    page.goto("/review/")
+    refund_of(page, order).click()
+    expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
+
+
+def open_card_by_loading(page: Page, order: int) -> None:
+    """From the queue, for pages that do not change by themselves: loaded again until the call is there."""
+    for _ in range(100):
+        page.goto("/review/")
+        if refund_of(page, order).count():
+            refund_of(page, order).click()
+            return
+        page.wait_for_timeout(200)
+    raise AssertionError(f"The refund for order {order} does not reach the queue.")
+
+
+def choose(page: Page, answer: str) -> None:
+    page.get_by_role("radio", name=answer).check()
+
+
+def reason(page: Page) -> Locator:
+    return page.get_by_role("textbox", name="Why")
+
+
+def fill(page: Page, answer: str, why: str) -> None:
+    """The whole form, without recording it."""
+    choose(page, answer)
+    if answer == "It happened":
+        page.get_by_role("textbox", name="Result the agent will see").fill("Refunded 40.00 EUR, seen in the ledger.")
+    reason(page).fill(why)
+
+
+def record(page: Page, answer: str) -> None:
+    page.get_by_role("button", name=RECORD[answer]).click()
+
+
+def finished(page: Page) -> Locator:
+    """On a card: that the session went on to its end."""
+    return page.get_by_text("The session is completed with this result:")

@@ -1,0 +1,94 @@
+"""A half-typed reason outlives whatever happens around it."""
+
+from playwright.sync_api import Page, expect
+
+from tests.e2e import steps
+from tests.e2e.conftest import StartAgent, Visit
+from tests.support.browser import Watch
+from tests.support.site import Site
+
+HALF = "Seen in the ledger of the sh"
+
+
+def _type_half(page: Page) -> None:
+    steps.choose(page, "It did not happen")
+    steps.reason(page).press_sequentially(HALF)
+
+
+def _expect_half(page: Page) -> None:
+    expect(steps.reason(page)).to_have_value(HALF)
+    expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
+
+
+def test_a_live_update_leaves_the_reason_and_the_focus_alone(
+    site: Site, start_agent: StartAgent, visit: Visit, order: int
+) -> None:
+    start_agent(site, order)
+    page, other = visit("alice"), visit("bob")
+    steps.open_card(page, order)
+    _type_half(page)
+    probes = page.get_by_text("cannot tell", exact=True).filter(visible=True)
+    before = probes.count()
+
+    steps.open_card(other, order)
+    other.get_by_role("button", name="Run the probe again").click()
+
+    expect(page.get_by_label("Did it happen?").get_by_text("cannot tell", exact=True)).to_have_count(2)
+    assert probes.count() > before
+    _expect_half(page)
+    expect(steps.reason(page)).to_be_focused()
+    steps.reason(page).press_sequentially("op.")
+    expect(steps.reason(page)).to_have_value(f"{HALF}op.")
+
+
+def test_a_lost_connection_is_said_and_loses_nothing(
+    own_site: Site, start_agent: StartAgent, visit: Visit, watches: list[Watch]
+) -> None:
+    agent = start_agent(own_site, 17)
+    page = visit("alice", own_site)
+    watches[0].expect(r"net::ERR_|WebSocket connection|htmx:sendError|\[object Event\]")
+    steps.open_card(page, 17)
+    _type_half(page)
+
+    own_site.stop()
+    stale = page.get_by_role("status").filter(has_text="Connection lost — showing")
+    expect(stale).to_be_visible()
+    _expect_half(page)
+
+    own_site.start()
+    expect(stale).to_be_hidden(timeout=30_000)
+    _expect_half(page)
+    steps.record(page, "It did not happen")
+    expect(steps.finished(page)).to_be_visible()
+    agent.wait()
+    assert (agent.refunds, agent.mails) == (1, 1)
+
+
+def test_a_sign_out_elsewhere_is_said_and_leaves_the_reason(
+    own_site: Site, start_agent: StartAgent, visit: Visit, watches: list[Watch]
+) -> None:
+    start_agent(own_site, 17)
+    page = visit("alice", own_site)
+    watches[0].expect("status of 401|Error Code 401|WebSocket connection")
+    steps.open_card(page, 17)
+    _type_half(page)
+
+    elsewhere = page.context.new_page()
+    elsewhere.goto("/review/")
+    elsewhere.get_by_role("button", name="Sign out").click()
+    expect(elsewhere.get_by_role("button", name="Sign in")).to_be_visible()
+
+    expect(page.get_by_role("status").filter(has_text="You are signed out")).to_be_visible(timeout=30_000)
+    _expect_half(page)
+
+
+def test_without_a_socket_the_page_says_so_and_asks_by_itself(
+    site: Site, start_agent: StartAgent, visit: Visit, watches: list[Watch], order: int
+) -> None:
+    page = visit("alice")
+    watches[0].expect(r"WebSocket|\[object Event\]")
+    page.context.route_web_socket("**/ws/live/**", lambda socket: socket.close())
+    page.goto("/review/")
+    expect(page.get_by_role("status").filter(has_text="Connection lost — showing")).to_be_visible()
+    start_agent(site, order)
+    expect(steps.refund_of(page, order)).to_be_visible()

@@ -1,0 +1,61 @@
+"""Runs that are gone are noticed without anybody resuming their sessions."""
+
+import pytest
+from django.db.models import F
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import OwnershipLost
+from checkpoints.models import Run, Session, Workspace
+from tests.conftest import Open
+from tests.integration.checkpoints.situations import started, statuses
+
+
+def expire(session_id: str) -> None:
+    Run.objects.filter(session__session_id=session_id).update(lease_expires_at=F("started_at"))
+
+
+def test_lost_run_is_ended_and_its_calls_are_asked_about(open_checkpointer: Open) -> None:
+    cp = started(open_checkpointer())
+    cp.record_tool_call_issued("s", "call_1", "pay", {}, "key")
+    cp.record_tool_call_issued("s", "call_2", "look", {}, "key 2", side_effects={"read"})
+    expire("s")
+
+    assert open_checkpointer().sweep_lost_runs() == ["s"]
+    assert statuses() == [("call_1", 1, "interrupted"), ("call_2", 1, "discarded")]
+    assert (Session.objects.get().status, Run.objects.get().status) == ("needs_review", "lost")
+    assert open_checkpointer().sweep_lost_runs() == []
+
+
+def test_live_runs_are_left_alone(open_checkpointer: Open) -> None:
+    started(open_checkpointer()).record_tool_call_issued("s", "call_1", "pay", {}, "key")
+
+    assert open_checkpointer().sweep_lost_runs() == []
+    assert (statuses(), Run.objects.get().status) == ([("call_1", 1, "issued")], "running")
+
+
+def test_swept_run_writes_no_more(open_checkpointer: Open) -> None:
+    cp = started(open_checkpointer())
+    expire("s")
+    open_checkpointer().sweep_lost_runs()
+
+    with pytest.raises(OwnershipLost):
+        cp.save_checkpoint("s", [], None, 0)
+    assert cp.load_latest("s") is None
+
+
+def test_sweep_stays_in_its_workspace(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    Workspace.objects.create(slug="other", name="Other")
+    started(cp)
+    expire("s")
+
+    assert open_checkpointer(workspace="other").sweep_lost_runs() == []
+    assert cp.sweep_lost_runs() == ["s"]
+
+
+def test_sweep_has_a_limit(open_checkpointer: Open) -> None:
+    cp = open_checkpointer()
+    for number in range(3):
+        started(cp, f"s{number}")
+        expire(f"s{number}")
+
+    assert [len(open_checkpointer().sweep_lost_runs(limit=2)) for _ in range(3)] == [2, 1, 0]

@@ -1,0 +1,144 @@
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from checkpoints import UNCHANGED, SyncCheckpointer
+from checkpoints.exceptions import (
+    NotOwner,
+    NotRepresentable,
+    OwnershipLost,
+    SessionFinished,
+    SessionNotFound,
+    VersionConflict,
+)
+from checkpoints.models import Checkpoint
+from tests.conftest import Open
+from tests.integration.checkpoints.situations import lose_run, started, stored_messages, talk
+
+
+def test_append_gives_the_next_version(cp: SyncCheckpointer) -> None:
+    started(cp)
+
+    assert cp.append_checkpoint("s", talk("a"), expected_version=0) == 1
+    assert cp.append_checkpoint("s", talk("bc"), expected_version=1) == 2
+    assert cp.load("s", 2)["transcript"] == [*talk("a"), *talk("bc")]
+    assert stored_messages() == 3
+
+
+def test_append_of_nothing_is_a_version(cp: SyncCheckpointer) -> None:
+    started(cp).save_checkpoint("s", talk("ab"), None, 0)
+
+    assert cp.append_checkpoint("s", [], expected_version=1) == 2
+    assert cp.load("s", 2)["transcript"] == talk("ab")
+
+
+def test_append_mixes_with_saves_of_the_whole_transcript(cp: SyncCheckpointer) -> None:
+    started(cp).save_checkpoint("s", talk("ab"), None, 0)
+    cp.append_checkpoint("s", [talk("abc")[2]], expected_version=1)
+    cp.save_checkpoint("s", talk("abcd"), None, 0)
+
+    assert [cp.load("s", version)["transcript"] for version in (1, 2, 3)] == [talk("ab"), talk("abc"), talk("abcd")]
+    assert stored_messages() == 4
+
+
+def test_what_is_left_out_stays(cp: SyncCheckpointer) -> None:
+    started(cp).save_checkpoint(
+        "s", talk("a"), {"goal": 1}, Decimal("1.50"), usage={"total_tokens": 9}, phase="post_llm", payload={"p": 1}
+    )
+    cp.append_checkpoint("s", [], expected_version=1)
+
+    loaded = cp.load("s", 2)
+    kept = {key: loaded[key] for key in ("plan", "budget_spent_usd", "usage", "phase", "payload")}
+    assert kept == {
+        "plan": {"goal": 1},
+        "budget_spent_usd": Decimal("1.50"),
+        "usage": {"total_tokens": 9},
+        "phase": "turn",
+        "payload": None,
+    }
+
+
+def test_what_is_left_out_stays_for_the_run_that_goes_on(open_checkpointer: Open) -> None:
+    started(open_checkpointer()).save_checkpoint("s", talk("a"), {"goal": 1}, 2.5)
+    lose_run(open_checkpointer).append_checkpoint("s", [], expected_version=1)
+
+    loaded = open_checkpointer().load("s", 2)
+    assert (loaded["plan"], loaded["budget_spent_usd"]) == ({"goal": 1}, 2.5)
+
+
+def test_first_append_starts_from_nothing(cp: SyncCheckpointer) -> None:
+    started(cp).append_checkpoint("s", talk("a"), expected_version=0)
+
+    loaded = cp.load("s", 1)
+    assert (loaded["plan"], loaded["budget_spent_usd"], loaded["usage"]) == (None, 0, None)
+
+
+@pytest.mark.parametrize("plan", [None, {}, {"goal": 2}, UNCHANGED], ids=repr)
+def test_plan_that_is_given_replaces_the_one_before(cp: SyncCheckpointer, plan: Any) -> None:
+    started(cp).save_checkpoint("s", [], {"goal": 1}, 0)
+    cp.append_checkpoint("s", [], expected_version=1, plan=plan)
+
+    assert cp.load("s", 2)["plan"] == ({"goal": 1} if plan is UNCHANGED else plan)
+
+
+@pytest.mark.parametrize("expected", [0, 1, 3])
+def test_append_to_another_version_is_a_conflict(cp: SyncCheckpointer, expected: int) -> None:
+    started(cp)
+    cp.save_checkpoint("s", talk("a"), None, 0)
+    cp.save_checkpoint("s", talk("ab"), None, 0)
+
+    with pytest.raises(VersionConflict) as caught:
+        cp.append_checkpoint("s", talk("c"), expected_version=expected)
+    assert (caught.value.expected, caught.value.latest, stored_messages()) == (expected, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        pytest.param({"session_id": "unknown"}, SessionNotFound, id="unknown session"),
+        pytest.param({"new_messages": [{"a": {1}}]}, NotRepresentable, id="set in a message"),
+        pytest.param({"new_messages": "hello"}, NotRepresentable, id="text as messages"),
+        pytest.param({"plan": [1]}, NotRepresentable, id="list as plan"),
+        pytest.param({"budget_spent_usd": float("nan")}, NotRepresentable, id="NaN as budget"),
+    ],
+)
+def test_refused_append_writes_nothing(cp: SyncCheckpointer, arguments: dict[str, Any], error: type[Exception]) -> None:
+    started(cp)
+    given: dict[str, Any] = {"session_id": "s", "new_messages": talk("a"), "expected_version": 0} | arguments
+
+    with pytest.raises(error):
+        cp.append_checkpoint(**given)
+    assert (Checkpoint.objects.count(), stored_messages()) == (0, 0)
+
+
+def test_refused_message_is_named_by_its_place_in_the_transcript(cp: SyncCheckpointer) -> None:
+    started(cp).save_checkpoint("s", talk("ab"), None, 0)
+
+    with pytest.raises(NotRepresentable) as caught:
+        cp.append_checkpoint("s", [{}, {"a": {1}}], expected_version=1)
+    assert caught.value.path == "transcript[3].a"
+
+
+def test_append_after_a_takeover_is_refused(open_checkpointer: Open) -> None:
+    stale = started(open_checkpointer())
+    stale.save_checkpoint("s", talk("a"), None, 0)
+    lose_run(open_checkpointer)
+
+    with pytest.raises(OwnershipLost):
+        stale.append_checkpoint("s", talk("b"), expected_version=1)
+    assert stored_messages() == 1
+
+
+def test_append_without_start_is_not_the_owners(open_checkpointer: Open) -> None:
+    started(open_checkpointer())
+
+    with pytest.raises(NotOwner):
+        open_checkpointer().append_checkpoint("s", talk("a"), expected_version=0)
+
+
+def test_append_after_the_end_is_refused(cp: SyncCheckpointer) -> None:
+    started(cp).finish_session("s", "cancelled")
+
+    with pytest.raises(SessionFinished):
+        cp.append_checkpoint("s", talk("a"), expected_version=0)

@@ -1,0 +1,108 @@
+"""A result that comes too late, or from a run that no longer owns its session, is kept and changes nothing."""
+
+import json
+
+import pytest
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import LateResultRefused
+from checkpoints.models import AuditEvent, LateResult, Session
+from tests.conftest import Open
+from tests.integration.checkpoints.situations import interrupt, lose_run, started, statuses
+
+
+def kept() -> list[tuple[bool, str | None]]:
+    return [(late.success, late.result_text) for late in LateResult.objects.order_by("pk")]
+
+
+def report(cp: SyncCheckpointer, result: str = "paid", success: bool = True) -> LateResultRefused:
+    with pytest.raises(LateResultRefused) as caught:
+        cp.record_tool_call_result("s", "call_1", result, success)
+    return caught.value
+
+
+@pytest.mark.parametrize("success", [True, False])
+def test_result_of_a_lost_run_is_kept_as_evidence(open_checkpointer: Open, success: bool) -> None:
+    stale = started(open_checkpointer())
+    interrupt(stale, open_checkpointer)
+    refused = report(stale, "paid\0", success)
+
+    assert (refused.call_id, refused.status) == ("call_1", "interrupted")
+    assert (kept(), statuses()) == ([(success, "paid\0")], [("call_1", 1, "interrupted")])
+
+
+def test_late_result_names_the_run_it_came_from(open_checkpointer: Open) -> None:
+    stale = open_checkpointer()
+    run = stale.start_session("s")
+    interrupt(stale, open_checkpointer)
+    report(stale)
+
+    assert LateResult.objects.get().run_id == run.pk
+
+
+def test_late_result_makes_the_pages_look_again(open_checkpointer: Open) -> None:
+    stale = started(open_checkpointer())
+    interrupt(stale, open_checkpointer)
+    before = Session.objects.get().revision
+    report(stale)
+
+    assert Session.objects.get().revision > before
+    event = AuditEvent.objects.get(kind="late_result")
+    assert json.loads(event.details) == {"attempt": 1, "call_id": "call_1", "status": "interrupted", "step": 0}
+
+
+def test_late_result_does_not_change_a_decision(open_checkpointer: Open) -> None:
+    stale = started(open_checkpointer())
+    taker, call = interrupt(stale, open_checkpointer)
+    taker.mark_failed("s", "call_1", actor="alice", reason="the bank says no", revision=call["revision"])
+    report(stale)
+
+    assert (statuses(), kept()) == ([("call_1", 1, "failed")], [(True, "paid")])
+
+
+def test_late_result_after_the_end_of_the_session(open_checkpointer: Open) -> None:
+    stale = started(open_checkpointer())
+    taker, _ = interrupt(stale, open_checkpointer)
+    taker.finish_session("s", "cancelled")
+    report(stale)
+
+    assert (statuses(), kept()) == ([("call_1", 1, "interrupted")], [(True, "paid")])
+
+
+def test_result_from_a_stranger_is_kept_too(open_checkpointer: Open) -> None:
+    interrupt(started(open_checkpointer()), open_checkpointer)
+    report(open_checkpointer())
+
+    assert (statuses(), kept()) == ([("call_1", 1, "interrupted")], [(True, "paid")])
+
+
+def test_stranger_cannot_settle_a_call_that_runs(open_checkpointer: Open) -> None:
+    owner = started(open_checkpointer())
+    owner.record_tool_call_issued("s", "call_1", "pay", {}, "key")
+    report(open_checkpointer())
+
+    assert statuses() == [("call_1", 1, "issued")]
+    owner.record_tool_call_result("s", "call_1", "paid", True)
+    assert statuses() == [("call_1", 1, "completed")]
+
+
+def test_result_of_a_lost_run_does_not_settle_the_attempt_of_the_next(open_checkpointer: Open) -> None:
+    stale = started(open_checkpointer())
+    taker, call = interrupt(stale, open_checkpointer)
+    taker.approve_rerun("s", "call_1", actor="alice", reason="not in the ledger", revision=call["revision"])
+    taker.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key of call_1")
+    report(stale, "paid by the first run")
+
+    assert statuses() == [("call_1", 1, "superseded"), ("call_1", 2, "issued")]
+    taker.record_tool_call_result("s", "call_1", "paid by the second run", True)
+    assert statuses() == [("call_1", 1, "superseded"), ("call_1", 2, "completed")]
+
+
+def test_stale_run_that_owns_again_reports_as_the_new_run(open_checkpointer: Open) -> None:
+    first = started(open_checkpointer())
+    first.record_tool_call_issued("s", "call_1", "pay", {}, "key")
+    lose_run(open_checkpointer)
+    first.start_session("s", takeover=True)
+    report(first)
+
+    assert (statuses(), kept()) == ([("call_1", 1, "interrupted")], [(True, "paid")])

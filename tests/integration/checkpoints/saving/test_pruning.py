@@ -1,0 +1,181 @@
+"""Retention: what may go goes with its messages, what is needed stays, numbers never come back."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models import F
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import InvalidInput, SessionNotFound, StillNeeded, VersionNotFound
+from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall
+from tests.conftest import Open
+from tests.integration.checkpoints.situations import Messages, interrupt, said, started, stored_messages, talk
+
+
+def versions(cp: SyncCheckpointer, session_id: str = "s") -> dict[int, Messages]:
+    return {
+        found["version"]: cp.load(session_id, found["version"])["transcript"]
+        for found in cp.list_checkpoints(session_id)
+    }
+
+
+@pytest.fixture
+def ten(cp: SyncCheckpointer) -> SyncCheckpointer:
+    """Ten versions; after the fifth the transcript is compacted to a summary and grows again."""
+    started(cp)
+    for turn in range(1, 6):
+        cp.save_checkpoint("s", talk("abcde"[:turn]), {"turn": turn}, turn)
+    for turn in range(6, 11):
+        cp.save_checkpoint("s", [said("summary"), *talk("fghij"[: turn - 6])], {"turn": turn}, turn)
+    return cp
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept", "messages"),
+    [
+        ({"keep_last": 3}, [10, 9, 8], 5),
+        ({"keep_last": 1}, [10], 5),
+        ({"keep_last": 6}, [10, 9, 8, 7, 6, 5], 10),
+        ({"keep_last": 99}, list(range(10, 0, -1)), 10),
+        ({"keep_every": 4}, [10, 8, 4], 9),
+        ({"keep_last": 2, "keep_every": 5}, [10, 9, 5], 10),
+        ({"older_than": timedelta(days=1)}, list(range(10, 0, -1)), 10),
+    ],
+    ids=repr,
+)
+def test_what_is_not_kept_goes_with_its_messages(
+    ten: SyncCheckpointer, arguments: dict[str, Any], kept: list[int], messages: int
+) -> None:
+    before = versions(ten)
+    removed = ten.prune("s", **arguments)
+
+    assert versions(ten) == {number: before[number] for number in kept}
+    assert (removed.versions, removed.messages, stored_messages()) == (10 - len(kept), 10 - messages, messages)
+
+
+def test_old_versions_go(ten: SyncCheckpointer) -> None:
+    Checkpoint.objects.filter(version__lte=4).update(created_at=F("created_at") - timedelta(days=3))
+    ten.prune("s", older_than=timedelta(days=2))
+
+    assert list(versions(ten)) == [10, 9, 8, 7, 6, 5]
+
+
+def test_dry_run_removes_nothing(ten: SyncCheckpointer) -> None:
+    before = versions(ten)
+    removed = ten.prune("s", keep_last=2, dry_run=True)
+
+    assert (removed.versions, removed.messages, removed.dry_run) == (8, 5, True)
+    assert (versions(ten), stored_messages()) == (before, 10)
+
+
+def test_session_goes_on_after_pruning(ten: SyncCheckpointer, open_checkpointer: Open) -> None:
+    ten.prune("s", keep_last=1)
+    transcript = [said("summary"), *talk("fghijk")]
+    assert ten.save_checkpoint("s", transcript, None, 0) == 11
+    ten.close()
+
+    assert open_checkpointer().resume("s").transcript == transcript
+
+
+def test_number_of_a_removed_version_does_not_come_back(ten: SyncCheckpointer) -> None:
+    ten.delete_checkpoint("s", 10)
+
+    assert ten.save_checkpoint("s", [said("summary")], None, 0) == 11
+    assert list(versions(ten)) == [11, 9, 8, 7, 6, 5, 4, 3, 2, 1]
+
+
+@pytest.mark.parametrize("number", range(1, 11))
+def test_any_single_version_may_go(ten: SyncCheckpointer, number: int) -> None:
+    before = versions(ten)
+    ten.delete_checkpoint("s", number)
+
+    assert versions(ten) == {other: before[other] for other in before if other != number}
+    with pytest.raises(VersionNotFound):
+        ten.load("s", number)
+
+
+def test_transcript_goes_on_from_the_version_before_the_removed_one(ten: SyncCheckpointer) -> None:
+    ten.delete_checkpoint("s", 10)
+    transcript = [said("summary"), *talk("fghi"), said("other")]
+    number = ten.save_checkpoint("s", transcript, None, 0)
+
+    assert ten.load("s", number)["transcript"] == transcript
+
+
+def test_versions_of_forks_keep_their_messages(ten: SyncCheckpointer) -> None:
+    ten.fork_session("s", "fork", version=3)
+    ten.prune("s", keep_last=1)
+
+    assert (ten.load_latest("fork") or {})["transcript"] == talk("abc")
+    assert list(versions(ten)) == [10]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"keep_last": 0}, {"keep_last": -1}, {"keep_every": 0}, {"keep_last": "3"}, {"older_than": timedelta(-1)}],
+    ids=repr,
+)
+def test_unusable_rule_removes_nothing(ten: SyncCheckpointer, arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        ten.prune("s", **arguments)
+    assert Checkpoint.objects.count() == 10
+
+
+def test_nothing_of_an_unknown_session_or_version(ten: SyncCheckpointer) -> None:
+    with pytest.raises(SessionNotFound):
+        ten.prune("unknown", keep_last=1)
+    with pytest.raises(SessionNotFound):
+        ten.delete_checkpoint("unknown", 1)
+    with pytest.raises(SessionNotFound):
+        ten.delete_session("unknown")
+    with pytest.raises(VersionNotFound):
+        ten.delete_checkpoint("s", 11)
+
+
+# whole sessions
+
+
+def test_nothing_is_left_of_a_deleted_session(ten: SyncCheckpointer) -> None:
+    ten.record_tool_call_issued("s", "call_1", "pay", {}, "key")
+    ten.record_tool_call_result("s", "call_1", "paid", True)
+    ten.finish_session("s", "completed")
+    removed = ten.delete_session("s")
+
+    assert (removed.versions, removed.messages) == (10, 10)
+    counts = [model._default_manager.count() for model in (Session, Checkpoint, Message, Segment, ToolCall)]
+    assert counts == [0, 0, 0, 0, 0]
+    assert ten.load_latest("s") is None
+
+
+def test_dry_run_deletes_nothing(ten: SyncCheckpointer) -> None:
+    ten.close()
+
+    assert ten.delete_session("s", dry_run=True).versions == 10
+    assert (Session.objects.count(), Checkpoint.objects.count(), stored_messages()) == (1, 10, 10)
+
+
+def test_fork_inherits_what_it_needs_of_a_deleted_session(ten: SyncCheckpointer) -> None:
+    ten.fork_session("s", "fork", version=3)
+    ten.fork_session("fork", "twig")
+    ten.close()
+    for name in ("s", "fork"):
+        ten.delete_session(name)
+
+    assert (ten.load_latest("twig") or {})["transcript"] == talk("abc")
+    assert Message.objects.count() == 3
+    ten.start_session("twig")
+    ten.save_checkpoint("twig", talk("abx"), None, 0)
+    assert (ten.load_latest("twig") or {})["transcript"] == talk("abx")
+
+
+def test_session_that_is_driven_or_undecided_is_still_needed(open_checkpointer: Open) -> None:
+    cp = started(open_checkpointer())
+    with pytest.raises(StillNeeded):
+        open_checkpointer().delete_session("s")
+    taker, call = interrupt(cp, open_checkpointer)
+    taker.close()
+    with pytest.raises(StillNeeded):
+        open_checkpointer().delete_session("s")
+    assert Session.objects.count() == 1
+    taker.mark_failed("s", "call_1", actor="alice", reason="no", revision=call["revision"])

@@ -1,0 +1,240 @@
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import (
+    InvalidIdentifier,
+    InvalidInput,
+    NotOwner,
+    NotRepresentable,
+    OwnershipLost,
+    SessionFinished,
+    SessionNotFound,
+    VersionConflict,
+)
+from checkpoints.models import Checkpoint, Message, Session
+from tests.conftest import Open
+from tests.integration.checkpoints.situations import lose_run, said, started, stored_messages, talk
+
+
+def latest(cp: SyncCheckpointer, session_id: str = "s") -> dict[str, Any]:
+    loaded = cp.load_latest(session_id)
+    assert loaded is not None
+    return loaded
+
+
+def test_versions_count_from_one(cp: SyncCheckpointer) -> None:
+    started(cp)
+
+    assert [cp.save_checkpoint("s", talk("ab"), None, 0) for _ in range(3)] == [1, 2, 3]
+
+
+def test_version_comes_back_as_it_was_saved(cp: SyncCheckpointer) -> None:
+    run = cp.start_session("s")
+    transcript = talk(["hello", "world"])
+    plan = {"goal": "refund", "steps": [{"title": "pay", "done": False, "evidence": []}]}
+    cp.save_checkpoint(
+        "s", transcript, plan, 0.25, phase="post_llm", usage={"total_tokens": 7}, payload={"step": {"n": 2}}
+    )
+
+    loaded = latest(cp)
+    created_at = loaded.pop("created_at")
+
+    assert loaded == {
+        "transcript": transcript,
+        "plan": plan,
+        "budget_spent_usd": 0.25,
+        "version": 1,
+        "usage": {"total_tokens": 7},
+        "payload": {"step": {"n": 2}},
+        "phase": "post_llm",
+        "run_id": str(run.pk),
+        "schema_version": 1,
+    }
+    assert created_at == Checkpoint.objects.get().created_at.isoformat()
+
+
+@pytest.mark.parametrize(
+    "plan", [None, {}, {"steps": []}, {"steps": [{"sub": [{"sub": {"a": None}}]}]}, {"\ud800": "\0"}], ids=ascii
+)
+def test_plan_comes_back_equal(cp: SyncCheckpointer, plan: dict[str, Any] | None) -> None:
+    started(cp).save_checkpoint("s", [], plan, 0)
+
+    assert latest(cp)["plan"] == plan
+
+
+@pytest.mark.parametrize("budget", [0, 0.1, 12, Decimal("0.100"), Decimal("1E-12"), -3.5], ids=repr)
+def test_budget_comes_back_as_the_number_it_was(cp: SyncCheckpointer, budget: float | Decimal) -> None:
+    started(cp).save_checkpoint("s", [], None, budget)
+
+    loaded = latest(cp)["budget_spent_usd"]
+    assert (type(loaded), str(loaded)) == (type(budget), str(budget))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {},
+        {"kind": "hologram", "beams": [{"angle": 1.5}, None]},
+        {"role": "user", "content": "plain text of another loop"},
+        {"id": 7, "role": ["odd"], "created_at": "yesterday", "blocks": "none"},
+        {"id": "x" * 4000, "role": "r" * 400, "created_at": "9999-12-31T23:59:59-14:00"},
+        {"id": "\0\ud800", "role": "\0", "created_at": "0001-01-01T00:00:00+14:00"},
+        {"text": "NUL \0, lone \ud800, \u2028, emoji 🌍, 世界, \x7f"},
+        {"numbers": [0, -0.0, 1e300, 2**70, 5e-324]},
+        {"blocks": [{"kind": "image", "data": "A" * 200_000}]},
+    ],
+    ids=lambda message: ascii(message)[:40],
+)
+def test_message_of_any_shape_comes_back_untouched(cp: SyncCheckpointer, message: dict[str, Any]) -> None:
+    started(cp).save_checkpoint("s", [message, said("after")], None, 0)
+
+    assert latest(cp)["transcript"] == [message, said("after")]
+
+
+def test_empty_transcript_is_a_version_too(cp: SyncCheckpointer) -> None:
+    started(cp)
+
+    assert cp.save_checkpoint("s", [], {}, 0) == 1
+    assert latest(cp)["transcript"] == []
+
+
+def test_object_changed_after_a_save_does_not_change_the_version(cp: SyncCheckpointer) -> None:
+    started(cp)
+    transcript, plan = talk("ab"), {"steps": [1]}
+    cp.save_checkpoint("s", transcript, plan, 0)
+    transcript[0]["blocks"][0]["text"] = "changed"
+    plan["steps"].append(2)
+    cp.save_checkpoint("s", transcript, plan, 0)
+
+    first, second = cp.load("s", 1), cp.load("s", 2)
+
+    assert (first["transcript"], first["plan"]) == (talk("ab"), {"steps": [1]})
+    assert (second["transcript"], second["plan"]) == (transcript, {"steps": [1, 2]})
+
+
+def test_session_keeps_count(cp: SyncCheckpointer) -> None:
+    started(cp)
+    cp.save_checkpoint("s", talk("abc"), None, 0.5, usage={"input_tokens": 3, "output_tokens": 4})
+    row = Session.objects.get()
+
+    assert (row.latest_version, row.message_count, row.total_tokens) == (1, 3, 7)
+    assert row.budget_spent_usd == Decimal("0.5")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        pytest.param({"transcript": [{"a": float("nan")}]}, NotRepresentable, id="NaN in a message"),
+        pytest.param({"transcript": [said("fine"), {"a": {1}}]}, NotRepresentable, id="set in a message"),
+        pytest.param({"transcript": "hello"}, NotRepresentable, id="text as transcript"),
+        pytest.param({"transcript": {"a": 1}}, NotRepresentable, id="dict as transcript"),
+        pytest.param({"transcript": None}, NotRepresentable, id="no transcript"),
+        pytest.param({"transcript": iter(talk("a"))}, NotRepresentable, id="iterator as transcript"),
+        pytest.param({"transcript": ["hello"]}, NotRepresentable, id="text as message"),
+        pytest.param({"plan": [1]}, NotRepresentable, id="list as plan"),
+        pytest.param({"plan": {"a": float("inf")}}, NotRepresentable, id="infinity in the plan"),
+        pytest.param({"plan": {1: "a"}}, NotRepresentable, id="int key in the plan"),
+        pytest.param({"budget_spent_usd": float("nan")}, NotRepresentable, id="NaN as budget"),
+        pytest.param({"budget_spent_usd": None}, NotRepresentable, id="no budget"),
+        pytest.param({"budget_spent_usd": 10**400}, NotRepresentable, id="huge budget"),
+        pytest.param({"budget_spent_usd": Decimal("0." + "1" * 80)}, NotRepresentable, id="long budget"),
+        pytest.param({"usage": {"a": b""}}, NotRepresentable, id="bytes in usage"),
+        pytest.param({"usage": "many"}, NotRepresentable, id="text as usage"),
+        pytest.param({"payload": {"a": object()}}, NotRepresentable, id="object in the payload"),
+        pytest.param({"phase": "lunch"}, InvalidInput, id="unknown phase"),
+        pytest.param({"session_id": ""}, InvalidIdentifier, id="empty id"),
+        pytest.param({"session_id": "a\0"}, InvalidIdentifier, id="NUL in the id"),
+        pytest.param({"session_id": "unknown"}, SessionNotFound, id="unknown session"),
+        pytest.param({"expected_version": 9}, VersionConflict, id="other version"),
+        pytest.param({"expected_version": "0"}, InvalidInput, id="version that is no number"),
+    ],
+)
+@pytest.mark.parametrize("before", [0, 1])
+def test_refused_save_writes_nothing(
+    cp: SyncCheckpointer, before: int, arguments: dict[str, Any], error: type[Exception]
+) -> None:
+    started(cp)
+    for _ in range(before):
+        cp.save_checkpoint("s", talk("a"), None, 0)
+    given = {"session_id": "s", "transcript": talk("a"), "plan": None, "budget_spent_usd": 0} | arguments
+
+    with pytest.raises(error):
+        cp.save_checkpoint(**given)
+    assert (Checkpoint.objects.count(), Message.objects.count()) == (before, before)
+    assert cp.save_checkpoint("s", talk("a"), None, 0) == before + 1
+
+
+def test_expected_version_that_holds_is_saved_on(cp: SyncCheckpointer) -> None:
+    started(cp)
+
+    assert [cp.save_checkpoint("s", talk("ab"[:n]), None, 0, expected_version=n) for n in range(3)] == [1, 2, 3]
+
+
+def test_conflict_names_the_version_that_won(cp: SyncCheckpointer) -> None:
+    started(cp)
+    cp.save_checkpoint("s", talk("a"), None, 0)
+    cp.save_checkpoint("s", talk("ab"), None, 0)
+
+    with pytest.raises(VersionConflict) as caught:
+        cp.save_checkpoint("s", talk("abc"), None, 0, expected_version=1)
+    assert (caught.value.expected, caught.value.latest) == (1, 2)
+    assert stored_messages() == 2
+
+
+def test_save_without_start_is_not_the_owners(open_checkpointer: Open) -> None:
+    started(open_checkpointer())
+
+    with pytest.raises(NotOwner):
+        open_checkpointer().save_checkpoint("s", [], None, 0)
+
+
+@pytest.mark.parametrize("transcript", [talk("ab"), talk("b"), []], ids=["longer", "other", "empty"])
+def test_save_after_a_takeover_is_refused_and_changes_nothing(
+    open_checkpointer: Open, transcript: list[dict[str, Any]]
+) -> None:
+    stale = started(open_checkpointer())
+    stale.save_checkpoint("s", talk("a"), {"by": "stale"}, 1)
+    taker = lose_run(open_checkpointer)
+
+    with pytest.raises(OwnershipLost):
+        stale.save_checkpoint("s", transcript, {"by": "stale"}, 2)
+    assert (Checkpoint.objects.count(), stored_messages()) == (1, 1)
+    assert taker.save_checkpoint("s", talk("ab"), None, 0) == 2
+
+
+def test_save_after_the_end_is_refused(cp: SyncCheckpointer) -> None:
+    started(cp).finish_session("s", "completed")
+
+    with pytest.raises(SessionFinished):
+        cp.save_checkpoint("s", [], None, 0)
+    assert Checkpoint.objects.count() == 0
+
+
+def test_taker_saves_on_from_where_the_session_stands(open_checkpointer: Open) -> None:
+    started(open_checkpointer()).save_checkpoint("s", talk("ab"), None, 0)
+    taker = lose_run(open_checkpointer)
+
+    assert taker.save_checkpoint("s", talk("abc"), None, 0) == 2
+    assert stored_messages() == 3
+
+
+def test_number_of_a_deleted_version_never_comes_back(cp: SyncCheckpointer) -> None:
+    started(cp)
+    for _ in range(3):
+        cp.save_checkpoint("s", talk("a"), None, 0)
+    Checkpoint.objects.filter(version=3).delete()
+
+    assert cp.save_checkpoint("s", talk("a"), None, 0) == 4
+    assert [found["version"] for found in cp.list_checkpoints("s")] == [4, 2, 1]
+
+
+def test_number_of_a_deleted_version_never_comes_back_to_another_run(open_checkpointer: Open) -> None:
+    cp = started(open_checkpointer())
+    for _ in range(3):
+        cp.save_checkpoint("s", talk("a"), None, 0)
+    Checkpoint.objects.all().delete()
+
+    assert lose_run(open_checkpointer).save_checkpoint("s", talk("a"), None, 0) == 4

@@ -1,0 +1,84 @@
+"""Plain scripts, as users write them, run as child processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from checkpoints import Checkpointer, SyncCheckpointer, check_pending_tool_calls, exceptions
+from tests.support.processes import heed, say
+
+
+def save_once(place: str, how: str, folder: str | None = None) -> dict[str, Any]:
+    """Open a database in one of the documented ways, save a version, and say what is there."""
+    if folder is not None:
+        os.chdir(folder)
+    with SyncCheckpointer.open(place) if how == "open" else SyncCheckpointer(place) as cp:
+        cp.start_session("s", "hello")
+        cp.save_checkpoint("s", [{"a": 1}], {}, 0.5)
+    return listing(place)
+
+
+def save_once_async(place: str, how: str, folder: str | None = None) -> dict[str, Any]:
+    if folder is not None:
+        os.chdir(folder)
+
+    async def main() -> None:
+        async with Checkpointer.open(place) if how == "open" else Checkpointer(place) as cp:
+            await cp.start_session("s", "hello")
+            await cp.save_checkpoint("s", [{"a": 1}], {}, 0.5)
+            assert await check_pending_tool_calls(cp, "s") == []
+
+    asyncio.run(main())
+    return listing(place)
+
+
+def listing(place: str) -> dict[str, Any]:
+    cp = SyncCheckpointer(place)
+    loaded = cp.load_latest("s") or {}
+    return {key: loaded[key] for key in ("version", "transcript", "plan", "budget_spent_usd")}
+
+
+def first_use(url: str, migrate: bool | None) -> str:
+    """Open a fresh database and use it; the name of the error, if there is one."""
+    try:
+        with SyncCheckpointer.open(url, migrate=migrate) as cp:
+            cp.start_session("s")
+    except exceptions.CheckpointsError as error:
+        return type(error).__name__
+    return "works"
+
+
+def open_at_once(url: str, session_id: str) -> int:
+    """One of many processes that create and use the same new database at the same moment."""
+    say("ready")
+    heed()
+    with SyncCheckpointer.open(url, migrate=True) as cp:
+        cp.start_session(session_id)
+        return cp.save_checkpoint(session_id, [{"a": 1}], None, 0)
+
+
+def two_databases(first: str, second: str) -> list[Any]:
+    """One script with two databases: each has its own sessions."""
+    for place, text in ((first, "one"), (second, "two")):
+        with SyncCheckpointer(place) as cp:
+            cp.start_session("s")
+            cp.save_checkpoint("s", [{"text": text}], None, 0)
+    return [(SyncCheckpointer(place).load_latest("s") or {})["transcript"] for place in (first, second, first)]
+
+
+def use_after_fork(place: str) -> str:
+    """A child made by fork must not write as its parent."""
+    cp = SyncCheckpointer(place)
+    cp.start_session("s")
+    child = os.fork()
+    if child == 0:
+        try:
+            cp.save_checkpoint("s", [], None, 0)
+        except exceptions.NotOwner:
+            os._exit(7)
+        os._exit(1)
+    _, status = os.waitpid(child, 0)
+    cp.save_checkpoint("s", [], None, 0)
+    return str(os.waitstatus_to_exitcode(status))

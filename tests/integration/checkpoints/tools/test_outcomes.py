@@ -1,0 +1,221 @@
+"""How a call ends: always in the state that is true."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from checkpoints import Landed, NotLanded, SyncCheckpointer, ToolRegistry, ToolResult, Unknown, tool
+from checkpoints.exceptions import LateResultRefused, ResultNotRecorded, ReviewRequired
+from checkpoints.models import LateResult, ToolCall
+from tests.conftest import Open
+from tests.integration.checkpoints.situations import lose_run, started, statuses
+
+
+class Unsayable(Exception):
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+    __str__ = __repr__
+
+
+def raises(error: BaseException) -> Callable[[], Any]:
+    def run() -> None:
+        raise error
+
+    return run
+
+
+def only(cp: SyncCheckpointer, run: Callable[..., Any], **options: Any) -> ToolRegistry:
+    """A registry with one tool, `act`, in a started session."""
+    return ToolRegistry([tool(name="act", **options)(run)], started(cp), "s")
+
+
+def act(registry: ToolRegistry, call_id: str = "call_1") -> ToolResult:
+    return registry.dispatch("act", {}, call_id, in_progress="raise")
+
+
+def test_plain_error_is_a_failure_and_may_be_tried_again(cp: SyncCheckpointer) -> None:
+    registry = only(cp, raises(ValueError("declined")))
+
+    assert act(registry) == ToolResult("call_1", "act raised ValueError: declined", is_error=True)
+    assert act(registry) == ToolResult("call_1", "act raised ValueError: declined", is_error=True, attempt=2)
+    assert statuses() == [("call_1", 1, "failed"), ("call_1", 2, "failed")]
+    assert ToolCall.objects.values_list("error_type", flat=True)[0] == "ValueError"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [TimeoutError(), ConnectionResetError(), ExceptionGroup("tasks", [TimeoutError()])],
+    ids=repr,
+)
+def test_ambiguous_error_needs_review_and_never_runs_again(cp: SyncCheckpointer, error: Exception) -> None:
+    registry = only(cp, raises(error))
+
+    for call_id in ("call_1", "call_2"):
+        with pytest.raises(ReviewRequired):
+            act(registry, call_id)
+    call = ToolCall.objects.get()
+    assert (call.status, call.reason, call.error_type) == ("interrupted", "ambiguous_error", type(error).__name__)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)], ids=repr)
+def test_interrupt_of_the_process_leaves_the_outcome_unknown(cp: SyncCheckpointer, error: BaseException) -> None:
+    registry = only(cp, raises(error))
+
+    with pytest.raises(type(error)):
+        act(registry)
+    assert ToolCall.objects.values_list("status", "reason").get() == ("interrupted", "cancelled")
+
+
+def test_tool_may_say_itself_which_errors_are_ambiguous(cp: SyncCheckpointer) -> None:
+    registry = only(cp, raises(TimeoutError()), ambiguous_errors=())
+    assert act(registry).is_error is True
+
+    other = ToolRegistry([tool(name="act", ambiguous_errors=(KeyError,))(raises(KeyError()))], cp, "s")
+    with pytest.raises(ReviewRequired):
+        act(other)
+
+
+def test_judgement_of_an_error_that_fails_leaves_the_outcome_unknown(cp: SyncCheckpointer) -> None:
+    def judge(error: BaseException) -> bool:
+        raise RuntimeError("cannot judge")
+
+    with pytest.raises(ReviewRequired):
+        act(only(cp, raises(ValueError()), ambiguous_errors=judge))
+    assert statuses() == [("call_1", 1, "interrupted")]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
+def test_tool_that_takes_too_long_needs_review(cp: SyncCheckpointer, is_async: bool) -> None:
+    async def forever() -> None:
+        await asyncio.Event().wait()
+
+    def long() -> None:
+        asyncio.run(asyncio.wait_for(forever(), 5))
+
+    with pytest.raises(ReviewRequired):
+        act(only(cp, forever if is_async else long, timeout=0.05))
+    assert ToolCall.objects.values_list("status", "reason").get() == ("interrupted", "ambiguous_error")
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ("text", "text"),
+        ("", ""),
+        (None, "null"),
+        ({"b": 1, "a": [True]}, '{"a":[true],"b":1}'),
+        ("\0 and \ud800", "\0 and \ud800"),
+        ({1, 2}, "(not JSON) {1, 2}"),
+        (float("nan"), "(not JSON) nan"),
+        ({1: "one"}, "(not JSON) {1: 'one'}"),
+        (b"bytes", "(not JSON) b'bytes'"),
+    ],
+    ids=ascii,
+)
+def test_value_of_every_kind_becomes_a_result(cp: SyncCheckpointer, value: object, content: str) -> None:
+    registry = only(cp, lambda: value)
+
+    assert act(registry) == ToolResult("call_1", content)
+    assert act(registry, "call_2") == ToolResult("call_2", content, replayed=True)
+
+
+@pytest.mark.parametrize(
+    "value", [Unsayable(), 10**5000, "\ud83d\ude00", "x" * (65 * 2**20)], ids=["unsayable", "huge int", "pair", "large"]
+)
+def test_result_that_cannot_be_kept_does_not_undo_what_happened(cp: SyncCheckpointer, value: object) -> None:
+    registry = only(cp, lambda: value)
+    first = act(registry)
+
+    assert (first.is_error, statuses()) == (False, [("call_1", 1, "completed")])
+    assert act(registry, "call_2") == ToolResult("call_2", first.content, replayed=True)
+
+
+def test_error_that_cannot_be_said_is_a_failure(cp: SyncCheckpointer) -> None:
+    assert act(only(cp, raises(Unsayable()))).is_error is True
+    assert statuses() == [("call_1", 1, "failed")]
+
+
+def test_result_of_a_run_that_was_replaced_meanwhile_is_late(open_checkpointer: Open) -> None:
+    def pay() -> str:
+        lose_run(open_checkpointer)
+        return "paid"
+
+    registry = only(open_checkpointer(), pay)
+
+    with pytest.raises(LateResultRefused):
+        act(registry)
+    late = LateResult.objects.get()
+    assert (late.success, late.result_text, statuses()) == (True, "paid", [("call_1", 1, "interrupted")])
+
+
+def test_result_after_closing_is_late(open_checkpointer: Open) -> None:
+    cp = open_checkpointer()
+
+    def pay() -> str:
+        cp.close()
+        return "paid"
+
+    with pytest.raises(LateResultRefused):
+        act(only(cp, pay))
+    assert LateResult.objects.get().result_text == "paid"
+    with pytest.raises(ReviewRequired):
+        open_checkpointer().resume("s")
+    assert statuses() == [("call_1", 1, "interrupted")]
+
+
+def break_log() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE checkpoints_toolcall RENAME TO away")
+    return "paid"
+
+
+def mend_log() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE away RENAME TO checkpoints_toolcall")
+
+
+def test_result_that_cannot_be_recorded_is_handed_out_and_asked_about(cp: SyncCheckpointer) -> None:
+    registry = only(cp, break_log)
+    try:
+        with pytest.raises(ResultNotRecorded) as caught:
+            act(registry)
+    finally:
+        mend_log()
+
+    assert (caught.value.call_id, caught.value.result) == ("call_1", "paid")
+    for call_id in ("call_1", "call_2"):
+        with pytest.raises(ReviewRequired):
+            act(registry, call_id)
+    with pytest.raises(ReviewRequired):
+        cp.resume("s", registry)
+    assert statuses() == [("call_1", 1, "interrupted")]
+
+
+# the tool's own hook settles an ambiguous error at once
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "status"),
+    [
+        (Landed("found it"), ToolResult("call_1", "found it"), "completed"),
+        (NotLanded(), ToolResult("call_1", "The effect was not found.", is_error=True), "failed"),
+    ],
+    ids=["landed", "not landed"],
+)
+def test_hook_settles_an_ambiguous_error(
+    cp: SyncCheckpointer, answer: Landed | NotLanded, result: ToolResult, status: str
+) -> None:
+    registry = only(cp, raises(TimeoutError()), verify=lambda args: answer)
+
+    assert act(registry) == result
+    assert statuses() == [("call_1", 1, status)]
+
+
+def test_hook_that_cannot_tell_leaves_it_to_a_person(cp: SyncCheckpointer) -> None:
+    with pytest.raises(ReviewRequired):
+        act(only(cp, raises(TimeoutError()), verify=lambda args: Unknown("the bank is closed")))
+    assert statuses() == [("call_1", 1, "interrupted")]

@@ -1,0 +1,246 @@
+"""What is allowed: one session and its calls, in memory, without a database.
+
+Each method says what has to come of one action: it changes the model and returns the outcome, or returns the name of
+the error that refuses the action and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from checkpoints.enums import (
+    DISPATCHABLE_SESSION,
+    FINISHED_SESSION,
+    LIVE_CALL,
+    UNDECIDED_CALL,
+    CallStatus,
+    DecisionKind,
+    SessionStatus,
+)
+from checkpoints.resuming.decisions import RULES
+
+#: What an action can come to, beside the errors of the library, which have their class names.
+RUNS, REPLAYS, WAITS, DONE = "runs", "replays", "waits", "done"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing an agent may want: a tool, its arguments and therefore its key."""
+
+    tool: str
+    order: int
+    approvals: int = 1
+    asks_first: bool = False
+
+    @property
+    def args(self) -> dict[str, int]:
+        return {"order": self.order}
+
+
+OPERATIONS = (
+    Operation("pay", 1),
+    Operation("pay", 2),
+    Operation("ship", 3, approvals=2, asks_first=True),
+    Operation("mail", 4, approvals=1, asks_first=True),
+)
+
+
+@dataclass
+class Attempt:
+    """One row of the call log."""
+
+    operation: Operation
+    step: int
+    call_id: str
+    number: int
+    run: int
+    status: CallStatus
+    args: dict[str, int]
+    revision: int = 1
+    #: Revisions that a final decision was made on, and what single people have said since.
+    decided: list[int] = field(default_factory=list)
+    voices: list[tuple[DecisionKind, str]] = field(default_factory=list)
+
+    @property
+    def place(self) -> tuple[int, str, int]:
+        return self.step, self.call_id, self.number
+
+    def become(self, status: CallStatus) -> None:
+        self.status = status
+        self.revision += 1
+
+
+@dataclass
+class Decided:
+    """A decision as it is tried."""
+
+    kind: DecisionKind
+    actor: str
+    revision: int
+    permitted: bool = True
+    reasoned: bool = True
+    order: int = 0
+
+
+@dataclass
+class Model:
+    """The session."""
+
+    status: SessionStatus = SessionStatus.ACTIVE
+    version: int = 0
+    runs: int = 0
+    owner: int | None = None
+    owner_lives: bool = False
+    attempts: list[Attempt] = field(default_factory=list)
+    decisions: int = 0
+    late_results: int = 0
+    #: How often each operation was started, and how often it could be at most.
+    started: Counter[Operation] = field(default_factory=Counter)
+    allowed: Counter[Operation] = field(default_factory=lambda: Counter(dict.fromkeys(OPERATIONS, 1)))
+
+    @property
+    def finished(self) -> bool:
+        return self.status in FINISHED_SESSION
+
+    def with_status(self, *statuses: CallStatus) -> list[Attempt]:
+        return [each for each in self.attempts if each.status in statuses]
+
+    # ownership
+
+    def take(self, *, takeover: bool) -> str:
+        if self.finished:
+            return "SessionFinished"
+        if self.owner is not None and self.owner_lives and not takeover:
+            return "SessionBusy"
+        self._interrupt_orphans()
+        self.runs += 1
+        self.owner, self.owner_lives = self.runs, True
+        return DONE
+
+    def sweep(self) -> None:
+        """What the sweeper does about a run whose lease has run out."""
+        self._interrupt_orphans()
+        self.owner = None
+
+    def _interrupt_orphans(self) -> None:
+        for orphan in self.with_status(CallStatus.ISSUED):
+            orphan.become(CallStatus.INTERRUPTED)
+            self.status = SessionStatus.NEEDS_REVIEW
+
+    def pass_gate(self) -> str:
+        if not self.with_status(*UNDECIDED_CALL):
+            self.status = SessionStatus.ACTIVE
+            return DONE
+        self.owner = None
+        return "ReviewRequired" if self.with_status(CallStatus.INTERRUPTED) else "ApprovalRequired"
+
+    def finish(self, status: SessionStatus) -> str:
+        if status != SessionStatus.CANCELLED:
+            if self.with_status(CallStatus.ISSUED):
+                return "CallInProgress"
+            if self.with_status(*UNDECIDED_CALL):
+                return "ReviewRequired"
+        for running in self.with_status(CallStatus.ISSUED):
+            running.become(CallStatus.INTERRUPTED)
+        self.status, self.owner = status, None
+        return DONE
+
+    # calls
+
+    def begin(self, operation: Operation, call_id: str) -> tuple[str, Attempt | None]:
+        """A dispatch, up to the moment when the tool runs."""
+        live = next((each for each in self.with_status(*LIVE_CALL) if each.operation == operation), None)
+        last = max((each for each in self.attempts if (each.step, each.call_id) == (self.version, call_id)),
+                   key=lambda each: each.number, default=None)  # fmt: skip
+        if self.status in DISPATCHABLE_SESSION and not operation.asks_first:
+            self.status = SessionStatus.ACTIVE
+        if live is None and last is not None and last.status == CallStatus.REJECTED:
+            return REPLAYS, last
+        if live is not None and live.status in _STANDING:
+            return _STANDING[live.status], live
+        if self.with_status(CallStatus.INTERRUPTED):
+            return "ReviewRequired", None
+        if live is not None and live.status == CallStatus.APPROVED:
+            live.become(CallStatus.ISSUED)
+            live.run = self.runs
+            return self._starts(live)
+        number, args = (1 if last is None else last.number + 1), operation.args
+        if live is None and operation.asks_first:
+            self._new(operation, call_id, number, args, CallStatus.AWAITING_APPROVAL)
+            self.status = SessionStatus.NEEDS_REVIEW
+            return "ApprovalRequired", None
+        if live is not None:
+            live.become(CallStatus.SUPERSEDED)
+            args = live.args
+        if self.status in DISPATCHABLE_SESSION:
+            self.status = SessionStatus.ACTIVE
+        return self._starts(self._new(operation, call_id, number, args, CallStatus.ISSUED))
+
+    def _new(
+        self, operation: Operation, call_id: str, number: int, args: dict[str, int], status: CallStatus
+    ) -> Attempt:
+        self.attempts.append(Attempt(operation, self.version, call_id, number, self.runs, status, args))
+        return self.attempts[-1]
+
+    def _starts(self, attempt: Attempt) -> tuple[str, Attempt]:
+        self.started[attempt.operation] += 1
+        return RUNS, attempt
+
+    def end(self, attempt: Attempt, run: int, status: CallStatus) -> str:
+        """The tool has come to an end in the run that started it."""
+        if self.owner != run or attempt.run != run or attempt.status != CallStatus.ISSUED:
+            self.late_results += 1
+            return "LateResultRefused"
+        attempt.become(status)
+        if status == CallStatus.FAILED:
+            self.allowed[attempt.operation] += 1
+        if status == CallStatus.INTERRUPTED:
+            self.status = SessionStatus.NEEDS_REVIEW
+            return "ReviewRequired"
+        return DONE
+
+    # decisions
+
+    def decide(self, attempt: Attempt, tried: Decided) -> str:
+        rule = RULES[tried.kind]
+        if not tried.permitted:
+            return "NotPermitted"
+        if not tried.reasoned:
+            return "ReasonRequired"
+        if attempt.status != rule.before:
+            decided = any(revision >= tried.revision for revision in attempt.decided)
+            return "AlreadyDecided" if decided else "NotUndecided"
+        if attempt.revision != tried.revision:
+            return "StaleRevision"
+        said = [actor for kind, actor in attempt.voices if kind == tried.kind]
+        final = rule.by_one or len(said) + 1 >= attempt.operation.approvals
+        if tried.actor in said and not rule.by_one:
+            return "SecondPersonRequired"
+        self.decisions += 1
+        if final:
+            self._move(attempt, tried, rule.after)
+        else:
+            attempt.voices.append((tried.kind, tried.actor))
+            attempt.revision += 1
+        if not self.finished and not self.with_status(*UNDECIDED_CALL):
+            self.status = SessionStatus.READY
+        return DONE
+
+    def _move(self, attempt: Attempt, tried: Decided, after: CallStatus) -> None:
+        attempt.decided.append(attempt.revision)
+        attempt.voices = []
+        attempt.become(after)
+        if tried.kind == DecisionKind.EDIT:
+            attempt.args = {"order": tried.order}
+        if after in {CallStatus.FAILED, CallStatus.RERUN_APPROVED}:
+            self.allowed[attempt.operation] += 1
+
+
+#: What a dispatch makes of the live call that stands in its way.
+_STANDING = {
+    CallStatus.COMPLETED: REPLAYS,
+    CallStatus.ISSUED: WAITS,
+    CallStatus.INTERRUPTED: "ReviewRequired",
+    CallStatus.AWAITING_APPROVAL: "ApprovalRequired",
+}

@@ -1,0 +1,77 @@
+"""Any JSON value comes back exactly as it was given: same type, same text, at every place."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from checkpoints.exceptions import NotRepresentable
+from checkpoints.serde import digests
+from checkpoints.serde.canonical import canonical, parse
+
+PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+#: Every text that Python has, lone surrogates and NUL included.
+texts = st.text(st.characters(exclude_categories=()), max_size=20).filter(lambda text: not PAIR.search(text))
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(texts, inner, max_size=5), max_leaves=25
+)
+
+
+def exactly(value: Any) -> Any:
+    """A form in which 1, 1.0, True and -0.0 are four different things."""
+    if isinstance(value, dict):
+        return {key: exactly(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [exactly(item) for item in value]
+    return (type(value), repr(value))
+
+
+@given(values)
+def test_value_comes_back_exactly(value: Any) -> None:
+    assert exactly(parse(canonical(value))) == exactly(value)
+
+
+@given(values)
+def test_text_is_its_own_canonical_form(value: Any) -> None:
+    text = canonical(value)
+
+    assert canonical(parse(text)) == text
+    assert text.encode("utf-8", "strict").decode() == text
+    assert "\0" not in text
+
+
+@given(values, values)
+def test_two_values_have_one_text_only_when_they_are_the_same(first: Any, second: Any) -> None:
+    assert (canonical(first) == canonical(second)) == (exactly(first) == exactly(second))
+
+
+@given(st.lists(values, max_size=4), st.lists(values, max_size=4))
+def test_two_lists_of_parts_have_one_key_only_when_they_are_the_same(first: list[Any], second: list[Any]) -> None:
+    assert (digests.key_digest(*first) == digests.key_digest(*second)) == (exactly(first) == exactly(second))
+
+
+@given(values, st.sampled_from([math.nan, math.inf, -math.inf, b"", {1}, 1j, object(), "\ud83d\ude00"]))
+def test_one_bad_leaf_anywhere_is_refused(value: Any, bad: Any) -> None:
+    for spoiled in ([value, bad], {"a": value, "b": [bad]}, [[[bad]], value]):
+        with pytest.raises(NotRepresentable):
+            canonical(spoiled)
+
+
+@given(st.lists(texts, max_size=8), st.integers(0, 8), texts)
+def test_chain_shows_where_two_transcripts_part(bodies: list[str], place: int, other: str) -> None:
+    assume(place < len(bodies))
+    assume(other != bodies[place])
+    changed = [*bodies[:place], other, *bodies[place + 1 :]]
+    same = [a == b for a, b in zip(safe_chain(bodies), safe_chain(changed), strict=True)]
+
+    assert same == [index < place for index in range(len(bodies))]
+
+
+def safe_chain(bodies: list[str]) -> list[bytes]:
+    return digests.chain([canonical(body) for body in bodies])

@@ -1,0 +1,123 @@
+"""The pictures of the README, taken from a real demo: `python -m tests.support.screenshots` writes docs/images/."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, StorageState, expect, sync_playwright
+
+from tests.support.browser import chromium, sign_in, watched
+from tests.support.site import free_port
+
+ROOT = Path(__file__).parents[2]
+IMAGES = ROOT / "docs" / "images"
+SIZE = {"width": 1280, "height": 920}
+#: Theme → what it adds to the name of a picture.
+THEMES = {"light": "", "dark": "-dark"}
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A demo whose agent waits for a decision."""
+
+    address: str
+    password: str
+    card: str
+
+
+@contextmanager
+def waiting_demo(folder: Path) -> Iterator[Demo]:
+    """`manage.py demo` on a database of its own, from the moment it asks for a decision."""
+    port = free_port()
+    environment = {**os.environ, "HARNESS_DATABASE_URL": str(folder / "demo.sqlite3"), "PORT": str(port)}
+    command = [sys.executable, "manage.py", "demo", f"--state={folder / 'state'}"]
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as demo:
+        try:
+            yield _read(demo, f"http://127.0.0.1:{port}")
+        finally:
+            demo.terminate()
+            demo.communicate()
+
+
+def _read(demo: subprocess.Popen[str], address: str) -> Demo:
+    said = ""
+    for line in demo.stdout or ():
+        said += line
+        if found := re.search(rf"approver +(\S+).*Decide here: {address}(\S+)", said, re.DOTALL):
+            return Demo(address, found.group(1), found.group(2))
+    raise RuntimeError(f"The demo ended early:\n{said}")
+
+
+def take(browser: Browser, demo: Demo) -> None:
+    """First everything that waits, then decide, then what came of it."""
+    with watched(browser, demo.address) as (context, _):
+        sign_in(context.new_page(), "approver", demo.password)
+        cookies = context.storage_state()
+    for theme in THEMES:
+        with _page(browser, demo, cookies, theme) as page:
+            _shoot(page, "/review/", "review", theme)
+            _shoot(page, demo.card, "card", theme, _fill)
+    with _page(browser, demo, cookies, "light") as page:
+        page.goto(demo.card)
+        _fill(page)
+        page.get_by_role("button", name="Record that it happened").click()
+        expect(page.get_by_text("The session is completed with this result:")).to_be_visible(timeout=60_000)
+        session = page.get_by_role("link", name="Open the session", exact=True).get_attribute("href") or ""
+    for theme in THEMES:
+        with _page(browser, demo, cookies, theme) as page:
+            _shoot(page, session, "session", theme, _to_the_crash)
+            _shoot(page, f"{session}compare/?a=6&b=8", "compare", theme)
+
+
+def _fill(page: Page) -> None:
+    page.get_by_role("radio", name="It happened").check()
+    result = "Refunded 40.00 EUR to the card ending 4242, reference rf-17-1."
+    page.get_by_role("textbox", name="Result the agent will see").fill(result)
+    page.get_by_role("textbox", name="Why").fill("It is in the ledger of the shop.")
+    page.get_by_role("textbox", name="Evidence").fill("ledger.jsonl, rf-17-1")
+    page.evaluate("document.activeElement.blur(); window.scrollTo(0, 0)")
+
+
+def _to_the_crash(page: Page) -> None:
+    """Where the agent calls refund_card, is killed, and goes on."""
+    call = page.locator("article", has=page.get_by_text("back to it"))
+    for _ in range(2):  # what comes into view gets its true height only then
+        call.evaluate("article => article.scrollIntoView({ behavior: 'instant' })")
+        page.wait_for_timeout(300)
+
+
+@contextmanager
+def _page(browser: Browser, demo: Demo, cookies: StorageState, theme: str) -> Iterator[Page]:
+    options = {"color_scheme": theme, "viewport": SIZE, "device_scale_factor": 1.5, "storage_state": cookies}
+    with watched(browser, demo.address, **options) as (context, _):
+        yield context.new_page()
+
+
+def _shoot(page: Page, path: str, name: str, theme: str, prepare: Callable[[Page], None] | None = None) -> None:
+    page.goto(path)
+    if prepare is not None:
+        prepare(page)
+    page.screenshot(path=IMAGES / f"{name}{THEMES[theme]}.png", animations="disabled")
+
+
+def main() -> None:
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        waiting_demo(Path(folder)) as demo,
+        sync_playwright() as playwright,
+        chromium(playwright) as browser,
+    ):
+        take(browser, demo)
+    for image in sorted(IMAGES.glob("*.png")):
+        print(image.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
