@@ -116,9 +116,9 @@ def run_end(run: RunFacts) -> str:
 
 
 def gap(before: RunFacts, after: RunFacts) -> str:
-    """How long nobody drove the session."""
+    """How long nobody drove the session; nothing where the end was only noticed by taking over."""
     seconds = (after.started_at - (before.ended_at or before.seen_at)).total_seconds()
-    return wording.duration(seconds) if seconds >= 0.001 else ""
+    return wording.duration(seconds) if seconds >= 1 else ""
 
 
 def count(number: int) -> str:
