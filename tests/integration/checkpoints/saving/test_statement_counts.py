@@ -63,7 +63,7 @@ def test_issue_and_settle(long: SyncCheckpointer) -> None:
     settle = lambda: long.record_tool_call_result("s", "call_1", "paid", True)  # noqa: E731
 
     assert statements(issue) == expected(postgresql=1, sqlite=4)
-    assert statements(settle) == expected(postgresql=3, sqlite=6)
+    assert statements(settle) == expected(postgresql=1, sqlite=4)
 
 
 def test_dispatch(long: SyncCheckpointer) -> None:
@@ -81,8 +81,8 @@ def test_reading_call(long: SyncCheckpointer) -> None:
 
 
 def test_load(long: SyncCheckpointer) -> None:
-    assert statements(lambda: long.load_latest("s")) == 2
-    assert statements(lambda: long.load("s", 1)) == 2
+    assert statements(lambda: long.load_latest("s")) == 3
+    assert statements(lambda: long.load("s", 1)) == 3
 
 
 def test_list(long: SyncCheckpointer) -> None:
