@@ -1,8 +1,10 @@
-"""Django for a benchmark process: this library and the plain app, on connections as the library configures them."""
+"""Django for a benchmark process: this library on connections as it configures them, the plain app on the same without
+what the library asks of them beyond Django's own defaults (prepared statements)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import django
 from django.conf import settings
@@ -26,17 +28,27 @@ NAMES = (
     "fresh",
 )
 
+_PLAIN = ("statement", "orm")
+
 
 def configure(urls: Mapping[str, str]) -> None:
     """Set Django up with a connection for each alias of `urls`."""
     settings.configure(
-        DATABASES={"default": {}} | {alias: database_from_url(url) for alias, url in urls.items()},
+        DATABASES={"default": {}} | {alias: _database(alias, url) for alias, url in urls.items()},
         INSTALLED_APPS=["checkpoints", "benchmarks.plain"],
         DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
         USE_TZ=True,
         TIME_ZONE="UTC",
     )
     django.setup()
+
+
+def _database(alias: str, url: str) -> dict[str, Any]:
+    database = database_from_url(url)
+    if alias.endswith(_PLAIN):
+        for option in ("server_side_binding", "prepare_threshold"):
+            database["OPTIONS"].pop(option, None)
+    return database
 
 
 def create_library_tables(alias: str) -> None:

@@ -13,6 +13,7 @@ from benchmarks.targets import verdicts
 _ABSENT = "—"
 _WHAT = (
     "- Hand-written SQL: a table of threads, one of entries, one of versions, with the constraints Django makes. "
+    "Over Django's connection it runs with Django's defaults; over the bare driver, as ours, statements are prepared. "
     "One statement on PostgreSQL; one transaction of three on SQLite. No digests, no owner, no checks.",
     "- LangGraph: the savers alone, called as a graph's loop calls them. Its default channel also stores each step's "
     "writes when a graph runs; only its checkpoint is counted here.",

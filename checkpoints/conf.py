@@ -28,13 +28,16 @@ SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA secur
 BUSY_TIMEOUT_SECONDS = 30
 POOL_TIMEOUT_SECONDS = 5
 POOL_SIZE = 8
+#: A statement that a connection has run so often is prepared on it: the server parses and plans it no more.
+PREPARE_THRESHOLD = 3
 
 
 def database_from_url(url: str) -> dict[str, Any]:
     """The entry of `settings.DATABASES` for `sqlite:///path`, a bare path, or `postgresql://…`.
 
     Raises `InvalidDatabaseUrl`. Query parameters of a PostgreSQL URL become connection options
-    (`?sslmode=require`).
+    (`?sslmode=require`). Statements are prepared on the server, which a connection pooler that hands a connection
+    on after each transaction may not allow: `?prepare_threshold=none` turns it off.
     """
     if not url:
         raise InvalidDatabaseUrl("no path or URL was given")
@@ -84,7 +87,9 @@ def _postgresql(url: str) -> dict[str, Any]:
         "PORT": str(port or ""),
         "OPTIONS": {
             "options": f"-c lock_timeout={BUSY_TIMEOUT_SECONDS}s",
-            **dict(parse_qsl(parts.query)),
+            "server_side_binding": True,
+            "prepare_threshold": PREPARE_THRESHOLD,
+            **_postgresql_options(parts.query),
             "pool": {
                 "min_size": 0,
                 "max_size": POOL_SIZE,
@@ -93,6 +98,16 @@ def _postgresql(url: str) -> dict[str, Any]:
             },
         },
     }
+
+
+def _postgresql_options(query: str) -> dict[str, Any]:
+    given: dict[str, Any] = dict(parse_qsl(query))
+    threshold = given.get("prepare_threshold")
+    if threshold is not None:
+        if threshold != "none" and not threshold.isdecimal():
+            raise InvalidDatabaseUrl(f"prepare_threshold is {threshold!r}; it is a number, or none")
+        given["prepare_threshold"] = None if threshold == "none" else int(threshold)
+    return given
 
 
 def ensure_configured() -> None:

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+from django.db import connections
+
 T = TypeVar("T")
 
 
@@ -85,18 +87,25 @@ def _invoke(step: Invoke) -> Any:
 
 
 def _spawn(work: Callable[[], T]) -> Future[T]:
-    """Run `work` on a daemon thread of its own: a hung tool keeps neither a pool nor the process."""
+    """Run `work` on a daemon thread of its own: a hung tool keeps neither a pool nor the process.
+
+    What the work opens of Django's connections is given back at its end.
+    """
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()  # from here on it cannot be cancelled, only left behind
     context = contextvars.copy_context()
 
     def run() -> None:
         try:
-            future.set_result(context.run(work))
+            settle = partial(future.set_result, context.run(work))
         except StopIteration as error:  # futures cannot carry it
-            future.set_exception(RuntimeError(f"StopIteration: {error}"))
+            settle = partial(future.set_exception, RuntimeError(f"StopIteration: {error}"))
         except BaseException as error:
-            future.set_exception(error)
+            settle = partial(future.set_exception, error)
+        try:
+            connections.close_all()
+        finally:
+            settle()
 
     threading.Thread(target=run, name="harness-invoke", daemon=True).start()
     return future

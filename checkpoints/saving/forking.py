@@ -12,7 +12,7 @@ from checkpoints.enums import AuditKind, CallStatus, InterruptReason, RunStatus,
 from checkpoints.exceptions import SessionExists, VersionNotFound
 from checkpoints.ids import checked
 from checkpoints.models import Checkpoint, Run, Segment, Session
-from checkpoints.saving import audit, call_log, calls, lookup, statements
+from checkpoints.saving import audit, call_log, calls, carrying, lookup
 from checkpoints.saving.operations import operation
 from checkpoints.saving.state import total_tokens
 from checkpoints.saving.store import Store
@@ -45,7 +45,7 @@ def fork(store: Store, session_id: str, new_session_id: str, *, version: int | N
         )
         _first_version(store, forked, run, segment, source)
         connection = connections[store.using]
-        statements.carry_calls(
+        carrying.carry_calls(
             connection, origin.pk, forked.pk, run.pk, _CARRIED, InterruptReason.FORKED, origin.latest_version + 1
         )
         undecided = bool(calls.undecided(store, forked))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
 from functools import cache
 from typing import Any
+from uuid import UUID
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+#: Values that go to the driver as they are.
 _PLAIN = frozenset({int, str, bytes, type(None)})
+_NATIVE = {"sqlite": _PLAIN, "postgresql": _PLAIN | {datetime, Decimal, UUID}}
 
 
 @cache
@@ -33,9 +38,20 @@ def columns(model: type[models.Model], fields: Sequence[str]) -> str:
     return ", ".join(column(model, field) for field in fields)
 
 
+def marks(count: int) -> str:
+    """So many places for parameters."""
+    return ", ".join(["%s"] * count)
+
+
+@cache
+def inserting(model: type[models.Model], fields: tuple[str, ...]) -> str:
+    return f"INSERT INTO {table(model)} ({columns(model, fields)}) VALUES ({marks(len(fields))})"
+
+
 def prepared(connection: BaseDatabaseWrapper, model: type[models.Model], values: Mapping[str, Any]) -> list[Any]:
-    """Values as the database takes them, in the order given. Plain values of every database pass as they are."""
+    """Values as the database takes them, in the order given. What its driver converts itself passes as it is."""
+    native = _NATIVE[connection.vendor]
     return [
-        value if type(value) in _PLAIN else _field(model, name).get_db_prep_save(value, connection)
+        value if type(value) in native else _field(model, name).get_db_prep_save(value, connection)
         for name, value in values.items()
     ]

@@ -1,4 +1,4 @@
-"""The hot statements, written in SQL: save, issue, settle; and the copy of a call log into a fork.
+"""The hot statements, written in SQL: save, issue, settle.
 
 The ORM's own cost would show in them. Table and column names, and the conversion of every value, come from the
 models' metadata. On PostgreSQL each is one statement, and therefore one round trip and one transaction; on SQLite,
@@ -11,20 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.enums import DISPATCHABLE_SESSION, CallStatus, InterruptReason, KeyScope, SessionStatus
+from checkpoints.enums import DISPATCHABLE_SESSION, CallStatus, SessionStatus
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
-from checkpoints.saving.naming import column, columns, prepared, table
+from checkpoints.saving.naming import column, columns, inserting, marks, prepared, table
 
-_NOW = {"postgresql": "STATEMENT_TIMESTAMP()", "sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"}
-#: Columns of a call that its copy in a fork gets anew, and those that it starts without.
-_RESET = ("session", "run", "step", "status", "reason", "interrupted_at", "verify_requested_by")
-_LEFT_OUT = ("id", "supersedes")
+NOW = {"postgresql": "STATEMENT_TIMESTAMP()", "sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"}
 _MESSAGE_FIELDS = ("position", "message_id", "role", "created_at", "body", "chain")
+_message_values = attrgetter(*_MESSAGE_FIELDS)
+#: More messages than these are written by a statement of their own: a statement takes 65,535 parameters at most.
+_MESSAGES_IN_ONE = 64
 
 
 @dataclass(frozen=True)
@@ -49,18 +51,17 @@ class Base:
     version: int | None  #: None: any
 
 
-def _now(connection: BaseDatabaseWrapper) -> str:
-    return _NOW[connection.vendor]
-
-
-def _touch(connection: BaseDatabaseWrapper) -> str:
+def _touch(vendor: str) -> str:
     """What every write changes on the session, so that the pages notice."""
-    revision = column(Session, "revision")
-    return f"{revision} = {revision} + 1, {column(Session, 'updated_at')} = {_now(connection)}"
+    return f"{_s('revision')} = {_s('revision')} + 1, {_s('updated_at')} = {NOW[vendor]}"
 
 
 def _s(field: str) -> str:
     return column(Session, field)
+
+
+def _c(field: str) -> str:
+    return column(ToolCall, field)
 
 
 # save
@@ -77,93 +78,101 @@ def save(
 
     Returns the new version, or None where the session is not as `base` says (fence, head or version).
     """
-    where = [f"{_s('id')} = %s", f"{_s('fence')} = %s", f"{_s('head_segment')} = %s", f"{_s('message_count')} = %s"]
-    where.append(f"{_s('head_chain')} = %s")
-    params = prepared(
-        connection,
-        Session,
-        {
-            "id": base.session_pk,
-            "fence": base.fence,
-            "head_segment": base.segment_id,
-            "message_count": base.length,
-            "head_chain": base.chain,
-        },
-    )
+    expected = {
+        "id": base.session_pk,
+        "fence": base.fence,
+        "head_segment": base.segment_id,
+        "message_count": base.length,
+        "head_chain": base.chain,
+    }
     if base.version is not None:
-        where.append(f"{_s('latest_version')} = %s")
-        params.append(base.version)
-    sets = "".join(f", {_s(field)} = %s" for field in session_values)
-    update = (
-        f"UPDATE {table(Session)} SET {_s('latest_version')} = {_s('latest_version')} + 1, {_touch(connection)}{sets} "
-        f"WHERE {' AND '.join(where)} RETURNING {_s('id')} AS session_pk, {_s('latest_version')} AS version"
-    )
-    update_params = [*prepared(connection, Session, session_values), *params]
-    if connection.vendor == "postgresql":
-        return _save_in_one(connection, update, update_params, messages, checkpoint_values)
-    return _save_in_steps(connection, update, update_params, messages, checkpoint_values)
+        expected["latest_version"] = base.version
+    moves = _Moves(connection.vendor, tuple(session_values), tuple(expected))
+    params = [*prepared(connection, Session, session_values), *prepared(connection, Session, expected)]
+    if connection.vendor == "postgresql" and len(messages) <= _MESSAGES_IN_ONE:
+        return _save_in_one(connection, moves, params, messages, checkpoint_values)
+    return _save_in_steps(connection, moves, params, messages, checkpoint_values)
 
 
 def _save_in_one(
     connection: BaseDatabaseWrapper,
-    update: str,
-    update_params: list[Any],
+    moves: _Moves,
+    params: list[Any],
     messages: Sequence[NewMessage],
     checkpoint_values: Mapping[str, Any],
 ) -> int | None:
-    said, said_params = "", list[Any]()
     if messages:
-        rows = ", ".join(["(%s::int, %s::text, %s::text, %s::timestamptz, %s::text, %s::bytea)"] * len(messages))
-        said = (
-            f", said AS (INSERT INTO {table(Message)} ({columns(Message, ('session', 'segment', *_MESSAGE_FIELDS))}) "
-            f"SELECT head.session_pk, %s, new.* FROM head, (VALUES {rows}) AS new)"
-        )
-        said_params = [checkpoint_values["segment"]]
-        said_params += [getattr(message, field) for message in messages for field in _MESSAGE_FIELDS]
-    marks = ", ".join(["%s"] * len(checkpoint_values))
-    insert = (
-        f"INSERT INTO {table(Checkpoint)} ({columns(Checkpoint, ('session', 'version', *checkpoint_values))}) "
-        f"SELECT head.session_pk, head.version, {marks} FROM head RETURNING {column(Checkpoint, 'version')}"
-    )
+        params.append(checkpoint_values["segment"])
+        for message in messages:
+            params += _message_values(message)
+    params += prepared(connection, Checkpoint, checkpoint_values)
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"WITH head AS ({update}){said} {insert}",
-            [*update_params, *said_params, *prepared(connection, Checkpoint, checkpoint_values)],
-        )
+        cursor.execute(_one_save(moves, len(messages), tuple(checkpoint_values)), params)
         row = cursor.fetchone()
     return row[0] if row else None
 
 
 def _save_in_steps(
     connection: BaseDatabaseWrapper,
-    update: str,
-    update_params: list[Any],
+    moves: _Moves,
+    params: list[Any],
     messages: Sequence[NewMessage],
     checkpoint_values: Mapping[str, Any],
 ) -> int | None:
+    given = prepared(connection, Checkpoint, checkpoint_values)
+    said = [
+        prepared(connection, Message, dict(zip(_MESSAGE_FIELDS, _message_values(new), strict=True))) for new in messages
+    ]
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
-        cursor.execute(update, update_params)
+        cursor.execute(_move_head(moves), params)
         row = cursor.fetchone()
         if row is None:
             return None
         session_pk, version = row
-        place = {"session": session_pk, "segment": checkpoint_values["segment"]}
-        marks = ", ".join(["%s"] * (len(place) + len(_MESSAGE_FIELDS)))
         if messages:
+            place = [session_pk, checkpoint_values["segment"]]
             cursor.executemany(
-                f"INSERT INTO {table(Message)} ({columns(Message, (*place, *_MESSAGE_FIELDS))}) VALUES ({marks})",
-                [
-                    prepared(connection, Message, place | {field: getattr(new, field) for field in _MESSAGE_FIELDS})
-                    for new in messages
-                ],
+                inserting(Message, ("session", "segment", *_MESSAGE_FIELDS)), [[*place, *each] for each in said]
             )
-        values = {"session": session_pk, "version": version, **checkpoint_values}
-        marks = ", ".join(["%s"] * len(values))
-        cursor.execute(
-            f"INSERT INTO {table(Checkpoint)} ({columns(Checkpoint, tuple(values))}) VALUES ({marks})",
-            prepared(connection, Checkpoint, values),
-        )
+        cursor.execute(inserting(Checkpoint, ("session", "version", *checkpoint_values)), [session_pk, version, *given])
     return int(version)
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """How a save moves a session's head: what it sets, and what it expects to find."""
+
+    vendor: str
+    sets: tuple[str, ...]
+    expects: tuple[str, ...]
+
+
+@cache
+def _move_head(moves: _Moves) -> str:
+    sets = "".join(f", {_s(field)} = %s" for field in moves.sets)
+    version = _s("latest_version")
+    return (
+        f"UPDATE {table(Session)} SET {version} = {version} + 1, {_touch(moves.vendor)}{sets} "
+        f"WHERE {' AND '.join(f'{_s(field)} = %s' for field in moves.expects)} "
+        f"RETURNING {_s('id')} AS session_pk, {version} AS version"
+    )
+
+
+@cache
+def _one_save(moves: _Moves, messages: int, checkpoint_fields: tuple[str, ...]) -> str:
+    said = ""
+    if messages:
+        rows = ", ".join(["(%s::int, %s::text, %s::text, %s::timestamptz, %s::text, %s::bytea)"] * messages)
+        said = (
+            f", said AS (INSERT INTO {table(Message)} ({columns(Message, ('session', 'segment', *_MESSAGE_FIELDS))}) "
+            f"SELECT head.session_pk, %s, new.* FROM head, (VALUES {rows}) AS new)"
+        )
+    return (
+        f"WITH head AS ({_move_head(moves)}){said} "
+        f"INSERT INTO {table(Checkpoint)} ({columns(Checkpoint, ('session', 'version', *checkpoint_fields))}) "
+        f"SELECT head.session_pk, head.version, {marks(len(checkpoint_fields))} FROM head "
+        f"RETURNING {column(Checkpoint, 'version')}"
+    )
 
 
 # issue and settle
@@ -183,39 +192,56 @@ def issue(
     Returns (id, step), or None where the fence no longer holds, the session is not open for mutating calls, or
     the call or its key is already there. `under_review` is for calls that may be made in spite of a review.
     """
-    allowed = [SessionStatus.NEEDS_REVIEW] if under_review else sorted(DISPATCHABLE_SESSION)
+    allowed = _UNDER_REVIEW if under_review else _OPEN
     status = SessionStatus.NEEDS_REVIEW if under_review else SessionStatus.ACTIVE
-    update = (
-        f"UPDATE {table(Session)} SET {_s('status')} = %s, {_touch(connection)} WHERE {_s('id')} = %s AND "
-        f"{_s('fence')} = %s AND {_s('status')} IN ({', '.join(['%s'] * len(allowed))}) "
-        f"RETURNING {_s('id')} AS session_pk, {_s('workspace')} AS workspace_pk, {_s('latest_version')} AS version"
-    )
-    update_params: list[Any] = [status.value, session_pk, fence, *[each.value for each in allowed]]
-    insert = f"INSERT INTO {table(ToolCall)} ({columns(ToolCall, ('session', 'workspace', 'step', *values))})"
-    marks = ", ".join(["%s"] * len(values))
-    returning = f"ON CONFLICT DO NOTHING RETURNING {column(ToolCall, 'id')}, {column(ToolCall, 'step')}"
+    holding: list[Any] = [status.value, session_pk, fence, *allowed]
     given = prepared(connection, ToolCall, values)
+    hold = _hold(connection.vendor, len(allowed))
+    row: tuple[int, int] | None
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute(
-                f"WITH held AS ({update}) {insert} SELECT held.session_pk, held.workspace_pk, "
-                f"COALESCE(%s, held.version), {marks} FROM held {returning}",
-                [*update_params, step, *given],
-            )
-            row: tuple[int, int] | None = cursor.fetchone()
+            cursor.execute(_one_issue(hold, tuple(values)), [*holding, step, *given])
+            row = cursor.fetchone()
         return row
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
-        cursor.execute(update, update_params)
+        cursor.execute(hold, holding)
         held = cursor.fetchone()
         if held is None:
             return None
         pk, workspace_pk, version = held
-        cursor.execute(
-            f"{insert} VALUES (%s, %s, %s, {marks}) {returning}",
-            [pk, workspace_pk, version if step is None else step, *given],
-        )
-        issued: tuple[int, int] | None = cursor.fetchone()
-        return issued
+        place = [pk, workspace_pk, version if step is None else step]
+        cursor.execute(f"{inserting(ToolCall, (*_PLACE, *values))} {_if_new()}", [*place, *given])
+        row = cursor.fetchone()
+        return row
+
+
+_UNDER_REVIEW = [SessionStatus.NEEDS_REVIEW.value]
+_PLACE = ("session", "workspace", "step")
+_OPEN = sorted(status.value for status in DISPATCHABLE_SESSION)
+
+
+@cache
+def _hold(vendor: str, allowed: int) -> str:
+    """The session as a call finds it: under its fence, and in one of so many statuses."""
+    return (
+        f"UPDATE {table(Session)} SET {_s('status')} = %s, {_touch(vendor)} "
+        f"WHERE {_s('id')} = %s AND {_s('fence')} = %s AND {_s('status')} IN ({marks(allowed)}) "
+        f"RETURNING {_s('id')} AS session_pk, {_s('workspace')} AS workspace_pk, {_s('latest_version')} AS version"
+    )
+
+
+@cache
+def _one_issue(hold: str, fields: tuple[str, ...]) -> str:
+    return (
+        f"WITH held AS ({hold}) "
+        f"INSERT INTO {table(ToolCall)} ({columns(ToolCall, (*_PLACE, *fields))}) "
+        f"SELECT held.session_pk, held.workspace_pk, COALESCE(%s, held.version), {marks(len(fields))} FROM held "
+        f"{_if_new()}"
+    )
+
+
+def _if_new() -> str:
+    return f"ON CONFLICT DO NOTHING RETURNING {_c('id')}, {_c('step')}"
 
 
 def settle(
@@ -227,75 +253,46 @@ def settle(
     nobody knows (`interrupted`) puts the session under review in the same transaction.
     """
     interrupted = values["status"] == CallStatus.INTERRUPTED
-    status = f"{_s('status')} = %s, " if interrupted else ""
-    update = (
-        f"UPDATE {table(Session)} SET {status}{_touch(connection)} WHERE {_s('id')} = %s AND {_s('fence')} = %s "
-        f"RETURNING {_s('id')} AS session_pk"
-    )
-    update_params: list[Any] = [*([SessionStatus.NEEDS_REVIEW.value] if interrupted else []), session_pk, fence]
-    when = column(ToolCall, "interrupted_at" if interrupted else "settled_at")
-    revision = column(ToolCall, "revision")
-    sets = ", ".join(f"{column(ToolCall, field)} = %s" for field in values)
-    outcome = f"UPDATE {table(ToolCall)} SET {sets}, {when} = {_now(connection)}, {revision} = {revision} + 1"
-    where = (
-        f"WHERE {column(ToolCall, 'id')} = %s AND {column(ToolCall, 'run')} = %s AND {column(ToolCall, 'status')} = %s"
-    )
+    holding: list[Any] = [*([SessionStatus.NEEDS_REVIEW.value] if interrupted else []), session_pk, fence]
     params = prepared(connection, ToolCall, values)
     params += prepared(connection, ToolCall, {"id": call_pk, "run": run_id, "status": CallStatus.ISSUED})
-    if connection.vendor == "postgresql" and not interrupted:
+    vendor, fields = connection.vendor, tuple(values)
+    if vendor == "postgresql" and not interrupted:
         with connection.cursor() as cursor:
-            cursor.execute(
-                f"WITH held AS ({update}) {outcome} FROM held {where} "
-                f"AND {column(ToolCall, 'session')} = held.session_pk RETURNING {column(ToolCall, 'id')}",
-                [*update_params, *params],
-            )
+            cursor.execute(_one_settle(fields), [*holding, *params])
             return cursor.fetchone() is not None
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
-        cursor.execute(update, update_params)
+        cursor.execute(_hold_to_settle(vendor, interrupted), holding)
         if cursor.fetchone() is None:
             return False
-        cursor.execute(f"{outcome} {where} AND {column(ToolCall, 'session')} = %s", [*params, session_pk])
+        cursor.execute(_outcome(vendor, fields, interrupted), [*params, session_pk])
         if cursor.rowcount != 1:
             transaction.set_rollback(True, using=connection.alias)
             return False
     return True
 
 
-# fork
-
-
-def carry_calls(
-    connection: BaseDatabaseWrapper,
-    origin_pk: int,
-    forked_pk: int,
-    run_id: Any,
-    carried: Mapping[CallStatus, CallStatus],
-    reason: InterruptReason,
-    shift: int,
-) -> None:
-    """Copy the calls of a session into its fork, each with the status that `carried` gives for its own.
-
-    A call that becomes interrupted by this says why: `reason`. Steps move down by `shift`, so that they stay apart
-    from those of the fork. Calls with a workspace-wide key stay behind: they are found from everywhere.
-    """
-    copied = [field.name for field in ToolCall._meta.concrete_fields if field.name not in _RESET + _LEFT_OUT]
-    status, old = column(ToolCall, "status"), [from_.value for from_ in carried]
-    becomes = " ".join(["WHEN %s THEN %s"] * len(carried))
-    newly = [from_.value for from_, to in carried.items() if from_ != to]
-    marks = ", ".join(["%s"] * len(newly))
-    sql = (
-        f"INSERT INTO {table(ToolCall)} ({columns(ToolCall, (*_RESET, *copied))}) "
-        f"SELECT %s, %s, {column(ToolCall, 'step')} - %s, CASE {status} {becomes} END, "
-        f"CASE WHEN {status} IN ({marks}) THEN %s ELSE "
-        f"{column(ToolCall, 'reason')} END, CASE WHEN {status} IN ({marks}) THEN {_now(connection)} ELSE "
-        f"{column(ToolCall, 'interrupted_at')} END, '', {columns(ToolCall, copied)} FROM {table(ToolCall)} "
-        f"WHERE {column(ToolCall, 'session')} = %s AND {status} IN ({', '.join(['%s'] * len(old))}) "
-        f"AND {column(ToolCall, 'key_scope')} = %s "
-        f"ORDER BY {column(ToolCall, 'id')}"
+@cache
+def _hold_to_settle(vendor: str, interrupted: bool) -> str:
+    status = f"{_s('status')} = %s, " if interrupted else ""
+    return (
+        f"UPDATE {table(Session)} SET {status}{_touch(vendor)} WHERE {_s('id')} = %s AND {_s('fence')} = %s "
+        f"RETURNING {_s('id')} AS session_pk"
     )
-    cases = [value.value for pair in carried.items() for value in pair]
-    run = prepared(connection, ToolCall, {"run": run_id})
-    with connection.cursor() as cursor:
-        cursor.execute(
-            sql, [forked_pk, *run, shift, *cases, *newly, reason.value, *newly, origin_pk, *old, KeyScope.SESSION.value]
-        )
+
+
+@cache
+def _outcome(vendor: str, fields: tuple[str, ...], interrupted: bool, source: str = "", session: str = "%s") -> str:
+    sets = ", ".join(f"{_c(field)} = %s" for field in fields)
+    when = _c("interrupted_at" if interrupted else "settled_at")
+    return (
+        f"UPDATE {table(ToolCall)} SET {sets}, {when} = {NOW[vendor]}, {_c('revision')} = {_c('revision')} + 1{source} "
+        f"WHERE {_c('id')} = %s AND {_c('run')} = %s AND {_c('status')} = %s AND {_c('session')} = {session}"
+    )
+
+
+@cache
+def _one_settle(fields: tuple[str, ...]) -> str:
+    hold = _hold_to_settle("postgresql", interrupted=False)
+    outcome = _outcome("postgresql", fields, False, " FROM held", "held.session_pk")
+    return f"WITH held AS ({hold}) {outcome} RETURNING {_c('id')}"

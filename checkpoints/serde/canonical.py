@@ -37,11 +37,19 @@ def _text(value: Any, what: str) -> str:
     except ValueError as error:  # an integer of thousands of digits
         raise NotRepresentable(what, str(error)) from None
     if not text.isascii():
-        if _SURROGATE_PAIR.search(text):
-            raise NotRepresentable(what, "two surrogates in a row stand for one character in JSON")
-        text = _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+        text = _without_surrogates(text, what)
     if len(text) * 4 > MAX_VALUE_BYTES and (size := len(text.encode())) > MAX_VALUE_BYTES:
         raise TooLarge(what, size, MAX_VALUE_BYTES)
+    return text
+
+
+def _without_surrogates(text: str, what: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        if _SURROGATE_PAIR.search(text):
+            raise NotRepresentable(what, "two surrogates in a row stand for one character in JSON") from None
+        return _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
     return text
 
 

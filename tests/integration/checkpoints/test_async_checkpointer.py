@@ -9,6 +9,7 @@ from checkpoints import Checkpointer, check_pending_tool_calls
 from checkpoints.exceptions import CheckpointsError, SessionBusy
 from checkpoints.models import Run, Workspace
 from tests.integration.checkpoints.situations import talk
+from tests.support.threads import in_thread
 
 pytestmark = pytest.mark.asyncio
 
@@ -40,7 +41,7 @@ async def test_closing_gives_the_session_up(workspace: Workspace) -> None:
                 await second.start_session("s")
     async with Checkpointer() as third:
         await third.start_session("s")
-    assert await asyncio.to_thread(lambda: [run.status for run in Run.objects.order_by("number")]) == [
+    assert await in_thread(lambda: [run.status for run in Run.objects.order_by("number")]) == [
         "released",
         "released",
     ]

@@ -54,6 +54,16 @@ def test_postgresql_parameters_become_options() -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "expected"),
+    [("", 3), ("?prepare_threshold=none", None), ("?prepare_threshold=0", 0), ("?prepare_threshold=10", 10)],
+)
+def test_statements_are_prepared_unless_the_address_says_otherwise(query: str, expected: int | None) -> None:
+    options: dict[str, Any] = database_from_url(f"postgresql://h/n{query}")["OPTIONS"]
+
+    assert (options["server_side_binding"], options["prepare_threshold"]) == (True, expected)
+
+
+@pytest.mark.parametrize(
     "url",
     [
         "",
@@ -66,6 +76,7 @@ def test_postgresql_parameters_become_options() -> None:
         "postgresql://h/",
         "postgresql://h:port/n",
         "postgresql://h:99999/n",
+        "postgresql://h/n?prepare_threshold=often",
         "postgresql://[::1/n",
         "://x",
     ],

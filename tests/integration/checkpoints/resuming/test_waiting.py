@@ -13,6 +13,7 @@ from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.resuming import agents
 from tests.integration.checkpoints.situations import interrupt, lose_run, started, statuses
 from tests.support.processes import database_url, until
+from tests.support.threads import in_thread
 
 
 @pytest.fixture
@@ -77,11 +78,11 @@ def test_waiting_run_that_is_replaced_learns_of_it(
 async def test_cancelled_wait_releases_the_session(died: dict[str, Any]) -> None:
     async with Checkpointer() as cp:
         task = asyncio.ensure_future(cp.resume("s", wait=True))
-        await asyncio.to_thread(until, run_waits)
+        await in_thread(lambda: until(run_waits))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert (await asyncio.to_thread(Run.objects.latest, "number")).status == "released"
+        assert (await in_thread(lambda: Run.objects.latest("number"))).status == "released"
 
 
 def test_of_several_decisions_at_once_exactly_one_counts(died: dict[str, Any], start_child: StartChild) -> None:

@@ -101,6 +101,14 @@ def test_empty_transcript_is_a_version_too(cp: SyncCheckpointer) -> None:
     assert latest(cp)["transcript"] == []
 
 
+@pytest.mark.parametrize("length", [64, 65, 12_000])
+def test_many_messages_are_saved_at_once(cp: SyncCheckpointer, length: int) -> None:
+    transcript = [said(f"message {number}") for number in range(length)]
+
+    assert started(cp).save_checkpoint("s", transcript, None, 0) == 1
+    assert cp.load("s", 1)["transcript"] == transcript
+
+
 def test_object_changed_after_a_save_does_not_change_the_version(cp: SyncCheckpointer) -> None:
     started(cp)
     transcript, plan = talk("ab"), {"steps": [1]}

@@ -13,6 +13,7 @@ from checkpoints.exceptions import CallInProgress, ReviewRequired
 from checkpoints.models import ToolCall, Workspace
 from tests.integration.checkpoints.situations import statuses
 from tests.support.processes import append_line
+from tests.support.threads import in_thread
 
 pytestmark = pytest.mark.asyncio
 
@@ -49,7 +50,7 @@ class Desk:
 
 
 async def log() -> list[tuple[str, int, str]]:
-    return await asyncio.to_thread(statuses)
+    return await in_thread(statuses)
 
 
 async def test_twenty_tasks_with_one_key_run_once(acp: Checkpointer, effects: Path) -> None:
@@ -85,7 +86,7 @@ async def test_cancelled_call_is_interrupted_and_never_runs_again(acp: Checkpoin
 
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await asyncio.to_thread(ToolCall.objects.values_list("status", "reason").get) == ("interrupted", "cancelled")
+    assert await in_thread(ToolCall.objects.values_list("status", "reason").get) == ("interrupted", "cancelled")
     with pytest.raises(ReviewRequired):
         await desk.call("call_2")
     assert desk.done() == ["pay 17"]
@@ -201,6 +202,17 @@ async def test_cancelled_callers_cost_no_connections(workspace: Workspace) -> No
             await asyncio.gather(task, return_exceptions=True)
         last = await cp.save_checkpoint("s", [], None, 0)
 
-    versions = await asyncio.to_thread(lambda: [found["version"] for found in SyncCheckpointer().list_checkpoints("s")])
+    versions = await in_thread(lambda: [found["version"] for found in SyncCheckpointer().list_checkpoints("s")])
     assert versions == list(range(len(versions), 0, -1))
     assert last in versions
+
+
+async def test_tools_that_ask_the_database_cost_no_connections(acp: Checkpointer) -> None:
+    registry = ToolRegistry(checkpointer=acp, session_id="s")
+
+    @registry.tool
+    def count(order: int) -> str:
+        return str(ToolCall.objects.count())
+
+    for order in range(1, 21):  # more than the pool holds
+        assert (await registry.adispatch("count", {"order": order}, f"call_{order}")).content == str(order)

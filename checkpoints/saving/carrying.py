@@ -1,0 +1,54 @@
+"""The copy of a call log into a fork, in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from checkpoints.enums import CallStatus, InterruptReason, KeyScope
+from checkpoints.models import ToolCall
+from checkpoints.saving.naming import column, columns, marks, prepared, table
+from checkpoints.saving.statements import NOW
+
+#: Columns of a call that its copy in a fork gets anew, and those that it starts without.
+_RESET = ("session", "run", "step", "status", "reason", "interrupted_at", "verify_requested_by")
+_LEFT_OUT = ("id", "supersedes")
+
+
+def carry_calls(
+    connection: BaseDatabaseWrapper,
+    origin_pk: int,
+    forked_pk: int,
+    run_id: Any,
+    carried: Mapping[CallStatus, CallStatus],
+    reason: InterruptReason,
+    shift: int,
+) -> None:
+    """Copy the calls of a session into its fork, each with the status that `carried` gives for its own.
+
+    A call that becomes interrupted by this says why: `reason`. Steps move down by `shift`, so that they stay apart
+    from those of the fork. Calls with a workspace-wide key stay behind: they are found from everywhere.
+    """
+    copied = [field.name for field in ToolCall._meta.concrete_fields if field.name not in _RESET + _LEFT_OUT]
+    now = NOW[connection.vendor]
+    status, old = column(ToolCall, "status"), [from_.value for from_ in carried]
+    becomes = " ".join(["WHEN %s THEN %s"] * len(carried))
+    newly = [from_.value for from_, to in carried.items() if from_ != to]
+    sql = (
+        f"INSERT INTO {table(ToolCall)} ({columns(ToolCall, (*_RESET, *copied))}) "
+        f"SELECT %s, %s, {column(ToolCall, 'step')} - %s, CASE {status} {becomes} END, "
+        f"CASE WHEN {status} IN ({marks(len(newly))}) THEN %s ELSE "
+        f"{column(ToolCall, 'reason')} END, CASE WHEN {status} IN ({marks(len(newly))}) THEN {now} ELSE "
+        f"{column(ToolCall, 'interrupted_at')} END, '', {columns(ToolCall, copied)} FROM {table(ToolCall)} "
+        f"WHERE {column(ToolCall, 'session')} = %s AND {status} IN ({marks(len(old))}) "
+        f"AND {column(ToolCall, 'key_scope')} = %s "
+        f"ORDER BY {column(ToolCall, 'id')}"
+    )
+    cases = [value.value for pair in carried.items() for value in pair]
+    run = prepared(connection, ToolCall, {"run": run_id})
+    with connection.cursor() as cursor:
+        cursor.execute(
+            sql, [forked_pk, *run, shift, *cases, *newly, reason.value, *newly, origin_pk, *old, KeyScope.SESSION.value]
+        )
