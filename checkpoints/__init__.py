@@ -13,31 +13,47 @@ if TYPE_CHECKING:
     from checkpoints.async_checkpointer import Checkpointer as Checkpointer
     from checkpoints.async_checkpointer import check_pending_tool_calls as check_pending_tool_calls
     from checkpoints.checkpointer import SyncCheckpointer as SyncCheckpointer
+    from checkpoints.files.session_files import SessionFiles as SessionFiles
+    from checkpoints.files.session_files import SyncSessionFiles as SyncSessionFiles
     from checkpoints.outcomes import Landed as Landed
     from checkpoints.outcomes import NotLanded as NotLanded
     from checkpoints.outcomes import ToolResult as ToolResult
     from checkpoints.outcomes import Unknown as Unknown
     from checkpoints.resuming.actors import Actor as Actor
     from checkpoints.resuming.gate import ResumePoint as ResumePoint
+    from checkpoints.runs.snapshot import RuntimeSnapshot as RuntimeSnapshot
+    from checkpoints.saving.cadence import Cadence as Cadence
     from checkpoints.saving.state import UNCHANGED as UNCHANGED
+    from checkpoints.saving.write_behind import SyncWriteBehind as SyncWriteBehind
+    from checkpoints.saving.write_behind import WriteBehind as WriteBehind
     from checkpoints.tools.registry import Tool as Tool
     from checkpoints.tools.registry import ToolRegistry as ToolRegistry
     from checkpoints.tools.registry import tool as tool
+    from checkpoints.workflows.journal import SyncWorkflow as SyncWorkflow
+    from checkpoints.workflows.journal import Workflow as Workflow
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Actor": "checkpoints.resuming.actors",
+    "Cadence": "checkpoints.saving.cadence",
     "Checkpointer": "checkpoints.async_checkpointer",
     "Landed": "checkpoints.outcomes",
     "NotLanded": "checkpoints.outcomes",
     "ResumePoint": "checkpoints.resuming.gate",
+    "RuntimeSnapshot": "checkpoints.runs.snapshot",
+    "SessionFiles": "checkpoints.files.session_files",
     "SyncCheckpointer": "checkpoints.checkpointer",
+    "SyncSessionFiles": "checkpoints.files.session_files",
+    "SyncWriteBehind": "checkpoints.saving.write_behind",
+    "SyncWorkflow": "checkpoints.workflows.journal",
     "Tool": "checkpoints.tools.registry",
     "ToolRegistry": "checkpoints.tools.registry",
     "ToolResult": "checkpoints.outcomes",
     "UNCHANGED": "checkpoints.saving.state",
     "Unknown": "checkpoints.outcomes",
+    "Workflow": "checkpoints.workflows.journal",
+    "WriteBehind": "checkpoints.saving.write_behind",
     "check_pending_tool_calls": "checkpoints.async_checkpointer",
     "tool": "checkpoints.tools.registry",
 }

@@ -6,11 +6,12 @@ import asyncio
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
+from uuid import UUID
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -19,14 +20,24 @@ from checkpoints import conf, flows, opening
 from checkpoints.checkpointer import SyncCheckpointer
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointerClosed
+from checkpoints.files.exporting import ExportedFile
+from checkpoints.files.importing import ImportedSession
 from checkpoints.models import DEFAULT_WORKSPACE, Run
+from checkpoints.peers import cancelling, deadlines, listing, taking, telling
+from checkpoints.peers.answers import Answer
+from checkpoints.peers.telling import Tell
+from checkpoints.peers.values import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.resuming import gate, sweeping
 from checkpoints.resuming.actors import Actor
 from checkpoints.resuming.gate import ResumePoint
+from checkpoints.runs.details import PhaseDetails
+from checkpoints.runs.snapshot import RuntimeSnapshot
+from checkpoints.saving import phases
 from checkpoints.saving.pruning import Removed
 from checkpoints.saving.state import UNCHANGED, Unchanged
 from checkpoints.saving.store import Store
 from checkpoints.tools.registry import ToolRegistry
+from checkpoints.workflows.journal import Workflow
 
 T = TypeVar("T")
 
@@ -183,6 +194,33 @@ class Checkpointer:
             )
         )
 
+    async def save_phase(
+        self,
+        session_id: str,
+        details: PhaseDetails,
+        *,
+        snapshot: RuntimeSnapshot | None = None,
+        transcript: list[dict[str, Any]] | None = None,
+        plan: dict[str, Any] | Unchanged | None = UNCHANGED,
+        expected_version: int | None = None,
+    ) -> int:
+        return await self.hop(
+            partial(
+                self.sync.save_phase,
+                session_id,
+                details,
+                snapshot=snapshot,
+                transcript=transcript,
+                plan=plan,
+                expected_version=expected_version,
+            )
+        )
+
+    async def import_record(
+        self, session_id: str, record: dict[str, Any], *, run_id: str | None = None
+    ) -> phases.ImportedRecord:
+        return await self.hop(partial(self.sync.import_record, session_id, record, run_id=run_id))
+
     async def load_latest(self, session_id: str) -> dict[str, Any] | None:
         return await self.hop(partial(self.sync.load_latest, session_id))
 
@@ -199,6 +237,12 @@ class Checkpointer:
 
     async def fork_session(self, session_id: str, new_session_id: str, *, version: int | None = None) -> int:
         return await self.hop(partial(self.sync.fork_session, session_id, new_session_id, version=version))
+
+    async def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
+        return await self.hop(partial(self.sync.export_session, session_id, path))
+
+    async def import_session(self, path: str | Path, *, session_id: str | None = None) -> ImportedSession:
+        return await self.hop(partial(self.sync.import_session, path, session_id=session_id))
 
     async def delete_checkpoint(self, session_id: str, version: int) -> Removed:
         return await self.hop(partial(self.sync.delete_checkpoint, session_id, version))
@@ -279,11 +323,80 @@ class Checkpointer:
         flow = gate.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
         return await flows.adrive(flow, self.hop)
 
+    async def resume_run(
+        self,
+        run_id: str | UUID,
+        registry: ToolRegistry | None = None,
+        *,
+        wait: bool = False,
+        timeout: float | None = None,  # noqa: ASYNC109 - how long to wait for people, not for this code
+        takeover: bool = False,
+    ) -> ResumePoint:
+        session_id = await self.hop(partial(gate.session_of, self.store, run_id))
+        return await self.resume(session_id, registry, wait=wait, timeout=timeout, takeover=takeover)
+
     async def preview_resume(self, session_id: str) -> dict[str, Any]:
         return await self.hop(partial(self.sync.preview_resume, session_id))
 
     async def sweep_lost_runs(self, *, limit: int = sweeping.LIMIT) -> list[str]:
         return await self.hop(partial(self.sync.sweep_lost_runs, limit=limit))
+
+    # other agents
+
+    async def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused:
+        return await self.hop(partial(self.sync.pause_for_peers, session_id, state, joins))
+
+    async def accept_response(
+        self,
+        peer_call_id: str,
+        result: Any,
+        *,
+        session_id: str | None = None,
+        peer: str | None = None,
+        token: str | None = None,
+    ) -> Answer:
+        return await self.hop(
+            partial(self.sync.accept_response, peer_call_id, result, session_id=session_id, peer=peer, token=token)
+        )
+
+    async def take_paused(
+        self,
+        session_id: str,
+        registry: ToolRegistry | None = None,
+        *,
+        wait: bool = False,
+        timeout: float | None = None,  # noqa: ASYNC109 - how long to wait for people, not for this code
+        takeover: bool = False,
+    ) -> TakenTask:
+        if registry is not None:
+            registry.bind(self, session_id)
+        flow = taking.take_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
+        return await flows.adrive(flow, self.hop)
+
+    async def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime:
+        return await self.hop(partial(self.sync.extend_deadline, peer_call_id, deadline))
+
+    async def cancel_paused(self, session_id: str, *, tell: Tell | None = None, reason: str = "") -> Told:
+        return await flows.adrive(cancelling.cancel_flow(self.store, session_id, tell=tell, reason=reason), self.hop)
+
+    async def tell_peers(self, tell: Tell, *, limit: int = telling.LIMIT) -> Told:
+        return await flows.adrive(telling.tell_flow(self.store, tell, limit=limit), self.hop)
+
+    async def sweep_deadlines(self, *, limit: int = deadlines.LIMIT) -> Swept:
+        return await self.hop(partial(self.sync.sweep_deadlines, limit=limit))
+
+    async def list_paused(
+        self, *, ready: bool | None = None, agent: str | None = None, limit: int = listing.LIMIT
+    ) -> list[dict[str, Any]]:
+        return await self.hop(partial(self.sync.list_paused, ready=ready, agent=agent, limit=limit))
+
+    async def peer_calls(self, session_id: str) -> list[dict[str, Any]]:
+        return await self.hop(partial(self.sync.peer_calls, session_id))
+
+    # workflows
+
+    async def workflow(self, session_id: str, workflow_id: str) -> Workflow:
+        return await self.hop(partial(Workflow, self.store, session_id, workflow_id, self.hop))
 
     # decisions
 

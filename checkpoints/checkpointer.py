@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Self
+from uuid import UUID
 
 from checkpoints import conf, flows, opening
 from checkpoints.enums import DecisionKind, Phase
+from checkpoints.files import exporting, importing
+from checkpoints.files.exporting import ExportedFile
+from checkpoints.files.importing import ImportedSession
 from checkpoints.models import DEFAULT_WORKSPACE, Run
+from checkpoints.peers import accepting, cancelling, deadlines, listing, pausing, taking, telling
+from checkpoints.peers.accepting import Response
+from checkpoints.peers.answers import Answer
+from checkpoints.peers.telling import Tell
+from checkpoints.peers.values import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.resuming import decisions, gate, starting, sweeping, verification
 from checkpoints.resuming.actors import Actor, as_actor
 from checkpoints.resuming.decisions import Target, Verdict
 from checkpoints.resuming.gate import ResumePoint
 from checkpoints.resuming.starting import Description
-from checkpoints.saving import call_log, calls, forking, intents, pruning, reading
+from checkpoints.runs.details import PhaseDetails
+from checkpoints.runs.snapshot import RuntimeSnapshot
+from checkpoints.saving import call_log, calls, forking, intents, phases, pruning, reading
 from checkpoints.saving import checkpoints as saving
 from checkpoints.saving.pruning import Removed, Retention
 from checkpoints.saving.state import UNCHANGED, Change, State, Unchanged
 from checkpoints.saving.store import Store
 from checkpoints.tools.registry import ToolRegistry
+from checkpoints.workflows.journal import SyncWorkflow
 
 
 class SyncCheckpointer:
@@ -135,6 +147,42 @@ class SyncCheckpointer:
         change = Change(plan, budget_spent_usd, usage, phase, payload)
         return saving.append(self.store, session_id, new_messages, change, expected_version=expected_version)
 
+    def save_phase(
+        self,
+        session_id: str,
+        details: PhaseDetails,
+        *,
+        snapshot: RuntimeSnapshot | None = None,
+        transcript: list[dict[str, Any]] | None = None,
+        plan: dict[str, Any] | Unchanged | None = UNCHANGED,
+        expected_version: int | None = None,
+    ) -> int:
+        """Save the next version at a phase of the run, such as `PostLlm(model=…)`; what is left out stays as it was.
+
+        A `snapshot` is where the loop stands; it holds until the next one. Its usage and cost become those of the
+        version, and its `replayed_effect_count` is counted here. Raises what `save_checkpoint` raises.
+        """
+        return phases.save_phase(
+            self.store,
+            session_id,
+            details,
+            snapshot=snapshot,
+            transcript=transcript,
+            plan=plan,
+            expected_version=expected_version,
+        )
+
+    def import_record(
+        self, session_id: str, record: dict[str, Any], *, run_id: str | None = None
+    ) -> phases.ImportedRecord:
+        """Save a phase record that another system or an older version wrote; `applied` of the answer says what was
+        changed in it, such as `runId → run_id`.
+
+        Raises `CheckpointCorrupted` naming the field, also for a record of another run than `run_id`, and
+        `SchemaFromFuture`; then nothing is written.
+        """
+        return phases.import_record(self.store, session_id, record, run_id=run_id)
+
     def load_latest(self, session_id: str) -> dict[str, Any] | None:
         """The newest version: transcript, plan, budget_spent_usd, version, usage, payload, phase, run_id, created_at,
         schema_version. None while there is none."""
@@ -162,6 +210,20 @@ class SyncCheckpointer:
         the effect. Raises `SessionNotFound`, `VersionNotFound`, `SessionExists`.
         """
         return forking.fork(self.store, session_id, new_session_id, version=version)
+
+    def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
+        """Write a session with everything of it to one file, at once or not at all. Raises `SessionNotFound`,
+        `FileNotWritten`."""
+        return exporting.export(self.store, session_id, path)
+
+    def import_session(self, path: str | Path, *, session_id: str | None = None) -> ImportedSession:
+        """Take a session over from a file that `export_session` wrote, in this database or another one.
+
+        What may have happened since is undecided, as after a crash. Raises `FileNotReadable`, `FileDamaged`,
+        `SchemaFromFuture`, `WrongSession` where it is not `session_id`, `WrongWorkspace`, `SessionExists`,
+        `ImportConflict`; then nothing was imported.
+        """
+        return importing.import_file(self.store, path, session_id=session_id)
 
     def delete_checkpoint(self, session_id: str, version: int) -> Removed:
         """Remove one version; its number does not come back. Raises `VersionNotFound`, `StillNeeded`."""
@@ -247,6 +309,20 @@ class SyncCheckpointer:
             registry.bind(self, session_id)
         return flows.drive(gate.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover))
 
+    def resume_run(
+        self,
+        run_id: str | UUID,
+        registry: ToolRegistry | None = None,
+        *,
+        wait: bool = False,
+        timeout: float | None = None,
+        takeover: bool = False,
+    ) -> ResumePoint:
+        """`resume` for who has kept the id of a run: a new run, linked to the last one of its session, goes on with
+        everything that was used up carried forward. Raises `RunNotFound`, and what `resume` raises."""
+        session_id = gate.session_of(self.store, run_id)
+        return self.resume(session_id, registry, wait=wait, timeout=timeout, takeover=takeover)
+
     def preview_resume(self, session_id: str) -> dict[str, Any]:
         """What a resume would do now: `version`, `finished`, `pending_response`, and the calls to `replay`, `run` and
         `ask` about. Changes nothing."""
@@ -256,6 +332,95 @@ class SyncCheckpointer:
         """End runs of this workspace whose lease has run out, and interrupt what they had issued, so that people see it
         before anybody resumes. Returns the ids of their sessions. Any number of processes may do this at once."""
         return sweeping.sweep_lost_runs(self.store, limit=limit)
+
+    # other agents
+
+    def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused:
+        """Stop to wait for other agents: store `state`, the joins and their calls, and give the session up, in one
+        transaction. Whichever process is there when a join is complete goes on with `take_paused`.
+
+        Secrets in the state and in requests are sealed. Responses that came before are counted. Raises `NotOwner`,
+        `OwnershipLost`, `PeerCallExists`, `SecretsLocked`, `CallInProgress`, `ReviewRequired`, `NotRepresentable`.
+        """
+        return pausing.pause(self.store, session_id, state, joins)
+
+    def accept_response(
+        self,
+        peer_call_id: str,
+        result: Any,
+        *,
+        session_id: str | None = None,
+        peer: str | None = None,
+        token: str | None = None,
+    ) -> Answer:
+        """Match another agent's response to its call, store and count it, in one transaction: `Accepted`, `Duplicate`,
+        `Early`, `Late`, `Cancelled`, `Foreign` or `Unknown`.
+
+        What is said of the sender is held against the call: its session, the agent it was made to, its token.
+        """
+        response = Response.of(peer_call_id, result, session_id, peer, token)
+        return accepting.accept(self.store, response)
+
+    def take_paused(
+        self,
+        session_id: str,
+        registry: ToolRegistry | None = None,
+        *,
+        wait: bool = False,
+        timeout: float | None = None,
+        takeover: bool = False,
+    ) -> TakenTask:
+        """Own a session whose join is complete, pass the gate as `resume` does, and get the answers.
+
+        Until this run saves its next version or pauses again, another one can take the same after it was lost. Raises
+        `StillWaiting`, `NotPaused`, `SecretsLocked`, and what `resume` raises.
+        """
+        if registry is not None:
+            registry.bind(self, session_id)
+        return flows.drive(taking.take_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover))
+
+    def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime:
+        """Wait for a call at least until `deadline` (seconds or a duration from now, or a moment); returns its deadline
+        then. Raises `PeerCallNotFound`, `PeerCallOver`."""
+        return deadlines.extend(self.store, peer_call_id, deadline)
+
+    def cancel_paused(self, session_id: str, *, tell: Tell | None = None, reason: str = "") -> Told:
+        """End a session that waits for other agents as cancelled, and tell each of them through `tell`.
+
+        Who could not be told is told by `tell_peers`. Raises `NotPaused`, `SessionBusy`, `SessionFinished`.
+        """
+        return flows.drive(cancelling.cancel_flow(self.store, session_id, tell=tell, reason=reason))
+
+    def tell_peers(self, tell: Tell, *, limit: int = telling.LIMIT) -> Told:
+        """Tell other agents through `tell` what they have to know: requests of calls that were stored with
+        `sent=False`, and that a call was cancelled or given up. Each at least once, by any number of processes."""
+        return flows.drive(telling.tell_flow(self.store, tell, limit=limit))
+
+    def sweep_deadlines(self, *, limit: int = deadlines.LIMIT) -> Swept:
+        """Give up calls of this workspace whose deadline has passed. Any number of processes may do this at once."""
+        return deadlines.sweep(self.store, limit=limit)
+
+    def list_paused(
+        self, *, ready: bool | None = None, agent: str | None = None, limit: int = listing.LIMIT
+    ) -> list[dict[str, Any]]:
+        """Sessions that wait for other agents or whose answers are not used yet: session_id, agent, ready, driven, and
+        the joins that are `complete` and `open`. `ready=True`: those that `take_paused` can take now."""
+        return listing.paused(self.store, ready=ready, agent=agent, limit=limit)
+
+    def peer_calls(self, session_id: str) -> list[dict[str, Any]]:
+        """The calls of a session to other agents, oldest first: call_id, peer, join_id, pause, status, created_at,
+        deadline, settled_at, result_json, late_at, late_result_json, to_tell. Raises `SessionNotFound`."""
+        return listing.calls_of(self.store, session_id)
+
+    # workflows
+
+    def workflow(self, session_id: str, workflow_id: str) -> SyncWorkflow:
+        """Open the journal of a workflow, or begin one, in a session this checkpointer owns: one pass through it.
+
+        Raises `NotOwner`, and `SchemaFromFuture` or `CheckpointCorrupted` where the journal cannot be read: then none
+        of its steps runs.
+        """
+        return SyncWorkflow(self.store, session_id, workflow_id)
 
     # decisions
 

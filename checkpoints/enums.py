@@ -85,6 +85,8 @@ LIVE_CALL = frozenset(
 )
 #: Waiting for a person: these hold a run at the gate.
 UNDECIDED_CALL = frozenset({CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL})
+#: Somebody has to allow these first, or has not: their tool was not started.
+NOT_RUN_CALL = frozenset({CallStatus.AWAITING_APPROVAL, CallStatus.APPROVED, CallStatus.REJECTED})
 
 
 class InterruptReason(TextChoices):
@@ -119,6 +121,40 @@ class DecisionKind(TextChoices):
 DECIDING = frozenset(set(DecisionKind) - {DecisionKind.PROBE_UNKNOWN})
 
 
+class PauseStatus(TextChoices):
+    """Where a task that waits for other agents stands."""
+
+    WAITING = "waiting", "Waiting for other agents"
+    TAKEN = "taken", "Taken by a run"
+    OVER = "over", "Gone on"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+#: A task in one of these holds its session, unless the run that took it has saved a version since.
+PAUSED_TASK = frozenset({PauseStatus.WAITING, PauseStatus.TAKEN})
+
+
+class JoinStatus(TextChoices):
+    WAITING = "waiting", "Waiting"
+    COMPLETE = "complete", "Complete"
+    USED = "used", "Used"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+class PeerCallStatus(TextChoices):
+    WAITING = "waiting", "Waiting"
+    ANSWERED = "answered", "Answered"
+    EXPIRED = "expired", "No answer in time"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+class NoticeKind(TextChoices):
+    """What another agent still has to be told about a call."""
+
+    REQUEST = "request", "Please do this"
+    CANCEL = "cancel", "This is not needed any more"
+
+
 class ActorKind(TextChoices):
     PERSON = "person", "Person"
     TOKEN = "token", "Token"
@@ -138,6 +174,7 @@ class AuditKind(TextChoices):
     SESSION_STARTED = "session_started", "Session started"
     SESSION_FINISHED = "session_finished", "Session finished"
     SESSION_FORKED = "session_forked", "Session forked"
+    SESSION_IMPORTED = "session_imported", "Session imported"
     SESSION_NEEDS_REVIEW = "session_needs_review", "Paused for a decision"
     APPROVAL_REQUESTED = "approval_requested", "Approval asked for"
     SESSION_READY = "session_ready", "Last decision made"
@@ -152,3 +189,30 @@ class AuditKind(TextChoices):
     LATE_RESULT = "late_result", "Late result refused"
     VERIFY_REQUESTED = "verify_requested", "Probe requested"
     DECIDED = "decided", "Call decided"
+    PAUSED_FOR_PEERS = "paused_for_peers", "Paused for other agents"
+    PEER_EXPIRED = "peer_expired", "No answer from another agent"
+    LATE_RESPONSE = "late_response", "Late answer of another agent"
+    JOIN_COMPLETE = "join_complete", "Other agents have answered"
+    PEERS_CANCELLED = "peers_cancelled", "Waiting cancelled"
+    # What people and tokens do on the site.
+    SIGNED_IN = "signed_in", "Signed in"
+    SIGN_IN_FAILED = "sign_in_failed", "Sign-in failed"
+    SIGNED_OUT = "signed_out", "Signed out"
+    SIGN_INS_ENDED = "sign_ins_ended", "Other sign-ins ended"
+    PASSWORD_CHANGED = "password_changed", "Password changed"
+    FACTOR_ADDED = "factor_added", "Second factor added"
+    FACTOR_REMOVED = "factor_removed", "Second factor removed"
+    INVITED = "invited", "Invitation made"
+    INVITATION_REVOKED = "invitation_revoked", "Invitation revoked"
+    MEMBER_ADDED = "member_added", "Member added"
+    ROLE_CHANGED = "role_changed", "Role changed"
+    MEMBER_REMOVED = "member_removed", "Member removed"
+    TOKEN_CREATED = "token_created", "Token created"
+    TOKEN_REVOKED = "token_revoked", "Token revoked"
+    TOKEN_USED = "token_used", "Token used"
+    TOKEN_REFUSED = "token_refused", "Token refused"
+    VIEWED = "viewed", "Session read"
+    EXPORTED = "exported", "Exported"
+    UNMASKED = "unmasked", "Secrets shown"
+    MASKING_CHANGED = "masking_changed", "Masking changed"
+    AUDIT_VERIFIED = "audit_verified", "Audit trail verified"

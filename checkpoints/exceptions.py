@@ -47,6 +47,15 @@ class SessionNotFound(NotFound):
         super().__init__(f"There is no session {session_id!r}.")
 
 
+class RunNotFound(NotFound):
+    code = "run_not_found"
+    hint = "Check the id and the workspace; the run may have been removed with its session."
+
+    def __init__(self, run_id: object) -> None:
+        self.run_id = str(run_id)
+        super().__init__(f"There is no run {self.run_id!r}.")
+
+
 class VersionNotFound(NotFound):
     code = "version_not_found"
     hint = "list_checkpoints shows the versions there are."
@@ -303,6 +312,119 @@ class ApprovalRequired(ReviewRequired):
         self.args = (f"In session {session_id!r} this waits for approval: {named}. Nothing was run.",)
 
 
+# Workflows
+
+
+class WorkflowError(CheckpointsError):
+    code = "workflow_error"
+
+
+class StepIdentityChanged(WorkflowError):
+    """The step that happened was another one. `changed` names what differs: function, arguments, version."""
+
+    code = "step_identity_changed"
+    hint = "Give the new step an id of its own, or make it what it was. Nothing was run."
+
+    def __init__(self, session_id: str, workflow_id: str, step_id: str, changed: Sequence[str], status: str) -> None:
+        self.session_id, self.workflow_id, self.step_id = session_id, workflow_id, step_id
+        self.changed, self.status = list(changed), status
+        super().__init__(
+            f"Step {step_id!r} of workflow {workflow_id!r} in session {session_id!r} is {status} with another "
+            f"{', '.join(changed)}."
+        )
+
+
+class DuplicateStep(WorkflowError):
+    code = "duplicate_step"
+    hint = "Each step of a pass needs an id of its own; open the workflow anew for another pass. Nothing was run."
+
+    def __init__(self, session_id: str, workflow_id: str, step_id: str) -> None:
+        self.session_id, self.workflow_id, self.step_id = session_id, workflow_id, step_id
+        super().__init__(
+            f"Step {step_id!r} of workflow {workflow_id!r} in session {session_id!r} was asked for twice in one pass."
+        )
+
+
+class StepRejected(WorkflowError):
+    """A person did not let the step run. `message` is what they said."""
+
+    code = "step_rejected"
+    hint = "Nothing was run."
+
+    def __init__(self, session_id: str, workflow_id: str, step_id: str, message: str) -> None:
+        self.session_id, self.workflow_id, self.step_id, self.message = session_id, workflow_id, step_id, message
+        super().__init__(
+            f"Step {step_id!r} of workflow {workflow_id!r} in session {session_id!r} was rejected: {message}"
+        )
+
+
+# Files
+
+
+class FileError(CheckpointsError):
+    code = "file_error"
+
+    def __init__(self, path: object, said: str) -> None:
+        self.path = str(path)
+        super().__init__(f"{self.path} {said}")
+
+
+class FileNotReadable(FileError):
+    code = "file_not_readable"
+    hint = "Check the path and its permissions. Nothing was imported."
+
+    def __init__(self, path: object, why: str) -> None:
+        super().__init__(path, f"cannot be read: {why}.")
+
+
+class FileNotWritten(FileError):
+    code = "file_not_written"
+    hint = "The file is as it was before, and the session in the database is not touched by this."
+
+    def __init__(self, path: object, why: str) -> None:
+        super().__init__(path, f"could not be written: {why}.")
+
+
+class FileDamaged(FileError):
+    code = "file_damaged"
+    hint = "Use another copy of it. Nothing was imported."
+
+    def __init__(self, path: object, why: str) -> None:
+        super().__init__(path, f"is not a whole session: {why}.")
+
+
+class WrongSession(FileError):
+    """The file holds another session than the one that was asked for."""
+
+    code = "wrong_session"
+    hint = "Nothing was imported."
+
+    def __init__(self, path: object, found: str, wanted: str) -> None:
+        self.found, self.wanted = found, wanted
+        super().__init__(path, f"holds session {found!r}, not {wanted!r}.")
+
+
+class WrongWorkspace(FileError):
+    """The effects of a session are known by keys that name its workspace; elsewhere they would not be recognised."""
+
+    code = "wrong_workspace"
+    hint = "Import it into a workspace of the same name. Nothing was imported."
+
+    def __init__(self, path: object, found: str, wanted: str) -> None:
+        self.found, self.wanted = found, wanted
+        super().__init__(path, f"holds a session of the workspace {found!r}, not of {wanted!r}.")
+
+
+class ImportConflict(FileError):
+    """Something of the session is in the database already, under another session."""
+
+    code = "import_conflict"
+    hint = "Nothing was imported."
+
+    def __init__(self, path: object, why: str) -> None:
+        super().__init__(path, f"cannot be imported: {why}.")
+
+
 # Decisions
 
 
@@ -416,6 +538,19 @@ class StorageFull(StorageError):
     hint = "Free disk space; nothing else needs to be repaired."
 
 
+class NotDurable(CheckpointsError):
+    """Versions that were handed in to be written behind are not in the database. `unsaved` has one dict for each:
+    session_id, phase, step, messages, waited_seconds, kept_back."""
+
+    code = "not_durable"
+    hint = "Nothing of these is durable: do not call the work completed. Save again once the cause is gone."
+
+    def __init__(self, unsaved: Sequence[Mapping[str, Any]], why: str) -> None:
+        self.unsaved = [dict(each) for each in unsaved]
+        sessions = ", ".join(repr(session_id) for session_id in dict.fromkeys(each["session_id"] for each in unsaved))
+        super().__init__(f"{len(self.unsaved)} versions of session {sessions} are not durable: {why}")
+
+
 class MigrationsMissing(StorageError):
     code = "migrations_missing"
     hint = "Run `manage.py migrate`, or open the database with migrate=True."
@@ -430,3 +565,77 @@ class ResultNotRecorded(CallError):
     def __init__(self, session_id: str, call_id: str, result: str) -> None:
         self.session_id, self.call_id, self.result = session_id, call_id, result
         super().__init__(f"Call {call_id!r} of session {session_id!r} ran, but its result could not be recorded.")
+
+
+# Other agents
+
+
+class PeerError(CheckpointsError):
+    code = "peer_error"
+
+
+class PausedForPeers(PeerError):
+    code = "paused_for_peers"
+    hint = "Go on with take_paused when it is complete, or give it up with cancel_paused. Nothing was changed."
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"Session {session_id!r} waits for other agents, or their answers are not used yet.")
+
+
+class StillWaiting(PeerError):
+    """No join is complete. `completed` and `total` count the calls of the joins that are open."""
+
+    code = "still_waiting"
+    hint = "accept_response tells one caller when a join is complete; list_paused(ready=True) shows what can be taken."
+
+    def __init__(self, session_id: str, completed: int, total: int) -> None:
+        self.session_id, self.completed, self.total = session_id, completed, total
+        super().__init__(f"Session {session_id!r} still waits for other agents: {completed} of {total} calls are over.")
+
+
+class NotPaused(PeerError):
+    code = "not_paused"
+    hint = "resume goes on with a session that does not wait for other agents. Nothing was changed."
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"Session {session_id!r} does not wait for other agents.")
+
+
+class PeerCallExists(PeerError, ValueError):
+    code = "peer_call_exists"
+    hint = "Give each call to another agent an id of its own. Nothing was written."
+
+    def __init__(self, call_id: str) -> None:
+        self.call_id = call_id
+        super().__init__(f"There already is a call {call_id!r} to another agent in this workspace.")
+
+
+class PeerCallNotFound(NotFound):
+    code = "peer_call_not_found"
+    hint = "Check the id and the workspace."
+
+    def __init__(self, call_id: str) -> None:
+        self.call_id = call_id
+        super().__init__(f"There is no call {call_id!r} to another agent.")
+
+
+class PeerCallOver(PeerError):
+    code = "peer_call_over"
+    hint = "Nobody waits for it any more. Nothing was changed."
+
+    def __init__(self, call_id: str, status: str) -> None:
+        self.call_id, self.status = call_id, status
+        super().__init__(f"Call {call_id!r} to another agent is {status}.")
+
+
+class SecretsLocked(PeerError):
+    """A secret cannot be sealed or opened; it is never stored in clear."""
+
+    code = "secrets_locked"
+    hint = "Give every process of this workspace the same HARNESS_SECRET_KEY (or HARNESS_SECRET_KEY_FILE)."
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path = path
+        super().__init__(f"{path} is a secret, and {why}.")

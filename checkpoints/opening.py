@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from django.core.management import call_command
-from django.db import connections
+from django.db import connections, transaction
 from django.db.migrations.recorder import MigrationRecorder
 
 from checkpoints import conf, migrations
@@ -33,11 +33,18 @@ def opened(url: str | Path, *, migrate: bool | None = None) -> str:
     if migrate or (migrate is None and connections[alias].vendor == "sqlite"):
         with _one_at_a_time(alias), operation(alias):
             if not _current(alias):
-                # fake_initial: a process may have died between making the tables and writing down that it did.
-                call_command(
-                    "migrate", "checkpoints", database=alias, verbosity=0, interactive=False, fake_initial=True
-                )
+                _migrate(alias)
     return alias
+
+
+def _migrate(alias: str) -> None:
+    """Bring the tables up to date in one transaction: a process that dies on the way leaves nothing half made.
+
+    A single migration is not enough for that, because Django may write down that it was applied in a later one.
+    """
+    # SQLite cannot turn its checks off inside a transaction, and alters no table while they are on.
+    with connections[alias].constraint_checks_disabled(), transaction.atomic(using=alias):
+        call_command("migrate", "checkpoints", database=alias, verbosity=0, interactive=False)
 
 
 def _current(alias: str) -> bool:

@@ -1,22 +1,32 @@
-from checkpoints.models.audit import AuditEvent
+from checkpoints.models.audit import AuditChain, AuditEvent
 from checkpoints.models.checkpoint import Checkpoint
 from checkpoints.models.decision import Decision
+from checkpoints.models.paused_task import Join, PausedTask
+from checkpoints.models.peer_call import EarlyResponse, PeerCall
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
 from checkpoints.models.tool_call import LateResult, ToolCall
 from checkpoints.models.transcript import Message, Segment
+from checkpoints.models.workflow import Workflow, WorkflowStep
 from checkpoints.models.workspace import DEFAULT_WORKSPACE, Workspace
 
 __all__ = [
     "DEFAULT_WORKSPACE",
+    "AuditChain",
     "AuditEvent",
     "Checkpoint",
     "Decision",
+    "EarlyResponse",
+    "Join",
     "LateResult",
     "Message",
+    "PausedTask",
+    "PeerCall",
     "Run",
     "Segment",
     "Session",
     "ToolCall",
+    "Workflow",
+    "WorkflowStep",
     "Workspace",
 ]

@@ -1,4 +1,5 @@
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import ActorKind, AuditKind
@@ -7,18 +8,48 @@ from checkpoints.models.workspace import Workspace
 
 
 class AuditEvent(models.Model):
-    """Something a person or a machine did: lifecycle, ownership, decisions. Appended, never changed.
+    """Something a person or a machine did: lifecycle, ownership, decisions, access. Appended, never changed.
 
-    `details` is canonical JSON text: ids, numbers and names, never the text of a transcript or a result.
+    `details` is canonical JSON text: ids, numbers and names, never the text of a transcript or a result. An event
+    outlives its session, so `session` may name one that is gone.
+
+    An event is written without a place in the chain of its workspace, in the transaction of what it tells of.
+    Sealing gives it `number` (from 1, without gaps) and `seal`, the hex digest over its content and the seal before.
     """
 
-    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="+")
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, null=True, related_name="audit_events")
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="+", db_index=False)
+    session = models.ForeignKey(
+        Session, on_delete=models.DO_NOTHING, null=True, related_name="audit_events", db_constraint=False
+    )
     kind = models.CharField(max_length=24, choices=AuditKind)
     actor_kind = models.CharField(max_length=10, choices=ActorKind)
     actor = models.CharField(max_length=255)
     details = models.TextField(default="{}")
     created_at = models.DateTimeField(db_default=Now())
+    number = models.BigIntegerField(null=True)
+    seal = models.CharField(max_length=64, blank=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["workspace", "number"], name="audit_number_per_workspace"),)
+        indexes = (
+            models.Index(fields=["workspace", "id"], name="audit_newest"),
+            models.Index(fields=["workspace", "id"], condition=Q(number=None), name="audit_unsealed"),
+        )
 
     def __str__(self) -> str:
         return f"{self.kind} by {self.actor}"
+
+
+class AuditChain(models.Model):
+    """The end of a workspace's chain, and what the last verification found. Its row is the lock of sealing."""
+
+    workspace = models.OneToOneField(Workspace, on_delete=models.PROTECT, primary_key=True, related_name="+")
+    number = models.BigIntegerField(default=0, db_default=0)
+    seal = models.CharField(max_length=64, blank=True)
+    verified_at = models.DateTimeField(null=True)
+    verified_number = models.BigIntegerField(default=0, db_default=0)
+    #: What was wrong then, in a sentence; empty where nothing was.
+    problem = models.TextField(blank=True)
+
+    def __str__(self) -> str:
+        return f"audit chain up to {self.number}"

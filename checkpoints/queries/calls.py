@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
 
-from checkpoints.enums import UNDECIDED_CALL, CallStatus, DecisionKind
+from checkpoints.enums import NOT_RUN_CALL, UNDECIDED_CALL, CallStatus, DecisionKind
 from checkpoints.models import Decision, LateResult, ToolCall
 
 PAGE = 50
@@ -51,7 +51,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One attempt at a call as the log has it. `args` is canonical JSON text."""
+    """One attempt at a call as the log has it. `args` is canonical JSON text; so many `approvals` a decision takes."""
 
     pk: int
     call_id: str
@@ -67,6 +67,7 @@ class CallRecord:
     error_type: str
     replays: int
     revision: int
+    approvals: int
     run_number: int
     run_alive: bool
     issued_at: datetime
@@ -77,10 +78,17 @@ class CallRecord:
 
     @property
     def duration(self) -> timedelta | None:
-        """How long the tool ran; None where that is not known, as after an interruption."""
-        if self.settled_at is None or self.interrupted_at is not None:
+        """How long the tool ran; None where it did not, and where that is not known, as after an interruption."""
+        if self.settled_at is None or self.interrupted_at is not None or self.idle:
             return None
         return max(self.settled_at - self.issued_at, timedelta())
+
+    @property
+    def idle(self) -> bool:
+        """Whether the tool was not started: nobody has allowed it, or somebody answered in its place."""
+        return self.status in NOT_RUN_CALL or any(
+            made.kind == DecisionKind.RESPOND and made.final for made in self.rulings
+        )
 
     @property
     def undecided(self) -> bool:
@@ -173,6 +181,7 @@ def _record(call: ToolCall, rulings: tuple[Ruling, ...], late: tuple[Late, ...])
         error_type=call.error_type,
         replays=call.replay_count,
         revision=call.revision,
+        approvals=call.approvals,
         run_number=call.run.number,
         run_alive=call.run.owning and call.run_alive,  # type: ignore[attr-defined]
         issued_at=call.issued_at,

@@ -19,7 +19,10 @@ PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """An audit event, or a decision about a call (then `call_pk` and `tool` name it). `details` is JSON."""
+    """An audit event, or a decision about a call (then `call_pk` and `tool` name it). `details` is JSON.
+
+    `final` is False for one voice of the `approvals` people who have to agree.
+    """
 
     at: datetime
     label: str
@@ -33,6 +36,8 @@ class Happening:
     call_pk: int | None = None
     call_id: str = ""
     tool: str = ""
+    final: bool = True
+    approvals: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,8 @@ def _decision(decision: Decision) -> Happening:
         call_pk=decision.tool_call_id,
         call_id=decision.tool_call.call_id,
         tool=decision.tool_call.tool,
+        final=decision.final,
+        approvals=decision.tool_call.approvals,
     )
 
 

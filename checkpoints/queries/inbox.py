@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
-from checkpoints.enums import DECIDING, LIVE_CALL, CallStatus, DecisionKind, KeyScope
+from checkpoints.enums import DECIDING, LIVE_CALL, UNDECIDED_CALL, CallStatus, DecisionKind, KeyScope
 from checkpoints.models import Decision, LateResult, Run, ToolCall, Workspace
 from checkpoints.queries import keyset
 from checkpoints.queries.keyset import Cursor
@@ -17,6 +18,8 @@ COUNT_LIMIT = 99
 EARLIER_LIMIT = 10
 #: A read-only call that the machine threw away was nobody's decision.
 SHOWN_DECISIONS = sorted(DECIDING - {DecisionKind.DISCARD})
+#: After an edit, a call goes on waiting.
+_ENDING = DECIDING - {DecisionKind.EDIT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,10 @@ class Count:
     def __bool__(self) -> bool:
         return self.number > 0
 
+    def __add__(self, other: Count) -> Count:
+        both = self.number + other.number
+        return Count(min(both, COUNT_LIMIT), self.more or other.more or both > COUNT_LIMIT)
+
 
 @dataclass(frozen=True, slots=True)
 class Filters:
@@ -44,8 +51,10 @@ class Filters:
         return bool(self.tool or self.agent)
 
 
-def count_interrupted(workspace: Workspace, filters: Filters = Filters()) -> Count:
-    found = _interrupted(workspace, filters)[: COUNT_LIMIT + 1].count()
+def count(workspace: Workspace, filters: Filters = Filters(), *, status: CallStatus | None = None) -> Count:
+    """How many calls wait for a person; with `status`, those that wait in this one."""
+    statuses = UNDECIDED_CALL if status is None else {status}
+    found = _waiting(workspace, statuses, filters)[: COUNT_LIMIT + 1].count()
     return Count(min(found, COUNT_LIMIT), found > COUNT_LIMIT)
 
 
@@ -53,13 +62,26 @@ def interrupted(
     workspace: Workspace, filters: Filters = Filters(), *, after: Cursor | None = None, limit: int = PAGE
 ) -> tuple[list[ToolCall], Cursor | None]:
     """Calls whose outcome nobody knows, the longest waiting first, and where the next page begins."""
-    calls = _interrupted(workspace, filters).select_related("session", "run")
+    calls = _waiting(workspace, {CallStatus.INTERRUPTED}, filters).select_related("session", "run")
     if after is not None:
         calls = calls.filter(keyset.after(after, "interrupted_at"))
     timed = calls.annotate(stored_time=keyset.stored_text("interrupted_at")).order_by("interrupted_at", "pk")
     page: list[ToolCall] = [*timed[: limit + 1]]
     shown = page[:limit]
     return shown, _place(shown[-1]) if len(page) > limit else None
+
+
+def awaiting(
+    workspace: Workspace, filters: Filters = Filters(), *, after: int | None = None, limit: int = PAGE
+) -> tuple[list[ToolCall], int | None]:
+    """Calls that a person has to approve before they run, the longest waiting first, and the id that the next page
+    lies behind."""
+    calls = _waiting(workspace, {CallStatus.AWAITING_APPROVAL}, filters).select_related("session", "run")
+    if after is not None:
+        calls = calls.filter(pk__gt=after)
+    page = list(calls.order_by("pk")[: limit + 1])
+    shown = page[:limit]
+    return shown, shown[-1].pk if len(page) > limit else None
 
 
 def _place(call: ToolCall) -> Cursor:
@@ -97,8 +119,8 @@ class Evidence:
 
     @property
     def deciding(self) -> Decision | None:
-        """The decision that moved the call."""
-        return next((decision for decision in reversed(self.decisions) if decision.kind in DECIDING), None)
+        """The decision that ended the last wait for a person: neither one voice of several, nor an edit."""
+        return next((made for made in reversed(self.decisions) if made.final and made.kind in _ENDING), None)
 
 
 def find(workspace: Workspace, pk: int) -> ToolCall | None:
@@ -108,9 +130,10 @@ def find(workspace: Workspace, pk: int) -> ToolCall | None:
 
 
 def longest_waiting(workspace_id: int) -> ToolCall | None:
-    """The call that has waited longest for a person."""
-    calls = ToolCall.objects.filter(workspace=workspace_id, status=CallStatus.INTERRUPTED)
-    return calls.order_by("interrupted_at", "pk").first()
+    """The call that has waited longest for a person; those whose outcome is unknown come before all others."""
+    calls = ToolCall.objects.filter(workspace=workspace_id)
+    interrupted = calls.filter(status=CallStatus.INTERRUPTED).order_by("interrupted_at", "pk").first()
+    return interrupted or calls.filter(status=CallStatus.AWAITING_APPROVAL).order_by("pk").first()
 
 
 def evidence(call: ToolCall) -> Evidence:
@@ -141,8 +164,8 @@ def _same_key(call: ToolCall) -> list[ToolCall]:
     return list(same.select_related("run", "session").order_by("-pk")[:EARLIER_LIMIT])
 
 
-def _interrupted(workspace: Workspace, filters: Filters) -> QuerySet[ToolCall]:
-    calls = ToolCall.objects.filter(workspace=workspace, status=CallStatus.INTERRUPTED)
+def _waiting(workspace: Workspace, statuses: Set[CallStatus], filters: Filters) -> QuerySet[ToolCall]:
+    calls = ToolCall.objects.filter(workspace=workspace, status__in=sorted(statuses))
     if filters.tool:
         calls = calls.filter(tool=filters.tool)
     if filters.agent:

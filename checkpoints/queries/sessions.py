@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -12,7 +13,7 @@ from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints import clock
-from checkpoints.enums import UNDECIDED_CALL, RunStatus, SessionStatus
+from checkpoints.enums import UNDECIDED_CALL, CallStatus, RunStatus, SessionStatus
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.queries import keyset
 from checkpoints.queries.keyset import Cursor
@@ -66,7 +67,8 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """The headline of one session. `cost` is in US dollars; `undecided` counts the calls that hold it."""
+    """The headline of one session. `cost` is in US dollars; `undecided` counts the calls that hold it, `awaiting` those
+    of them that have not run and await an approval."""
 
     pk: int
     session_id: str
@@ -74,6 +76,7 @@ class SessionRow:
     agent: str
     standing: Standing
     undecided: int
+    awaiting: int
     version: int
     messages: int
     cost: Decimal
@@ -161,9 +164,10 @@ def head(workspace_id: int, pk: int) -> SessionHead | None:
     session = _with_owner(_of(workspace_id)).filter(pk=pk).first()
     if session is None:
         return None
-    undecided = list(_undecided([pk]).order_by("interrupted_at", "pk").values_list("pk", flat=True)[:COUNT_LIMIT])
+    found = _undecided([pk]).order_by("interrupted_at", "pk").values_list("pk", "status")[:COUNT_LIMIT]
+    undecided = [call_pk for call_pk, _ in found]
     return SessionHead(
-        row=_row(session, len(undecided)),
+        row=_row(session, Counter(status for _, status in found)),
         runs=session.runs.count(),
         versions=session.checkpoints.count(),
         calls=session.tool_calls.count(),
@@ -212,12 +216,14 @@ def _undecided(pks: list[int]) -> QuerySet[ToolCall]:
 
 
 def _rows(sessions: list[Session]) -> tuple[SessionRow, ...]:
-    counted = _undecided([session.pk for session in sessions]).values_list("session").annotate(Count("pk"))
-    undecided: dict[int, int] = dict(counted)
-    return tuple(_row(session, undecided.get(session.pk, 0)) for session in sessions)
+    undecided: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    counted = _undecided([session.pk for session in sessions]).values_list("session", "status").annotate(Count("pk"))
+    for session_pk, status, number in counted:
+        undecided[session_pk][status] = number
+    return tuple(_row(session, undecided[session.pk]) for session in sessions)
 
 
-def _row(session: Session, undecided: int) -> SessionRow:
+def _row(session: Session, undecided: Counter[str]) -> SessionRow:
     alive = bool(session.driven)  # type: ignore[attr-defined]
     return SessionRow(
         pk=session.pk,
@@ -225,7 +231,8 @@ def _row(session: Session, undecided: int) -> SessionRow:
         title=session.title,
         agent=session.agent,
         standing=_standing(session.status, alive),
-        undecided=undecided,
+        undecided=undecided.total(),
+        awaiting=undecided[CallStatus.AWAITING_APPROVAL],
         version=session.latest_version,
         messages=session.message_count,
         cost=session.budget_spent_usd,

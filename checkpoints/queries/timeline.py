@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-
-from django.db.models import Min
+from uuid import UUID
 
 from checkpoints import clock
-from checkpoints.enums import DECIDING, UNDECIDED_CALL, CallStatus
+from checkpoints.enums import DECIDING, NOT_RUN_CALL, UNDECIDED_CALL, ActorKind, CallStatus, DecisionKind
 from checkpoints.models import Checkpoint, Decision, Run, ToolCall
+from checkpoints.queries import occasions
+from checkpoints.queries.occasions import Occasions, Takeover
 from checkpoints.queries.origins import RunFacts, facts
 
 #: The newest so many of each are drawn.
 LANES = 8
 CALLS = 120
 MARKS = 160
-#: Somebody had to allow these first, and they have not run.
-_NOT_RUN = frozenset({CallStatus.AWAITING_APPROVAL, CallStatus.APPROVED, CallStatus.REJECTED})
+#: Decisions about a call that has not run.
+_ALLOWING = frozenset({DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,11 @@ class Mark:
 
 @dataclass(slots=True)
 class Lane:
-    """One run, up to its end or its last sign of life."""
+    """One run, up to its end or its last sign of life; `takeover` where its session was taken from it."""
 
     run: RunFacts
     end: datetime
+    takeover: Takeover | None = None
     stretches: list[Stretch] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
 
@@ -59,10 +62,11 @@ class Timeline:
     earlier: bool
 
 
-def read(session_pk: int) -> Timeline:
-    """The newest runs of a session and what they did; five queries at most."""
+def read(session_pk: int, remembered: Occasions | None = None) -> Timeline:
+    """The newest runs of a session and what they did; five queries at most, one more without what is `remembered`."""
+    remembered = occasions.read(session_pk) if remembered is None else remembered
     runs = list(Run.objects.filter(session=session_pk).order_by("-number")[: LANES + 1])
-    lanes = {run.pk: Lane(facts(run), run.ended_at or run.heartbeat_at) for run in runs[:LANES][::-1]}
+    lanes = {run.pk: _lane(run, remembered) for run in runs[:LANES][::-1]}
     calls = list(ToolCall.objects.filter(session=session_pk, run__in=lanes).order_by("-pk")[: CALLS + 1])
     saved = Checkpoint.objects.filter(session=session_pk, run__in=lanes).order_by("-version")
     marks = list(saved.values_list("run", "version", "created_at")[: MARKS + 1])
@@ -70,13 +74,8 @@ def read(session_pk: int) -> Timeline:
         lanes[run_pk].marks.append(Mark(version, at))
     decided = _decided([call.pk for call in calls])
     for call in reversed(calls[:CALLS]):
-        lane = lanes[call.run_id]
-        if call.status in _NOT_RUN:
-            lane.stretches.append(_wait(call, call.issued_at, decided.get(call.pk)))
-            continue
-        lane.stretches.append(_tool(call, lane))
-        if call.interrupted_at is not None:
-            _waiting(lanes.values(), lane).stretches.append(_wait(call, call.interrupted_at, decided.get(call.pk)))
+        for lane, stretch in _stretches(call, decided[call.pk], lanes, remembered):
+            lane.stretches.append(stretch)
     for lane in lanes.values():
         lane.end = max([lane.end, *(mark.at for mark in lane.marks), *_ends(lane)])
     return Timeline(tuple(lanes.values()), len(runs) > LANES or len(calls) > CALLS or len(marks) > MARKS)
@@ -87,9 +86,35 @@ def _ends(lane: Lane) -> list[datetime]:
     return [stretch.end for stretch in lane.stretches if stretch.kind in {"ran", "failed"}]
 
 
-def _decided(pks: list[int]) -> dict[int, datetime]:
-    found = Decision.objects.filter(tool_call__in=pks, kind__in=DECIDING).values_list("tool_call")
-    return dict(found.annotate(Min("created_at")))
+def _lane(run: Run, remembered: Occasions) -> Lane:
+    return Lane(facts(run), run.ended_at or run.heartbeat_at, remembered.takeovers.get(run.number))
+
+
+def _decided(pks: list[int]) -> defaultdict[int, list[Decision]]:
+    """What moved each of the calls, in order: no voice of several, and no edit, after which a call goes on waiting."""
+    found: defaultdict[int, list[Decision]] = defaultdict(list)
+    moving = Decision.objects.filter(tool_call__in=pks, final=True, kind__in=sorted(DECIDING - {DecisionKind.EDIT}))
+    for made in moving.only("tool_call", "kind", "actor_kind", "created_at").order_by("pk"):
+        found[made.tool_call_id].append(made)
+    return found
+
+
+def _stretches(
+    call: ToolCall, made: list[Decision], lanes: dict[UUID, Lane], remembered: Occasions
+) -> Iterator[tuple[Lane, Stretch]]:
+    lane = lanes[call.run_id]
+    allowed = next((one for one in made if one.kind in _ALLOWING), None)
+    if call.status in NOT_RUN_CALL or (allowed is not None and allowed.kind == DecisionKind.RESPOND):
+        yield lane, _wait(call, call.issued_at, allowed)
+        return
+    asked = None if allowed is None else remembered.question(call.call_id, allowed.created_at)
+    asking = next((lane for lane in lanes.values() if asked is not None and lane.run.number == asked.run_number), None)
+    if asked is not None and asking is not None:
+        yield asking, _wait(call, asked.at, allowed)
+    yield lane, _tool(call, lane)
+    settled = next((one for one in made if one.kind not in _ALLOWING), None)
+    if call.interrupted_at is not None and (settled is None or settled.actor_kind != ActorKind.HOOK):
+        yield _waiting(lanes.values(), lane), _wait(call, call.interrupted_at, settled)
 
 
 def _tool(call: ToolCall, lane: Lane) -> Stretch:
@@ -106,7 +131,8 @@ def _waiting(lanes: Iterable[Lane], lost: Lane) -> Lane:
     return next((lane for lane in lanes if lane.run.number == lost.run.number + 1), lost)
 
 
-def _wait(call: ToolCall, since: datetime, decided: datetime | None) -> Stretch:
-    if decided is None:
-        decided = max(since, clock.now()) if call.status in UNDECIDED_CALL else call.settled_at
-    return Stretch("wait", since, max(since, decided or since), call.tool, call.pk)
+def _wait(call: ToolCall, since: datetime, made: Decision | None) -> Stretch:
+    until = call.settled_at if made is None else made.created_at
+    if made is None and call.status in UNDECIDED_CALL:
+        until = clock.now()
+    return Stretch("wait", since, max(since, until or since), call.tool, call.pk)

@@ -7,6 +7,7 @@ What a resume will do is computed in `outlook`, for the resume itself and for it
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -20,14 +21,17 @@ from checkpoints.enums import (
     RunStatus,
     SessionStatus,
 )
-from checkpoints.exceptions import ApprovalRequired, CheckpointCorrupted, OwnershipLost, ReviewRequired
+from checkpoints.exceptions import ApprovalRequired, OwnershipLost, ReviewRequired, RunNotFound
 from checkpoints.flows import Flow, Sleep, Transact
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.outcomes import ToolResult
-from checkpoints.resuming import outlook, ownership, verification
+from checkpoints.resuming import outlook, ownership, starting, verification
 from checkpoints.resuming.outlook import Tail
-from checkpoints.saving import audit, call_log, calls, lookup, reading
+from checkpoints.runs.details import RunTerminal
+from checkpoints.runs.snapshot import RuntimeSnapshot
+from checkpoints.saving import audit, call_log, calls, lookup, phases, reading
 from checkpoints.saving.operations import operation
+from checkpoints.saving.phases import Standing
 from checkpoints.saving.store import Held, Store
 from checkpoints.serde.canonical import parse
 
@@ -52,7 +56,8 @@ class ResumePoint:
 
     `replayable` maps the ids of calls that are settled but not yet answered in the transcript to their results:
     use these instead of dispatching the calls. `pending_response` is a journaled model answer whose tools have
-    not all run; use it instead of asking the model. A finished session has `finished` and its `result`, and no run.
+    not all run; use it instead of asking the model. `snapshot` is where the loop stood, where versions were saved with
+    `save_phase`. A finished session has `finished` and its `result`, and no run.
     """
 
     run: Run | None
@@ -63,27 +68,34 @@ class ResumePoint:
     version: int
     pending_response: dict[str, Any] | None = None
     replayable: dict[str, ToolResult] = field(default_factory=dict)
+    snapshot: RuntimeSnapshot | None = None
     finished: bool = False
     result: Any = None
 
 
 def resume_flow(
-    store: Store, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool = False
+    store: Store,
+    session_id: str,
+    *,
+    wait: bool = False,
+    timeout: float | None = None,
+    takeover: bool = False,
+    paused: bool = False,
 ) -> Flow[ResumePoint]:
     """Take the session, pass the gate, and return where to go on.
 
     Raises `SessionNotFound`, `SessionBusy`, `CheckpointCorrupted`, `SchemaFromFuture`, and `ReviewRequired` where
     a person has to decide: at once, or with `wait` after `timeout` seconds (None waits for ever). After
-    `ReviewRequired` the session is released.
+    `ReviewRequired` the session is released. `paused` is for who takes a session that waits for other agents.
     """
     finished: ResumePoint | None = yield Transact(lambda: finished_point(store, session_id))
     if finished is not None:
         return finished
-    held: Held = yield Transact(lambda: _own(store, session_id, takeover=takeover))
+    held: Held = yield Transact(lambda: _own(store, session_id, takeover=takeover, paused=paused))
     try:
-        latest: dict[str, Any] = yield Transact(lambda: _readable(store, session_id))
+        latest, stands = yield Transact(lambda: _readable(store, held))
         yield from _pass_gate(store, held, wait=wait, timeout=timeout)
-        point: ResumePoint = yield Transact(lambda: _point(store, held, latest))
+        point: ResumePoint = yield Transact(lambda: _point(store, held, latest, stands))
     except OwnershipLost:
         raise
     except BaseException:
@@ -92,19 +104,32 @@ def resume_flow(
     return point
 
 
-def _own(store: Store, session_id: str, *, takeover: bool) -> Held:
+def session_of(store: Store, run_id: object) -> str:
+    """The id of the session that a run drove. Raises `RunNotFound`."""
+    try:
+        wanted = uuid.UUID(str(run_id))
+    except ValueError:
+        raise RunNotFound(run_id) from None
+    with operation(store.using, writes=False):
+        runs = Run.objects.using(store.using).filter(pk=wanted, session__workspace_id=store.workspace_id)
+        found = runs.values_list("session__session_id", flat=True).first()
+    if found is None:
+        raise RunNotFound(run_id)
+    return found
+
+
+def _own(store: Store, session_id: str, *, takeover: bool, paused: bool) -> Held:
     held = store.holds(session_id)
     if held is not None and ownership.still_owns(store, held):
         call_log.interrupt_abandoned(store, held)
         return held
-    return ownership.take(store, session_id, takeover=takeover)
+    return ownership.take(store, session_id, takeover=takeover, paused=paused)
 
 
-def _readable(store: Store, session_id: str) -> dict[str, Any]:
+def _readable(store: Store, held: Held) -> tuple[dict[str, Any], Standing]:
     """The latest version, read and checked before anything is done about it."""
-    latest = reading.load_latest(store, session_id) or dict(_EMPTY)
-    _pending_response(session_id, latest["payload"])
-    return latest
+    latest = reading.load_latest(store, held.session_id) or dict(_EMPTY)
+    return latest, phases.standing(store, held.session_id, held.pk, latest)
 
 
 def _pass_gate(store: Store, held: Held, *, wait: bool, timeout: float | None) -> Flow[None]:
@@ -166,12 +191,14 @@ def _wait(store: Store, held: Held) -> None:
 # where it goes on
 
 
-def _point(store: Store, held: Held, latest: dict[str, Any]) -> ResumePoint:
+def _point(store: Store, held: Held, latest: dict[str, Any], stands: Standing) -> ResumePoint:
+    if stands.end is not None:
+        return _ended(store, held, stands.end)
     with operation(store.using, writes=False):
         session = Session.objects.using(store.using).get(pk=held.pk)
-        pending = _pending_response(held.session_id, latest["payload"])
-        found = outlook.look(store, session, Tail(latest["transcript"], pending))
+        found = outlook.look(store, session, Tail(latest["transcript"], stands.pending))
     held.open_calls = dict(found.open)
+    held.replayed |= {call.pk for call in found.replay}
     return ResumePoint(
         held.run,
         latest["transcript"],
@@ -179,19 +206,18 @@ def _point(store: Store, held: Held, latest: dict[str, Any]) -> ResumePoint:
         latest["budget_spent_usd"],
         latest["usage"],
         latest["version"],
-        pending_response=pending,
+        pending_response=stands.pending,
         replayable={call.call_id: outlook.replayed(call) for call in found.replay},
+        snapshot=stands.snapshot,
     )
 
 
-def _pending_response(session_id: str, payload: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The journaled model answer of the latest version. A damaged one must not lead to a second model call."""
-    pending = (payload or {}).get("pending_llm_response")
-    if pending is None:
-        return None
-    if not isinstance(pending, dict) or not pending:
-        raise CheckpointCorrupted(session_id, "pending_llm_response", "it is not an object with the model's answer")
-    return pending
+def _ended(store: Store, held: Held, end: RunTerminal) -> ResumePoint:
+    """The run had ended and its process died before it could say so of the session."""
+    starting.finish(store, held.session_id, end.state, end.terminal_result)
+    point = finished_point(store, held.session_id)
+    assert point is not None  # noqa: S101 - it has just been finished
+    return point
 
 
 def finished_point(store: Store, session_id: str) -> ResumePoint | None:
@@ -218,18 +244,19 @@ def preview(store: Store, session_id: str) -> dict[str, Any]:
     with operation(store.using, writes=False):
         session = lookup.session(store, session_id)
         latest = reading.load_tail(store, session_id, PREVIEWED_MESSAGES)
-        pending = _pending_response(session_id, latest["payload"]) if latest else None
+        stands = phases.standing(store, session_id, session.pk, latest) if latest else Standing()
         found = outlook.NOTHING
-        if not session.finished:
+        finished = session.finished or stands.end is not None
+        if not finished:
             said = latest["transcript"] if latest else []
             first = latest["message_count"] - len(said) if latest else 0
-            found = outlook.look(store, session, Tail(said, pending, first))
+            found = outlook.look(store, session, Tail(said, stands.pending, first))
         running = ToolCall.objects.using(store.using).filter(session=session, status=CallStatus.ISSUED)
         orphans = [call for call in running.select_related("run") if call.mutates]
         return {
             "version": latest["version"] if latest else None,
-            "finished": session.finished,
-            "pending_response": pending is not None,
+            "finished": finished,
+            "pending_response": stands.pending is not None,
             "replay": [calls.as_dict(call) for call in found.replay],
             "run": [calls.as_dict(call) for call in found.run],
             "ask": [calls.as_dict(call) for call in [*found.ask, *orphans]],

@@ -14,7 +14,7 @@ from typing import Any
 
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
-from checkpoints.models import Checkpoint, Decision, Session, ToolCall
+from checkpoints.models import Checkpoint, Decision, Session, ToolCall, WorkflowStep
 from checkpoints.outcomes import ToolResult
 from checkpoints.saving import calls
 from checkpoints.saving.store import OpenCall, Store
@@ -22,8 +22,10 @@ from checkpoints.serde import digests, messages
 from checkpoints.serde.canonical import canonical
 from checkpoints.serde.messages import Asked
 
-_ANSWERED = frozenset({CallStatus.COMPLETED, CallStatus.REJECTED})
-_TO_RUN = frozenset({CallStatus.APPROVED, CallStatus.RERUN_APPROVED, CallStatus.FAILED})
+#: A resume gives the result of such a call to the agent.
+ANSWERED = frozenset({CallStatus.COMPLETED, CallStatus.REJECTED})
+#: A resume lets the agent make such a call.
+TO_RUN = frozenset({CallStatus.APPROVED, CallStatus.RERUN_APPROVED, CallStatus.FAILED})
 
 
 @dataclass(frozen=True)
@@ -70,17 +72,19 @@ def look(store: Store, session: Session, tail: Tail) -> Outlook:
     for call in logged.values() if asked_for else _since_the_last_version(store, session):
         if call is None:
             continue
-        if call.status in _ANSWERED or (call.status == CallStatus.FAILED and _told_by_a_person(store, call)):
+        if call.status in ANSWERED or (call.status == CallStatus.FAILED and _told_by_a_person(store, call)):
             replay.append(call)
-        elif call.status in _TO_RUN:
+        elif call.status in TO_RUN:
             run.append(call)
     return Outlook(replay, run, calls.undecided(store, session), found)
 
 
 def _since_the_last_version(store: Store, session: Session) -> list[ToolCall]:
-    """The newest attempt of each call made since then."""
+    """The newest attempt of each call made since then. Steps of workflows are not answers to a model."""
+    steps = WorkflowStep.objects.using(store.using).filter(session=session).values("call_id")
     made = ToolCall.objects.using(store.using).filter(session=session, step=session.latest_version)
-    return list({call.call_id: call for call in made.select_related("run").order_by("attempt")}.values())
+    found = made.exclude(call_id__in=steps).select_related("run").order_by("attempt")
+    return list({call.call_id: call for call in found}.values())
 
 
 def _logged(store: Store, session: Session, asked: Asked, tail: Tail) -> ToolCall | None:
@@ -131,6 +135,7 @@ def _told_by_a_person(store: Store, call: ToolCall) -> bool:
 
 def replayed(call: ToolCall) -> ToolResult:
     """The stored answer of a settled call."""
+    calls.require_intact(call)
     failed = call.status != CallStatus.COMPLETED
     content = call.result_text
     if content is None:

@@ -11,22 +11,23 @@ from django.db.models.functions import Now
 
 from checkpoints import clock, process
 from checkpoints.conf import SCHEMA_VERSION
-from checkpoints.enums import OWNING_RUN, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
+from checkpoints.enums import OWNING_RUN, AuditKind, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.resuming import heartbeat
-from checkpoints.saving import audit, liveness, lookup
+from checkpoints.saving import audit, liveness, lookup, pauses, transitions
 from checkpoints.saving.checkpoints import head_of
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
 
 
-def take(store: Store, session_id: str, *, takeover: bool = False) -> Held:
+def take(store: Store, session_id: str, *, takeover: bool = False, paused: bool = False) -> Held:
     """Become the owner of an existing session.
 
     In one transaction: the fence grows, a new run is linked to the last one, and what the last run had issued
     and not settled becomes interrupted (calls that only read are discarded). Raises `SessionNotFound`,
     `SessionFinished`, `SchemaFromFuture`, and `SessionBusy` while the owner may still live, unless `takeover` is given.
+    A session that waits for other agents is only taken with `paused`, by who uses their answers: `PausedForPeers`.
     """
     with operation(store.using), transaction.atomic(using=store.using):
         row = lookup.session(store, session_id, lock=True)
@@ -36,6 +37,8 @@ def take(store: Store, session_id: str, *, takeover: bool = False) -> Held:
         previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
         if previous is not None and previous.status in OWNING_RUN:
             _replace(store, row, previous, takeover)
+        if previous is not None and not paused:
+            pauses.require_free(store, row)
         run = _new_run(store, row, previous)
         if previous is None:
             audit.record(store, AuditKind.SESSION_STARTED, session_pk=row.pk, actor=row.agent or "agent")
@@ -107,21 +110,21 @@ def _new_run(store: Store, row: Session, previous: Run | None) -> Run:
 
 def _interrupt_orphans(store: Store, row: Session, run: Run | None) -> None:
     """What runs that are gone issued and never settled: nobody knows whether it happened. `run` is the new owner."""
-    orphans = ToolCall.objects.using(store.using).filter(session=row, status=CallStatus.ISSUED)
+    orphans = ToolCall.objects.using(store.using).filter(session=row, status=transitions.LOSE.before)
     actor = "sweeper" if run is None else f"run {run.number}"
     for call in orphans if run is None else orphans.exclude(run=run):
         if call.mutates:
             change: dict[str, Any] = {
-                "status": CallStatus.INTERRUPTED,
                 "reason": InterruptReason.RUN_LOST,
                 "interrupted_at": Now(),
             }
             row.status = SessionStatus.NEEDS_REVIEW
             kind = AuditKind.CALL_INTERRUPTED
         else:
-            change = {"status": CallStatus.DISCARDED, "settled_at": Now()}
+            change = {"settled_at": Now()}
             kind = AuditKind.CALL_DISCARDED
-        orphans.filter(pk=call.pk).update(revision=F("revision") + 1, **change)
+        status = transitions.lost(mutates=call.mutates).after
+        orphans.filter(pk=call.pk).update(status=status, revision=F("revision") + 1, **change)
         audit.record(store, kind, session_pk=row.pk, actor=actor, call_id=call.call_id, tool=call.tool)
     Session.objects.using(store.using).filter(pk=row.pk).update(status=row.status)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from django.db import transaction
 
-from checkpoints.enums import FINISHED_SESSION, AuditKind, CallStatus, RunStatus, SessionStatus
+from checkpoints.enums import FINISHED_SESSION, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import CallInProgress, InvalidInput, NotRepresentable, ReviewRequired, StorageUnavailable
 from checkpoints.ids import checked
 from checkpoints.models import Run, Session
 from checkpoints.resuming import ownership
-from checkpoints.saving import audit, call_log, calls, lookup
+from checkpoints.saving import audit, call_log, calls, lookup, pauses
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
 from checkpoints.serde.canonical import canonical
@@ -95,7 +95,8 @@ def finish(store: Store, session_id: str, status: object, result: Any = None) ->
             row = Session.objects.using(store.using).select_for_update().filter(pk=held.pk, fence=held.fence).first()
             if row is None:
                 raise lookup.fence_lost(store, held)
-            _require_settled(store, held, row, cancelled=status == SessionStatus.CANCELLED)
+            _settle(store, held, row, cancelled=status == SessionStatus.CANCELLED)
+            pauses.close_all(store, row, PauseStatus.OVER)
             ownership.end_ownership(store, held, RunStatus(status), status=status, result=stored)
             actor = f"run {held.run.number}"
             audit.record(store, AuditKind.SESSION_FINISHED, session_pk=held.pk, actor=actor, status=status)
@@ -103,14 +104,20 @@ def finish(store: Store, session_id: str, status: object, result: Any = None) ->
         if not error.may_have_happened or lookup.session(store, session_id).status != status:
             raise
     store.drop(held)
+    store.saved(session_id)
 
 
-def _require_settled(store: Store, held: Held, row: Session, *, cancelled: bool) -> None:
+def _settle(store: Store, held: Held, row: Session, *, cancelled: bool) -> None:
     """Nothing may be open when a session ends, unless it is cancelled: then the outcome of what was open is unknown,
     and it stays in the queue."""
     if cancelled:
         call_log.interrupt_abandoned(store, held, running_too=True)
-        return
+    else:
+        require_settled(store, held, row)
+
+
+def require_settled(store: Store, held: Held, row: Session) -> None:
+    """Raises `CallInProgress` while a mutating call runs, and `ReviewRequired` while one is undecided."""
     for call in calls.with_status(store, row, {CallStatus.ISSUED}):
         if call.mutates:
             raise CallInProgress(held.session_id, call.call_id, call.tool)
@@ -121,7 +128,11 @@ def _require_settled(store: Store, held: Held, row: Session, *, cancelled: bool)
 
 def release(store: Store) -> None:
     """Give up every session this checkpointer owns, so that another process can go on at once. What it has issued and
-    not settled is interrupted: nobody will report how that ended."""
-    for held in store.all_held():
-        call_log.interrupt_abandoned(store, held, running_too=True)
-        ownership.give_up(store, held)
+    not settled is interrupted: nobody will report how that ended. Raises `NotDurable` where something could not be
+    written before."""
+    try:
+        store.flush()
+    finally:
+        for held in store.all_held():
+            call_log.interrupt_abandoned(store, held, running_too=True)
+            ownership.give_up(store, held)

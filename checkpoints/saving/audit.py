@@ -1,4 +1,8 @@
-"""The audit log: appended in the transaction of what it tells of."""
+"""The audit log: appended in the transaction of what it tells of.
+
+An insert and nothing else: no lock is taken and no earlier row is read, so that recording never makes one operation
+wait for another. `checkpoints.integrity` gives the rows their places in the chain afterwards.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +24,33 @@ def record(
     **details: Any,
 ) -> None:
     """Append one event. `details` are ids, numbers and names; no text of transcripts or results."""
-    AuditEvent.objects.using(store.using).create(
-        workspace_id=store.workspace_id,
+    append(
+        store.using,
+        store.workspace_id,
+        kind,
+        session_pk=session_pk,
+        actor=actor,
+        actor_kind=actor_kind,
+        details=details,
+    )
+
+
+def append(
+    using: str,
+    workspace_pk: int,
+    kind: AuditKind,
+    *,
+    session_pk: int | None = None,
+    actor: str,
+    actor_kind: ActorKind,
+    details: dict[str, Any],
+) -> None:
+    """Append one event of a workspace, for who has no store: the site."""
+    AuditEvent.objects.using(using).create(
+        workspace_id=workspace_pk,
         session_id=session_pk,
         kind=kind,
         actor_kind=actor_kind,
-        actor=actor,
+        actor=actor[:255],
         details=canonical(details, "details"),
     )

@@ -30,7 +30,7 @@ from checkpoints.exceptions import (
     StorageUnavailable,
 )
 from checkpoints.models import LateResult, Session, ToolCall
-from checkpoints.saving import audit, calls, lookup, statements
+from checkpoints.saving import audit, calls, lookup, statements, transitions
 from checkpoints.saving.intents import Intent, Issued, Outcome
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
@@ -38,7 +38,7 @@ from checkpoints.serde import digests
 from checkpoints.serde.canonical import canonical
 
 #: Approvals that the next dispatch uses up.
-_CONSUMABLE = frozenset({CallStatus.APPROVED, CallStatus.RERUN_APPROVED})
+_CONSUMABLE = frozenset({transitions.BEGIN.before, transitions.RERUN.before})
 
 
 def issue(store: Store, held: Held, wanted: Intent, *, executing: bool = False) -> Issued | ToolCall:
@@ -99,7 +99,7 @@ def _values(held: Held, wanted: Intent, attempt: int, supersedes: int | None = N
         "verifiable": wanted.verifiable,
         "approvals": wanted.approvals,
         "decide_within": wanted.decide_within,
-        "status": CallStatus.ISSUED,
+        "status": transitions.ISSUE.after,
         "reason": "",
         "result_digest": "",
         "error_type": "",
@@ -122,7 +122,7 @@ def _issue_locked(store: Store, held: Held, wanted: Intent) -> Issued | ToolCall
             return found
         _require_open(store, held, session, wanted, found)
         attempt = 1 if last is None else 1 + last.attempt
-        if found is not None and found.status == CallStatus.APPROVED:
+        if found is not None and found.status == transitions.BEGIN.before:
             return _begin_approved(store, held, found, wanted)
         if found is None and wanted.requires_approval:
             return _ask_for_approval(store, held, wanted, step, attempt)
@@ -175,7 +175,7 @@ def _is_for(store: Store, call: ToolCall, wanted: Intent) -> bool:
 
 def _ask_for_approval(store: Store, held: Held, wanted: Intent, step: int, attempt: int) -> ToolCall:
     """Log a call that a person has to approve before it runs; the session waits for that."""
-    values = _values(held, wanted, attempt) | {"status": CallStatus.AWAITING_APPROVAL, "step": step}
+    values = _values(held, wanted, attempt) | {"status": transitions.ASK.after, "step": step}
     values["run_id"], values["supersedes_id"] = values.pop("run"), values.pop("supersedes")
     call = ToolCall(session_id=held.pk, workspace_id=store.workspace_id, **values)
     call.save(using=store.using, force_insert=True)
@@ -197,8 +197,9 @@ def _begin_approved(store: Store, held: Held, approved: ToolCall, wanted: Intent
     """Use up an approval: the call runs once, now, with the arguments that were approved."""
     if not _is_for(store, approved, wanted):
         raise CallConflict(held.session_id, approved.call_id, approved.step)
-    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=CallStatus.APPROVED).update(
-        status=CallStatus.ISSUED, run=held.run_id, revision=F("revision") + 1, issued_at=Now()
+    calls.require_intact(approved)
+    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=transitions.BEGIN.before).update(
+        status=transitions.BEGIN.after, run=held.run_id, revision=F("revision") + 1, issued_at=Now()
     )
     touch(store, held.pk)
     return Issued(approved.pk, approved.call_id, approved.step, approved.attempt, approved.args)
@@ -219,8 +220,9 @@ def _consume_approval(store: Store, held: Held, approved: ToolCall, wanted: Inte
     """Use up the approval of a re-run: it allows one execution, of exactly what was approved. Returns that."""
     if not _is_for(store, approved, wanted):
         raise CallConflict(held.session_id, approved.call_id, approved.step)
-    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=CallStatus.RERUN_APPROVED).update(
-        status=CallStatus.SUPERSEDED, revision=F("revision") + 1, settled_at=Now()
+    calls.require_intact(approved)
+    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=transitions.RERUN.before).update(
+        status=transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now()
     )
     return replace(wanted, args=approved.args)
 
@@ -298,9 +300,8 @@ def interrupt_abandoned(store: Store, held: Held, *, running_too: bool = False) 
 
 def interrupt(store: Store, held: Held, call: ToolCall) -> None:
     """Nobody will report how this call of this run ended: say so."""
-    status = CallStatus.INTERRUPTED if call.mutates else CallStatus.DISCARDED
     reason = InterruptReason.ABANDONED if call.mutates else ""
-    values = {"status": status, "reason": reason}
+    values = {"status": transitions.lost(mutates=call.mutates).after, "reason": reason}
     with operation(store.using) as connection:
         statements.settle(connection, held.pk, held.fence, call.pk, held.run_id, values)
 
@@ -310,10 +311,11 @@ def touch(store: Store, session_pk: int) -> None:
     Session.objects.using(store.using).filter(pk=session_pk).update(revision=F("revision") + 1, updated_at=Now())
 
 
-def count_replay(store: Store, call_pk: int) -> None:
+def count_replay(store: Store, held: Held, call: ToolCall) -> None:
     """Count that a stored result was given instead of running the call again."""
     with operation(store.using):
-        ToolCall.objects.using(store.using).filter(pk=call_pk).update(replay_count=F("replay_count") + 1)
+        ToolCall.objects.using(store.using).filter(pk=call.pk).update(replay_count=F("replay_count") + 1)
+    held.replayed.add(call.pk)
 
 
 # the interface of the log, for loops that do not use the registry

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from checkpoints.enums import UNDECIDED_CALL, CallStatus, DecisionKind
-from checkpoints.exceptions import SessionNotFound
+from checkpoints.exceptions import CheckpointCorrupted, SessionNotFound
 from checkpoints.ids import checked
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.saving import liveness, lookup
@@ -37,6 +37,7 @@ def find_completed(store: Store, key: str) -> dict[str, Any] | None:
         )
         if call is None:
             return None
+        require_intact(call)
         return {**as_dict(call), "session_id": call.session.session_id, "result_text": call.result_text}
 
 
@@ -70,6 +71,16 @@ def digests_of(store: Store, call: ToolCall) -> set[str]:
     edits = Decision.objects.using(store.using).filter(tool_call=call, kind=DecisionKind.EDIT)
     before = [parse(evidence)["args_before"] for evidence in edits.values_list("evidence", flat=True) if evidence]
     return {call.args_digest, *(digests.text_digest(args) for args in before)}
+
+
+def require_intact(call: ToolCall) -> None:
+    """Raises `CheckpointCorrupted` where the arguments or the result of a call are not what was logged."""
+    stored = (("arguments", call.args, call.args_digest), ("result", call.result, call.result_digest))
+    for what, text, digest in stored:
+        if text is not None and digest != digests.text_digest(text):
+            raise CheckpointCorrupted(
+                call.session.session_id, f"the {what} of call {call.call_id!r}", "its digest does not match"
+            )
 
 
 def as_dict(call: ToolCall, *, alive: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The copy of a call log into a fork, in one statement."""
+"""What a fork takes along: the call log, in one statement, and the journals of workflows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints.enums import CallStatus, InterruptReason, KeyScope
-from checkpoints.models import ToolCall
+from checkpoints.models import ToolCall, Workflow, WorkflowStep
 from checkpoints.saving.naming import column, columns, marks, prepared, table
 from checkpoints.saving.statements import NOW
 
@@ -52,3 +52,14 @@ def carry_calls(
         cursor.execute(
             sql, [forked_pk, *run, shift, *cases, *newly, reason.value, *newly, origin_pk, *old, KeyScope.SESSION.value]
         )
+
+
+def carry_workflows(using: str, origin_pk: int, forked_pk: int) -> None:
+    """Copy the journals of a session into its fork. What became of the steps stands in the call log."""
+    for workflow in Workflow.objects.using(using).filter(session_id=origin_pk).order_by("pk"):
+        steps = list(WorkflowStep.objects.using(using).filter(workflow=workflow))
+        workflow.pk, workflow.session_id = None, forked_pk
+        workflow.save(using=using, force_insert=True)
+        for step in steps:
+            step.pk, step.session_id, step.workflow = None, forked_pk, workflow
+        WorkflowStep.objects.using(using).bulk_create(steps)

@@ -31,6 +31,14 @@ def save(
     expected_version: int | None = None,
 ) -> int:
     """Write the next version from a whole transcript; only what is new in it is stored. Returns its number."""
+    version = _save(store, session_id, transcript, state, expected_version)
+    store.saved(session_id)
+    return version
+
+
+def _save(
+    store: Store, session_id: str, transcript: Sequence[dict[str, Any]], state: State, expected_version: int | None
+) -> int:
     if expected_version is not None:
         checked_number("expected_version", expected_version)
     held = lookup.owned(store, session_id)
@@ -63,6 +71,12 @@ def append(
     store: Store, session_id: str, new: Sequence[dict[str, Any]], change: Change, *, expected_version: int
 ) -> int:
     """Write the next version from the messages that are new since `expected_version`. Returns its number."""
+    version = _append(store, session_id, new, change, expected_version)
+    store.saved(session_id)
+    return version
+
+
+def _append(store: Store, session_id: str, new: Sequence[dict[str, Any]], change: Change, expected_version: int) -> int:
     checked_number("expected_version", expected_version)
     held = lookup.owned(store, session_id)
     head = held.head
@@ -71,7 +85,7 @@ def append(
     if head.version != expected_version:
         raise VersionConflict(session_id, expected_version, head.version)
     end = _added(head, new)
-    state = change.applied(_state(store, held, head))
+    state = change.applied(state_of(store, held, head))
     try:
         with operation(store.using):
             version = _write(store, held, head, end, state, expected_version)
@@ -211,7 +225,8 @@ def head_of(row: Session) -> Head:
     return Head(row.head_segment_id, row.message_count, bytes(row.head_chain), row.latest_version)
 
 
-def _state(store: Store, held: Held, head: Head) -> State:
+def state_of(store: Store, held: Held, head: Head) -> State:
+    """What the newest version holds beside its transcript."""
     if head.state is not None:
         return head.state
     with operation(store.using, writes=False):

@@ -12,14 +12,14 @@ from checkpoints.enums import AuditKind, CallStatus, InterruptReason, RunStatus,
 from checkpoints.exceptions import SessionExists, VersionNotFound
 from checkpoints.ids import checked
 from checkpoints.models import Checkpoint, Run, Segment, Session
-from checkpoints.saving import audit, call_log, calls, carrying, lookup
+from checkpoints.saving import audit, call_log, calls, carrying, lookup, phases
 from checkpoints.saving.operations import operation
 from checkpoints.saving.state import total_tokens
 from checkpoints.saving.store import Store
 from checkpoints.serde import money
 
 #: What a fork inherits. A call that may have landed is as undecided in the fork as in the origin.
-_CARRIED = {
+CARRIED = {
     CallStatus.COMPLETED: CallStatus.COMPLETED,
     CallStatus.ISSUED: CallStatus.INTERRUPTED,
     CallStatus.INTERRUPTED: CallStatus.INTERRUPTED,
@@ -35,6 +35,7 @@ def fork(store: Store, session_id: str, new_session_id: str, *, version: int | N
     `SessionExists`, `InvalidIdentifier`.
     """
     checked("session id", new_session_id)
+    store.flush(session_id)
     with operation(store.using), transaction.atomic(using=store.using):
         origin = lookup.session(store, session_id, lock=True)
         source = _source(store, origin, version)
@@ -46,8 +47,9 @@ def fork(store: Store, session_id: str, new_session_id: str, *, version: int | N
         _first_version(store, forked, run, segment, source)
         connection = connections[store.using]
         carrying.carry_calls(
-            connection, origin.pk, forked.pk, run.pk, _CARRIED, InterruptReason.FORKED, origin.latest_version + 1
+            connection, origin.pk, forked.pk, run.pk, CARRIED, InterruptReason.FORKED, origin.latest_version + 1
         )
+        carrying.carry_workflows(store.using, origin.pk, forked.pk)
         undecided = bool(calls.undecided(store, forked))
         forked.head_segment = segment
         forked.status = SessionStatus.NEEDS_REVIEW if undecided else SessionStatus.ACTIVE
@@ -120,7 +122,7 @@ def _first_version(store: Store, forked: Session, run: Run, segment: Segment, so
         plan=source.plan,
         budget_spent_usd=source.budget_spent_usd,
         usage=source.usage,
-        payload=source.payload,
+        payload=phases.whole_payload(store, source.session.session_id, source),
         schema_version=source.schema_version,
     )
 

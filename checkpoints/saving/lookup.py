@@ -20,7 +20,11 @@ def session(store: Store, session_id: str, *, lock: bool = False) -> Session:
 
 
 def owned(store: Store, session_id: str) -> Held:
-    """What the store holds of a session. Raises `SessionNotFound`, `SessionFinished` or `NotOwner`."""
+    """What the store holds of a session, with everything durable that was saved before.
+
+    Raises `SessionNotFound`, `SessionFinished` or `NotOwner`, and `NotDurable`.
+    """
+    store.flush(session_id)
     held = store.holds(session_id)
     if held is None:
         row = session(store, session_id)

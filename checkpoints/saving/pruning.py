@@ -16,17 +16,19 @@ from django.db.models.functions import Now
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import InvalidInput, StillNeeded, VersionNotFound
 from checkpoints.models import (
-    AuditEvent,
     Checkpoint,
     Decision,
+    Join,
     LateResult,
     Message,
+    PausedTask,
+    PeerCall,
     Run,
     Segment,
     Session,
     ToolCall,
 )
-from checkpoints.saving import audit, liveness, lookup
+from checkpoints.saving import audit, liveness, lookup, pauses, phases
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store
 
@@ -84,8 +86,10 @@ def prune(store: Store, session_id: str, retention: Retention, *, dry_run: bool 
             with transaction.atomic(using=store.using):
                 row = lookup.session(store, session_id, lock=True)
                 versions = Checkpoint.objects.using(store.using).filter(session=row)
-                newest = versions.aggregate(newest=Max("version"))["newest"]
-                numbers = [] if newest is None else retention.removable(versions, newest)
+                newest = versions.order_by("-version").first()
+                kept = None if newest is None else phases.snapshot_version(store, session_id, newest)
+                numbers = [] if newest is None else retention.removable(versions, newest.version)
+                numbers = [number for number in numbers if kept is None or number < kept]
                 return _remove(store, row, numbers, dry_run=dry_run)
         except _DryRunError as dry:
             return dry.removed
@@ -95,16 +99,21 @@ def delete_version(store: Store, session_id: str, version: int) -> Removed:
     """Remove one version; its number does not come back.
 
     Raises `SessionNotFound`, `VersionNotFound`, and `StillNeeded` for the newest version of a session that somebody
-    else drives or that waits for a decision.
+    else drives or that waits for a decision, and for those that the newest one goes on from.
     """
     with operation(store.using), transaction.atomic(using=store.using):
         row = lookup.session(store, session_id, lock=True)
         versions = Checkpoint.objects.using(store.using).filter(session=row)
         if not versions.filter(version=version).exists():
             raise VersionNotFound(session_id, version)
-        if version == versions.aggregate(newest=Max("version"))["newest"]:
+        newest = versions.latest("version")
+        if version == newest.version:
             _require_unused(store, row)
             _move_head_back(store, row, versions.exclude(version=version))
+        else:
+            kept = phases.snapshot_version(store, session_id, newest)
+            if kept is not None and version >= kept:
+                raise StillNeeded(session_id, f"version {newest.version} goes on from version {version}")
         return _remove(store, row, [version], dry_run=False)
 
 
@@ -119,6 +128,8 @@ def _move_head_back(store: Store, row: Session, remaining: QuerySet[Checkpoint])
 def _require_unused(store: Store, row: Session) -> None:
     if row.status in _IN_USE:
         raise StillNeeded(row.session_id, f"it is {SessionStatus(row.status).label.lower()}")
+    if pauses.holding(store, row) is not None or pauses.open_calls(store, row).exists():
+        raise StillNeeded(row.session_id, "it waits for other agents, or their answers are not used yet")
     held = store.holds(row.session_id)
     if row.owner is not None and (held is None or held.run_id != row.owner_id) and liveness.is_alive(row.owner):
         raise StillNeeded(row.session_id, f"run {row.owner.number} drives it")
@@ -189,7 +200,7 @@ def delete_session(store: Store, session_id: str, *, dry_run: bool = False) -> R
                 audit.record(
                     store,
                     AuditKind.SESSION_DELETED,
-                    session_pk=None,
+                    session_pk=row.pk,
                     actor="retention",
                     session_id=session_id,
                     versions=removed.versions,
@@ -201,11 +212,10 @@ def delete_session(store: Store, session_id: str, *, dry_run: bool = False) -> R
 
 
 def _delete(store: Store, row: Session) -> Removed:
-    of_session = [Decision, LateResult, ToolCall]
+    of_session = [Decision, LateResult, ToolCall, PeerCall, Join, PausedTask]
     for model in of_session:
         model._default_manager.using(store.using).filter(session=row).delete()
     versions = Checkpoint.objects.using(store.using).filter(session=row).delete()[0]
-    AuditEvent.objects.using(store.using).filter(session=row).delete()
     Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=None, owner=None)
     row.head_segment_id = None
     messages = _collect(store, row)

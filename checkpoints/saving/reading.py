@@ -64,6 +64,7 @@ def list_checkpoints(
         raise InvalidInput(f"limit is {limit}; {LIST_LIMIT} is the most.")
     if before is not None:
         checked_number("before", before)
+    store.flush(session_id)
     with operation(store.using, writes=False):
         row = lookup.session(store, session_id)
         rows = Checkpoint.objects.using(store.using).filter(session=row)
@@ -76,6 +77,7 @@ def list_checkpoints(
 
 
 def _checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
+    store.flush(session_id)
     return Checkpoint.objects.using(store.using).filter(
         session__workspace_id=store.workspace_id, session__session_id=checked("session id", session_id)
     )

@@ -20,6 +20,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints.enums import DISPATCHABLE_SESSION, CallStatus, SessionStatus
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
+from checkpoints.saving import transitions
 from checkpoints.saving.naming import column, columns, inserting, marks, prepared, table
 
 NOW = {"postgresql": "STATEMENT_TIMESTAMP()", "sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"}
@@ -255,7 +256,8 @@ def settle(
     interrupted = values["status"] == CallStatus.INTERRUPTED
     holding: list[Any] = [*([SessionStatus.NEEDS_REVIEW.value] if interrupted else []), session_pk, fence]
     params = prepared(connection, ToolCall, values)
-    params += prepared(connection, ToolCall, {"id": call_pk, "run": run_id, "status": CallStatus.ISSUED})
+    before = transitions.ending(values["status"]).before
+    params += prepared(connection, ToolCall, {"id": call_pk, "run": run_id, "status": before})
     vendor, fields = connection.vendor, tuple(values)
     if vendor == "postgresql" and not interrupted:
         with connection.cursor() as cursor:

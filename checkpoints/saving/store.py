@@ -6,6 +6,7 @@ import os
 import threading
 import uuid
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
@@ -22,6 +23,12 @@ class Probing(Protocol):
     """What knows the verify hooks of tools: a tool registry."""
 
     def verify_hook(self, tool: str) -> Any | None: ...
+
+
+class Flushing(Protocol):
+    """What writes behind."""
+
+    def flush(self, session_id: str | None = None) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,9 @@ class Held:
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
     #: Calls that were issued through the log and have no result yet, by id.
     issued_calls: dict[str, Issued] = field(default_factory=dict)
+    #: Rows of calls that this run answered from the log instead of running them, and how many the runs before it did.
+    replayed: set[int] = field(default_factory=set)
+    replayed_before: int | None = None
 
     @property
     def run_id(self) -> uuid.UUID:
@@ -90,6 +100,10 @@ class Store:
         self.issued: set[int] = set()
         self.executing: set[int] = set()
         self._issuing = [threading.Lock() for _ in range(64)]
+        #: Called with the id of a session after each version of it that was saved here, and at its end.
+        self.after_save: list[Callable[[str], None]] = []
+        #: Who writes versions behind the agent's back, where that was chosen.
+        self.behind: Flushing | None = None
         _live[self.token] = self
 
     @property
@@ -131,6 +145,16 @@ class Store:
         """One call of a key is issued at a time in this process, so that an intent found after a lost answer is
         known to be the caller's own."""
         return self._issuing[hash(key) % len(self._issuing)]
+
+    def flush(self, session_id: str | None = None) -> None:
+        """Make durable what waits to be written behind, of a session or of all. Raises `NotDurable`."""
+        if self.behind is not None:
+            self.behind.flush(session_id)
+
+    def saved(self, session_id: str) -> None:
+        """Tell who wants to know that a version is durable."""
+        for listener in self.after_save:
+            listener(session_id)
 
     def all_held(self) -> list[Held]:
         with self._lock:

@@ -73,9 +73,9 @@ def dispatch_flow(
         wanted = _intent(store, held, tool, args, stored, call_id, step)
     except (InvalidArguments, NotRepresentable, TooLarge) as error:
         return ToolResult(call_id, str(error), is_error=True)
-    issued: Issued | ToolResult = yield from _issue(store, held, wanted, waiting)
-    if isinstance(issued, ToolResult):
-        return issued
+    issued: Issued | ToolCall = yield from issue(store, held, wanted, waiting)
+    if isinstance(issued, ToolCall):
+        return _answer(wanted, issued)
     try:
         return (yield from _run_logged(store, held, tool, bound, issued))
     finally:
@@ -99,6 +99,11 @@ def _intent(
         call_id=call_id,
         step=step,
     )
+    return intent_of(tool, args, stored, key, call_id, step)
+
+
+def intent_of(tool: Tool, args: dict[str, Any], stored: str, key: str, call_id: str, step: int | None) -> Intent:
+    """The intent to run `tool`; `stored` is the canonical text of `args`."""
     return Intent(
         call_id=call_id,
         tool=tool.name,
@@ -120,23 +125,27 @@ def _run_unlogged(tool: Tool, bound: dict[str, Any], call_id: str) -> Flow[ToolR
         value = yield Invoke(tool.run, bound, tool.timeout)
     except Exception as error:
         return ToolResult(call_id, _said(tool, error), is_error=True)
-    return ToolResult(call_id, _content(value))
+    return ToolResult(call_id, content_of(value))
 
 
-def _issue(store: Store, held: Held, wanted: Intent, waiting: Waiting) -> Flow[Issued | ToolResult]:
-    """Log the intent; where another call stands in its way, answer from that one, or wait for it."""
+def issue(store: Store, held: Held, wanted: Intent, waiting: Waiting) -> Flow[Issued | ToolCall]:
+    """Log the intent, or find the call that answers it: one that has happened, or that a person did not let happen.
+    What stands in its way otherwise is waited for.
+
+    An `Issued` call runs now; whoever asked for it takes it out of `store.executing` at the end.
+    """
     while True:
         found: Issued | ToolCall = yield Transact(lambda: call_log.issue(store, held, wanted, executing=True))
         if isinstance(found, Issued):
             return found
         if found.status in _ANSWERS:
-            return (yield from _answer(store, wanted, found))
+            calls.require_intact(found)
+            yield Transact(partial(call_log.count_replay, store, held, found))
+            return found
         yield from _wait_for(store, held, found, waiting)
 
 
-def _answer(store: Store, wanted: Intent, found: ToolCall) -> Flow[ToolResult]:
-    """The stored answer of a call that has happened, or that a person did not let happen."""
-    yield Transact(partial(call_log.count_replay, store, found.pk))
+def _answer(wanted: Intent, found: ToolCall) -> ToolResult:
     rejected = found.status == CallStatus.REJECTED
     content = found.result_text or ""
     return ToolResult(wanted.call_id, content, is_error=rejected, replayed=True, attempt=found.attempt)
@@ -180,7 +189,7 @@ def _run_logged(store: Store, held: Held, tool: Tool, bound: dict[str, Any], iss
             bound = tool.bound(parse(issued.args))
         except InvalidArguments as error:
             outcome = Outcome(CallStatus.FAILED, canonical(str(error)), type(error).__name__)
-            yield from _record(store, held, issued, outcome, str(error))
+            yield from record(store, held, issued, outcome, str(error))
             return ToolResult(issued.call_id, str(error), is_error=True, attempt=issued.attempt)
     invoke = Invoke(tool.run, bound, tool.timeout)
     try:
@@ -189,33 +198,46 @@ def _run_logged(store: Store, held: Held, tool: Tool, bound: dict[str, Any], iss
         raise
     except BaseException as error:
         return (yield from _failed(store, held, tool, issued, error, started=invoke.started))
-    content = _content(value)
-    yield from _record(store, held, issued, Outcome(CallStatus.COMPLETED, canonical(content, "result")), content)
+    content = content_of(value)
+    yield from record(store, held, issued, Outcome(CallStatus.COMPLETED, canonical(content, "result")), content)
     return ToolResult(issued.call_id, content, attempt=issued.attempt)
 
 
 def _failed(
     store: Store, held: Held, tool: Tool, issued: Issued, error: BaseException, *, started: bool
 ) -> Flow[ToolResult]:
-    """Say what is true after an error: it did not happen, or nobody knows."""
+    call = yield from record_error(store, held, tool, issued, error, started=started)
+    if call is None:
+        return ToolResult(issued.call_id, _said(tool, error), is_error=True, attempt=issued.attempt)
+    failed = call.status != CallStatus.COMPLETED
+    return ToolResult(issued.call_id, call.result_text or "", is_error=failed, attempt=issued.attempt)
+
+
+def record_error(
+    store: Store, held: Held, tool: Tool, issued: Issued, error: BaseException, *, started: bool
+) -> Flow[ToolCall | None]:
+    """Log what is true after an error: it did not happen (None), or nobody knows; then the call as a probe settled it.
+
+    Raises `error` where it is to stop the run, and `ReviewRequired` where a person has to decide.
+    """
     said = _said(tool, error)
     if not started:
         outcome = Outcome(CallStatus.FAILED, canonical("It was stopped before it began."), type(error).__name__)
-        yield from _record(store, held, issued, outcome, said)
+        yield from record(store, held, issued, outcome, said)
         raise error
-    if not tool.leaves_unknown(error):
+    if not tool.logged or not tool.leaves_unknown(error):
         outcome = Outcome(CallStatus.FAILED, canonical(said), type(error).__name__)
-        yield from _record(store, held, issued, outcome, said)
-        return ToolResult(issued.call_id, said, is_error=True, attempt=issued.attempt)
+        yield from record(store, held, issued, outcome, said)
+        return None
     reason = InterruptReason.AMBIGUOUS_ERROR if isinstance(error, Exception) else InterruptReason.CANCELLED
     outcome = Outcome(CallStatus.INTERRUPTED, canonical(said), type(error).__name__, reason)
-    yield from _record(store, held, issued, outcome, said)
+    yield from record(store, held, issued, outcome, said)
     if not isinstance(error, Exception):
         raise error
-    return (yield from _probed(store, held, tool, issued, error))
+    return (yield from _probed(store, held, issued, error))
 
 
-def _probed(store: Store, held: Held, tool: Tool, issued: Issued, error: Exception) -> Flow[ToolResult]:
+def _probed(store: Store, held: Held, issued: Issued, error: Exception) -> Flow[ToolCall]:
     """The tool's own hook may know what the tool could not say. If not, a person has to."""
     call: ToolCall = yield Transact(lambda: calls.get(store, issued.pk))
     probe = verification.probe_of(store, held.session_id, call)
@@ -224,11 +246,11 @@ def _probed(store: Store, held: Held, tool: Tool, issued: Issued, error: Excepti
         call = yield Transact(lambda: calls.get(store, issued.pk))
     if call.status in UNDECIDED_CALL:
         raise ReviewRequired(held.session_id, [calls.as_dict(call)]) from error
-    failed = call.status != CallStatus.COMPLETED
-    return ToolResult(issued.call_id, call.result_text or "", is_error=failed, attempt=issued.attempt)
+    return call
 
 
-def _record(store: Store, held: Held, issued: Issued, outcome: Outcome, content: str) -> Flow[None]:
+def record(store: Store, held: Held, issued: Issued, outcome: Outcome, content: str) -> Flow[None]:
+    """Write the outcome of a call that has run, however often that takes. Raises `ResultNotRecorded`."""
     for attempt in range(1, RECORD_ATTEMPTS + 1):
         try:
             yield Transact(lambda: call_log.settle(store, held, issued, outcome))
@@ -240,7 +262,7 @@ def _record(store: Store, held: Held, issued: Issued, outcome: Outcome, content:
             return
 
 
-def _content(value: Any) -> str:
+def content_of(value: Any) -> str:
     """What the model sees of a tool's return value: text as it is, anything else as JSON, or as its `repr` where it
     has no JSON form. The call has happened, so this never fails; what is too large is cut and says so."""
     try:

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints import SyncCheckpointer, ToolResult
 from checkpoints.exceptions import ReviewRequired
@@ -86,6 +88,23 @@ def test_after_the_call_its_result_is_replayed(cp: SyncCheckpointer, start_child
     replayed = ToolResult("call_1", "paid 17", replayed=True)
     assert (point.version, point.replayable, result) == (1, {"call_1": replayed}, replayed)
     assert effects.read_text() == "pay 17\n"
+
+
+def test_resume_gives_what_happened_without_asking_for_it(
+    cp: SyncCheckpointer, start_child: StartChild, effects: Path
+) -> None:
+    """A replay that had to be stopped by the constraint on its key would look the same from outside."""
+    killed(start_child, effects, "after the call")
+    with CaptureQueriesContext(connection) as asked:
+        point = cp.resume("s", agents.paying(cp, "s", str(effects)))
+        cp.save_checkpoint("s", [{"turn": 1}, {"paid": point.replayable["call_1"].content}], None, 1)
+
+    log = ToolCall._meta.db_table
+    written = [
+        query["sql"] for query in asked if f'INSERT INTO "{log}"' in query["sql"] or f'UPDATE "{log}"' in query["sql"]
+    ]
+    assert written == []
+    assert list(ToolCall.objects.values_list("status", "replay_count")) == [("completed", 0)]
 
 
 def test_after_the_save_the_run_goes_on_from_there(

@@ -80,5 +80,5 @@ def sign_in(page: Page, name: str, password: str) -> None:
     page.goto("/accounts/login/")
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     page.wait_for_url(re.compile(r"/(review|sessions)/"))

@@ -25,7 +25,7 @@ from checkpoints.enums import Role
 from harness_site.demo.processes import Child, start_agent, start_site
 
 PASSWORD: Final = "correct horse battery"
-CAST: Final = {"alice": Role.APPROVER, "bob": Role.APPROVER, "carol": Role.AUDITOR}
+CAST: Final = {"alice": Role.APPROVER, "bob": Role.APPROVER, "carol": Role.AUDITOR, "dora": Role.ADMIN}
 #: Seconds a thread or process may take to end.
 PATIENCE = 30.0
 
@@ -88,6 +88,26 @@ class Agent:
         return (self.folder / "agent.log").read_text(errors="replace")[-2000:]
 
 
+class Payer:
+    """One process of the agent that pays an invoice when people approve, with more `options` of its own."""
+
+    def __init__(self, session_id: str, folder: Path, database: str, *options: str) -> None:
+        self.session_id = session_id
+        self.ledger = folder / f"{session_id}.ledger"
+        environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+        arguments = ["-m", "tests.support.paying", f"--session={session_id}", f"--ledger={self.ledger}", *options]
+        log = folder / f"{session_id}.log"
+        self._child = Child(arguments, log, {**environment, "HARNESS_DATABASE_URL": database})
+
+    @property
+    def payments(self) -> list[str]:
+        """What was paid: number of the invoice, amount, payee."""
+        return self.ledger.read_text().splitlines() if self.ledger.exists() else []
+
+    def stop(self) -> None:
+        self._child.stop()
+
+
 class Site:
     """`python -m uvicorn harness_site.asgi:application` on a free port, with the cast in its database."""
 
@@ -125,6 +145,11 @@ class Site:
         agent = Agent(number, self.folder / str(number), self.database, pace)
         self._leaving.callback(agent.stop)
         return agent
+
+    def payer(self, session_id: str, *options: str) -> Payer:
+        payer = Payer(session_id, self.folder, self.database, *options)
+        self._leaving.callback(payer.stop)
+        return payer
 
     def log(self) -> str:
         """What the site complained about."""

@@ -61,6 +61,14 @@ def test_public_names_are_the_contracts() -> None:
         "ResumePoint",
         "Actor",
         "Tool",
+        "Workflow",
+        "SyncWorkflow",
+        "SessionFiles",
+        "SyncSessionFiles",
+        "RuntimeSnapshot",
+        "Cadence",
+        "WriteBehind",
+        "SyncWriteBehind",
     }
 
     assert set(checkpoints.__all__) == contract
@@ -84,7 +92,7 @@ def test_both_checkpointers_have_the_same_signature(name: str) -> None:
     blocking, asynchronous = (inspect.signature(getattr(kind, name)) for kind in (SyncCheckpointer, Checkpointer))
 
     assert list(asynchronous.parameters.values()) == list(blocking.parameters.values())
-    assert asynchronous.return_annotation == blocking.return_annotation
+    assert asynchronous.return_annotation == blocking.return_annotation.removeprefix("Sync")
 
 
 @pytest.mark.parametrize("name", sorted(public(SyncCheckpointer) - ONLY_ASYNC - {"open"}))

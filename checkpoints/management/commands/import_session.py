@@ -1,0 +1,36 @@
+"""`manage.py import_session`: take a session over from its file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.exceptions import CheckpointsError
+from checkpoints.models import DEFAULT_WORKSPACE
+
+
+class Command(BaseCommand):
+    help = "Take a session over from a file that export_session wrote."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("path")
+        parser.add_argument("--session-id", help="refuse a file that holds another session than this one")
+        parser.add_argument("--workspace", default=DEFAULT_WORKSPACE)
+        parser.add_argument("--database", default="default", help="connection alias")
+        parser.add_argument("--json", action="store_true", help="what was imported as one JSON object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        checkpointer = SyncCheckpointer(workspace=options["workspace"], using=options["database"])
+        try:
+            imported = checkpointer.import_session(options["path"], session_id=options["session_id"])
+        except CheckpointsError as error:
+            raise CommandError(str(error)) from error
+        if options["json"]:
+            self.stdout.write(json.dumps(asdict(imported)))
+            return
+        asked = f" {imported.undecided} calls need a decision." if imported.undecided else ""
+        self.stdout.write(f"Session {imported.session_id!r} is here at version {imported.version}.{asked}")

@@ -1,0 +1,73 @@
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from checkpoints.enums import NoticeKind, PeerCallStatus
+from checkpoints.models.paused_task import Join
+from checkpoints.models.session import Session
+from checkpoints.models.workspace import Workspace
+
+
+class PeerCall(models.Model):
+    """One request to another agent, and what came back. Settled once, never deleted before its session.
+
+    `deadline` is by the database's clock. `request` and the results are canonical JSON text; secrets in the request are
+    sealed. `receipt` names the attempt that settled the call, so that its writer knows it again.
+    """
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="+", db_index=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="peer_calls", db_index=False)
+    join = models.ForeignKey(Join, on_delete=models.CASCADE, related_name="calls")
+    call_id = models.CharField(max_length=255)
+    peer = models.CharField(max_length=255)
+    request = models.TextField()
+    #: Hex digest of the secret that an answer has to bring; empty where none is asked for.
+    token_digest = models.CharField(max_length=64, blank=True)
+
+    status = models.CharField(max_length=10, choices=PeerCallStatus, default=PeerCallStatus.WAITING)
+    created_at = models.DateTimeField(db_default=Now())
+    deadline = models.DateTimeField()
+    settled_at = models.DateTimeField(null=True)
+    result = models.TextField(null=True)  # noqa: DJ001 - canonical JSON; NULL says that there is none
+    receipt = models.CharField(max_length=32, blank=True)
+    #: The first answer that came after the deadline had been acted upon: evidence, no result.
+    late_result = models.TextField(null=True)  # noqa: DJ001
+    late_at = models.DateTimeField(null=True)
+
+    #: What the other agent still has to be told, from when on, and how often that was tried.
+    notice = models.CharField(max_length=10, choices=NoticeKind, blank=True)
+    tell_after = models.DateTimeField(null=True)
+    tell_attempts = models.IntegerField(default=0, db_default=0)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["workspace", "call_id"], name="peer_call_per_workspace"),)
+        indexes = (
+            models.Index(fields=["session"], name="peer_call_of_session"),
+            models.Index(
+                fields=["workspace", "deadline"], condition=Q(status=PeerCallStatus.WAITING), name="peer_call_waiting"
+            ),
+            models.Index(fields=["workspace", "tell_after"], condition=~Q(notice=""), name="peer_call_notice"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.peer} ({self.call_id})"
+
+
+class EarlyResponse(models.Model):
+    """An answer that came before the pause that names its call. The pause takes it over; if none does, it is swept."""
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="+", db_index=False)
+    call_id = models.CharField(max_length=255)
+    peer = models.CharField(max_length=255, blank=True)
+    token_digest = models.CharField(max_length=64, blank=True)
+    result = models.TextField()
+    #: Of everything above, so that an answer delivered again is kept once.
+    digest = models.CharField(max_length=64)
+    received_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["workspace", "call_id", "digest"], name="early_response_once"),)
+        indexes = (models.Index(fields=["received_at"], name="early_response_age"),)
+
+    def __str__(self) -> str:
+        return f"early response to {self.call_id}"

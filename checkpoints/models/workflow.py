@@ -1,0 +1,49 @@
+from django.db import models
+from django.db.models.functions import Now
+
+from checkpoints.models.session import Session
+
+
+class Workflow(models.Model):
+    """A journal of named steps inside a session."""
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="workflows", db_index=False)
+    workflow_id = models.CharField(max_length=255)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["session", "workflow_id"], name="workflow_id_per_session"),)
+
+    def __str__(self) -> str:
+        return self.workflow_id
+
+
+class WorkflowStep(models.Model):
+    """Which step of a workflow is which call of the log: what became of it stands there, under `idempotency_key`.
+
+    `function`, `version` and `args_digest` are the step's identity. `position` is the order in which steps were first
+    asked for. `generation` counts the identities a step has had; only one that never happened can be given another.
+    """
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+", db_index=False)
+    workflow = models.ForeignKey(Workflow, on_delete=models.CASCADE, related_name="steps", db_index=False)
+    step_id = models.CharField(max_length=255)
+    position = models.IntegerField()
+    function = models.CharField(max_length=200)
+    version = models.CharField(max_length=255)
+    args_digest = models.CharField(max_length=64)
+    generation = models.IntegerField(default=1)
+    call_id = models.CharField(max_length=255)
+    idempotency_key = models.CharField(max_length=255)
+    schema_version = models.SmallIntegerField()
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["workflow", "step_id"], name="step_id_per_workflow"),
+            models.UniqueConstraint(fields=["workflow", "position"], name="step_position_per_workflow"),
+        )
+        indexes = (models.Index(fields=["session", "call_id"], name="step_of_call"),)
+
+    def __str__(self) -> str:
+        return self.step_id

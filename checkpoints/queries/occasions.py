@@ -1,0 +1,79 @@
+"""What only the audit trail of a session remembers of its runs: who was taken over, who asked for an approval."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from checkpoints.enums import AuditKind
+from checkpoints.models import AuditEvent
+from checkpoints.serde import parse
+
+#: The newest so many of both are looked at.
+LIMIT = 200
+_RUN = re.compile(r"run (\d{1,9})\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """At `at`, the session was taken from run `number`, which had shown signs of life until `seen_at`."""
+
+    number: int
+    at: datetime
+    seen_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """When a run asked for the approval of a call."""
+
+    run_number: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Occasions:
+    """Takeovers by the number of the run that lost its session; questions by call id, oldest first."""
+
+    takeovers: dict[int, Takeover] = field(default_factory=dict)
+    asked: dict[str, list[Asked]] = field(default_factory=dict)
+
+    def question(self, call_id: str, before: datetime) -> Asked | None:
+        """The last time somebody was asked about a call by then."""
+        return next((asked for asked in reversed(self.asked.get(call_id, [])) if asked.at <= before), None)
+
+
+def read(session_pk: int) -> Occasions:
+    """One query."""
+    kinds = [AuditKind.TAKEOVER, AuditKind.APPROVAL_REQUESTED]
+    events = AuditEvent.objects.filter(session=session_pk, kind__in=kinds).order_by("-pk")[:LIMIT]
+    takeovers: dict[int, Takeover] = {}
+    asked: defaultdict[str, list[Asked]] = defaultdict(list)
+    for event in reversed(events):
+        run, details = _RUN.fullmatch(event.actor), _details(event.details)
+        if run is None:
+            continue
+        number = int(run.group(1))
+        if event.kind == AuditKind.TAKEOVER:
+            takeovers[number] = Takeover(number, event.created_at, _moment(details.get("last_seen")))
+        else:
+            asked[str(details.get("call_id"))].append(Asked(number, event.created_at))
+    return Occasions(takeovers, dict(asked))
+
+
+def _details(stored: str) -> dict[str, Any]:
+    try:
+        details = parse(stored)
+    except ValueError:
+        return {}
+    return details if isinstance(details, dict) else {}
+
+
+def _moment(text: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None

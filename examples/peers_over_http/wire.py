@@ -1,0 +1,81 @@
+"""The HTTP between the agents: small JSON messages, each of which may be lost, doubled or late."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import threading
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.client import HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.request import Request, urlopen
+
+PORTS = {"desk": 8101, "stock": 8102, "courier": 8103}
+PATIENCE = 10.0  # seconds that a message may take
+
+Message = dict[str, Any]
+Handler = Callable[[Message], Message]
+
+
+class Wire:
+    """How one agent reaches the others, and how it is reached.
+
+    `key` is a secret of all three: an answer brings a token made of it and the call's id, so that nobody else can
+    answer, and nobody has to store a token.
+    """
+
+    def __init__(self, agent: str, ports: Mapping[str, int], key: str) -> None:
+        self.agent = agent
+        self._ports = ports
+        self._key = key.encode()
+
+    def token(self, call_id: str) -> str:
+        return hmac.new(self._key, call_id.encode(), hashlib.sha256).hexdigest()
+
+    def knows(self, agent: str) -> bool:
+        """Whether there is an address of that agent."""
+        return agent in self._ports
+
+    def send(self, agent: str, path: str, message: Message) -> Message:
+        """Post a message and return the answer. Raises `OSError` where the other agent did not take it."""
+        request = Request(
+            f"http://127.0.0.1:{self._ports[agent]}{path}",
+            data=json.dumps({**message, "from": self.agent}).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        try:
+            with urlopen(request, timeout=PATIENCE) as response:  # noqa: S310 - the address is ours
+                answer: Message = json.load(response)
+        except (HTTPException, ValueError) as error:  # it died while it answered
+            raise ConnectionError(f"{agent} gave half an answer") from error
+        return answer
+
+    def serve(self, handlers: Mapping[str, Handler]) -> ThreadingHTTPServer:
+        """Answer messages from now on, each path by its handler, on threads of their own."""
+        server = ThreadingHTTPServer(("127.0.0.1", self._ports[self.agent]), _handling(handlers))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+
+def _handling(handlers: Mapping[str, Handler]) -> type[BaseHTTPRequestHandler]:
+    class Handling(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            try:
+                status, answer = HTTPStatus.OK, handlers[self.path](message)
+            except Exception as error:  # not taken: the sender tries again
+                status, answer = HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)}
+            body = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    return Handling

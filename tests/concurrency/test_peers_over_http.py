@@ -1,0 +1,100 @@
+"""The example: three agents ask each other over HTTP, and each is killed at every second place it writes at."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from contextlib import ExitStack
+from typing import Any, Self
+
+import pytest
+
+from checkpoints.models import AuditEvent, PeerCall, Session, Workspace
+from checkpoints.models import Join as JoinRow
+from examples.peers_over_http.__main__ import ask
+from examples.peers_over_http.wire import PORTS, Wire
+from tests.support.processes import PATIENCE, ROOT, database_url, until
+
+KEY = "a key of these tests"
+#: What each agent asks, by the ids of its calls.
+ASKED = {"q.weight", "q.weight.items", "q.price", "q.price.weight", "q.price.weight.items"}
+
+
+class Supervisor:
+    """Keeps one agent running: when its process has died it starts the next one, which dies two boundaries later.
+
+    With `step` 0 none dies.
+    """
+
+    def __init__(self, agent: str, ports: dict[str, int], url: str, step: int) -> None:
+        self.deaths: list[int] = []
+        self._arguments = [agent, f"--database={url}", f"--key={KEY}", "--ports", *map(str, ports.values())]
+        self._step = step
+        self._stopping = False
+        self._process = self._started()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping = True
+        self._process.kill()
+        self._thread.join()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        boundary = self._step * (len(self.deaths) + 1)
+        command = [sys.executable, "-m", "tests.concurrency.http_agent", str(boundary), *self._arguments]
+        return subprocess.Popen(command, cwd=ROOT)
+
+    def _watch(self) -> None:
+        while True:
+            ended = self._process.wait()
+            if self._stopping:
+                return
+            self.deaths.append(ended)
+            self._process = self._started()
+
+
+def free_ports() -> list[int]:
+    with ExitStack() as leaving:
+        sockets = [leaving.enter_context(socket.socket()) for _ in PORTS]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+@pytest.fixture
+def ports() -> dict[str, int]:
+    return dict(zip(PORTS, free_ports(), strict=True))
+
+
+def asked(wire: Wire, request: dict[str, Any]) -> Any:
+    """What the desk answers; the test fails where that takes for ever."""
+    answers: queue.Queue[Any] = queue.Queue()
+    threading.Thread(target=lambda: answers.put(ask(wire, request, "q")), daemon=True).start()
+    return answers.get(timeout=6 * PATIENCE)
+
+
+@pytest.mark.parametrize("step", [0, 2], ids=["undisturbed", "killed at every second boundary"])
+def test_it_runs_to_the_right_end(workspace: Workspace, ports: dict[str, int], step: int) -> None:
+    with ExitStack() as leaving:
+        supervisors = [leaving.enter_context(Supervisor(agent, ports, database_url(), step)) for agent in PORTS]
+        answer = asked(Wire("customer", ports, KEY), {"deliver": 17, "to": "Bergen"})
+        # Who has answered finishes its own session a moment later, or the process that comes after it does.
+        until(lambda: set(Session.objects.values_list("status", flat=True)) == {"completed"})
+
+    assert answer == {"order": 17, "to": "Bergen", "grams": 3150, "cents": 3600}
+    # Each question was asked once and answered once, each join completed once.
+    assert Counter(PeerCall.objects.values_list("call_id", "status")) == Counter((call, "answered") for call in ASKED)
+    assert AuditEvent.objects.filter(kind="join_complete").count() == JoinRow.objects.count() == 4
+    assert Session.objects.count() == 1 + len(ASKED)
+    for supervisor in supervisors:
+        assert set(supervisor.deaths) == ({-signal.SIGKILL} if step else set())
+        assert (len(supervisor.deaths) >= 3) is bool(step)

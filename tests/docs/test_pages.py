@@ -1,0 +1,43 @@
+"""What the pages of `docs/` say in Python is true: each page runs, from its first block to its last."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.run_page import blocks
+from tests.support.processes import ROOT
+
+PAGES = sorted(path for path in (ROOT / "docs").glob("*.md") if blocks(path.read_text()))
+
+
+def run(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The page as a plain script, in a process and a folder of its own."""
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.docs.run_page", str(page)],
+        cwd=folder,
+        env={**environment, "PYTHONPATH": str(ROOT), "HARNESS_SECRET_KEY": "a key for the pages"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page_runs(page: Path, tmp_path: Path) -> None:
+    done = run(page, tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_page_that_is_wrong_fails_with_its_line(tmp_path: Path) -> None:
+    page = tmp_path / "wrong.md"
+    first, second = "import asyncio\nawait asyncio.sleep(0)", "one = 1\nassert one == 2"
+    page.write_text(f"# Wrong\n\n```python\n{first}\n```\n\n```python\n{second}\n```\n")
+    done = run(page, tmp_path)
+
+    assert done.returncode == 1
+    assert f'File "{page}", line 10' in done.stderr

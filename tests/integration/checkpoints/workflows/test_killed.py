@@ -1,0 +1,80 @@
+"""SIGKILL at every point of a workflow: every step is done once, and what nobody knows is asked."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import ReviewRequired
+from tests.conftest import StartChild
+from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.workflows import orders
+from tests.integration.checkpoints.workflows.orders import STEPS, Desk, handle, statuses
+from tests.support.processes import database_url
+
+RESULTS = [{"order": 17}, "charged 40.00", [17]]
+EFFECTS = ["reserve 17", "charge 17 40.00", "ship 17"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_between_two_steps_the_next_one_follows(
+    cp: SyncCheckpointer, start_child: StartChild, effects: Path, step: str
+) -> None:
+    desk = Desk(effects)
+    child = start_child(orders.die_in, url=database_url(), effects=str(effects), step=step, point="after the record")
+    assert child.died_by() == signal.SIGKILL
+    assert desk.done == EFFECTS[: STEPS.index(step) + 1]
+
+    assert handle(started(cp).workflow("s", "order-17"), desk) == RESULTS
+    assert desk.done == EFFECTS
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("point", ["before the effect", "after the effect"])
+def test_inside_a_step_a_person_is_asked(
+    cp: SyncCheckpointer, start_child: StartChild, effects: Path, step: str, point: str
+) -> None:
+    desk = Desk(effects)
+    child = start_child(orders.die_in, url=database_url(), effects=str(effects), step=step, point=point)
+    assert child.died_by() == signal.SIGKILL
+    happened = point == "after the effect"
+    left = EFFECTS[: STEPS.index(step) + happened]
+
+    asked = [asked_about(cp, desk) for _ in range(2)]
+    assert (desk.done, asked[0]) == (left, asked[1])
+    call = asked[0]
+    assert (call["call_id"], call["reason"]) == (f"order-17/{step}", "run_lost")
+
+    how = {"actor": "alice", "reason": "I looked.", "revision": call["revision"]}
+    if happened:
+        cp.confirm_landed("s", call["call_id"], "seen", **how)
+    else:
+        cp.mark_failed("s", call["call_id"], **how)
+    results = handle(cp.workflow("s", "order-17"), desk)
+    assert results == [("seen" if happened and name == step else RESULTS[at]) for at, name in enumerate(STEPS)]
+    assert desk.done == EFFECTS
+
+
+def asked_about(cp: SyncCheckpointer, desk: Desk) -> dict[str, Any]:
+    with pytest.raises(ReviewRequired) as caught:
+        handle(started(cp).workflow("s", "order-17"), desk)
+    (call,) = caught.value.calls
+    return call
+
+
+def test_of_two_steps_at_once_only_the_unfinished_one_is_asked_about(
+    cp: SyncCheckpointer, start_child: StartChild, effects: Path
+) -> None:
+    child = start_child(orders.die_in_parallel, url=database_url(), effects=str(effects))
+    assert child.died_by() == signal.SIGKILL
+
+    desk = Desk(effects)
+    workflow = started(cp).workflow("s", "order-17")
+    assert workflow.step("reserve", desk.reserve, 17) == {"order": 17}
+    with pytest.raises(ReviewRequired) as caught:
+        workflow.step("ship", desk.ship, 17)
+    assert [call["call_id"] for call in caught.value.calls] == ["order-17/ship"]
+    assert sorted(desk.done) == ["reserve 17", "ship 17"]
+    assert sorted(statuses()) == [("order-17/reserve", 1, "completed"), ("order-17/ship", 1, "interrupted")]

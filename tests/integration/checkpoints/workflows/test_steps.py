@@ -1,0 +1,336 @@
+"""Steps of a workflow: each is done once, and what was done stays what it was."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkpoints import SyncCheckpointer, Tool, ToolRegistry
+from checkpoints.enums import KeyScope
+from checkpoints.exceptions import (
+    CheckpointCorrupted,
+    DuplicateStep,
+    InvalidArguments,
+    InvalidIdentifier,
+    NotOwner,
+    NotRepresentable,
+    OwnershipLost,
+    SchemaFromFuture,
+    StepIdentityChanged,
+)
+from checkpoints.models import Session, ToolCall, Workflow, WorkflowStep
+from tests.conftest import Open
+from tests.integration.checkpoints.situations import lose_run, started
+from tests.integration.checkpoints.workflows.orders import Desk, handle, statuses
+
+RESULTS = [{"order": 17}, "charged 40.00", [17]]
+EFFECTS = ["reserve 17", "charge 17 40.00", "ship 17"]
+
+
+@pytest.fixture
+def desk(effects: Path) -> Desk:
+    return Desk(effects)
+
+
+def test_completed_steps_are_skipped_and_return_what_they_returned(cp: SyncCheckpointer, desk: Desk) -> None:
+    started(cp)
+
+    assert handle(cp.workflow("s", "order-17"), desk) == RESULTS
+    assert handle(cp.workflow("s", "order-17"), desk) == RESULTS
+    assert desk.done == EFFECTS
+
+
+def test_another_run_goes_on_behind_the_last_completed_step(open_checkpointer: Open, desk: Desk) -> None:
+    with open_checkpointer() as first:
+        workflow = started(first).workflow("s", "order-17")
+        workflow.step("reserve", desk.reserve, 17)
+        workflow.step("charge", desk.charge, 17)
+    second = started(open_checkpointer())
+
+    assert handle(second.workflow("s", "order-17"), desk) == RESULTS
+    assert desk.done == EFFECTS
+
+
+def test_journal_keeps_the_order_in_which_steps_were_asked_for(cp: SyncCheckpointer, desk: Desk) -> None:
+    started(cp)
+    handle(cp.workflow("s", "order-17"), desk)
+    again = cp.workflow("s", "order-17")
+    again.step("ship", desk.ship, 17)
+    again.step("thank", str.upper, "thanks")
+
+    assert [(step["step_id"], step["function"], step["status"], step["result"]) for step in again.journal()] == [
+        ("reserve", "Desk.reserve", "completed", {"order": 17}),
+        ("charge", "Desk.charge", "completed", "charged 40.00"),
+        ("ship", "Desk.ship", "completed", [17]),
+        ("thank", "str.upper", "completed", "THANKS"),
+    ]
+
+
+def test_step_that_fails_raises_its_error_and_runs_again(cp: SyncCheckpointer, desk: Desk) -> None:
+    missing = [ValueError("no such order")]
+
+    def charge(order: int) -> str:
+        if missing:
+            raise missing.pop()
+        return desk.charge(order)
+
+    started(cp)
+    workflow = cp.workflow("s", "order-17")
+    workflow.step("reserve", desk.reserve, 17)
+    with pytest.raises(ValueError, match="no such order"):
+        workflow.step("charge", charge, 17)
+
+    assert workflow.step("charge", charge, 17) == "charged 40.00"
+    assert (desk.done, statuses()) == (
+        EFFECTS[:2],
+        [
+            ("order-17/reserve", 1, "completed"),
+            ("order-17/charge", 1, "failed"),
+            ("order-17/charge", 2, "completed"),
+        ],
+    )
+    assert [step["attempts"] for step in workflow.journal()] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "version", "changed"),
+    [
+        ("reserve", (17,), 1, ["function"]),
+        ("charge", (18,), 1, ["arguments"]),
+        ("charge", (17, "41.00"), 1, ["arguments"]),
+        ("charge", (17,), 2, ["version"]),
+        ("reserve", (18,), "b", ["function", "arguments", "version"]),
+    ],
+)
+def test_step_that_happened_cannot_become_another(
+    cp: SyncCheckpointer, desk: Desk, function: str, args: tuple[Any, ...], version: int | str, changed: list[str]
+) -> None:
+    started(cp)
+    cp.workflow("s", "order-17").step("charge", desk.charge, 17)
+
+    with pytest.raises(StepIdentityChanged) as caught:
+        cp.workflow("s", "order-17").step("charge", getattr(desk, function), *args, version=version)
+    assert (caught.value.changed, caught.value.status) == (changed, "completed")
+    assert (desk.done, statuses()) == (["charge 17 40.00"], [("order-17/charge", 1, "completed")])
+
+
+def test_step_that_may_have_happened_cannot_become_another(open_checkpointer: Open, desk: Desk) -> None:
+    def hang(order: int) -> None:
+        raise TimeoutError
+
+    cp = started(open_checkpointer())
+    with pytest.raises(Exception, match="unknown"):
+        cp.workflow("s", "order-17").step("charge", hang, 17)
+
+    with pytest.raises(StepIdentityChanged) as caught:
+        cp.workflow("s", "order-17").step("charge", desk.charge, 17)
+    assert (caught.value.status, desk.done) == ("interrupted", [])
+
+
+def test_step_that_did_not_happen_may_become_another(cp: SyncCheckpointer, desk: Desk) -> None:
+    def charge(order: str) -> None:
+        raise ValueError
+
+    started(cp)
+    with pytest.raises(ValueError, match=r"^$"):
+        cp.workflow("s", "order-17").step("charge", charge, "17")
+    for _ in range(2):
+        assert cp.workflow("s", "order-17").step("charge", desk.charge, 17, version=2) == "charged 40.00"
+
+    assert (desk.done, statuses()) == (
+        ["charge 17 40.00"],
+        [("order-17/charge", 1, "failed"), ("order-17/charge#2", 1, "completed")],
+    )
+
+
+def test_same_call_written_differently_is_the_same_step(cp: SyncCheckpointer, desk: Desk) -> None:
+    started(cp)
+    for function in (partial(desk.charge, 17), partial(partial(desk.charge), 17)):
+        cp.workflow("s", "order-17").step("charge", function, amount="5")
+
+    assert desk.done == ["charge 17 5"]
+
+
+def test_step_is_asked_for_once_in_a_pass(cp: SyncCheckpointer, desk: Desk) -> None:
+    workflow = started(cp).workflow("s", "order-17")
+    workflow.step("charge", desk.charge, 17)
+
+    with pytest.raises(DuplicateStep):
+        workflow.step("charge", desk.charge, 17)
+    with pytest.raises(DuplicateStep):
+        workflow.step("charge", desk.charge, 18)
+    assert desk.done == ["charge 17 40.00"]
+
+
+def test_workflows_of_a_session_do_not_share_steps(cp: SyncCheckpointer, desk: Desk) -> None:
+    started(cp)
+    for name in ("first", "second", "first"):
+        cp.workflow("s", name).step("charge", desk.charge, 17)
+
+    assert (desk.done, Workflow.objects.count()) == (["charge 17 40.00"] * 2, 2)
+
+
+def test_sessions_do_not_share_workflows(cp: SyncCheckpointer, desk: Desk) -> None:
+    for session_id in ("s", "t"):
+        started(cp, session_id).workflow(session_id, "order-17").step("charge", desk.charge, 17)
+
+    assert desk.done == ["charge 17 40.00"] * 2
+
+
+def test_fork_does_not_repeat_the_steps_of_its_origin(cp: SyncCheckpointer, desk: Desk) -> None:
+    started(cp).save_checkpoint("s", [], None, 0)
+    cp.workflow("s", "order-17").step("charge", desk.charge, 17)
+    cp.fork_session("s", "fork")
+    workflow = started(cp, "fork").workflow("fork", "order-17")
+
+    assert workflow.step("charge", desk.charge, 17) == "charged 40.00"
+    with pytest.raises(StepIdentityChanged):
+        cp.workflow("fork", "order-17").step("charge", desk.charge, 18)
+    assert (desk.done, len(workflow.journal())) == (["charge 17 40.00"], 1)
+
+
+def test_steps_are_not_taken_for_answers_to_a_model(open_checkpointer: Open, desk: Desk) -> None:
+    with open_checkpointer() as first:
+        started(first).workflow("s", "order-17").step("charge", desk.charge, 17)
+
+    assert open_checkpointer().resume("s").replayable == {}
+
+
+def test_replays_are_counted(cp: SyncCheckpointer, desk: Desk) -> None:
+    started(cp)
+    for _ in range(3):
+        cp.workflow("s", "order-17").step("charge", desk.charge, 17)
+
+    assert ToolCall.objects.get().replay_count == 2
+
+
+# values
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [(None, None), ((1, 2), [1, 2]), ("{", "{"), ('{"a": 1}', '{"a": 1}'), ({"a": [None, 1.5]}, {"a": [None, 1.5]})],
+    ids=repr,
+)
+def test_result_is_the_same_the_first_time_and_later(cp: SyncCheckpointer, value: object, kept: object) -> None:
+    def act() -> object:
+        return value
+
+    started(cp)
+
+    assert [cp.workflow("s", "w").step("act", act) for _ in range(2)] == [kept, kept]
+
+
+def test_result_without_a_json_form_is_kept_as_text(cp: SyncCheckpointer) -> None:
+    started(cp)
+
+    assert [cp.workflow("s", "w").step("act", complex, 1, 2) for _ in range(2)] == ["(not JSON) (1+2j)"] * 2
+
+
+@pytest.mark.parametrize("argument", [float("nan"), b"bytes", {1: 2}, object], ids=["nan", "bytes", "key", "type"])
+def test_argument_without_a_json_form_runs_nothing(cp: SyncCheckpointer, argument: object) -> None:
+    ran: list[object] = []
+    workflow = started(cp).workflow("s", "w")
+
+    with pytest.raises(NotRepresentable):
+        workflow.step("act", ran.append, argument)
+    assert (ran, WorkflowStep.objects.count(), ToolCall.objects.count()) == ([], 0, 0)
+
+
+def test_arguments_that_do_not_fit_run_nothing(cp: SyncCheckpointer, desk: Desk) -> None:
+    with pytest.raises(InvalidArguments):
+        started(cp).workflow("s", "w").step("charge", desk.charge)
+    assert (desk.done, ToolCall.objects.count()) == ([], 0)
+
+
+def test_every_kind_of_parameter_reaches_the_function(cp: SyncCheckpointer) -> None:
+    def act(first: int, /, second: int, *rest: int, third: int = 3, **more: int) -> list[Any]:
+        return [first, second, rest, third, more]
+
+    started(cp)
+
+    assert [cp.workflow("s", "w").step("act", act, 1, 2, 5, 6, third=7, fourth=8) for _ in range(2)] == [
+        [1, 2, [5, 6], 7, {"fourth": 8}]
+    ] * 2
+
+
+@pytest.mark.parametrize(("workflow_id", "step_id"), [("", "a"), ("w", ""), ("w", "a\0"), ("w" * 256, "a")])
+def test_malformed_ids_are_refused(cp: SyncCheckpointer, workflow_id: str, step_id: str) -> None:
+    with pytest.raises(InvalidIdentifier):
+        started(cp).workflow("s", workflow_id).step(step_id, int)
+
+
+def test_long_ids_stay_apart(cp: SyncCheckpointer) -> None:
+    workflow = started(cp).workflow("s", "w" * 255)
+    for end in ("a", "b"):
+        workflow.step("s" * 254 + end, str, end)
+
+    assert [step["result"] for step in workflow.journal()] == ["a", "b"]
+    assert ToolCall.objects.values("call_id").distinct().count() == 2
+
+
+# what cannot be read
+
+
+def test_damaged_journal_runs_nothing(open_checkpointer: Open, desk: Desk) -> None:
+    with open_checkpointer() as first:
+        workflow = started(first).workflow("s", "order-17")
+        workflow.step("reserve", desk.reserve, 17)
+        workflow.step("charge", desk.charge, 17)
+    ToolCall.objects.filter(call_id="order-17/charge").update(result='"charged 0.01"')
+    second = started(open_checkpointer())
+
+    with pytest.raises(CheckpointCorrupted) as caught:
+        second.workflow("s", "order-17")
+    assert (caught.value.field, len(desk.done)) == ("the result of call 'order-17/charge'", 2)
+
+
+def test_journal_damaged_behind_its_opening_runs_nothing(cp: SyncCheckpointer, desk: Desk) -> None:
+    started(cp).workflow("s", "order-17").step("charge", desk.charge, 17)
+    workflow = cp.workflow("s", "order-17")
+    ToolCall.objects.update(result='"charged 0.01"')
+
+    with pytest.raises(CheckpointCorrupted):
+        workflow.step("charge", desk.charge, 17)
+    assert desk.done == ["charge 17 40.00"]
+
+
+def test_journal_from_the_future_runs_nothing(open_checkpointer: Open, desk: Desk) -> None:
+    with open_checkpointer() as first:
+        started(first).workflow("s", "order-17").step("charge", desk.charge, 17)
+    WorkflowStep.objects.update(schema_version=99)
+    before = Session.objects.values("status", "latest_version").get()
+
+    with pytest.raises(SchemaFromFuture):
+        started(open_checkpointer()).workflow("s", "order-17")
+    assert Session.objects.values("status", "latest_version").get() == before
+
+
+# who may
+
+
+def test_only_the_owner_has_the_workflow(open_checkpointer: Open) -> None:
+    started(open_checkpointer())
+
+    with pytest.raises(NotOwner):
+        open_checkpointer().workflow("s", "w")
+
+
+def test_run_that_lost_its_session_runs_no_step(open_checkpointer: Open, desk: Desk) -> None:
+    first = started(open_checkpointer())
+    workflow = first.workflow("s", "order-17")
+    lose_run(open_checkpointer)
+
+    with pytest.raises(OwnershipLost):
+        workflow.step("charge", desk.charge, 17)
+    assert desk.done == []
+
+
+def test_key_of_the_tools_own_is_one_operation_for_model_and_workflow(cp: SyncCheckpointer, desk: Desk) -> None:
+    tool = Tool("charge", desk.charge, idempotency=lambda args: f"order {args['order']}", scope=KeyScope.WORKSPACE)
+    registry = ToolRegistry([tool], started(cp), "s")
+    registry.dispatch("charge", {"order": 17}, "call_1")
+
+    assert cp.workflow("s", "w").step("charge", tool, 17) == "charged 40.00"
+    assert desk.done == ["charge 17 40.00"]

@@ -1,0 +1,34 @@
+"""Second factors as people hold them."""
+
+from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal.auth import (
+    TOTP,
+    format_hotp_value,
+    generate_totp_secret,
+    hotp_value,
+    yield_hotp_counters_from_time,
+)
+from django.contrib.auth.models import User
+
+
+def make_totp(user: User) -> str:
+    """Give `user` an app; returns its secret."""
+    secret = str(generate_totp_secret())
+    TOTP.activate(user, secret)
+    return secret
+
+
+def code_of(secret: str) -> str:
+    """What the app shows now."""
+    counter = sorted(yield_hotp_counters_from_time())[1]
+    return str(format_hotp_value(hotp_value(secret, counter)))
+
+
+def make_codes(user: User) -> list[str]:
+    """Give `user` recovery codes; returns them."""
+    return list(RecoveryCodes.activate(user).get_unused_codes())
+
+
+def factors(user: User) -> list[str]:
+    return sorted(Authenticator.objects.filter(user=user).values_list("type", flat=True))
