@@ -1,26 +1,35 @@
 """What browsers are told about these pages."""
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
+from csp.constants import NONCE
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
+#: Where browsers send reports of breaches.
+REPORTS: Final = "/development/policy/report/"
 LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
-#: Nothing inline, nothing evaluated, nothing from another host.
-CONTENT_POLICY: Final[dict[str, list[str]]] = {
-    "default-src": ["'self'"],
-    "base-uri": ["'none'"],
-    "connect-src": ["'self'"],
-    "font-src": ["'none'"],
-    "form-action": ["'self'"],
-    "frame-ancestors": ["'none'"],
-    "img-src": ["'self'"],
-    "object-src": ["'none'"],
-    "script-src": ["'self'"],
-    "style-src": ["'self'"],
-}
+
+def content_policy(*, form_targets: Sequence[str] = (), reports: bool = False) -> dict[str, list[Any]]:
+    """Nothing inline, nothing evaluated, nothing from another host; scripts only where a page names them itself.
+
+    With `reports`, browsers tell of breaches (see `harness_site.development`).
+    """
+    return {
+        "default-src": ["'self'"],
+        "base-uri": ["'none'"],
+        "connect-src": ["'self'"],
+        "font-src": ["'none'"],
+        "form-action": ["'self'", *form_targets],
+        "frame-ancestors": ["'none'"],
+        "img-src": ["'self'"],
+        "object-src": ["'none'"],
+        "script-src": [NONCE],
+        "style-src": ["'self'"],
+        **({"report-uri": [REPORTS]} if reports else {}),
+    }
 
 
 class PrivateResponses:
@@ -32,5 +41,11 @@ class PrivateResponses:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
         response.setdefault("Cache-Control", "private, no-store")
+        response.setdefault("Cross-Origin-Resource-Policy", "same-origin")
         response.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
         return response
+
+
+def nonce(request: HttpRequest) -> dict[str, Any]:
+    """For templates: the word of this response that lets its own scripts run."""
+    return {"csp_nonce": getattr(request, "csp_nonce", "")}

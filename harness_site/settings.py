@@ -6,7 +6,7 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.conf import database_from_url
-from harness_site import env, security
+from harness_site import env, security, single_sign_on
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = BASE_DIR / "var"
@@ -23,6 +23,7 @@ if not SECRET_KEY:
     if not set(ALLOWED_HOSTS) <= security.LOCAL_HOSTS:
         raise ImproperlyConfigured("Set HARNESS_SECRET_KEY (or HARNESS_SECRET_KEY_FILE) for a site that others reach.")
     SECRET_KEY = env.kept_secret(VAR_DIR / "secret_key")
+SECRET_KEY_FALLBACKS = env.words("HARNESS_OLD_SECRET_KEYS")
 
 VAR_DIR.mkdir(exist_ok=True)
 DATABASES = {"default": database_from_url(env.text("HARNESS_DATABASE_URL") or str(VAR_DIR / "harness.sqlite3"))}
@@ -30,6 +31,8 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # A file, not memory: threads and processes share it. One per process, so that two test runs may overlap.
     DATABASES["default"]["TEST"] = {"NAME": str(VAR_DIR / f"test-{os.getpid()}.sqlite3")}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+# Only for counting attempts. In the database, because every process has to count the same ones.
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "harness_throttle"}}
 
 # ------------------------------------------------------------------------------------------------ what it is made of
 
@@ -38,6 +41,12 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "allauth.usersessions",
     "csp",
     "django_htmx",
     "checkpoints",
@@ -55,7 +64,9 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "harness_site.accounts.middleware.SignInRequired",
+    "harness_site.audit.reading.ReadingIsRecorded",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 
@@ -74,6 +85,7 @@ TEMPLATES = [
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
+                "harness_site.security.nonce",
             ],
         },
     }
@@ -92,6 +104,47 @@ TIME_ZONE = "UTC"
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+ACCOUNT_ADAPTER = "harness_site.accounts.adapters.AccountAdapter"
+ACCOUNT_FORMS = {
+    "login": "harness_site.accounts.forms.SignInForm",
+    "reauthenticate": "harness_site.accounts.forms.PasswordAgainForm",
+    "change_password": "harness_site.accounts.forms.ChangePasswordForm",
+    "set_password": "harness_site.accounts.forms.SetPasswordForm",
+}
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_UNIQUE_EMAIL = False
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = False
+ACCOUNT_REAUTHENTICATION_TIMEOUT = 900
+#: Wrong passwords: for one name, and from one address. Right ones do not count.
+ACCOUNT_RATE_LIMITS = {"login": "60/m/ip", "login_failed": "20/m/ip,5/5m/key"}
+MFA_ADAPTER = "harness_site.accounts.adapters.FactorAdapter"
+MFA_FORMS = {
+    "authenticate": "harness_site.accounts.forms.CodeForm",
+    "reauthenticate": "harness_site.accounts.forms.CodeAgainForm",
+    "activate_totp": "harness_site.accounts.forms.FirstCodeForm",
+    "authenticate_webauthn": "harness_site.accounts.forms.PasskeyFactorForm",
+    "reauthenticate_webauthn": "harness_site.accounts.forms.PasskeyAgainForm",
+    "login_webauthn": "harness_site.accounts.forms.PasskeySignInForm",
+    "add_webauthn": "harness_site.accounts.forms.PasskeyForm",
+    "edit_webauthn": "harness_site.accounts.forms.PasskeyNameForm",
+}
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_TOTP_ISSUER = "Harness"
+MFA_TOTP_TOLERANCE = 1
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_PASSKEY_LOGIN_ENABLED = True
+# Nobody makes an account by themselves here, and no address is what anybody is known by.
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+# Browsers take `localhost` for safe without HTTPS.
+MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS
+SOCIALACCOUNT_ADAPTER = "harness_site.accounts.adapters.ForeignAccountAdapter"
+SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": single_sign_on.apps()}}
+SOCIALACCOUNT_EMAIL_VERIFICATION = "none"
+SOCIALACCOUNT_LOGIN_ON_GET = False
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
@@ -103,17 +156,30 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 
 CSRF_FAILURE_VIEW = "harness_site.errors.csrf_failure"
-CONTENT_SECURITY_POLICY = {"DIRECTIVES": security.CONTENT_POLICY}
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": security.content_policy(form_targets=single_sign_on.origins(), reports=DEBUG),
+}
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_HTTPONLY = True
+if HTTPS:
+    # A name that browsers take from this very host alone, and only over HTTPS.
+    SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-harness", "__Host-harness-form"
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^health/$"]
 SECURE_HSTS_SECONDS = env.number("HARNESS_HSTS_SECONDS", 31_536_000 if HTTPS else 0)
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = env.flag("HARNESS_HSTS_SUBDOMAINS", default=False)
+# Whether other names below this one are ready for HTTPS is nothing this site can know.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+#: No form here takes more: a decision with its evidence, or changed arguments.
+DATA_UPLOAD_MAX_MEMORY_SIZE = FILE_UPLOAD_MAX_MEMORY_SIZE = 2_621_440
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 200
+DATA_UPLOAD_MAX_NUMBER_FILES = 10
 if env.flag("HARNESS_BEHIND_PROXY", default=False):
-    # Only for a proxy that sets this header itself on every request.
+    # Only for a proxy that sets these headers itself on every request.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    ALLAUTH_TRUSTED_PROXY_COUNT = 1
 
 # ------------------------------------------------------------------------------------------------ what it says
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, RunStatus, SessionStatus
 from checkpoints.serde import parse
+from harness_site.rendering.masking import masked, masked_value
 from harness_site.rendering.text import visible
 
 #: State → (shape of its chip, its word). Unknown is always the hatched one.
@@ -42,8 +43,19 @@ STATES: Final[dict[str, tuple[str, str]]] = {
     DecisionKind.DISCARD: ("off", "Discarded"),
 }
 
+#: What somebody did, after their name.
+_DID: Final[dict[str, str]] = {
+    DecisionKind.CONFIRM_LANDED: "said that it happened",
+    DecisionKind.MARK_FAILED: "said that it did not happen",
+    DecisionKind.APPROVE_RERUN: "approved one more run",
+    DecisionKind.APPROVE: "approved",
+    DecisionKind.EDIT: "changed the arguments",
+    DecisionKind.REJECT: "rejected it",
+    DecisionKind.RESPOND: "answered instead",
+}
+
 _WHY: Final[dict[str, str]] = {
-    InterruptReason.RUN_LOST: "its run died after the intent",
+    InterruptReason.RUN_LOST: "its run was lost after the intent",
     InterruptReason.AMBIGUOUS_ERROR: "the tool failed and may still have done it",
     InterruptReason.CANCELLED: "it was stopped while it ran",
     InterruptReason.ABANDONED: "its run went on without saying how it ended",
@@ -57,6 +69,11 @@ _STEPS: Final = ((86_400, "day", "days"), (3_600, "h", "h"), (60, "min", "min"))
 def state(value: str) -> tuple[str, str]:
     """The chip of a status or decision: its shape and its word. A value from a newer version shows as it is."""
     return STATES.get(value, ("off", value.replace("_", " ").capitalize()))
+
+
+def did(decision: str) -> str:
+    """What somebody did who decided so, after their name."""
+    return _DID.get(decision) or f"decided: {state(decision)[1].lower()}"
 
 
 def why(reason: str, *, verifiable: bool) -> str:
@@ -85,6 +102,18 @@ def ago(moment: datetime, now: datetime) -> str:
     return f"{seconds} s ago" if seconds < 60 else f"{duration(seconds)} ago"
 
 
+def due(moment: datetime, now: datetime) -> str:
+    """How long there is until a deadline, or how long ago it was, in one unit."""
+    seconds = (moment - now).total_seconds()
+    if seconds > 0:
+        return f"due in {_whole(seconds)}"
+    return f"overdue for {_whole(-seconds)}"
+
+
+def _whole(seconds: float) -> str:
+    return f"{int(seconds)} s" if seconds < 60 else duration(seconds)
+
+
 def exact(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
@@ -104,7 +133,7 @@ def parsed(stored: str) -> Any:
 def indented(stored: str) -> str:
     """A stored JSON text over several lines, complete; a text that is not JSON as it is."""
     try:
-        return visible(json.dumps(parse(stored), ensure_ascii=False, indent=2))
+        return visible(json.dumps(masked_value(parse(stored)), ensure_ascii=False, indent=2))
     except (ValueError, RecursionError):
         return visible(stored)
 
@@ -117,6 +146,7 @@ def readable(stored: str) -> str:
 
 def call_sentence(tool: str, args: Any) -> str:
     """What a call does, for a tool that brings no sentence of its own: “Refund card: order 17, amount 40.00”."""
+    args = masked_value(args)
     name = tool.replace("_", " ").replace("-", " ").replace(".", " ").strip().capitalize() or "Unnamed tool"
     if not isinstance(args, dict):
         return name if args in (None, "") else f"{name}: {shortened(args)}"
@@ -129,5 +159,5 @@ def call_sentence(tool: str, args: Any) -> str:
 def shortened(value: Any, limit: int = 60) -> str:
     """One line of a value for a headline; the whole of it stands below it."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = visible(" ".join(text.split()))
+    text = visible(" ".join(masked(text).split()))
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

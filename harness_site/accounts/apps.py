@@ -6,3 +6,8 @@ class AccountsConfig(AppConfig):
     label = "accounts"
     verbose_name = "Accounts"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from harness_site.accounts.listening import listen
+
+        listen()

@@ -1,19 +1,131 @@
-from typing import Any
+"""The forms of django-allauth in the words and with the looks of these pages."""
 
-from django.contrib.auth.forms import AuthenticationForm
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from allauth.account import forms as account
+from allauth.mfa.adapter import get_adapter
+from allauth.mfa.base import forms as factors
+from allauth.mfa.models import Authenticator
+from allauth.mfa.totp import forms as totp
+from allauth.mfa.webauthn import forms as webauthn
+from cryptography.exceptions import InvalidSignature
+from django.forms import BaseForm, CheckboxInput
+
+HOW_TO_CHOOSE: Final = "At least eight characters, and not one that everybody uses."
 
 
-class SignInForm(AuthenticationForm):
+def dressed(form: BaseForm, **labels: str) -> None:
+    """Name the fields of `form` and give them their looks."""
+    for name, field in form.fields.items():
+        field.label = labels.get(name, field.label)
+        field.widget.attrs.pop("placeholder", None)
+        if not isinstance(field.widget, CheckboxInput):
+            field.widget.attrs["class"] = "input"
+        field.error_messages["required"] = f"{field.label} is missing."
+
+
+class SignInForm(account.LoginForm):  # type: ignore[misc]
     """Name and password."""
-
-    error_messages = {
-        "invalid_login": "This name and password do not belong together. Mind capital letters in both.",
-        "inactive": "This account is switched off. An admin can switch it on again.",
-    }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["username"].label = "Name"
-        for field in self.fields.values():
-            field.widget.attrs["class"] = "input"
-            field.error_messages["required"] = f"{field.label} is missing."
+        dressed(self, login="Name", password="Password")  # noqa: S106 - a label
+        self.fields["login"].widget.attrs |= {"autofocus": True, "autocapitalize": "none", "spellcheck": "false"}
+        self.fields["password"].help_text = ""
+
+    def add_prefix(self, field_name: str) -> str:
+        return "username" if field_name == "login" else field_name
+
+
+class PasswordAgainForm(account.ReauthenticateForm):  # type: ignore[misc]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        dressed(self, password="Password")  # noqa: S106 - a label
+        self.fields["password"].help_text = ""
+
+
+class ChangePasswordForm(account.ChangePasswordForm):  # type: ignore[misc]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        dressed(self, oldpassword="Present password", password1="New password", password2="New password, again")
+        self.fields["oldpassword"].help_text = ""
+        self.fields["password1"].help_text = HOW_TO_CHOOSE
+
+
+class SetPasswordForm(account.SetPasswordForm):  # type: ignore[misc]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        dressed(self, password1="Password", password2="Password, again")
+        self.fields["password1"].help_text = HOW_TO_CHOOSE
+
+
+class CodeForm(factors.AuthenticateForm):  # type: ignore[misc]
+    """A one-time code or a recovery code."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        dressed(self, code="Code")
+
+
+class CodeAgainForm(factors.ReauthenticateForm):  # type: ignore[misc]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        dressed(self, code="Code")
+
+
+class FirstCodeForm(totp.ActivateTOTPForm):  # type: ignore[misc]
+    """The first code of a new key shows that it was taken over."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        dressed(self, code="Code that is shown now")
+        self.fields["code"].widget.attrs |= {"inputmode": "numeric", "autocomplete": "one-time-code"}
+
+
+@contextmanager
+def _careful() -> Iterator[None]:
+    """What a browser signed is read by parsers that expect a browser; anybody may send anything else."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, InvalidSignature, LookupError, TypeError, ValueError, struct.error):
+        raise get_adapter().validation_error("incorrect_code") from None
+
+
+class _Signed:
+    def clean_credential(self) -> Authenticator:
+        with _careful():
+            return super().clean_credential()  # type: ignore[misc]
+
+
+class PasskeySignInForm(_Signed, webauthn.LoginWebAuthnForm):  # type: ignore[misc]
+    pass
+
+
+class PasskeyFactorForm(_Signed, webauthn.AuthenticateWebAuthnForm):  # type: ignore[misc]
+    pass
+
+
+class PasskeyAgainForm(_Signed, webauthn.ReauthenticateWebAuthnForm):  # type: ignore[misc]
+    pass
+
+
+class PasskeyForm(webauthn.AddWebAuthnForm):  # type: ignore[misc]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        dressed(self, name="What to call it", passwordless="Sign in with it alone, without a password")
+        self.fields["passwordless"].help_text = "It then asks for a finger, a face or its PIN each time."
+        self.fields["passwordless"].initial = True
+
+    def clean(self) -> dict[str, Any]:
+        with _careful():
+            cleaned: dict[str, Any] = super().clean()
+            return cleaned
+
+
+class PasskeyNameForm(webauthn.EditWebAuthnForm):  # type: ignore[misc]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        dressed(self, name="Name")

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeAlias, cast
+from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django_htmx.middleware import HtmxDetails
 
 from checkpoints.enums import Role
 from checkpoints.models import Workspace
+from harness_site.accounts import secrecy
 from harness_site.accounts.models import Membership
+from harness_site.rendering import masking
 
 P = ParamSpec("P")
+R = TypeVar("R", bound=HttpResponseBase)
 
 
 class MemberRequest(HttpRequest):
@@ -25,8 +29,8 @@ class MemberRequest(HttpRequest):
     membership: Membership
 
 
-View: TypeAlias = Callable[Concatenate[HttpRequest, P], HttpResponse]
-MemberView: TypeAlias = Callable[Concatenate[MemberRequest, P], HttpResponse]
+View: TypeAlias = Callable[Concatenate[HttpRequest, P], R]
+MemberView: TypeAlias = Callable[Concatenate[MemberRequest, P], R]
 
 
 class NotAMember(PermissionDenied):
@@ -41,11 +45,26 @@ class RoleTooSmall(PermissionDenied):
         super().__init__(f"{membership} may not do what takes the role {needed}.")
 
 
-def membership_of(user: AbstractBaseUser | AnonymousUser) -> Membership | None:
-    """The membership a user acts under: the oldest one; None for anonymous and for inactive users."""
+#: Where a sign-in remembers the workspace its person has chosen.
+WORKSPACE_KEY: Final = "workspace"
+
+
+def membership_of(user: AbstractBaseUser | AnonymousUser, chosen: object = None) -> Membership | None:
+    """The membership a user acts under: that of the workspace `chosen`, else the oldest one.
+
+    None for anonymous and for inactive users.
+    """
     if not user.is_authenticated or not user.is_active:
         return None
-    return Membership.objects.filter(user_id=user.pk).select_related("workspace", "user").order_by("pk").first()
+    theirs = Membership.objects.filter(user_id=user.pk).select_related("workspace__masking", "user").order_by("pk")
+    if isinstance(chosen, int) and (found := theirs.filter(workspace=chosen).first()):
+        return found
+    return theirs.first()
+
+
+def membership_for(request: HttpRequest) -> Membership | None:
+    """The membership whose rights a request has."""
+    return membership_of(request.user, request.session.get(WORKSPACE_KEY))
 
 
 def able(workspace: Workspace, role: Role) -> list[str]:
@@ -54,20 +73,21 @@ def able(workspace: Workspace, role: Role) -> list[str]:
     return [one.user.get_username() for one in members.order_by("user__username") if one.may(role)]
 
 
-def member(at_least: Role) -> Callable[[MemberView[P]], View[P]]:
+def member(at_least: Role) -> Callable[[MemberView[P, R]], View[P, R]]:
     """Let only members with this role or a greater one in. Raises `NotAMember` or `RoleTooSmall` (both 403)."""
 
-    def decorate(view: MemberView[P]) -> View[P]:
+    def decorate(view: MemberView[P, R]) -> View[P, R]:
         @wraps(view)
-        def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
-            found = membership_of(request.user)
+        def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            found = membership_for(request)
             if found is None:
                 raise NotAMember
             if not found.may(at_least):
                 raise RoleTooSmall(found, at_least)
             theirs = cast(MemberRequest, request)
             theirs.membership = found
-            return view(theirs, *args, **kwargs)
+            with masking.reading(secrecy.rules_for(request, found)):
+                return view(theirs, *args, **kwargs)
 
         return guarded
 

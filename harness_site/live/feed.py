@@ -1,7 +1,6 @@
 """One task per web process: reads what changed and hands it to the browsers of this process."""
 
 import asyncio
-import contextlib
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -12,13 +11,18 @@ from channels.layers import BaseChannelLayer, get_channel_layer
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.clock import database_now
+from checkpoints.integrity import seal_all
+from harness_site.live.background import Background
 from harness_site.live.changes import Change, Cursor
+from harness_site.live.sweeper import Sweeper
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 #: Sent through an idle connection, so that both ends notice when the other one is gone.
 HEARTBEAT_SECONDS = 10.0
+#: How long an entry of the audit trail may wait for its place in the chain.
+SEALING_SECONDS = 2.0
 EVERYBODY = "live"
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -37,29 +41,22 @@ def layer() -> BaseChannelLayer:
     return found
 
 
-class Feed:
+class Feed(Background):
     """Starts and stops with the server. A database that is away for a while delays the news, it does not end it."""
 
-    def __init__(self) -> None:
-        self._task: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="live-feed")
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+    name = "live-feed"
 
     async def _run(self) -> None:
         cursor: Cursor | None = None
-        next_heartbeat = 0.0
+        next_heartbeat = next_sealing = 0.0
         clock = asyncio.get_running_loop().time
         while True:
             try:
                 cursor = cursor or Cursor(await database_sync_to_async(database_now)("default"))
                 await publish(await database_sync_to_async(cursor.read)())
+                if clock() >= next_sealing:
+                    next_sealing = clock() + SEALING_SECONDS
+                    await database_sync_to_async(seal_all)()
                 if clock() >= next_heartbeat:
                     next_heartbeat = clock() + HEARTBEAT_SECONDS
                     await layer().group_send(EVERYBODY, {"type": "live.heartbeat"})
@@ -79,14 +76,16 @@ async def publish(changes: list[Change]) -> None:
 
 
 async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """The ASGI lifespan protocol: the feed runs from startup to shutdown."""
-    feed = Feed()
+    """The ASGI lifespan protocol: the feed and the sweeper run from startup to shutdown."""
+    running = (Feed(), Sweeper())
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
-            await feed.start()
+            for each in running:
+                await each.start()
             await send({"type": "lifespan.startup.complete"})
         elif message["type"] == "lifespan.shutdown":
-            await feed.stop()
+            for each in running:
+                await each.stop()
             await send({"type": "lifespan.shutdown.complete"})
             return

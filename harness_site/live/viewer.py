@@ -6,7 +6,7 @@ from django.conf import settings
 from django.contrib.auth import get_user
 from django.http import HttpRequest
 
-from harness_site.accounts.guard import membership_of
+from harness_site.accounts.guard import membership_for
 from harness_site.accounts.models import Membership
 
 
@@ -16,4 +16,5 @@ def viewer(session_key: str | None) -> Membership | None:
         return None
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
-    return membership_of(get_user(request))
+    request.user = get_user(request)
+    return membership_for(request)

@@ -10,7 +10,8 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 from pygments.util import ClassNotFound
 
-from harness_site.rendering.text import visible
+from harness_site.rendering.masking import masked
+from harness_site.rendering.text import uncovered
 
 _PREFIX = "hl-"
 #: Every class this module can produce.
@@ -21,10 +22,15 @@ LIMIT = 20_000
 _formatter: HtmlFormatter[str] = HtmlFormatter(nowrap=True, classprefix=_PREFIX)
 
 
-@lru_cache(maxsize=512)
 def highlight(code: str, language: str) -> SafeString:
     """The inside of a `<pre>`. A language nobody knows, and very long code, are escaped text."""
-    code = visible(code)
+    return _highlight(masked(code), language)
+
+
+@lru_cache(maxsize=512)
+def _highlight(code: str, language: str) -> SafeString:
+    # What depends on the reader has happened: this remembers for everybody.
+    code = uncovered(code)
     if len(code) > LIMIT:
         return escape(code)
     try:

@@ -7,6 +7,7 @@ from typing import Any
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from harness_site.rendering.masking import masked_value
 from harness_site.rendering.text import byte_size, fold, size, visible
 
 #: Characters that a tree inside a conversation may hold.
@@ -30,13 +31,15 @@ class Tree:
 def tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = True) -> Tree:
     """A JSON value as HTML. With `limit`, what lies beyond so many characters is left out and said to be; without
     `fold`, everything stands open."""
+    value = masked_value(value)
     writer = _Writer(limit, fold)
     html = writer.value(value, 0)
     return Tree(html, writer.whole, byte_size(dumped(value)))
 
 
 def dumped(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+    """A JSON value as text, with its secrets masked."""
+    return json.dumps(masked_value(value), ensure_ascii=False, indent=indent)
 
 
 class _Writer:

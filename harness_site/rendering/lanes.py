@@ -13,6 +13,7 @@ from datetime import datetime
 from itertools import pairwise
 from math import log1p
 
+from checkpoints.queries.occasions import Takeover
 from checkpoints.queries.timeline import Lane, Stretch, Timeline
 from harness_site import wording
 from harness_site.rendering.text import visible
@@ -31,11 +32,15 @@ _GRAIN = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Bar:
+    """`label` begins at `label_x`: inside, or where it is `beside` the bar, to the right of it."""
+
     kind: str
     x: float
     y: float
     width: float
     label: str
+    label_x: float
+    beside: bool
     title: str
     call_pk: int
 
@@ -54,6 +59,7 @@ class Row:
     x: float
     width: float
     lost: bool
+    taken_x: float | None
     bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
 
@@ -102,42 +108,61 @@ class _Scale:
 
 def _row(lane: Lane, y: float, scale: _Scale) -> Row:
     begin, end = scale.x(lane.run.started_at), scale.x(max(lane.end, lane.run.started_at))
-    bars = tuple(_bar(stretch, y, scale) for stretch in lane.stretches)
+    places = sorted(scale.x(stretch.start) for stretch in lane.stretches)
+    bars = tuple(_bar(stretch, y, scale, places) for stretch in lane.stretches)
+    state = wording.state(lane.run.status)[1].lower() if lane.takeover is None else _taken(lane.takeover)
     return Row(
         name=f"run {lane.run.number}",
-        title=f"Run {lane.run.number} on {visible(lane.run.host)}, {wording.state(lane.run.status)[1].lower()}",
+        title=f"Run {lane.run.number} on {visible(lane.run.host)}, {state}",
         y=y,
         x=begin,
         width=max(_LEAST, end - begin),
         lost=lane.run.status == "lost",
+        taken_x=None if lane.takeover is None else scale.x(max(lane.end, lane.run.started_at)),
         bars=bars,
         ticks=tuple(Tick(scale.x(mark.at), mark.version) for mark in lane.marks),
     )
 
 
-def _bar(stretch: Stretch, y: float, scale: _Scale) -> Bar:
+def _bar(stretch: Stretch, y: float, scale: _Scale, places: Sequence[float]) -> Bar:
     x = scale.x(stretch.start)
     width = max(_LEAST, scale.x(max(stretch.end, stretch.start)) - x)
+    following = next((place for place in places if place > x), WIDTH)
     x = min(x, WIDTH - width)
     tool = visible(stretch.tool)
     took = wording.duration(max(0.0, (stretch.end - stretch.start).total_seconds()))
-    label = f"waiting for a person, {took}" if stretch.kind == "wait" else tool
+    labels = (f"waiting for a person, {took}", f"waiting, {took}", took) if stretch.kind == "wait" else (tool,)
     title = {
         "wait": f"{tool} waited {took} for a decision",
         "lost": f"{tool}: outcome unknown after {took}",
         "running": f"{tool}: running",
         "failed": f"{tool}: failed after {took}",
     }.get(stretch.kind, f"{tool}: {took}")
-    return Bar(stretch.kind, x, y, round(width, 1), _fitting(label, width), title, stretch.call_pk)
+    label, beside = _label(labels, width, following - x - width)
+    label_x = round(x + width + 5 if beside else x + 6, 1)
+    return Bar(stretch.kind, x, y, round(width, 1), label, label_x, beside, title, stretch.call_pk)
 
 
-def _fitting(label: str, width: float) -> str:
-    return label if len(label) * _LETTER + 12 <= width else ""
+def _label(labels: Sequence[str], inside: float, beside: float) -> tuple[str, bool]:
+    """The longest of the words that fit into the bar, else those that fit beside it."""
+    for room, outside in ((inside, False), (beside, True)):
+        for label in labels:
+            if len(label) * _LETTER + 12 <= room:
+                return label, outside
+    return "", False
+
+
+def _taken(takeover: Takeover) -> str:
+    seen = (
+        "" if takeover.seen_at is None else f", although it gave signs of life until {wording.exact(takeover.seen_at)}"
+    )
+    return f"its session taken over at {wording.exact(takeover.at)}{seen}"
 
 
 def _told(lane: Lane) -> str:
     counts = [sum(stretch.kind == kind for stretch in lane.stretches) for kind in ("lost", "wait")]
     calls = sum(stretch.kind != "wait" for stretch in lane.stretches)
-    said = f"run {lane.run.number} ({wording.state(lane.run.status)[1].lower()}) with {calls} tool calls"
+    state = "taken over" if lane.takeover else wording.state(lane.run.status)[1].lower()
+    said = f"run {lane.run.number} ({state}) with {calls} tool calls"
     said += f", {counts[0]} with an unknown outcome" if counts[0] else ""
     return said + (", waited for a decision" if counts[1] else "")

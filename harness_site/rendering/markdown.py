@@ -18,7 +18,8 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
 from harness_site.rendering.highlight import CLASSES, highlight
-from harness_site.rendering.text import byte_size, size, visible
+from harness_site.rendering.masking import masked
+from harness_site.rendering.text import byte_size, size, uncovered
 
 #: Longer text is shown as it is written.
 LIMIT = 50_000
@@ -38,10 +39,15 @@ _cleaner = nh3.Cleaner(
 )
 
 
-@lru_cache(maxsize=1024)
 def prose(text: str) -> SafeString:
     """`text`, read as Markdown, as safe HTML. Remote images become links: opening a page calls no other host."""
-    text = visible(text)
+    return _prose(masked(text))
+
+
+@lru_cache(maxsize=1024)
+def _prose(text: str) -> SafeString:
+    # What depends on the reader has happened: this remembers for everybody.
+    text = uncovered(text)
     if len(text) > LIMIT:
         return format_html('<pre class="plain">{}</pre>', text)
     return mark_safe(_cleaner.clean(_reader.render(text)))  # noqa: S308 - this is the sanitiser

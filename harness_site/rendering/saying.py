@@ -12,6 +12,7 @@ from checkpoints.queries.origins import RunFacts
 from checkpoints.queries.sessions import Standing
 from checkpoints.serde import parse
 from harness_site import wording
+from harness_site.rendering.masking import masked
 from harness_site.rendering.text import byte_size, fold, size, visible
 
 #: The images a page shows: pictures that hold no script.
@@ -49,8 +50,10 @@ _SHAPES: Final = {
 }
 
 
-def standing(value: Standing, undecided: int) -> tuple[str, str]:
-    """Shape and words: “Paused — 1 call needs a decision”."""
+def standing(value: Standing, undecided: int, awaiting: int = 0) -> tuple[str, str]:
+    """Shape and words: “Paused — 1 call needs a decision”. Of what only awaits approval, nothing is unknown."""
+    if value is Standing.NEEDS_REVIEW and undecided and awaiting == undecided:
+        return "wait", f"Paused — {undecided} {'call awaits' if undecided == 1 else 'calls await'} approval"
     if value is Standing.NEEDS_REVIEW and undecided:
         return "unknown", f"Paused — {undecided} {'call needs' if undecided == 1 else 'calls need'} a decision"
     return _SHAPES[value], str(value.label)
@@ -161,5 +164,6 @@ def structured(text: str) -> dict[str, Any] | list[Any] | None:
 
 def beginning(content: str) -> str:
     """The beginning of a long text, with how much more there is."""
+    content = masked(content)
     folded = fold(content, _EXCERPT, _EXCERPT_LINES)
     return content if folded.whole else f"{folded.text} … {size(folded.size - byte_size(folded.text))} more"

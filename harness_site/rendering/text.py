@@ -4,6 +4,8 @@ import math
 import re
 from dataclasses import dataclass
 
+from harness_site.rendering.masking import masked
+
 #: Control characters, marks that reorder what stands around them, tag characters, halves of surrogate pairs.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]")
 _PICTURES = 0x2400
@@ -20,7 +22,13 @@ class Folded:
 
 
 def visible(text: str) -> str:
-    """`text` with every character that would hide, reorder or break something shown as what it is."""
+    """`text` as its reader may see it: secrets masked, and every character that would hide, reorder or break something
+    shown as what it is."""
+    return uncovered(masked(text))
+
+
+def uncovered(text: str) -> str:
+    """The second half of `visible`, for a text whose secrets are masked already."""
     return _HIDDEN.sub(_named, text.replace("\r\n", "\n")) if _HIDDEN.search(text) else text
 
 

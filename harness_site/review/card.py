@@ -1,4 +1,4 @@
-"""The card of one call: what was about to happen, did it happen, and the decision."""
+"""The card of one call: what was about to happen, did it or may it happen, and the decision."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -9,15 +9,15 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from checkpoints.checkpointer import SyncCheckpointer
-from checkpoints.enums import ActorKind, CallStatus, Role
+from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import CheckpointsError, NotFound
 from checkpoints.models import ToolCall
 from checkpoints.queries import inbox
 from checkpoints.resuming.actors import Actor
 from harness_site.accounts.guard import MemberRequest, able, member
 from harness_site.review import standing
-from harness_site.review.forms import DecisionForm
-from harness_site.review.problems import Problem, problem
+from harness_site.review.forms import ApprovalForm, OutcomeForm, bound
+from harness_site.review.problems import Problem, over, problem
 from harness_site.review.recording import record
 
 
@@ -27,19 +27,40 @@ def card(request: MemberRequest, pk: int) -> HttpResponse:
     call = _find(request, pk)
     if request.method == "GET":
         return _show(request, call)
-    form = DecisionForm(request.POST)
+    form = bound(request.POST, call)
     if not request.membership.may(Role.APPROVER):
         refused = Problem(403, "Your role does not cover deciding.", "Nothing was recorded.")
         return _show(request, call, form=form, refused=refused)
     if not form.is_valid():
         return _show(request, call, form=form, status=422)
+    if isinstance(form, ApprovalForm) and form.unseen:
+        return _show(request, call, form=form)
+    return _decide(request, call, form)
+
+
+def _decide(request: MemberRequest, call: ToolCall, form: OutcomeForm | ApprovalForm) -> HttpResponse:
+    refused = over(call, form.cleaned_data["kind"])
+    if refused is not None:
+        return _show(request, call, form=form, refused=refused)
     try:
         record(_checkpointer(request), call, _actor(request), form)
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
-        return _show(request, _find(request, pk), form=form, refused=problem(error))
-    return redirect("card", pk)
+        call = _find(request, call.pk)
+        return _show(request, call, form=form, refused=problem(error, call))
+    return redirect("card", call.pk)
+
+
+@require_POST
+@member(Role.APPROVER)
+def change(request: MemberRequest, pk: int) -> HttpResponse:
+    """What the arguments that somebody is writing would change; nothing is recorded."""
+    call = _find(request, pk)
+    data = request.POST.copy()
+    data["kind"] = DecisionKind.EDIT
+    form = ApprovalForm(data, call=call) if call.status == CallStatus.AWAITING_APPROVAL else None
+    return render(request, "review/parts/change.html", {"form": form})
 
 
 @require_POST
@@ -55,8 +76,8 @@ def verify(request: MemberRequest, pk: int) -> HttpResponse:
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
-        refused = problem(error, nothing="The probe was not asked for.")
-        return _show(request, _find(request, pk), refused=refused)
+        call = _find(request, pk)
+        return _show(request, call, refused=problem(error, call, nothing="The probe was not asked for."))
     return redirect(f"{reverse('card', args=[pk])}{_seen_query(request)}")
 
 
@@ -80,25 +101,37 @@ def _show(
     request: MemberRequest,
     call: ToolCall,
     *,
-    form: DecisionForm | None = None,
+    form: OutcomeForm | ApprovalForm | None = None,
     refused: Problem | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    undecided = call.status == CallStatus.INTERRUPTED
-    decider = request.membership.may(Role.APPROVER)
     context: dict[str, Any] = {
-        **standing.context(call),
+        **standing.context(call, request.membership),
         "refused": refused,
-        "typed": form if refused and not (undecided and decider) else None,
         "seen": _seen(request) or str(call.revision),
     }
-    if undecided and decider:
-        shown = _current(request, call) if form and refused else form
-        context["answers"] = standing.answers(call)
-        context["form"] = shown or DecisionForm(initial=standing.suggested(context))
-    elif undecided:
-        context["able"] = able(request.membership.workspace, Role.APPROVER)
+    if context["undecided"]:
+        context |= _deciding(request, context, form, refused)
+    if refused and type(context.get("form")) is not type(form):
+        context["typed"] = form
     return render(request, "review/card.html", context, status=refused.status if refused else status)
+
+
+def _deciding(
+    request: MemberRequest, shown: dict[str, Any], form: OutcomeForm | ApprovalForm | None, refused: Problem | None
+) -> dict[str, Any]:
+    """The form about a call that waits, for who may decide; else who may."""
+    membership, call = request.membership, shown["call"]
+    needed = Role.ADMIN if shown["overdue"] else Role.APPROVER
+    if not membership.may(needed):
+        return {"able": able(membership.workspace, needed)}
+    answers = standing.answers(call, shown["agreements"], membership.user.get_username())
+    wanted = standing.form_for(shown)
+    if type(form) is not type(wanted):
+        form = wanted  # what was typed answers another question
+    elif refused:
+        form = _current(request, call)
+    return {"answers": answers, "form": form}
 
 
 def _seen(request: MemberRequest) -> str:
@@ -110,8 +143,8 @@ def _seen_query(request: MemberRequest) -> str:
     return f"?{urlencode({'seen': seen})}" if (seen := _seen(request)) else ""
 
 
-def _current(request: MemberRequest, call: ToolCall) -> DecisionForm:
+def _current(request: MemberRequest, call: ToolCall) -> OutcomeForm | ApprovalForm:
     """What was typed, bound to what is known now."""
     data = request.POST.copy()
     data["revision"] = str(call.revision)
-    return DecisionForm(data)
+    return bound(data, call)

@@ -1,60 +1,49 @@
 from typing import Any
 
 from django import forms
+from django.http import QueryDict
 
-from checkpoints.enums import DecisionKind
+from checkpoints.enums import CallStatus, DecisionKind
+from checkpoints.exceptions import InvalidInput
+from checkpoints.models import ToolCall
+from harness_site import wording
 from harness_site.rendering.saying import safe_link
+from harness_site.review import change
+from harness_site.review.answers import APPROVALS, OUTCOMES, Answer
 
-#: Answer → (its name, what it does to the call, the words on the button).
-ANSWERS = {
-    DecisionKind.CONFIRM_LANDED: (
-        "It happened",
-        "Record the result below. The agent goes on as if the call had returned it. Nothing runs again.",
-        "Record that it happened",
-    ),
-    DecisionKind.MARK_FAILED: (
-        "It did not happen",
-        "Mark the call as failed. The agent is told so, with your reason, and may decide to try again.",
-        "Record that it did not happen",
-    ),
-    DecisionKind.APPROVE_RERUN: (
-        "Run it once more",
-        "Exactly one more execution, with exactly these arguments. If the first one did happen, it will have "
-        "happened twice.",
-        "Approve one more run",
-    ),
-}
+
+def _choices(answers: tuple[Answer, ...]) -> list[tuple[str, str]]:
+    return [(answer.kind.value, answer.name) for answer in answers]
+
+
+def _text(label: str, **attrs: Any) -> forms.CharField:
+    widget = forms.Textarea(attrs={"rows": 2, **attrs})
+    return forms.CharField(required=False, strip=False, label=label, widget=widget)
 
 
 class DecisionForm(forms.Form):
     """One person's answer about one call, bound to what they saw of it."""
 
-    kind = forms.ChoiceField(
-        choices=[(kind.value, name) for kind, (name, _, _) in ANSWERS.items()],
-        error_messages={"required": "Choose one of the three answers."},
-    )
-    result = forms.CharField(
-        required=False,
-        strip=False,
-        label="Result the agent will see",
-        widget=forms.Textarea(attrs={"rows": 2, "class": "mono"}),
-    )
-    reason = forms.CharField(
-        label="Why",
-        max_length=4000,
-        widget=forms.Textarea(attrs={"rows": 2, "required": True}),
-        error_messages={"required": "Say why in a sentence: it is kept with your name."},
-    )
+    kind: forms.Field
+    reason = forms.CharField(required=False, label="Why", max_length=4000, widget=forms.Textarea(attrs={"rows": 2}))
     evidence = forms.CharField(
         required=False, label="Evidence", max_length=2000, widget=forms.TextInput(attrs={"class": "input"})
     )
     revision = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+    #: Its answers, and those for which the text that the agent gets is reason enough.
+    answers: tuple[Answer, ...] = ()
+    self_explaining = frozenset[DecisionKind]()
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}
-        if data.get("kind") == DecisionKind.CONFIRM_LANDED and not data.get("result", "").strip():
-            self.add_error("result", "The agent waits for a result: say what the call returned.")
+        if not data.get("reason") and data.get("kind") not in self.self_explaining and "reason" not in self.errors:
+            self.add_error("reason", "Say why in a sentence: it is kept with your name.")
         return data
+
+    def need(self, data: dict[str, Any], kind: DecisionKind, name: str, words: str) -> None:
+        """An answer of this kind takes a text in the field `name`."""
+        if data.get("kind") == kind and not data.get(name, "").strip():
+            self.add_error(name, words)
 
     def cited(self) -> dict[str, str] | None:
         """The evidence as it is stored: a link, or a reference in words."""
@@ -62,3 +51,82 @@ class DecisionForm(forms.Form):
         if not given:
             return None
         return {"link": given} if safe_link(given) else {"text": given}
+
+
+class OutcomeForm(DecisionForm):
+    """Whether a call happened."""
+
+    answers = OUTCOMES
+    kind = forms.ChoiceField(
+        choices=_choices(OUTCOMES), error_messages={"required": "Choose one of the three answers."}
+    )
+    result = _text("Result the agent will see", **{"class": "mono"})
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean()
+        landed = DecisionKind.CONFIRM_LANDED
+        self.need(data, landed, "result", "The agent waits for a result: say what the call returned.")
+        return data
+
+
+class ApprovalForm(DecisionForm):
+    """Whether a call may happen. `shown` is the digest of the changed arguments whose change its sender has seen."""
+
+    answers = APPROVALS
+    self_explaining = frozenset({DecisionKind.REJECT, DecisionKind.RESPOND})
+    kind = forms.ChoiceField(
+        choices=_choices(APPROVALS), error_messages={"required": "Choose one of the four answers."}
+    )
+    args = _text("Arguments")
+    message = _text("Message to the agent")
+    answer = _text("Answer to the agent")
+    shown = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, call: ToolCall, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.call = call
+        #: What an edit would change, as far as it can be read; and the arguments it makes.
+        self.differences: tuple[change.Difference, ...] = ()
+        self.changed: dict[str, Any] = {}
+        self.digest = ""
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean()
+        reject, respond = DecisionKind.REJECT, DecisionKind.RESPOND
+        self.need(data, reject, "message", "The agent gets a message instead of a result: say what it should know.")
+        self.need(data, respond, "answer", "The agent waits for a result: say what it gets as the call's.")
+        if data.get("kind") == DecisionKind.EDIT:
+            self._read_change(data.get("args", ""))
+        return data
+
+    def _read_change(self, text: str) -> None:
+        try:
+            self.changed = change.written(text, self.call.args)
+            self.digest = change.digest(self.changed)
+            self.differences = change.differences(wording.parsed(self.call.args), self.changed)
+        except change.Unreadable as error:
+            self.add_error("args", str(error))
+        except InvalidInput as error:
+            self.add_error("args", error.detail)
+        else:
+            if not self.differences:
+                self.add_error("args", "These are the arguments that the call has already: nothing would change.")
+
+    @property
+    def lines(self) -> int:
+        """How many lines of arguments there are, within what is comfortable."""
+        return min(max((self["args"].value() or "").count("\n") + 2, 4), 20)
+
+    @property
+    def unseen(self) -> bool:
+        """Whether this is an edit whose change its sender has not looked at."""
+        given: dict[str, Any] = self.cleaned_data
+        return bool(given["kind"] == DecisionKind.EDIT and given["shown"] != self.digest)
+
+
+def bound(data: QueryDict, call: ToolCall) -> OutcomeForm | ApprovalForm:
+    """The form that was sent: that of its answer, else that of the question which is open."""
+    kind = data.get("kind", "")
+    asked = {answer.kind.value: answer for answer in (*OUTCOMES, *APPROVALS)}.get(kind)
+    about_approval = call.status == CallStatus.AWAITING_APPROVAL if asked is None else asked in APPROVALS
+    return ApprovalForm(data, call=call) if about_approval else OutcomeForm(data)

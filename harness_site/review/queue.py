@@ -1,5 +1,7 @@
 """What needs a person now, over all sessions; and beside it what was decided."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.exceptions import BadRequest
@@ -7,25 +9,47 @@ from django.http import HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from checkpoints.enums import Role
-from checkpoints.models import Session
-from checkpoints.queries import inbox
+from checkpoints import clock
+from checkpoints.enums import CallStatus, DecisionKind, Role
+from checkpoints.models import Session, ToolCall
+from checkpoints.queries import inbox, voices
 from checkpoints.queries.keyset import Cursor
+from checkpoints.queries.voices import Agreement
 from harness_site.accounts.guard import MemberRequest, member
+
+TABS = ("interrupted", "awaiting", "decided")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A call that waits for people, and what those who had to agree have said so far."""
+
+    call: ToolCall
+    agreements: tuple[Agreement, ...]
+    overdue: bool
+
+    @property
+    def approved(self) -> int:
+        """How many people have approved."""
+        return sum(agreement.people for agreement in self.agreements if agreement.kind == DecisionKind.APPROVE)
 
 
 @require_GET
 @member(Role.AUDITOR)
 def queue(request: MemberRequest) -> HttpResponse:
+    workspace = request.membership.workspace
     filters = inbox.Filters(tool=request.GET.get("tool", ""), agent=request.GET.get("agent", ""))
-    decided = request.GET.get("tab") == "decided"
-    page = _decided(request, filters) if decided else _interrupted(request, filters)
+    interrupted = inbox.count(workspace, filters, status=CallStatus.INTERRUPTED)
+    awaiting = inbox.count(workspace, filters, status=CallStatus.AWAITING_APPROVAL)
+    tab = _tab(request.GET.get("tab", ""), only_awaiting=bool(awaiting) and not interrupted)
     context = {
-        **page,
-        "decided": decided,
+        **_LISTS[tab](request, filters),
+        "tab": tab,
         "filters": filters,
         "page_size": inbox.PAGE,
-        "found": inbox.count_interrupted(request.membership.workspace, filters),
+        "interrupted": interrupted,
+        "awaiting": awaiting,
+        "found": interrupted + awaiting,
     }
     return render(request, "review/queue.html", context)
 
@@ -34,23 +58,43 @@ def queue(request: MemberRequest) -> HttpResponse:
 @member(Role.AUDITOR)
 def count(request: MemberRequest) -> HttpResponse:
     """The number beside `Review`, for pages that are open."""
-    waiting = inbox.count_interrupted(request.membership.workspace)
-    return render(request, "parts/waiting.html", {"waiting": waiting})
+    return render(request, "parts/waiting.html", {"waiting": inbox.count(request.membership.workspace)})
+
+
+def _tab(asked: str, *, only_awaiting: bool) -> str:
+    """The tab of the address; without one, the one with something in it."""
+    if asked in TABS:
+        return asked
+    return "awaiting" if only_awaiting else "interrupted"
 
 
 def _interrupted(request: MemberRequest, filters: inbox.Filters) -> dict[str, Any]:
     workspace = request.membership.workspace
     calls, following = inbox.interrupted(workspace, filters, after=_cursor(request.GET))
     first_time = not calls and not Session.objects.filter(workspace=workspace).exists()
-    return {"calls": calls, "more": _link(request.GET, following), "first_time": first_time}
+    return {"rows": _rows(calls), "more": _link(request.GET, following), "first_time": first_time}
+
+
+def _awaiting(request: MemberRequest, filters: inbox.Filters) -> dict[str, Any]:
+    calls, following = inbox.awaiting(request.membership.workspace, filters, after=_number(request.GET))
+    return {"rows": _rows(calls), "more": _link(request.GET, following, tab="awaiting")}
 
 
 def _decided(request: MemberRequest, filters: inbox.Filters) -> dict[str, Any]:
-    before = request.GET.get("after", "")
-    if before and not before.isdecimal():
-        raise BadRequest("The page to go on from is not a number.")
-    decisions, following = inbox.decided(request.membership.workspace, filters, before=int(before) if before else None)
+    decisions, following = inbox.decided(request.membership.workspace, filters, before=_number(request.GET))
     return {"decisions": decisions, "more": _link(request.GET, following)}
+
+
+_LISTS = {"interrupted": _interrupted, "awaiting": _awaiting, "decided": _decided}
+
+
+def _rows(calls: Sequence[ToolCall]) -> list[Waiting]:
+    now = clock.now()
+    said = voices.of_calls(calls)
+    return [
+        Waiting(call, said.get(call.pk, ()), overdue=call.deadline is not None and call.deadline < now)
+        for call in calls
+    ]
 
 
 def _cursor(asked: QueryDict) -> Cursor | None:
@@ -61,10 +105,18 @@ def _cursor(asked: QueryDict) -> Cursor | None:
     return found
 
 
-def _link(asked: QueryDict, after: Cursor | int | None) -> str:
+def _number(asked: QueryDict) -> int | None:
+    token = asked.get("after", "")
+    if token and not (token.isdecimal() and len(token) <= 18):
+        raise BadRequest("The page to go on from is not a number.")
+    return int(token) if token else None
+
+
+def _link(asked: QueryDict, after: Cursor | int | None, **more: str) -> str:
     """This page's address with another beginning; empty where nothing follows."""
     if after is None:
         return ""
     query = asked.copy()
-    query["after"] = str(after)
+    for name, value in {"after": str(after), **more}.items():
+        query[name] = value
     return f"?{query.urlencode()}"

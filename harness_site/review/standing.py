@@ -1,33 +1,62 @@
 """How a call stands: everything the card shows, gathered once."""
 
-from typing import Any
+from typing import Any, Final
 
-from checkpoints.enums import CallStatus
+from checkpoints import clock
+from checkpoints.enums import DECIDING, UNDECIDED_CALL, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.models import ToolCall
-from checkpoints.queries import conversation, inbox
+from checkpoints.models import Decision, ToolCall
+from checkpoints.queries import conversation, inbox, occasions
+from checkpoints.queries.voices import Agreement, agreements
 from harness_site import wording
+from harness_site.accounts.models import Membership
 from harness_site.rendering.saying import safe_link
-from harness_site.review import prospect
-from harness_site.review.forms import ANSWERS
-from harness_site.review.trace import trace
+from harness_site.review import change, prospect
+from harness_site.review.answers import ANSWERS
+from harness_site.review.forms import ApprovalForm, OutcomeForm
+from harness_site.review.trace import never_ran, trace
 
 #: Messages of the transcript that are shown beside a call.
 AROUND = 4
+_DECIDED: Final[dict[str, str]] = {
+    DecisionKind.APPROVE_RERUN: "Approved: one more run",
+    DecisionKind.REJECT: "Rejected: it does not run",
+    DecisionKind.RESPOND: "Answered instead: it does not run",
+    DecisionKind.CONFIRM_LANDED: "Decided: it happened",
+    DecisionKind.PROBE_LANDED: "Decided: it happened",
+}
+_APPROVED: Final[dict[str, str]] = {
+    CallStatus.APPROVED: "Approved: it has not run yet",
+    CallStatus.ISSUED: "Approved: it is running",
+    CallStatus.COMPLETED: "Approved: it has run",
+    CallStatus.FAILED: "Approved: it ran and failed",
+}
 
 
-def context(call: ToolCall) -> dict[str, Any]:
+def context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     known = inbox.evidence(call)
-    undecided = call.status == CallStatus.INTERRUPTED
+    remembered = occasions.read(call.session_id)
+    undecided = call.status in UNDECIDED_CALL
+    decision = None if undecided else known.deciding
     return {
         "call": call,
         "session": call.session,
         "args": wording.parsed(call.args),
         "undecided": undecided,
+        "asking": call.status == CallStatus.AWAITING_APPROVAL,
+        "overdue": call.deadline is not None and call.deadline < clock.now(),
+        "late_for": reader.role != Role.ADMIN,
+        "heading": heading(call, decision),
         "known": known,
-        "decision": known.deciding,
-        "cited": _cited(known),
-        "events": trace(call, known),
+        "idle": never_ran(call, known),
+        "resumed": _resumed(call, decision),
+        "decision": decision,
+        "agreed_before": _agreed_before(known, decision),
+        "agreements": agreements(call, known.decisions),
+        "edit": _edit(call, known),
+        "cited": _cited(decision),
+        "events": trace(call, known, remembered),
+        "takeovers": remembered.takeovers,
         "around": conversation.around(call.session, call.step, size=AROUND),
         "driver": prospect.driver(call.session),
         "waiting_run": prospect.waiting_run(call.session),
@@ -35,17 +64,68 @@ def context(call: ToolCall) -> dict[str, Any]:
     }
 
 
-def suggested(shown: dict[str, Any]) -> dict[str, Any]:
-    """What the form begins with: a late result that arrived is most likely what the call returned."""
-    late = [one for one in shown["known"].late_results if one.success]
-    return {"revision": shown["call"].revision, "result": late[-1].result_text if late else ""}
+def heading(call: ToolCall, decision: Decision | None) -> str:
+    """The question that the card asks, or the answer it got."""
+    if call.status == CallStatus.INTERRUPTED:
+        return "Did this happen?"
+    if call.status == CallStatus.AWAITING_APPROVAL:
+        return "May this happen?"
+    if decision is None:
+        return "What became of this call"
+    if decision.kind == DecisionKind.APPROVE:
+        return _APPROVED.get(call.status, "Approved")
+    return _DECIDED.get(decision.kind, "Decided: it did not happen")
 
 
-def _cited(known: inbox.Evidence) -> dict[str, Any] | None:
-    """The evidence of the decision: a `link` that may be followed, a `text`, and the `rest` of what was given."""
-    if known.deciding is None or known.deciding.evidence is None:
+def _resumed(call: ToolCall, decision: Decision | None) -> bool:
+    """Whether the agent has used the decision."""
+    ran = decision is not None and decision.kind == DecisionKind.APPROVE and call.status != CallStatus.APPROVED
+    return ran or call.replay_count > 0
+
+
+def form_for(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
+    """The form about a call that waits. A late result is most likely what the call returned, and where somebody has
+    given a result already, others are asked whether they agree with that one."""
+    call: ToolCall = shown["call"]
+    said = {agreement.kind: agreement.voices[-1].result_text for agreement in shown["agreements"]}
+    if shown["asking"]:
+        answer = said.get(DecisionKind.RESPOND) or ""
+        initial = {"revision": call.revision, "args": change.editable(call.args), "answer": answer}
+        return ApprovalForm(initial=initial, call=call)
+    late = [one.result_text for one in shown["known"].late_results if one.success]
+    result = said.get(DecisionKind.CONFIRM_LANDED) or (late[-1] if late else "")
+    return OutcomeForm(initial={"revision": call.revision, "result": result})
+
+
+def _agreed_before(known: inbox.Evidence, decision: Decision | None) -> list[Decision]:
+    """Who else said the same before the decision that counted."""
+    if decision is None:
+        return []
+    said: list[Decision] = []
+    for made in known.decisions[: known.decisions.index(decision)]:
+        if made.final and made.kind in DECIDING:
+            said.clear()
+        elif made.kind == decision.kind and not made.final:
+            said.append(made)
+    return said
+
+
+def _edit(call: ToolCall, known: inbox.Evidence) -> dict[str, Any] | None:
+    """What people changed about the arguments, against those that the model asked for."""
+    edits = [made for made in known.decisions if made.kind == DecisionKind.EDIT]
+    if not edits:
         return None
-    given = wording.parsed(known.deciding.evidence)
+    given = wording.parsed(edits[0].evidence or "{}")
+    before = given.get("args_before") if isinstance(given, dict) else None
+    asked = wording.parsed(before) if isinstance(before, str) else None
+    return {"last": edits[-1], "differences": change.differences(asked, wording.parsed(call.args))}
+
+
+def _cited(decision: Decision | None) -> dict[str, Any] | None:
+    """The evidence of the decision: a `link` that may be followed, a `text`, and the `rest` of what was given."""
+    if decision is None or decision.evidence is None:
+        return None
+    given = wording.parsed(decision.evidence)
     if not isinstance(given, dict):
         return {"rest": given}
     link = safe_link(given.get("link"))
@@ -54,13 +134,32 @@ def _cited(known: inbox.Evidence) -> dict[str, Any] | None:
     return {"link": link, "text": text, "rest": {name: value for name, value in given.items() if name not in said}}
 
 
-def answers(call: ToolCall) -> list[dict[str, str]]:
-    """The three answers, each with what it will cause."""
+def answers(call: ToolCall, agreed: tuple[Agreement, ...], reader: str) -> list[dict[str, Any]]:
+    """Each answer with what it will cause; `mine` is the decision of a reader who has given it already."""
+    by_kind = {agreement.kind: agreement for agreement in agreed}
+    offered = [one for one in ANSWERS[CallStatus(call.status)] if _possible(call, one.kind)]
     try:
-        causes = prospect.prospect(call)
+        causes = prospect.prospect(call, by_kind)
     except CheckpointsError as error:
-        causes = dict.fromkeys(ANSWERS, f"What follows cannot be foreseen: {error.detail}")
+        causes = dict.fromkeys((one.kind for one in offered), f"What follows cannot be foreseen: {error.detail}")
     return [
-        {"kind": kind, "name": name, "does": does, "button": button, "then": causes[kind]}
-        for kind, (name, does, button) in ANSWERS.items()
+        {
+            "kind": one.kind.value,
+            "name": one.name,
+            "does": one.does,
+            "button": one.button,
+            "then": causes[one.kind],
+            "mine": _mine(by_kind.get(one.kind), reader),
+        }
+        for one in offered
     ]
+
+
+def _possible(call: ToolCall, kind: DecisionKind) -> bool:
+    return kind != DecisionKind.EDIT or change.editable(call.args) is not None
+
+
+def _mine(agreement: Agreement | None, reader: str) -> Decision | None:
+    if agreement is None:
+        return None
+    return next((voice for voice in agreement.voices if voice.actor == reader), None)

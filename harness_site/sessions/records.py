@@ -4,12 +4,14 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from checkpoints.enums import CallStatus
+from checkpoints.enums import AuditKind, CallStatus
 from checkpoints.queries import calls as logged
-from checkpoints.queries import history, versions
+from checkpoints.queries import history, origins, versions
 from checkpoints.queries.blocks import Call
 from checkpoints.queries.calls import CallFilter
 from checkpoints.queries.conversation import CallCard
+from checkpoints.queries.history import HistoryPage
+from checkpoints.queries.origins import RunFacts
 from checkpoints.serde import parse
 from harness_site.accounts.guard import MemberRequest
 from harness_site.sessions.lookup import Missing, headline, number, reader
@@ -69,4 +71,15 @@ def audit(request: MemberRequest, pk: int) -> HttpResponse:
     events, decisions = number(request, "event"), number(request, "decision")
     before = (events, decisions) if events is not None and decisions is not None else None
     page = history.page(pk, before=before)
-    return render(request, "sessions/history.html", {"head": head, "tab": "history", "page": page, "before": before})
+    context = {"head": head, "tab": "history", "page": page, "before": before, "takers": _takers(pk, page)}
+    return render(request, "sessions/history.html", context)
+
+
+def _takers(pk: int, page: HistoryPage) -> dict[str, RunFacts]:
+    """Who took the session, by the name of the run it was taken from."""
+    taken = [row.actor for row in page.rows if row.kind == AuditKind.TAKEOVER]
+    numbers = [int(name.removeprefix("run ")) for name in taken if name.removeprefix("run ").isdecimal()]
+    if not numbers:
+        return {}
+    found = origins.runs(pk, min(numbers) + 1, max(numbers) + 1)
+    return {f"run {number}": found[number + 1] for number in numbers if number + 1 in found}

@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from checkpoints.models import Session
-from checkpoints.queries import blocks, conversation, timeline, transcripts, versions
+from checkpoints.queries import blocks, conversation, occasions, timeline, transcripts, versions
 from checkpoints.queries.conversation import Conversation, Entry, Place
 from checkpoints.queries.sessions import SessionHead
 from checkpoints.queries.transcripts import WINDOW
@@ -36,6 +36,7 @@ def session(request: MemberRequest, pk: int) -> HttpResponse:
     place = _place(request, head, found)
     shown = _window(request, found, place)
     numbers = versions.numbers(pk, around=place.version)
+    remembered = occasions.read(pk)
     context = {
         "head": head,
         "tab": "transcript",
@@ -46,7 +47,8 @@ def session(request: MemberRequest, pk: int) -> HttpResponse:
         "numbers": numbers,
         "older": max((version for version in numbers if version < place.version), default=None),
         "newer": min((version for version in numbers if version > place.version), default=None),
-        "drawing": lanes.draw(timeline.read(pk)) if place.newest else None,
+        "drawing": lanes.draw(timeline.read(pk, remembered)) if place.newest else None,
+        "takeovers": remembered.takeovers,
     }
     return render(request, "sessions/transcript.html", context)
 

@@ -1,6 +1,7 @@
 """Filters of the page that compares two versions."""
 
 from decimal import Decimal
+from itertools import groupby
 
 from django import template
 from django.utils.safestring import SafeString
@@ -10,7 +11,7 @@ from checkpoints.queries.blocks import Result
 from checkpoints.queries.compare import Comparison
 from checkpoints.queries.plans import Plan
 from checkpoints.queries.words import Piece
-from harness_site.rendering import markdown, saying, text
+from harness_site.rendering import markdown, masking, saying, text
 
 register = template.Library()
 
@@ -51,6 +52,34 @@ def done(plan: Plan | None) -> int:
 @register.filter
 def differ(pieces: tuple[Piece, ...]) -> bool:
     return any(piece.change != "same" for piece in pieces)
+
+
+@register.filter
+def masked_pieces(pieces: tuple[Piece, ...]) -> list[Piece]:
+    """The pieces with what is secret masked; a secret is known by the whole of it, and a change may have cut it up."""
+    hidden: dict[str, list[tuple[int, int]]] = {}
+    for side in ("del", "ins"):
+        whole = "".join(piece.text for piece in pieces if piece.change in ("same", side))
+        hidden[side] = list(masking.spans(whole))
+    if not any(hidden.values()):
+        return list(pieces)
+    shown, at = [], {"del": 0, "ins": 0}
+    for piece in pieces:
+        sides = ("del", "ins") if piece.change == "same" else (piece.change,)
+        covered = {place - at[side] for side in sides for span in hidden[side] for place in range(*span)}
+        shown.append(Piece(piece.change, _without(piece.text, covered)))
+        for side in sides:
+            at[side] += len(piece.text)
+    return shown
+
+
+def _without(text: str, covered: set[int]) -> str:
+    """`text` with each stretch of covered places replaced by one mask."""
+    parts = [
+        masking.MASK if hidden else "".join(letter for _, letter in letters)
+        for hidden, letters in groupby(enumerate(text), lambda each: each[0] in covered)
+    ]
+    return "".join(parts)
 
 
 @register.filter

@@ -13,9 +13,11 @@ from checkpoints import clock
 from checkpoints.models import ToolCall
 from checkpoints.queries import inbox
 from harness_site import wording
-from harness_site.accounts.guard import membership_of
+from harness_site.accounts import secrecy as masking_state
+from harness_site.accounts.guard import membership_for
 from harness_site.accounts.models import Membership
 from harness_site.rendering import jsontree
+from harness_site.rendering.masking import masked
 from harness_site.rendering.text import visible
 
 register = template.Library()
@@ -40,6 +42,19 @@ def chip(value: str, label: str = "") -> SafeString:
 
 
 @register.simple_tag
+def voice(kind: str, final: bool, needed: int) -> SafeString:
+    """The decision `kind`; where others of the `needed` people still have to agree, as one voice among theirs."""
+    word = wording.state(kind)[1]
+    return chip(kind) if final else format_html('<span class="chip wait">{} · one of {}</span>', word, needed)
+
+
+@register.simple_tag
+def did(decision: str) -> str:
+    """What somebody did who decided so, after their name: `approved`."""
+    return wording.did(decision)
+
+
+@register.simple_tag
 def shape(value: str) -> str:
     """The class that draws the status or decision `value`."""
     return wording.state(value)[0]
@@ -49,6 +64,12 @@ def shape(value: str) -> str:
 def ago(moment: datetime) -> SafeString:
     """`42 min ago`, with the exact time on hover; the page keeps it current."""
     return _time(moment, wording.ago(moment, clock.now()), "ago")
+
+
+@register.simple_tag
+def due(moment: datetime) -> SafeString:
+    """`due in 57 min` or `overdue for 3 min`, with the exact time on hover; the page keeps it current."""
+    return _time(moment, wording.due(moment, clock.now()), "due")
 
 
 @register.simple_tag
@@ -78,6 +99,16 @@ def copyable(text: str) -> SafeString:
 
 @register.simple_tag
 def copy_button(text: str) -> SafeString:
+    return _copy_button(masked(text))
+
+
+@register.simple_tag
+def shown_once(secret: str) -> SafeString:
+    """A secret of this site on the one page that shows it, to the one who asked for it: the only text nothing masks."""
+    return format_html('<span class="copyable"><code>{}</code>{}</span>', secret, _copy_button(secret))
+
+
+def _copy_button(text: str) -> SafeString:
     return format_html(
         '<button type="button" class="copy needs-js" data-copy="{}" title="Copy" aria-label="Copy {}">{}</button>',
         text,
@@ -137,13 +168,21 @@ def my_membership(context: Context) -> Membership | None:
     request = context.get("request")
     if request is None or not hasattr(request, "user"):
         return None
-    return getattr(request, "membership", None) or membership_of(request.user)
+    return getattr(request, "membership", None) or membership_for(request)
+
+
+@register.simple_tag(takes_context=True)
+def secrecy(context: Context) -> masking_state.State | None:
+    """Whether secrets are shown to the reader of this page, or could be."""
+    request = context["request"]
+    member = my_membership(context)
+    return None if member is None else masking_state.state(request, member)
 
 
 @register.simple_tag
 def waiting_calls(membership: Membership | None) -> inbox.Count | None:
     """How many calls of the reader's workspace need a decision; None for who may not know."""
-    return None if membership is None else inbox.count_interrupted(membership.workspace)
+    return None if membership is None else inbox.count(membership.workspace)
 
 
 @register.simple_tag

@@ -1,5 +1,6 @@
 """Tags of the session pages: what agents said and did, made safe to show."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,11 +13,14 @@ from checkpoints.queries.blocks import Part, Text
 from checkpoints.queries.calls import CallRecord
 from checkpoints.queries.conversation import CallCard, Conversation, Handover
 from checkpoints.queries.history import Happening
+from checkpoints.queries.occasions import Takeover
+from checkpoints.queries.origins import RunFacts
 from checkpoints.queries.plans import Step, StepState
 from checkpoints.queries.sessions import SessionRow, Standing
 from checkpoints.serde import canonical, parse
 from harness_site import wording
 from harness_site.rendering import highlight, jsontree, markdown, saying, text
+from harness_site.rendering.masking import masked, masked_value
 
 register = template.Library()
 
@@ -51,7 +55,7 @@ def took(span: timedelta | None) -> str:
 @register.simple_tag
 def standing(row: SessionRow) -> SafeString:
     """How a session stands, as colour, shape and word."""
-    shape, words = saying.standing(row.standing, row.undecided)
+    shape, words = saying.standing(row.standing, row.undecided, row.awaiting)
     return format_html('<span class="chip {}">{}</span>', shape, words)
 
 
@@ -68,6 +72,7 @@ def code(source: str, language: str) -> SafeString:
 @register.inclusion_tag("sessions/parts/said.html")
 def said(content: str, more_url: str, whole: bool = False) -> dict[str, Any]:
     """A text as prose: its beginning and a link to all of it, or with `whole` everything."""
+    content = masked(content)
     folded = text.Folded(content, True, text.byte_size(content)) if whole else text.fold(content, _SAID, _LINES)
     return {"html": markdown.prose(folded.text), "folded": folded, "more_url": more_url}
 
@@ -85,6 +90,7 @@ def returned(content: str, more_url: str, whole: bool = False) -> dict[str, Any]
     limit = None if whole else _RESULT
     if value is not None:
         return {"tree": jsontree.tree(value, limit=limit), "more_url": more_url}
+    content = masked(content)
     folded = text.Folded(content, True, text.byte_size(content)) if whole else text.fold(content, _RESULT, _LINES // 3)
     return {"shown": text.visible(folded.text), "folded": folded, "more_url": more_url}
 
@@ -137,6 +143,12 @@ def json_value(stored: str | None) -> Any:
 
 
 @register.filter
+def asked_args(kept: Any) -> Any:
+    """The arguments before an edit, kept as JSON text."""
+    return json_value(kept) if isinstance(kept, str) else kept
+
+
+@register.filter
 def json_text(value: Any) -> SafeString:
     """A JSON value over several lines, complete."""
     return highlight.highlight(jsontree.dumped(value, indent=2), "json")
@@ -146,6 +158,18 @@ def json_text(value: Any) -> SafeString:
 def crashed(handover: Handover) -> bool:
     """Whether any of the runs that ended here was lost."""
     return any(run.status == RunStatus.LOST for run in handover.ended)
+
+
+@register.filter
+def of_run(takeovers: Mapping[int, Takeover], number: int) -> Takeover | None:
+    """How run `number` lost its session to another one while it was alive; None where it did not."""
+    return takeovers.get(number) if takeovers else None
+
+
+@register.filter
+def of_actor(takers: Mapping[str, RunFacts], actor: str) -> RunFacts | None:
+    """The run that took a session from the run `actor` names."""
+    return takers.get(actor)
 
 
 @register.filter
@@ -189,6 +213,7 @@ def detail(value: Any) -> str:
 @register.filter
 def inline(value: Any) -> str:
     """A JSON value on one line: `order 17, amount "40.00"`."""
+    value = masked_value(value)
     if isinstance(value, dict):
         return excerpt(", ".join(f"{key} {jsontree.dumped(inner)}" for key, inner in value.items()))
     return "" if value is None else excerpt(jsontree.dumped(value))
@@ -220,6 +245,9 @@ def happening_kind(row: Happening) -> str:
     """How an entry of the history is marked: what a person did, what went well, what went wrong."""
     if row.actor_kind == ActorKind.PERSON:
         return "person"
-    return {AuditKind.RUN_LOST: "bad", AuditKind.CALL_INTERRUPTED: "bad", AuditKind.SESSION_FINISHED: "ok"}.get(
-        AuditKind(row.kind) if row.kind in AuditKind.values else AuditKind.DECIDED, ""
-    )
+    return {
+        AuditKind.RUN_LOST: "bad",
+        AuditKind.TAKEOVER: "bad",
+        AuditKind.CALL_INTERRUPTED: "bad",
+        AuditKind.SESSION_FINISHED: "ok",
+    }.get(AuditKind(row.kind) if row.kind in AuditKind.values else AuditKind.DECIDED, "")

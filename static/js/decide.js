@@ -1,4 +1,4 @@
-// The decision form: 1, 2 and 3 choose, the button says what it will record, Ctrl+Enter records it.
+// The decision form: 1, 2, 3 and 4 choose, the button says what it will record, Ctrl+Enter records it.
 
 const form = () => document.querySelector("form[data-decide]");
 
@@ -23,7 +23,7 @@ document.addEventListener("keydown", (event) => {
   }
   if (event.ctrlKey || event.metaKey || event.target.closest?.("input:not([type='radio']), textarea, select, dialog")) return;
   const option = decide.querySelectorAll("input[name='kind']")[Number(event.key) - 1];
-  if (!option) return;
+  if (!option || option.disabled) return;
   option.click();
   option.focus();
 });

@@ -14,9 +14,17 @@ function ago(seconds) {
   return `${amount} ${amount === 1 ? one : many} ago`;
 }
 
+function due(seconds) {
+  const left = Math.abs(seconds);
+  const [size, one, many] = UNITS.find(([size]) => left >= size) ?? UNITS.at(-1);
+  const amount = Math.floor(left / size);
+  return `${seconds < 0 ? "due in" : "overdue for"} ${amount} ${amount === 1 ? one : many}`;
+}
+
 function refresh() {
-  for (const element of document.querySelectorAll("time[data-time='ago']")) {
-    const text = ago((Date.now() - new Date(element.dateTime)) / 1000);
+  for (const element of document.querySelectorAll("time[data-time='ago'], time[data-time='due']")) {
+    const words = element.dataset.time === "due" ? due : ago;
+    const text = words((Date.now() - new Date(element.dateTime)) / 1000);
     if (element.textContent !== text) element.textContent = text;
   }
 }

@@ -9,12 +9,34 @@ RECORD = {
     "It happened": "Record that it happened",
     "It did not happen": "Record that it did not happen",
     "Run it once more": "Approve one more run",
+    "Approve": "Approve this call",
+    "Edit": "Record the changed arguments",
+    "Reject": "Reject this call",
+    "Respond instead": "Respond instead of the call",
 }
 
 
 def refund_of(page: Page, order: int) -> Locator:
     """The link to the refund of an order in the queue."""
     return page.get_by_role("link", name=re.compile(rf"^Refund .* for order {order}$"))
+
+
+def payment_of(page: Page, session_id: str) -> Locator:
+    """The link to the payment of a session in the queue."""
+    row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name=session_id, exact=True))
+    return row.get_by_role("link", name="Pay invoice")
+
+
+def open_payment(page: Page, session_id: str) -> None:
+    """From the queue, also where it does not change by itself."""
+    for _ in range(100):
+        page.goto("/review/?tab=awaiting")
+        if payment_of(page, session_id).count():
+            payment_of(page, session_id).click()
+            expect(page.get_by_role("heading", level=1, name="May this happen?")).to_be_visible()
+            return
+        page.wait_for_timeout(200)
+    raise AssertionError(f"The payment of {session_id} does not reach the queue.")
 
 
 def open_card(page: Page, order: int) -> None:
@@ -36,7 +58,7 @@ def open_card_by_loading(page: Page, order: int) -> None:
 
 
 def choose(page: Page, answer: str) -> None:
-    page.get_by_role("radio", name=answer).check()
+    page.get_by_role("radio", name=re.compile(f"^{answer}")).check()
 
 
 def reason(page: Page) -> Locator:

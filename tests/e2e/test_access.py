@@ -14,10 +14,10 @@ def test_the_page_that_was_asked_for_comes_after_the_sign_in(visit: Visit, javas
     page.goto("/sessions/?q=lamp")
     page.get_by_label("Name").fill("carol")
     page.get_by_label("Password").fill("not it")
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     expect(page.get_by_role("alert")).to_be_visible()
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     page.wait_for_url("**/sessions/?q=lamp")
 
 
@@ -33,9 +33,9 @@ def test_nothing_is_shown_after_the_sign_out(visit: Visit) -> None:
     sign_in(page, "bob", PASSWORD)
     page.goto("/sessions/")
     page.get_by_role("button", name="Sign out").click()
-    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+    expect(page.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
     page.go_back()
-    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+    expect(page.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
     for path in ("/review/", "/sessions/", "/review/calls/1/", "/sessions/1/"):
         page.goto(path)
-        expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+        expect(page.get_by_role("button", name="Sign in", exact=True)).to_be_visible()

@@ -20,6 +20,11 @@ PAGES = {
     "review": "/review/",
     "review, filtered": "/review/?tool=refund_card",
     "review, decided": "/review/?tab=decided",
+    "review, awaiting": "/review/?tab=awaiting",
+    "card, one of two": "/review/calls/{awaiting_call}/",
+    "card, rejected": "/review/calls/{rejected_call}/",
+    "session, awaiting": "/sessions/{awaiting_session}/",
+    "history, awaiting": "/sessions/{awaiting_session}/history/",
     "card, open": "/review/calls/{waiting_call}/",
     "card, decided": "/review/calls/{decided_call}/",
     "sessions": "/sessions/",
@@ -85,7 +90,26 @@ def _played(page: Page, site: Site) -> dict[str, str]:
     page.get_by_role("link", name="order-18", exact=True).click()
     page.wait_for_url("**/sessions/*/")
     numbers["waiting_session"] = _number(page, "sessions")
-    return numbers
+    return numbers | _asked(page, site)
+
+
+def _asked(page: Page, site: Site) -> dict[str, str]:
+    """One payment that one of two people has approved, and one that was rejected."""
+    numbers = {}
+    for name, answer in (("awaiting", "Approve"), ("rejected", "Reject")):
+        site.payer(f"inv-{name}", "--approvals=2", "--decide-within=3600")
+        steps.open_payment(page, f"inv-{name}")
+        numbers[f"{name}_call"] = _number(page, "calls")
+        steps.choose(page, answer)
+        if answer == "Reject":
+            page.get_by_role("textbox", name="Message to the agent").fill("Ask the supplier first.")
+        steps.reason(page).fill("I have read the invoice.")
+        steps.record(page, answer)
+        expect(page.get_by_text("I have read the invoice.").first).to_be_visible()
+    page.goto(f"/review/calls/{numbers['awaiting_call']}/")
+    page.get_by_role("link", name="inv-awaiting", exact=True).click()
+    page.wait_for_url("**/sessions/*/")
+    return numbers | {"awaiting_session": _number(page, "sessions")}
 
 
 def _number(page: Page, noun: str) -> str:

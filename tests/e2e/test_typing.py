@@ -76,7 +76,7 @@ def test_a_sign_out_elsewhere_is_said_and_leaves_the_reason(
     elsewhere = page.context.new_page()
     elsewhere.goto("/review/")
     elsewhere.get_by_role("button", name="Sign out").click()
-    expect(elsewhere.get_by_role("button", name="Sign in")).to_be_visible()
+    expect(elsewhere.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
 
     expect(page.get_by_role("status").filter(has_text="You are signed out")).to_be_visible(timeout=30_000)
     _expect_half(page)

@@ -86,7 +86,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
 ) -> None:
     for number in range(count):
         make_decision(call=make_call(session=session, call_id=str(number)))
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(15):
         reader.get(f"/sessions/{session.pk}/calls/")
 
 

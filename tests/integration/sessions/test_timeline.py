@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from checkpoints.enums import CallStatus, RunStatus
-from checkpoints.models import Checkpoint, Run, Session
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus
+from checkpoints.models import AuditEvent, Checkpoint, Run, Session
 from checkpoints.queries import timeline
 from checkpoints.queries.timeline import Stretch
 from harness_site.rendering import lanes
@@ -64,9 +64,74 @@ def test_an_undecided_call_waits_until_now(session: Session) -> None:
 
 def test_a_call_that_was_not_allowed_only_waited(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(2))
-    make_decision(call=call, created_at=later(7))
+    make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(7))
     (lane,) = timeline.read(session.pk).lanes
     assert lane.stretches == [Stretch("wait", later(2), later(7), "refund_card", call.pk)]
+
+
+def ask(session: Session, seconds: float, run_number: int = 1) -> None:
+    AuditEvent.objects.create(
+        workspace=session.workspace,
+        session=session,
+        kind=AuditKind.APPROVAL_REQUESTED,
+        actor_kind=ActorKind.MACHINE,
+        actor=f"run {run_number}",
+        details='{"call_id":"call_9"}',
+        created_at=later(seconds),
+    )
+
+
+def test_an_approved_call_waited_before_it_ran(session: Session) -> None:
+    ask(session, 2)
+    run(session, 8, 20)
+    second = session.runs.get(number=2)
+    call = make_call(
+        session=session, run=second, status=CallStatus.COMPLETED, issued_at=later(9), settled_at=later(10), approvals=2
+    )
+    make_decision(call=call, kind=DecisionKind.APPROVE, final=False, created_at=later(4))
+    make_decision(call=call, kind=DecisionKind.EDIT, created_at=later(5), revision=2)
+    make_decision(call=call, kind=DecisionKind.APPROVE, created_at=later(7), revision=3)
+    first, following = timeline.read(session.pk).lanes
+    assert first.stretches == [Stretch("wait", later(2), later(7), "refund_card", call.pk)]
+    assert following.stretches == [Stretch("ran", later(9), later(10), "refund_card", call.pk)]
+
+
+def test_a_call_that_was_answered_instead_only_waited(session: Session) -> None:
+    call = make_call(session=session, status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(7))
+    make_decision(call=call, kind=DecisionKind.RESPOND, created_at=later(7))
+    (lane,) = timeline.read(session.pk).lanes
+    assert lane.stretches == [Stretch("wait", later(2), later(7), "refund_card", call.pk)]
+
+
+def test_what_a_probe_settled_waited_for_nobody(session: Session) -> None:
+    call = make_call(session=session, status=CallStatus.COMPLETED, issued_at=later(2), interrupted_at=later(11))
+    make_decision(
+        call=call, kind=DecisionKind.PROBE_LANDED, actor_kind=ActorKind.HOOK, actor="hook", created_at=later(12)
+    )
+    run(session, 11, 61)
+    first, second = timeline.read(session.pk).lanes
+    assert first.stretches == [Stretch("lost", later(2), later(11), "refund_card", call.pk)]
+    assert second.stretches == []
+
+
+def test_words_stand_beside_a_bar_that_is_too_short_for_them(session: Session) -> None:
+    make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(2.001))
+    make_call(session=session, call_id="b", tool="t" * 200, status=CallStatus.ISSUED, issued_at=later(9))
+    drawing = lanes.draw(timeline.read(session.pk))
+    assert drawing is not None
+    short, long = drawing.rows[0].bars
+    assert (short.label, short.beside) == ("refund_card", True)
+    assert short.label_x > short.x + short.width
+    assert (long.label, long.beside) == ("", False)
+
+
+def test_a_wait_says_what_fits(session: Session) -> None:
+    call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(2))
+    make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(2.3))
+    make_call(session=session, call_id="b", status=CallStatus.ISSUED, issued_at=later(2.31))
+    drawing = lanes.draw(timeline.read(session.pk))
+    assert drawing is not None
+    assert drawing.rows[0].bars[0].label == "waiting, 300 ms"
 
 
 def test_what_came_before_is_said_to_be_missing(session: Session) -> None:

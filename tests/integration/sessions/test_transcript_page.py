@@ -10,6 +10,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, DecisionKind, RunStatus, SessionStatus
 from checkpoints.models import Session
+from checkpoints.serde import canonical
 from tests.support.factories import (
     THEN,
     make_call,
@@ -122,13 +123,31 @@ def test_changed_arguments_are_shown_beside_those_that_were_asked_for(session: S
     call = make_call(
         session=session, call_id="c1", tool="pay", args={"amount": "4.00"}, step=1, status=CallStatus.COMPLETED
     )
-    make_decision(call=call, kind=DecisionKind.EDIT, evidence='{"args_before":{"amount":"40.00"}}', final=False)
+    asked = canonical({"args_before": canonical({"amount": "40.00"})})
+    make_decision(call=call, kind=DecisionKind.EDIT, evidence=asked)
     words = said(reader.get(f"/sessions/{session.pk}/"))
     assert (
         'amount "40.00" Other arguments than asked for: these are the ones that count. amount "4.00" Arguments changed '
-        "alice (one of several who have to agree) — Seen in the bank's export. "
-        'Evidence: Arguments before: amount "40.00"'
+        'alice — Seen in the bank\'s export. The model asked for: amount "40.00" just now'
     ) in words
+
+
+def test_one_voice_of_several_is_shown_as_one(session: Session, reader: Client) -> None:
+    ask = [{"kind": "tool_call", "id": "c1", "name": "pay", "args": {"amount": "40.00"}}]
+    make_message(session=session, role="assistant", blocks=ask)
+    make_checkpoint(session=session)
+    waiting = CallStatus.AWAITING_APPROVAL
+    call = make_call(
+        session=session, call_id="c1", tool="pay", args={"amount": "40.00"}, step=1, status=waiting, approvals=2
+    )
+    make_decision(call=call, kind=DecisionKind.APPROVE, final=False)
+    page = f"/sessions/{session.pk}"
+    told = "Approved · one of 2 alice (others have to agree) — Seen in the bank's export."
+    assert told in said(reader.get(f"{page}/"))
+    assert told in said(reader.get(f"{page}/calls/{call.pk}/"))
+    assert 'pay c1 amount "40.00" Awaiting approval asked 2025-03-04 10:42:07' in said(reader.get(f"{page}/calls/"))
+    assert "alice: Approved (one of 2) just now Decide" in said(reader.get(f"{page}/calls/"))
+    assert "Approved: pay (one of 2 who have to agree) by alice" in said(reader.get(f"{page}/history/"))
 
 
 def test_a_call_without_arguments_says_so(session: Session, reader: Client) -> None:
@@ -315,5 +334,5 @@ def test_the_number_of_queries_does_not_depend_on_what_was_said(
         make_message(session=session, role="assistant", blocks=ask)
         make_checkpoint(session=session)
         make_decision(call=make_call(session=session, call_id=str(number), tool="pay", args={}, step=number + 1))
-    with django_assert_num_queries(22):
+    with django_assert_num_queries(25):
         page(reader, session)

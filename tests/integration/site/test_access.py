@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from checkpoints.enums import Role
+from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
 from tests.support.factories import make_call, make_run, make_session, make_user, make_workspace
 from tests.support.pages import said
@@ -20,6 +20,12 @@ TABLE = [
     ("/review/count/", "get", (302, 403, 200, 200, 200)),
     ("/review/calls/{call}/", "get", (302, 403, 200, 200, 200)),
     ("/review/calls/{call}/", "post", (302, 403, 403, 422, 422)),
+    ("/review/?tab=awaiting", "get", (302, 403, 200, 200, 200)),
+    ("/review/calls/{waiting}/", "get", (302, 403, 200, 200, 200)),
+    ("/review/calls/{waiting}/", "post", (302, 403, 403, 422, 422)),
+    ("/review/calls/{waiting}/change/", "post", (302, 403, 403, 200, 200)),
+    ("/review/calls/{waiting}/change/", "get", (302, 405, 405, 405, 405)),
+    ("/review/calls/{foreign}/change/", "post", (302, 403, 403, 404, 404)),
     ("/review/calls/{call}/verify/", "post", (302, 403, 403, 302, 302)),
     ("/review/calls/{foreign}/", "get", (302, 403, 404, 404, 404)),
     ("/review/calls/{foreign}/", "post", (302, 403, 404, 404, 404)),
@@ -42,7 +48,9 @@ def calls() -> dict[str, int]:
         make_run(session=session)
         return make_call(session=session, verifiable=True)
 
-    return {"call": interrupted("default").pk, "foreign": interrupted("elsewhere").pk}
+    call = interrupted("default")
+    waiting = make_call(session=call.session, run=call.run, call_id="call_10", status=CallStatus.AWAITING_APPROVAL)
+    return {"call": call.pk, "waiting": waiting.pk, "foreign": interrupted("elsewhere").pk}
 
 
 @pytest.mark.parametrize(("place", "method", "statuses"), TABLE)

@@ -77,7 +77,8 @@ def test_evidence_is_a_link_or_words(alice: Client, call: ToolCall, given: str, 
 
 def test_what_is_cited_for_a_rerun_is_kept(alice: Client, call: ToolCall) -> None:
     alice.post(url(call), {**RERUN, "evidence": "ticket 4711"})
-    assert Decision.objects.get().reason == "Harmless twice.\nticket 4711"
+    decision = Decision.objects.get()
+    assert (decision.reason, decision.evidence) == ("Harmless twice.", '{"text":"ticket 4711"}')
 
 
 def test_the_result_is_kept_as_it_was_typed(alice: Client, call: ToolCall) -> None:
@@ -131,7 +132,8 @@ def test_a_stale_revision_keeps_the_form_and_can_be_sent_again(alice: Client, ca
     ToolCall.objects.filter(pk=call.pk).update(revision=4)
     response = alice.post(url(call), LANDED)
     assert response.status_code == 409
-    assert "Something new was recorded about this call while you were deciding (revision 1, now 4)." in said(response)
+    told = "Something new was recorded about this call while you were deciding. (Revision 1, now 4.)"
+    assert told in said(response)
     content = response.content.decode()
     assert "Seen in the export.</textarea>" in content
     assert 'name="revision" value="4"' in content
@@ -184,7 +186,7 @@ def lose_the_run(session_id: str) -> None:
 def test_the_next_resume_sees_the_decision(alice: Client, form: dict[str, object]) -> None:
     lose_the_run("order-17")
     call = ToolCall.objects.get()
-    assert "Nothing is known of the next" in said(alice.get(url(call)))
+    assert "the session was taken from its run, which still gave signs of life." in said(alice.get(url(call)))
     assert alice.post(url(call), {**form, "revision": call.revision}).status_code == 302
     with SyncCheckpointer() as third:
         point = third.resume("order-17")

@@ -39,7 +39,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
 ) -> None:
     for minute in range(calls):
         interrupted(minute)
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(7):
         response = reader.get("/review/")
     assert response.content.decode().count("data-row") == calls
 
@@ -50,7 +50,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_decisions(
 ) -> None:
     for minute in range(decisions):
         make_decision(call=interrupted(minute, status=CallStatus.COMPLETED))
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(7):
         response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == decisions
 
@@ -67,7 +67,7 @@ def test_a_row_says_what_it_is_about(reader: Client) -> None:
     assert "1 call waits for a person" in page
     assert (
         "Refund 40.00 EUR to the card ending 4242 refund_card · refund-desk · "
-        f"session {call.session.session_id} · its run died after the intent, it has a probe Outcome unknown" in page
+        f"session {call.session.session_id} · its run was lost after the intent, it has a probe Outcome unknown" in page
     )
 
 
@@ -134,7 +134,9 @@ def test_the_count_stops_where_counting_would_cost(reader: Client) -> None:
     assert 'href="/static/icons/favicon-many.svg"' in page.content.decode()
 
 
-@pytest.mark.parametrize("query", ["after=soon", "after=2026-11-21~x", "tab=decided&after=soon"])
+@pytest.mark.parametrize(
+    "query", ["after=soon", "after=2026-11-21~x", "tab=decided&after=soon", "tab=awaiting&after=soon"]
+)
 def test_a_damaged_address_is_not_understood(reader: Client, query: str) -> None:
     response = reader.get(f"/review/?{query}")
     assert response.status_code == 400

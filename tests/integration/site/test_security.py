@@ -19,7 +19,6 @@ POLICY = {
     "frame-ancestors 'none'",
     "img-src 'self'",
     "object-src 'none'",
-    "script-src 'self'",
     "style-src 'self'",
 }
 
@@ -38,7 +37,8 @@ def pages(client: Client) -> list[str]:
 
 def test_headers_of_a_page(client: Client) -> None:
     response = client.get("/accounts/login/")
-    assert set(response.headers["Content-Security-Policy"].split("; ")) == POLICY
+    nonce = re.findall(r'nonce="([^"]+)"', response.content.decode())[0]
+    assert set(response.headers["Content-Security-Policy"].split("; ")) == {*POLICY, f"script-src 'nonce-{nonce}'"}
     assert response.headers["X-Frame-Options"] == "DENY"
     assert response.headers["X-Content-Type-Options"] == "nosniff"
     assert response.headers["Referrer-Policy"] == "same-origin"
@@ -57,6 +57,20 @@ def test_nothing_is_inline(pages: list[str]) -> None:
         assert re.findall(r"<style|\sstyle=|\son\w+=|javascript:", page) == []
 
 
+def test_every_script_is_one_that_the_page_names(pages: list[str]) -> None:
+    for page in pages:
+        scripts = re.findall(r"<script[^>]*>", page)
+        nonces = {found for script in scripts for found in re.findall(r'nonce="([^"]+)"', script)}
+        assert len(scripts) >= 3
+        assert all("nonce=" in script for script in scripts)
+        assert len(nonces) == 1
+
+
+def test_a_nonce_is_used_once(client: Client) -> None:
+    first, second = (re.findall(r'nonce="([^"]+)"', client.get("/accounts/login/").content.decode()) for _ in "ab")
+    assert set(first) & set(second) == set()
+
+
 def test_nothing_comes_from_another_host(pages: list[str]) -> None:
     for page in pages:
         assert re.findall(r"""(?:src|href|action|hx-\w+)=["'](?:https?:)?//""", page) == []
@@ -69,6 +83,21 @@ def test_cookies_are_for_this_site_and_not_for_scripts(client: Client) -> None:
     response = client.post("/accounts/login/", {"username": "alice", "password": PASSWORD})
     cookie = response.cookies[settings.SESSION_COOKIE_NAME]
     assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")
+
+
+def test_a_form_that_is_too_large_is_refused(client: Client) -> None:
+    client.force_login(make_user())
+    body = "x" * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
+    response = client.post("/audit/verify/", body, content_type="application/x-www-form-urlencoded")
+    assert response.status_code == 302  # it reads no form
+    response = client.post("/accounts/workspace/", body, content_type="application/x-www-form-urlencoded")
+    assert response.status_code == 400
+
+
+def test_a_form_with_too_many_fields_is_refused(client: Client) -> None:
+    client.force_login(make_user())
+    fields = {f"f{number}": "x" for number in range(settings.DATA_UPLOAD_MAX_NUMBER_FIELDS + 1)}
+    assert client.post("/accounts/workspace/", fields).status_code == 400
 
 
 def test_static_files_are_served(client: Client) -> None:

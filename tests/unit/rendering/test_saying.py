@@ -43,6 +43,9 @@ def test_a_paused_session_says_how_many_calls_it_waits_for() -> None:
     assert saying.standing(Standing.NEEDS_REVIEW, 1) == ("unknown", "Paused — 1 call needs a decision")
     assert saying.standing(Standing.NEEDS_REVIEW, 3) == ("unknown", "Paused — 3 calls need a decision")
     assert saying.standing(Standing.NEEDS_REVIEW, 0) == ("unknown", "Paused for a decision")
+    assert saying.standing(Standing.NEEDS_REVIEW, 1, 1) == ("wait", "Paused — 1 call awaits approval")
+    assert saying.standing(Standing.NEEDS_REVIEW, 2, 2) == ("wait", "Paused — 2 calls await approval")
+    assert saying.standing(Standing.NEEDS_REVIEW, 3, 2) == ("unknown", "Paused — 3 calls need a decision")
 
 
 def test_a_session_nobody_drives_says_so() -> None:

@@ -56,6 +56,26 @@ def test_ago(seconds: int, words: str) -> None:
     assert wording.ago(NOW - timedelta(seconds=seconds), NOW) == words
 
 
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (3600, "due in 1 h"),
+        (59.9, "due in 59 s"),
+        (0.4, "due in 0 s"),
+        (0, "overdue for 0 s"),
+        (-61, "overdue for 1 min"),
+        (-200_000, "overdue for 2 days"),
+    ],
+)
+def test_due(seconds: float, words: str) -> None:
+    assert wording.due(NOW + timedelta(seconds=seconds), NOW) == words
+
+
+def test_whoever_decided_did_something() -> None:
+    assert wording.did(DecisionKind.APPROVE) == "approved"
+    assert wording.did(DecisionKind.PROBE_LANDED) == "decided: probe: it happened"
+
+
 def test_times_are_written_in_utc() -> None:
     there = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=timezone(timedelta(hours=2)))
     assert wording.exact(there) == "2026-11-21 10:00:00 UTC"

@@ -1,0 +1,39 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+
+from checkpoints.enums import ActorKind, AuditKind, Role
+from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from checkpoints.saving import audit
+from harness_site.accounts.models import Membership
+
+
+class Command(BaseCommand):
+    help = "Makes an account a member of a workspace, or changes its role. The way to a first admin."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", help="of the account; manage.py createsuperuser makes one")
+        parser.add_argument("role", choices=Role.values)
+        parser.add_argument("--workspace", default=DEFAULT_WORKSPACE, help="its slug; made where there is none")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = User.objects.filter(username=options["name"]).first()
+        if user is None:
+            raise CommandError(f"There is no account {options['name']!r}. Make it with manage.py createsuperuser.")
+        slug, role = options["workspace"], Role(options["role"])
+        with transaction.atomic():
+            workspace, _ = Workspace.objects.get_or_create(slug=slug, defaults={"name": slug})
+            before = Membership.objects.filter(user=user, workspace=workspace).values_list("role", flat=True).first()
+            Membership.objects.update_or_create(user=user, workspace=workspace, defaults={"role": role})
+            audit.append(
+                "default",
+                workspace.pk,
+                AuditKind.MEMBER_ADDED if before is None else AuditKind.ROLE_CHANGED,
+                actor="manage.py add_member",
+                actor_kind=ActorKind.MACHINE,
+                details={"member": user.get_username(), "before": before, "role": role},
+            )
+        self.stdout.write(f"{user.get_username()} is {role} in {slug}.")

@@ -1,0 +1,38 @@
+from datetime import timedelta
+from typing import Final
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+
+from checkpoints import clock
+from checkpoints.enums import Role
+from checkpoints.models import Workspace
+
+#: How long an invitation can be accepted.
+LIFETIME: Final = timedelta(days=7)
+
+
+class Invitation(models.Model):
+    """A link that makes whoever opens it a member. Its secret is shown once and stored as a digest."""
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="invitations")
+    role = models.CharField(max_length=10, choices=Role)
+    #: Whom it is meant for, in the words of who made it.
+    note = models.CharField(max_length=200, blank=True)
+    digest = models.CharField(max_length=64, unique=True)
+    invited_by = models.CharField(max_length=255)
+    created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField()
+    accepted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+", db_index=False
+    )
+    accepted_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"invitation as {self.role}"
+
+    @property
+    def open(self) -> bool:
+        return self.accepted_at is None and self.revoked_at is None and self.expires_at > clock.now()

@@ -1,0 +1,15 @@
+from django.db import models
+
+
+class ThrottleEntry(models.Model):
+    """How often somebody has tried lately. The rows of Django's database cache, which all web processes share."""
+
+    cache_key = models.CharField(max_length=255, primary_key=True)
+    value = models.TextField()
+    expires = models.DateTimeField(db_index=True)
+
+    class Meta:
+        db_table = "harness_throttle"
+
+    def __str__(self) -> str:
+        return self.cache_key

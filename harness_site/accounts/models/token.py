@@ -1,0 +1,59 @@
+from datetime import datetime
+
+from django.db import models
+from django.db.models.functions import Now
+
+from checkpoints import clock
+from checkpoints.enums import Role
+from checkpoints.models import Workspace
+
+
+class TokenRole(models.TextChoices):
+    """What a token is for. An agent writes sessions of its own; the others may do what members of that name may."""
+
+    AGENT = "agent", "Agent"
+    AUDITOR = "auditor", "Auditor"
+    APPROVER = "approver", "Approver"
+
+
+class ApiToken(models.Model):
+    """A bearer token of one workspace. Shown once; `digest` is all that is stored of it, `hint` its first letters."""
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="api_tokens")
+    name = models.CharField(max_length=100)
+    role = models.CharField(max_length=10, choices=TokenRole)
+    hint = models.CharField(max_length=16)
+    digest = models.CharField(max_length=64, unique=True)
+    created_by = models.CharField(max_length=255)
+    created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=["workspace", "name"],
+                condition=models.Q(revoked_at=None),
+                name="one_token_of_a_name",
+                violation_error_message="There is a token of this name already.",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.hint}…)"
+
+    def expired(self, now: datetime | None = None) -> bool:
+        return self.expires_at is not None and self.expires_at <= (now or clock.now())
+
+    @property
+    def status(self) -> str:
+        """`active`, `expired` or `revoked`."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expired() else "active"
+
+    @property
+    def member_role(self) -> Role | None:
+        """The role of a member that it stands for; an agent stands for none."""
+        return None if self.role == TokenRole.AGENT else Role(self.role)

@@ -1,0 +1,81 @@
+"""What is secret in this workspace, and who may have it shown. For admins."""
+
+from typing import Any, Final
+
+from django import forms
+from django.db import transaction
+from django.forms.models import model_to_dict
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from checkpoints.enums import AuditKind, Role
+from harness_site.accounts import secrecy, trail
+from harness_site.accounts.forms import dressed
+from harness_site.accounts.guard import MemberRequest, member
+from harness_site.accounts.models import MaskingSettings
+from harness_site.rendering.masking import ENDINGS, PARTS
+
+_LINES: Final = 100
+_LONGEST: Final = 100
+_STARS: Final = 4
+#: Fewer letters would mask half of every page.
+_SHORTEST: Final = 4
+
+
+class MaskingForm(forms.Form):
+    names = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}))
+    words = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}))
+    usual = forms.BooleanField(required=False)
+    reveal_role = forms.ChoiceField(choices=Role.choices)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        dressed(
+            self,
+            names="Names of fields",
+            words="Words in texts",
+            usual="Mask what is usually secret",
+            reveal_role="Who may have secrets shown",
+        )
+        self.fields["names"].help_text = "One in each line. Whatever stands in a field of this name is masked."
+        self.fields["words"].help_text = "One in each line; * stands for any letters: acme_live_*"
+        self.fields["usual"].help_text = (
+            "Keys and tokens of well-known services, card numbers, private keys, passwords in addresses, and fields "
+            "called password, secret, token, api_key and the like."
+        )
+        self.fields["reveal_role"].help_text = "This role and greater ones; for ten minutes each time, and recorded."
+
+    def clean_names(self) -> str:
+        return "\n".join(_lines(self.cleaned_data["names"]))
+
+    def clean_words(self) -> str:
+        lines = _lines(self.cleaned_data["words"])
+        for line in lines:
+            if line.count("*") > _STARS or len(line.replace("*", "")) < _SHORTEST:
+                raise forms.ValidationError(f"“{line}”: at least four letters, and at most four stars.")
+        return "\n".join(lines)
+
+
+def _lines(text: str) -> list[str]:
+    lines = list(dict.fromkeys(line.strip() for line in text.replace("\0", "").splitlines() if line.strip()))
+    if len(lines) > _LINES or any(len(line) > _LONGEST for line in lines):
+        raise forms.ValidationError("At most a hundred lines of a hundred letters.")
+    return lines
+
+
+@require_http_methods(["GET", "POST"])
+@member(Role.ADMIN)
+def masking(request: MemberRequest) -> HttpResponse:
+    workspace = request.membership.workspace
+    chosen = secrecy.settings_of(workspace)
+    form = MaskingForm(request.POST or None, initial=model_to_dict(chosen, fields=list(MaskingForm.base_fields)))
+    if request.method == "POST" and form.is_valid():
+        with transaction.atomic():
+            MaskingSettings.objects.update_or_create(workspace=workspace, defaults=form.cleaned_data)
+            # What was put on the list may be telling by itself: only that it was changed is recorded.
+            trail.record(request.membership, AuditKind.MASKING_CHANGED, request=request, fields=form.changed_data)
+        return redirect("masking")
+    status = 422 if request.method == "POST" else 200
+    context = {"form": form, "tab": "masking", "endings": ENDINGS, "parts": PARTS}
+    return render(request, "settings/masking.html", context, status=status)

@@ -1,0 +1,38 @@
+"""Having secrets shown, and hiding them again."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST
+
+from checkpoints.enums import AuditKind, Role
+from harness_site.accounts import secrecy, trail
+from harness_site.accounts.guard import MemberRequest, RoleTooSmall, member
+
+
+@require_POST
+@member(Role.AUDITOR)
+def reveal(request: MemberRequest) -> HttpResponse:
+    """For ten minutes, and recorded."""
+    needed = Role(secrecy.settings_of(request.membership.workspace).reveal_role)
+    if not request.membership.may(needed):
+        raise RoleTooSmall(request.membership, needed)
+    secrecy.show(request, request.membership)
+    minutes = int(secrecy.SHOWN_FOR.total_seconds() // 60)
+    back = _back(request)
+    trail.record(request.membership, AuditKind.UNMASKED, request=request, minutes=minutes, page=back.partition("?")[0])
+    return redirect(back)
+
+
+@require_POST
+@member(Role.AUDITOR)
+def hide(request: MemberRequest) -> HttpResponse:
+    secrecy.hide(request)
+    return redirect(_back(request))
+
+
+def _back(request: HttpRequest) -> str:
+    """The page that was open; never another site."""
+    asked = request.POST.get("next", "")
+    safe = asked.startswith("/") and url_has_allowed_host_and_scheme(asked, allowed_hosts=None)
+    return asked if safe else "/"

@@ -1,0 +1,75 @@
+"""Reading a session is an entry of the audit trail: one for each reader and session in a quarter of an hour.
+
+An open page that follows a session asks for its parts again and again. That is the same reading, for half a day; a part
+that nobody has opened a page for is an entry too, so that no header makes reading invisible.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.urls import ResolverMatch
+
+from checkpoints import clock
+from checkpoints.enums import ActorKind, AuditKind
+from checkpoints.models import AuditEvent, ToolCall
+from harness_site.accounts import trail
+from harness_site.accounts.models import Membership
+
+#: Pages that show what was said in the session that their address names.
+SESSION_PAGES: Final = frozenset(
+    {
+        "session",
+        "session-message",
+        "session-image",
+        "versions",
+        "compare",
+        "calls",
+        "session-call",
+        "plan",
+        "session-audit",
+    }
+)
+#: Pages about one call, by its key.
+CALL_PAGES: Final = frozenset({"card"})
+ONCE_IN: Final = timedelta(minutes=15)
+FOLLOWED_FOR: Final = timedelta(hours=12)
+
+
+class ReadingIsRecorded:
+    """Every page that shows what agents and customers said passes here, so that none has to remember to tell."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        member: Membership | None = getattr(request, "membership", None)
+        match = request.resolver_match
+        if member is not None and match is not None and request.method == "GET" and response.status_code == 200:
+            session = _session_shown(match)
+            if session is not None:
+                _record(request, member, session)
+        return response
+
+
+def _session_shown(match: ResolverMatch) -> int | None:
+    if match.url_name in SESSION_PAGES:
+        return int(match.kwargs["pk"])
+    if match.url_name in CALL_PAGES:
+        return ToolCall.objects.filter(pk=match.kwargs["pk"]).values_list("session_id", flat=True).first()
+    return None
+
+
+def _record(request: HttpRequest, member: Membership, session: int) -> None:
+    recent = AuditEvent.objects.filter(
+        session=session,
+        kind=AuditKind.VIEWED,
+        actor=member.user.get_username(),
+        actor_kind=ActorKind.PERSON,
+        created_at__gt=clock.now() - (FOLLOWED_FOR if request.headers.get("HX-Request") else ONCE_IN),
+    )
+    if not recent.exists():
+        trail.record(member, AuditKind.VIEWED, request=request, session_pk=session)

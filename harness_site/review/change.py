@@ -1,0 +1,122 @@
+"""Other arguments than the model asked for: written by a person, and shown against what they replace."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from json import JSONDecodeError
+from typing import Any, Final
+
+from checkpoints.queries import words
+from checkpoints.queries.words import Piece
+from checkpoints.serde import canonical, digests, parse
+from harness_site.rendering import jsontree
+from harness_site.rendering.masking import MASK, masked_value, restored
+
+#: Longer arguments are not edited in a browser.
+LONGEST: Final = 100_000
+#: What could not be seen in a text field, or would not come back from it as it was.
+_UNSEEN = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]")
+#: Deeper values are shown as JSON text.
+_DEEP: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One value that differs, at `path` (empty for the whole). `kind` is added, removed or changed.
+
+    `pieces` are what is shown, already masked; `hidden` says that the difference lies in something masked.
+    """
+
+    path: str
+    kind: str
+    pieces: tuple[Piece, ...]
+    hidden: bool = False
+
+
+class Unreadable(ValueError):
+    """What was written is not arguments; the message says where."""
+
+
+def editable(stored: str) -> str | None:
+    """Stored arguments as text to be edited, masked for who reads; None where that cannot be done."""
+    try:
+        value = parse(stored)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or len(stored) > LONGEST:
+        return None
+    text = json.dumps(masked_value(value), ensure_ascii=False, indent=2)
+    return _UNSEEN.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return json.dumps(found.group())[1:-1]
+
+
+def written(text: str, stored: str) -> dict[str, Any]:
+    """The arguments that somebody wrote who was shown `editable(stored)`. Raises `Unreadable`."""
+    if editable(stored) is None:
+        raise Unreadable("The arguments of this call cannot be edited here.")
+    try:
+        value = parse(text)
+    except JSONDecodeError as error:
+        raise Unreadable(f"This is not JSON: {error.msg[0].lower()}{error.msg[1:]}, in line {error.lineno}.") from None
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"This cannot be read as arguments: {error}.") from None
+    if not isinstance(value, dict):
+        raise Unreadable("Arguments are an object: names and values between { and }.")
+    arguments: dict[str, Any] = restored(value, parse(stored))
+    return arguments
+
+
+def digest(args: dict[str, Any]) -> str:
+    """What the library will bind decisions about these arguments to. Raises `NotRepresentable`, `TooLarge`."""
+    return digests.text_digest(canonical(args, "args"))
+
+
+def differences(before: Any, after: Any) -> tuple[Difference, ...]:
+    """Where two JSON values differ, value by value."""
+    return tuple(_differ("", (before, after), (masked_value(before), masked_value(after)), 0))
+
+
+def _differ(path: str, real: tuple[Any, Any], shown: tuple[Any, Any], depth: int) -> Iterator[Difference]:
+    before, after = real
+    if canonical(before) == canonical(after):
+        return
+    if depth < _DEEP and all(isinstance(value, dict) for value in (*real, *shown)):
+        for key in sorted(before.keys() | after.keys()):
+            yield from _entry(f"{path}.{key}" if path else key, key, real, shown, depth)
+        return
+    if depth < _DEEP and all(isinstance(value, list) for value in (*real, *shown)) and len(before) == len(after):
+        for index, pair in enumerate(zip(before, after, strict=True)):
+            yield from _differ(f"{path}[{index + 1}]", pair, (shown[0][index], shown[1][index]), depth + 1)
+        return
+    yield _changed(path, *shown)
+
+
+def _entry(path: str, key: str, real: tuple[Any, Any], shown: tuple[Any, Any], depth: int) -> Iterator[Difference]:
+    before, after = real
+    if key not in before:
+        yield Difference(path, "added", (Piece("ins", _text(shown[1][key])),))
+    elif key not in after:
+        yield Difference(path, "removed", (Piece("del", _text(shown[0][key])),))
+    else:
+        yield from _differ(path, (before[key], after[key]), (shown[0][key], shown[1][key]), depth + 1)
+
+
+def _changed(path: str, before: Any, after: Any) -> Difference:
+    if canonical(before) == canonical(after):
+        return Difference(path, "changed", (Piece("same", _text(after)),), hidden=True)
+    if isinstance(before, str) and isinstance(after, str) and MASK not in before + after and _alike(before, after):
+        return Difference(path, "changed", words.diff(before, after))
+    return Difference(path, "changed", (Piece("del", _text(before)), Piece("ins", _text(after))))
+
+
+def _alike(before: str, after: str) -> bool:
+    """Whether it helps to see which words differ: in a short value, the whole of it does."""
+    return min(len(before), len(after)) > 40 and words.likeness(before, after) > 0.3
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) and value else jsontree.dumped(value, indent=None)

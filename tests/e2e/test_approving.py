@@ -1,0 +1,160 @@
+"""A call that may not run without people: changed by one, approved by two, in browsers that follow each other."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e import steps
+from tests.e2e.conftest import Visit
+from tests.support import axe
+from tests.support.browser import Watch
+from tests.support.site import Payer, Site
+
+PAID = "8841 1230.00 Northwind GmbH"
+StartPayer = Callable[..., Payer]
+
+
+@pytest.fixture
+def start_payer(site: Site, order: int) -> Iterator[StartPayer]:
+    with ExitStack() as leaving:
+
+        def started(*options: str) -> Payer:
+            payer = site.payer(f"inv-{order}", *options)
+            leaving.callback(payer.stop)
+            return payer
+
+        yield started
+
+
+def write(page: Page, before: str, after: str) -> None:
+    """Change a part of the arguments."""
+    steps.choose(page, "Edit")
+    arguments = page.get_by_role("textbox", name="Arguments")
+    arguments.fill(arguments.input_value().replace(before, after))
+    steps.reason(page).fill("Only the first tenth is due.")
+
+
+def approve(page: Page, why: str) -> None:
+    steps.choose(page, "Approve")
+    steps.reason(page).fill(why)
+    steps.record(page, "Approve")
+
+
+def heading(page: Page, words: str) -> None:
+    expect(page.get_by_role("heading", level=1, name=words)).to_be_visible()
+
+
+def test_two_people_change_and_approve_a_payment(start_payer: StartPayer, visit: Visit) -> None:
+    payer = start_payer("--approvals=2")
+    alice, bob = visit("alice"), visit("bob")
+    for page in (alice, bob):
+        steps.open_payment(page, payer.session_id)
+    steps.reason(bob).fill("I am still reading.")
+
+    write(alice, "12300.00", "1230.00")
+    expect(alice.get_by_text("1 argument changes, all others stay as they are:")).to_be_visible()
+    steps.record(alice, "Edit")
+    expect(alice.get_by_text("The model asked for other arguments.")).to_be_visible()
+
+    # what bob has open says so, and keeps what he typed
+    expect(bob.get_by_text("Something new is known since you opened this card.")).to_be_visible()
+    expect(bob.get_by_text("The model asked for other arguments.")).to_be_visible()
+    expect(steps.reason(bob)).to_have_value("I am still reading.")
+    bob.get_by_role("link", name="load the card").click()
+    approve(bob, "The contract says so.")
+    waiting = re.compile(r"1 of 2: bob approved at [:0-9]+; waiting for a second person\.")
+    for page in (bob, alice):
+        expect(page.get_by_text(waiting)).to_be_visible()
+    expect(bob.get_by_role("radio", name="Approve")).to_be_disabled()
+    assert payer.payments == []
+
+    alice.get_by_role("link", name="load the card").click()
+    approve(alice, "Agreed.")
+    for page in (alice, bob):
+        heading(page, "Approved: it has run")
+        expect(page.get_by_text("Paid 1230.00 EUR to Northwind GmbH.").first).to_be_visible()
+        expect(steps.finished(page)).to_be_visible()
+    assert payer.payments == [PAID]
+
+
+def test_the_same_without_javascript(start_payer: StartPayer, visit: Visit) -> None:
+    payer = start_payer()
+    page = visit("alice", java_script_enabled=False)
+    steps.open_payment(page, payer.session_id)
+    write(page, "12300.00", "1230.00")
+    page.get_by_role("button", name="Record this decision").click()
+    expect(page.get_by_role("alert")).to_contain_text("Not recorded yet: look at what changes, then record it.")
+    expect(page.get_by_role("textbox", name="Arguments")).to_have_value(re.compile("1230.00"))
+    page.get_by_role("button", name="Record this decision").click()
+    expect(page.get_by_text("The model asked for other arguments.")).to_be_visible()
+
+    steps.choose(page, "Approve")
+    steps.reason(page).fill("The contract says so.")
+    page.get_by_role("button", name="Record this decision").click()
+    expect(page.get_by_role("heading", level=1, name=re.compile("^Approved"))).to_be_visible()
+    for _ in range(100):
+        if steps.finished(page).count():
+            break
+        page.wait_for_timeout(200)
+        page.reload()
+    heading(page, "Approved: it has run")
+    assert payer.payments == [PAID]
+
+
+@pytest.mark.parametrize(
+    ("answer", "field", "becomes"),
+    [
+        ("Reject", "Message to the agent", "Rejected: it does not run"),
+        ("Respond instead", "Answer to the agent", "Answered instead: it does not run"),
+    ],
+)
+def test_the_agent_is_told_instead(
+    start_payer: StartPayer, visit: Visit, answer: str, field: str, becomes: str
+) -> None:
+    payer = start_payer()
+    page = visit("alice")
+    steps.open_payment(page, payer.session_id)
+    steps.choose(page, answer)
+    page.get_by_role("textbox", name=field).fill("The supplier sends another invoice.")
+    steps.record(page, answer)
+    heading(page, becomes)
+    expect(steps.finished(page)).to_be_visible()
+    expect(page.get_by_text('"told": "The supplier sends another invoice."')).to_be_visible()
+    assert payer.payments == []
+
+
+def test_an_approved_call_that_was_killed_is_asked_about(start_payer: StartPayer, visit: Visit) -> None:
+    payer = start_payer("--die")
+    page = visit("alice")
+    steps.open_payment(page, payer.session_id)
+    approve(page, "The contract says so.")
+    heading(page, "Approved: it is running")
+    payer = start_payer("--die")
+    heading(page, "Did this happen?")
+    page.get_by_role("link", name="load the card").click()
+    steps.fill(page, "It happened", "It is in the ledger.")
+    steps.record(page, "It happened")
+    expect(steps.finished(page)).to_be_visible()
+    assert len(payer.payments) == 1
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_everybody_can_use_the_form(start_payer: StartPayer, visit: Visit, watches: list[Watch], theme: str) -> None:
+    payer = start_payer("--approvals=2", "--decide-within=3600")
+    page = visit("alice", color_scheme=theme)
+    watches[0].expect("status of 422")
+    steps.open_payment(page, payer.session_id)
+    write(page, "12300.00", "1230.00")
+    expect(page.get_by_text("1 argument changes")).to_be_visible()
+    assert axe.violations(page) == []
+    page.get_by_role("textbox", name="Arguments").fill("{")
+    expect(page.get_by_text("This is not JSON")).to_be_visible()
+    steps.record(page, "Edit")
+    expect(page.get_by_text("This is not JSON")).to_be_visible()
+    assert axe.violations(page) == []
+    for answer in ("Reject", "Respond instead"):
+        steps.choose(page, answer)
+        assert axe.violations(page) == []

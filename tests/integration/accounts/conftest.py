@@ -1,0 +1,44 @@
+"""The cast of the tests about people: alice decides, bob manages, carol reads, mallory belongs to nobody."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django.fixtures import Settings
+
+from checkpoints.enums import Role
+from tests.support.factories import PASSWORD, make_user
+
+
+@pytest.fixture(autouse=True)
+def quick_passwords(settings: Settings) -> None:
+    """Hashing them slowly is Django's business."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+def with_password(user: User) -> User:
+    user.set_password(PASSWORD)
+    user.save()
+    return user
+
+
+@pytest.fixture
+def alice(db: None) -> User:
+    return with_password(make_user(name="alice", role=Role.APPROVER))
+
+
+@pytest.fixture
+def bob(db: None) -> User:
+    return with_password(make_user(name="bob", role=Role.ADMIN))
+
+
+@pytest.fixture
+def carol(db: None) -> User:
+    return with_password(make_user(name="carol", role=Role.AUDITOR))
+
+
+@pytest.fixture
+def admin(bob: User) -> Client:
+    """Bob's browser."""
+    client = Client()
+    client.force_login(bob)
+    return client

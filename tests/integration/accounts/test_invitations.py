@@ -1,0 +1,153 @@
+"""Inviting somebody, and accepting."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from checkpoints import clock
+from checkpoints.enums import Role
+from harness_site.accounts.models import Invitation, Membership
+from tests.support.auditing import entries
+from tests.support.factories import PASSWORD, make_user, make_workspace
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+def invited(admin: Client, role: str = "approver") -> str:
+    """Make an invitation; returns the path of its link."""
+    page = admin.post("/settings/invitations/", {"role": role, "note": "the night shift"})
+    found = re.search(r"<code>http://testserver(/accounts/invitations/invite_[\w-]{43}/)</code>", page.content.decode())
+    assert found
+    return found[1]
+
+
+def test_the_link_is_shown_once_and_not_stored(admin: Client) -> None:
+    secret = invited(admin).split("/")[3]
+    assert secret not in admin.get("/settings/members/").content.decode()
+    assert secret not in str(list(Invitation.objects.values_list()))
+    assert "the night shift" in said(admin.get("/settings/members/"))
+
+
+def test_somebody_new_makes_an_account_and_is_in(admin: Client, client: Client) -> None:
+    path = invited(admin)
+    assert "bob invites you as approver: you can read everything, and decide what agents wait for." in said(
+        client.get(path)
+    )
+    response = client.post(path, {"username": "dave", "password": "a phrase of my own"})
+    assert (response.status_code, response.headers["Location"]) == (302, "/")
+    assert client.get("/sessions/").status_code == 200
+    assert Membership.objects.get(user__username="dave").role == Role.APPROVER
+    pk = Invitation.objects.get().pk
+    assert entries() == [
+        ("invited", "bob", {"invitation": pk, "role": "approver"}),
+        ("member_added", "dave", {"before": None, "invitation": pk, "role": "approver"}),
+        ("signed_in", "dave", {"methods": "password"}),
+    ]
+
+
+def test_who_is_signed_in_joins_as_who_they_are(admin: Client, client: Client) -> None:
+    elsewhere = make_workspace(slug="elsewhere")
+    client.force_login(make_user(name="eve", role=Role.ADMIN, workspace=elsewhere))
+    path = invited(admin, "auditor")
+    assert "You join as eve." in said(client.get(path))
+    assert client.post(path).status_code == 302
+    assert "Auditor in Default" in said(client.get("/accounts/"))
+
+
+def test_a_smaller_role_takes_nothing_away(admin: Client, client: Client, alice: User) -> None:
+    client.force_login(alice)
+    client.post(invited(admin, "auditor"))
+    assert Membership.objects.get(user=alice).role == Role.APPROVER
+
+
+def test_a_link_works_once(admin: Client, client: Client) -> None:
+    path = invited(admin)
+    client.post(path, {"username": "dave", "password": "a phrase of my own"})
+    other = Client()
+    response = other.get(path)
+    assert response.status_code == 404
+    assert "It has been used." in said(response)
+    assert other.post(path, {"username": "eve", "password": "a phrase of my own"}).status_code == 404
+    assert not User.objects.filter(username="eve").exists()
+
+
+def test_a_revoked_link_does_not_work(admin: Client, client: Client) -> None:
+    path = invited(admin)
+    pk = Invitation.objects.get().pk
+    assert admin.post(f"/settings/invitations/{pk}/revoke/").headers["Location"] == "/settings/members/"
+    response = client.post(path, {"username": "dave", "password": "a phrase of my own"})
+    assert response.status_code == 404
+    assert "It was revoked." in said(response)
+    assert not User.objects.filter(username="dave").exists()
+
+
+def test_an_expired_link_does_not_work(admin: Client, client: Client) -> None:
+    path = invited(admin)
+    Invitation.objects.update(expires_at=clock.now() - timedelta(seconds=1))
+    assert "It has expired." in said(client.get(path))
+    assert "the night shift" not in said(admin.get("/settings/members/"))
+
+
+def test_an_invitation_that_closes_while_the_form_is_open_makes_no_account(admin: Client, client: Client) -> None:
+    """The row decides, not what was read before."""
+    from harness_site.accounts import people
+
+    path = invited(admin)
+    stale = people.invitation_of(path.split("/")[3])
+    assert stale is not None
+    Invitation.objects.update(revoked_at=clock.now())
+    request = client.get("/accounts/login/").wsgi_request
+    with pytest.raises(people.InvitationClosed, match="was revoked"):
+        people.accept(stale, make_user(name="dave", role=None), request=request)
+    assert not Membership.objects.filter(user__username="dave").exists()
+
+
+def test_a_made_up_link_says_nothing(client: Client) -> None:
+    response = client.get("/accounts/invitations/invite_made-up/")
+    assert response.status_code == 404
+    assert "There is none at this address." in said(response)
+
+
+@pytest.mark.parametrize(
+    ("form", "complaint"),
+    [
+        ({"username": "ALICE", "password": "a phrase of my own"}, "Somebody has this name already."),
+        ({"username": "dave", "password": "12345678"}, "This password is too common."),
+        ({"username": "dave", "password": ""}, "Password is missing."),
+        ({"username": "", "password": "a phrase of my own"}, "Name is missing."),
+        ({"username": "da ve", "password": "a phrase of my own"}, "Enter a valid username."),
+    ],
+)
+def test_a_form_that_cannot_be_taken_says_why(
+    admin: Client, client: Client, alice: User, form: dict[str, str], complaint: str
+) -> None:
+    response = client.post(invited(admin), form)
+    assert response.status_code == 422
+    assert complaint in said(response)
+    assert Invitation.objects.get().open
+
+
+def test_an_invitation_of_another_workspace_cannot_be_revoked(admin: Client) -> None:
+    invited(admin)
+    theirs = Invitation.objects.get()
+    Invitation.objects.update(workspace=make_workspace(slug="elsewhere"))
+    assert admin.post(f"/settings/invitations/{theirs.pk}/revoke/").status_code == 404
+    theirs.refresh_from_db()
+    assert theirs.revoked_at is None
+
+
+def test_a_role_that_is_none_is_refused(admin: Client) -> None:
+    assert admin.post("/settings/invitations/", {"role": "owner"}).status_code == 422
+    assert not Invitation.objects.exists()
+
+
+def test_signing_in_first_leads_back(admin: Client, client: Client, carol: User) -> None:
+    path = invited(admin, "admin")
+    found = re.search(r'href="(/accounts/login/\?next=[^"]+)"', client.get(path).content.decode())
+    assert found
+    response = client.post(found[1], {"username": "carol", "password": PASSWORD})
+    assert response.headers["Location"] == path

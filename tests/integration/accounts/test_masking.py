@@ -1,0 +1,218 @@
+"""What is secret in a workspace, who sees it, and that it is recorded."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from checkpoints import clock
+from checkpoints.enums import CallStatus, Role
+from checkpoints.models import ToolCall
+from harness_site.accounts import secrecy
+from harness_site.accounts.models import MaskingSettings
+from harness_site.rendering import masking
+from tests.support.auditing import entries
+from tests.support.factories import (
+    make_call,
+    make_checkpoint,
+    make_late_result,
+    make_message,
+    make_run,
+    make_session,
+    make_user,
+    make_workspace,
+)
+from tests.support.pages import said
+
+KEY = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
+WORD = "hunter2-of-the-shop"
+
+
+@pytest.fixture
+def call(db: None) -> ToolCall:
+    """A session in which a key was said, given to a tool, returned by it, planned with and changed."""
+    session = make_session(title=f"Refund with {KEY}", result=f'"{KEY}"')
+    make_run(session=session)
+    make_message(session=session, text=f"Use {KEY}, password: {WORD}.")
+    blocks: list[dict[str, Any]] = [
+        {"kind": "reasoning", "text": f"The key is {KEY}"},
+        {"kind": "tool_call", "id": "call_9", "name": "refund_card", "args": {"password": WORD, "note": KEY}},
+    ]
+    make_message(session=session, role="assistant", blocks=blocks)
+    result = {"kind": "tool_result", "call_id": "call_9", "content": f'{{"token": "{WORD}", "said": "{KEY}"}}'}
+    make_message(session=session, role="tool", blocks=[result])
+    plan = {"steps": [{"id": "1", "title": f"Pay with {KEY}", "status": "done"}], "password": WORD}
+    make_checkpoint(session=session, plan=plan, length=1)
+    make_checkpoint(session=session, plan=plan)
+    return make_call(
+        session=session,
+        args={"password": WORD, "note": KEY},
+        sentence=f"Pay with {KEY}",
+        result=f"token={WORD} {KEY}",
+    )
+
+
+def pages(call: ToolCall) -> list[str]:
+    base = f"/sessions/{call.session_id}"
+    return [
+        "/sessions/",
+        f"{base}/",
+        f"{base}/messages/0/",
+        f"{base}/messages/1/",
+        f"{base}/messages/2/",
+        f"{base}/versions/",
+        f"{base}/compare/?a=1&b=2",
+        f"{base}/calls/",
+        f"{base}/calls/{call.pk}/",
+        f"{base}/plan/",
+        f"{base}/history/",
+        "/review/",
+        f"/review/calls/{call.pk}/",
+    ]
+
+
+def test_no_card_tells_a_secret_before_it_is_approved(client: Client, call: ToolCall, alice: User) -> None:
+    waiting = make_call(
+        session=call.session,
+        call_id="call_10",
+        args={"password": WORD, "note": KEY},
+        status=CallStatus.AWAITING_APPROVAL,
+    )
+    late = make_late_result(call=call, result=f"token={WORD} {KEY}")
+    client.force_login(alice)
+    for page in (f"/review/calls/{waiting.pk}/", f"/review/calls/{late.tool_call_id}/", "/review/?tab=awaiting"):
+        text = client.get(page).content.decode()
+        assert KEY not in text, page
+        assert WORD not in text, page
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_no_page_tells_a_secret(client: Client, call: ToolCall, role: Role) -> None:
+    client.force_login(make_user(role=role))
+    for page in pages(call):
+        response = client.get(page)
+        assert response.status_code == 200, page
+        text = response.content.decode()
+        assert KEY not in text, page
+        assert WORD not in text, page
+
+
+def test_the_store_keeps_what_the_agent_needs(client: Client, call: ToolCall, alice: User) -> None:
+    client.force_login(alice)
+    for page in pages(call):
+        client.get(page)
+    call.refresh_from_db()
+    assert KEY in call.args
+    assert WORD in call.args
+
+
+def test_an_admin_may_have_secrets_shown_for_a_while(admin: Client, call: ToolCall) -> None:
+    page = f"/sessions/{call.session_id}/calls/{call.pk}/"
+    assert "Show secrets" in said(admin.get(page))
+    assert admin.post("/accounts/secrets/", {"next": page}).headers["Location"] == page
+    shown = admin.get(page)
+    assert KEY in shown.content.decode()
+    assert "Hide secrets" in said(shown)
+    assert entries("unmasked") == [("unmasked", "bob", {"minutes": 10, "page": page})]
+
+
+def test_they_can_be_hidden_again(admin: Client, call: ToolCall) -> None:
+    page = f"/sessions/{call.session_id}/calls/{call.pk}/"
+    admin.post("/accounts/secrets/", {"next": page})
+    assert admin.post("/accounts/secrets/hide/", {"next": page}).headers["Location"] == page
+    assert KEY not in admin.get(page).content.decode()
+
+
+def test_the_while_ends(admin: Client, call: ToolCall, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = f"/sessions/{call.session_id}/calls/{call.pk}/"
+    admin.post("/accounts/secrets/", {"next": page})
+    later = clock.now() + secrecy.SHOWN_FOR + timedelta(seconds=2)
+    monkeypatch.setattr("harness_site.accounts.secrecy.clock.now", lambda: later)
+    assert KEY not in admin.get(page).content.decode()
+
+
+@pytest.mark.parametrize("role", [Role.AUDITOR, Role.APPROVER])
+def test_others_may_not(client: Client, call: ToolCall, role: Role) -> None:
+    client.force_login(make_user(role=role))
+    page = f"/sessions/{call.session_id}/calls/{call.pk}/"
+    assert "Show secrets" not in said(client.get(page))
+    assert client.post("/accounts/secrets/", {"next": page}).status_code == 403
+    assert KEY not in client.get(page).content.decode()
+    assert entries("unmasked") == []
+
+
+def test_a_workspace_may_allow_it_to_approvers(client: Client, call: ToolCall, alice: User) -> None:
+    MaskingSettings.objects.create(workspace=make_workspace(), reveal_role=Role.APPROVER)
+    client.force_login(alice)
+    page = f"/sessions/{call.session_id}/calls/{call.pk}/"
+    client.post("/accounts/secrets/", {"next": page})
+    assert KEY in client.get(page).content.decode()
+
+
+def test_a_smaller_role_ends_it_at_once(admin: Client, bob: User, call: ToolCall) -> None:
+    page = f"/sessions/{call.session_id}/calls/{call.pk}/"
+    admin.post("/accounts/secrets/", {"next": page})
+    bob.memberships.update(role=Role.AUDITOR)
+    assert KEY not in admin.get(page).content.decode()
+
+
+def test_shown_in_one_workspace_is_not_shown_in_another(admin: Client, bob: User, call: ToolCall) -> None:
+    admin.post("/accounts/secrets/", {"next": "/sessions/"})
+    second = make_workspace(slug="second")
+    bob.memberships.create(workspace=second, role=Role.ADMIN)
+    theirs = make_session(workspace=second, title=f"With {KEY}")
+    admin.post("/accounts/workspace/", {"workspace": "second"})
+    assert KEY not in admin.get(f"/sessions/{theirs.pk}/").content.decode()
+
+
+def test_one_reader_does_not_open_it_for_the_next(admin: Client, client: Client, call: ToolCall, carol: User) -> None:
+    page = f"/sessions/{call.session_id}/"
+    admin.post("/accounts/secrets/", {"next": page})
+    client.force_login(carol)
+    for _ in range(2):
+        assert KEY in admin.get(page).content.decode()
+        assert KEY not in client.get(page).content.decode()
+    assert masking.masks()
+
+
+@pytest.mark.parametrize("place", ["https://elsewhere.example/", "//elsewhere.example/", "javascript:alert(1)", ""])
+def test_the_way_back_never_leaves_the_site(admin: Client, place: str) -> None:
+    assert admin.post("/accounts/secrets/", {"next": place}).headers["Location"] == "/"
+
+
+class TestSettings:
+    FORM = {"names": "customer_no\n\n Customer No ", "words": "acme_*", "usual": "on", "reveal_role": "approver"}
+
+    def test_a_workspace_names_its_own_secrets(self, admin: Client, client: Client, carol: User) -> None:
+        assert admin.post("/settings/masking/", self.FORM).headers["Location"] == "/settings/masking/"
+        session = make_session(title="For acme_4711")
+        client.force_login(carol)
+        assert "For ‹masked›" in said(client.get(f"/sessions/{session.pk}/"))
+        found = MaskingSettings.objects.get()
+        assert (found.names, found.words, found.reveal_role) == ("customer_no\nCustomer No", "acme_*", "approver")
+
+    def test_that_they_were_changed_is_recorded_but_not_how(self, admin: Client) -> None:
+        admin.post("/settings/masking/", self.FORM)
+        details = {"fields": ["names", "words", "reveal_role"]}
+        assert entries() == [("masking_changed", "bob", details)]
+
+    def test_the_page_shows_what_is_set(self, admin: Client) -> None:
+        admin.post("/settings/masking/", self.FORM)
+        page = admin.get("/settings/masking/").content.decode()
+        assert "customer_no" in page
+        assert '<option value="approver" selected>' in page
+
+    @pytest.mark.parametrize("word", ["*", "ab*", "a*b*c*d*e*f", "x" * 101])
+    def test_a_word_that_would_mask_everything_is_refused(self, admin: Client, word: str) -> None:
+        response = admin.post("/settings/masking/", self.FORM | {"words": word})
+        assert response.status_code == 422
+        assert not MaskingSettings.objects.exists()
+
+    def test_another_workspace_keeps_its_own(self, admin: Client, client: Client) -> None:
+        admin.post("/settings/masking/", self.FORM)
+        elsewhere = make_workspace(slug="elsewhere")
+        session = make_session(title="For acme_4711", workspace=elsewhere)
+        client.force_login(make_user(name="eve", workspace=elsewhere))
+        assert "For acme_4711" in said(client.get(f"/sessions/{session.pk}/"))

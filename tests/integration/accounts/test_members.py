@@ -1,0 +1,129 @@
+"""Who is in the workspace, and as what."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from checkpoints.enums import Role
+from checkpoints.models import Workspace
+from harness_site.accounts.models import Membership
+from tests.support.auditing import entries
+from tests.support.factories import PASSWORD, make_user, make_workspace
+from tests.support.factors import factors, make_totp
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+def of(user: User) -> int:
+    return Membership.objects.get(user=user).pk
+
+
+def role_of(user: User) -> str:
+    return Membership.objects.get(user=user).role
+
+
+def test_the_page_lists_them(admin: Client, alice: User) -> None:
+    page = said(admin.get("/settings/members/"))
+    assert "2 members" in page
+    assert "bob (you)" in page
+
+
+def test_a_role_can_be_changed(admin: Client, alice: User) -> None:
+    response = admin.post(f"/settings/members/{of(alice)}/role/", {"role": "auditor"})
+    assert response.headers["Location"] == "/settings/members/"
+    assert role_of(alice) == Role.AUDITOR
+    assert entries() == [("role_changed", "bob", {"before": "approver", "member": "alice", "role": "auditor"})]
+
+
+def test_a_role_counts_at_once(admin: Client, client: Client, alice: User) -> None:
+    client.force_login(alice)
+    assert client.get("/settings/members/").status_code == 403
+    admin.post(f"/settings/members/{of(alice)}/role/", {"role": "admin"})
+    assert client.get("/settings/members/").status_code == 200
+
+
+def test_the_same_role_is_no_change(admin: Client, alice: User) -> None:
+    admin.post(f"/settings/members/{of(alice)}/role/", {"role": "approver"})
+    assert entries() == []
+
+
+def test_the_only_admin_stays(admin: Client, bob: User, alice: User) -> None:
+    for action, form in (("role", {"role": "auditor"}), ("remove", {})):
+        response = admin.post(f"/settings/members/{of(bob)}/{action}/", form)
+        assert response.status_code == 409
+        assert "This is the only admin of the workspace. Make somebody else an admin first." in said(response)
+    assert role_of(bob) == Role.ADMIN
+    assert entries() == []
+
+
+def test_a_switched_off_admin_is_none(admin: Client, bob: User) -> None:
+    off = make_user(name="dave", role=Role.ADMIN)
+    User.objects.filter(pk=off.pk).update(is_active=False)
+    assert admin.post(f"/settings/members/{of(bob)}/remove/").status_code == 409
+
+
+def test_one_of_two_admins_may_leave(admin: Client, bob: User) -> None:
+    make_user(name="dave", role=Role.ADMIN)
+    assert admin.post(f"/settings/members/{of(bob)}/remove/").status_code == 302
+    assert admin.get("/settings/members/").status_code == 403
+
+
+def test_a_member_can_be_removed_and_the_account_stays(admin: Client, client: Client, alice: User) -> None:
+    client.force_login(alice)
+    admin.post(f"/settings/members/{of(alice)}/remove/")
+    assert client.get("/sessions/").status_code == 403
+    assert User.objects.filter(username="alice").exists()
+    assert entries() == [("member_removed", "bob", {"member": "alice", "role": "approver"})]
+
+
+@pytest.mark.parametrize("role", ["owner", "", "Admin"])
+def test_a_role_that_is_none_changes_nothing(admin: Client, alice: User, role: str) -> None:
+    assert admin.post(f"/settings/members/{of(alice)}/role/", {"role": role}).status_code == 422
+    assert role_of(alice) == Role.APPROVER
+
+
+@pytest.mark.parametrize("action", ["role", "remove", "reset-factors"])
+def test_a_member_of_another_workspace_is_not_there(admin: Client, action: str) -> None:
+    theirs = make_user(name="mallory", role=Role.AUDITOR, workspace=make_workspace(slug="elsewhere"))
+    make_totp(theirs)
+    for pk in (of(theirs), 999999, 2**63, 10**30):
+        assert admin.post(f"/settings/members/{pk}/{action}/", {"role": "admin"}).status_code == 404
+    assert (role_of(theirs), factors(theirs)) == (Role.AUDITOR, ["totp"])
+
+
+def test_lost_factors_can_be_reset(admin: Client, client: Client, alice: User) -> None:
+    client.post("/accounts/login/", {"username": "alice", "password": PASSWORD})
+    make_totp(alice)
+    admin.post(f"/settings/members/{of(alice)}/reset-factors/")
+    assert factors(alice) == []
+    assert client.get("/sessions/").status_code == 302
+    assert entries("factor_removed") == [("factor_removed", "bob", {"ended": 1, "factors": 1, "member": "alice"})]
+
+
+def test_the_factors_of_who_is_elsewhere_too_stay(admin: Client, alice: User) -> None:
+    alice.memberships.create(workspace=make_workspace(slug="elsewhere"), role=Role.ADMIN)
+    make_totp(alice)
+    pk = Membership.objects.get(user=alice, workspace__slug="default").pk
+    response = admin.post(f"/settings/members/{pk}/reset-factors/")
+    assert response.status_code == 409
+    assert "alice is a member of other workspaces as well." in said(response)
+    assert factors(alice) == ["totp"]
+
+
+class TestCommand:
+    def test_it_makes_the_first_admin(self) -> None:
+        user = make_user(name="root", role=None)
+        call_command("add_member", "root", "admin")
+        assert role_of(user) == Role.ADMIN
+        details = {"before": None, "member": "root", "role": "admin"}
+        assert entries() == [("member_added", "manage.py add_member", details)]
+
+    def test_it_makes_a_workspace_where_there_is_none(self, alice: User) -> None:
+        call_command("add_member", "alice", "admin", "--workspace", "second")
+        assert Workspace.objects.get(slug="second").memberships.get().user == alice
+
+    def test_an_unknown_account_is_named(self) -> None:
+        with pytest.raises(CommandError, match="There is no account 'nobody'"):
+            call_command("add_member", "nobody", "admin")

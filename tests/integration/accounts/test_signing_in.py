@@ -1,0 +1,199 @@
+"""Coming in by name and password, and being kept out."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from checkpoints.models import AuditEvent
+from harness_site.accounts.models import ThrottleEntry
+from tests.support.auditing import entries
+from tests.support.factories import PASSWORD, make_user, make_workspace
+from tests.support.factors import code_of, make_codes, make_totp
+from tests.support.pages import said
+
+LOGIN = "/accounts/login/"
+PATIENCE = "Too many attempts. Nothing is locked for good: try again in a few minutes."
+MISMATCH = "This name and password do not belong together. Mind capital letters in both."
+
+
+def signs_in(client: Client, name: str, password: str = PASSWORD) -> bool:
+    return client.post(LOGIN, {"username": name, "password": password}).status_code == 302
+
+
+def test_a_sign_in_is_recorded_with_how_it_was_done(client: Client, alice: User) -> None:
+    assert signs_in(client, "alice")
+    assert entries() == [("signed_in", "alice", {"methods": "password"})]
+
+
+def test_a_sign_in_is_recorded_in_every_workspace_of_its_person(client: Client, alice: User) -> None:
+    alice.memberships.create(workspace=make_workspace(slug="second"), role="admin")
+    assert signs_in(client, "alice")
+    found = AuditEvent.objects.order_by("workspace__slug").values_list("workspace__slug", "kind")
+    assert list(found) == [("default", "signed_in"), ("second", "signed_in")]
+
+
+def test_the_address_it_came_from_is_recorded(client: Client, alice: User) -> None:
+    client.post(LOGIN, {"username": "alice", "password": PASSWORD}, REMOTE_ADDR="203.0.113.9")
+    assert '"address":"203.0.113.9"' in AuditEvent.objects.get().details
+
+
+def test_a_wrong_password_is_recorded(client: Client, alice: User) -> None:
+    response = client.post(LOGIN, {"username": "Alice", "password": "guess"})
+    assert MISMATCH in said(response)
+    assert entries() == [("sign_in_failed", "alice", {"why": "password"})]
+
+
+def test_a_name_that_nobody_has_is_not_kept(client: Client, alice: User) -> None:
+    response = client.post(LOGIN, {"username": "hunter2-my-password", "password": "guess"})
+    assert MISMATCH in said(response)
+    assert entries() == [("sign_in_failed", "unknown", {"why": "password"})]
+    assert AuditEvent.objects.filter(details__contains="hunter2").count() == 0
+
+
+def test_five_wrong_passwords_are_enough_for_one_name(client: Client, alice: User) -> None:
+    for _ in range(5):
+        assert not signs_in(client, "alice", "guess")
+    response = client.post(LOGIN, {"username": "alice", "password": PASSWORD})
+    assert PATIENCE in said(response)
+    assert client.get("/").status_code == 302
+    assert client.get("/").headers["Location"].startswith(LOGIN)
+
+
+def test_guesses_from_elsewhere_count_for_the_same_name(client: Client, alice: User) -> None:
+    for number in range(5):
+        client.post(LOGIN, {"username": "ALICE", "password": "guess"}, REMOTE_ADDR=f"203.0.113.{number}")
+    assert PATIENCE in said(client.post(LOGIN, {"username": "alice", "password": PASSWORD}))
+
+
+def test_others_may_still_come_in(client: Client, alice: User, carol: User) -> None:
+    for _ in range(5):
+        signs_in(client, "alice", "guess")
+    assert signs_in(client, "carol")
+
+
+def test_twenty_wrong_passwords_are_enough_from_one_address(client: Client, alice: User) -> None:
+    for number in range(20):
+        assert not signs_in(client, f"nobody-{number}", "guess")
+    assert PATIENCE in said(client.post(LOGIN, {"username": "alice", "password": PASSWORD}))
+
+
+def test_right_passwords_do_not_count(client: Client, alice: User) -> None:
+    for _ in range(10):
+        assert signs_in(Client(), "alice")
+
+
+def test_attempts_are_counted_in_the_database(client: Client, alice: User) -> None:
+    signs_in(client, "alice", "guess")
+    assert ThrottleEntry.objects.filter(cache_key__contains="login_failed").count() == 2
+
+
+def test_many_forms_in_a_minute_are_refused(client: Client, alice: User) -> None:
+    for _ in range(60):
+        client.post(LOGIN, {})
+    response = client.post(LOGIN, {"username": "alice", "password": PASSWORD})
+    assert response.status_code == 429
+    assert "Too many attempts in a short time" in said(response)
+
+
+def test_a_switched_off_account_is_told_so(client: Client, alice: User) -> None:
+    User.objects.update(is_active=False)
+    response = client.post(LOGIN, {"username": "alice", "password": PASSWORD}, follow=True)
+    assert "This account is switched off" in said(response)
+    assert client.get("/sessions/").status_code == 302
+
+
+def test_a_stranger_comes_in_and_is_told_whom_to_ask(client: Client, db: None) -> None:
+    user = make_user(name="mallory", role=None)
+    user.set_password(PASSWORD)
+    user.save()
+    assert signs_in(client, "mallory")
+    response = client.get("/", follow=True)
+    assert response.status_code == 403
+    assert entries() == []
+
+
+def test_nobody_makes_an_account_by_themselves(client: Client, db: None) -> None:
+    for path in ("/accounts/signup/", "/accounts/password/reset/", "/accounts/email/"):
+        assert client.get(path).status_code == 404
+
+
+def test_signing_out_is_recorded(client: Client, alice: User) -> None:
+    signs_in(client, "alice")
+    client.post("/accounts/logout/")
+    assert [kind for kind, _, _ in entries()] == ["signed_in", "signed_out"]
+
+
+class TestSecondFactor:
+    """A password alone is not enough for an account with a second factor."""
+
+    def test_nothing_is_open_before_the_code(self, client: Client, alice: User) -> None:
+        make_totp(alice)
+        response = client.post(LOGIN, {"username": "alice", "password": PASSWORD, "next": "/review/"})
+        assert response.headers["Location"].startswith("/accounts/login/code/")
+        assert client.get("/sessions/").headers["Location"].startswith(LOGIN)
+        assert entries() == []
+
+    def test_the_code_of_the_app_opens(self, client: Client, alice: User) -> None:
+        secret = make_totp(alice)
+        response = client.post(LOGIN, {"username": "alice", "password": PASSWORD, "next": "/review/"})
+        page = client.get(response.headers["Location"])
+        assert "One more step" in said(page)
+        response = client.post("/accounts/login/code/", {"code": code_of(secret)})
+        assert (response.status_code, response.headers["Location"]) == (302, "/review/")
+        assert client.get("/sessions/").status_code == 200
+        assert entries() == [("signed_in", "alice", {"methods": "password, totp"})]
+
+    def test_a_code_works_once(self, client: Client, alice: User) -> None:
+        secret = make_totp(alice)
+        code = code_of(secret)
+        assert signs_in(client, "alice")
+        client.post("/accounts/login/code/", {"code": code})
+        other = Client()
+        assert signs_in(other, "alice")
+        assert other.post("/accounts/login/code/", {"code": code}).status_code == 200
+        assert other.get("/sessions/").status_code == 302
+
+    def test_a_recovery_code_opens_once(self, client: Client, alice: User) -> None:
+        make_totp(alice)
+        code = make_codes(alice)[0]
+        for answer in (302, 200):
+            visitor = Client()
+            assert signs_in(visitor, "alice")
+            assert visitor.post("/accounts/login/code/", {"code": code}).status_code == answer
+
+    def test_a_wrong_code_is_recorded(self, client: Client, alice: User) -> None:
+        make_totp(alice)
+        assert signs_in(client, "alice")
+        page = said(client.post("/accounts/login/code/", {"code": "000000"}))
+        assert "This code is not right, or no longer. Type the one that is shown now." in page
+        assert entries() == [("sign_in_failed", "alice", {"why": "totp"})]
+
+    def test_guessing_codes_ends_soon(self, client: Client, alice: User) -> None:
+        secret = make_totp(alice)
+        assert signs_in(client, "alice")
+        for _ in range(5):
+            client.post("/accounts/login/code/", {"code": "000000"})
+        response = client.post("/accounts/login/code/", {"code": code_of(secret)})
+        assert PATIENCE in said(response)
+
+    def test_somebody_else_can_sign_in_instead(self, client: Client, alice: User, carol: User) -> None:
+        make_totp(alice)
+        assert signs_in(client, "alice")
+        client.post("/accounts/logout/")
+        assert signs_in(client, "carol")
+        assert client.get("/sessions/").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "credential", ["{}", "null", "[]", "1", '{"id": 1}', '{"response": {"userHandle": "AA"}}', "x"]
+)
+def test_a_made_up_passkey_is_refused(client: Client, alice: User, credential: str) -> None:
+    response = client.post("/accounts/login/passkey/", {"credential": credential})
+    assert (response.status_code, response.headers["Location"]) == (302, "/accounts/login/?passkey=refused")
+    assert "This passkey is not known here" in said(client.get(response.headers["Location"]))
+    assert entries() == [("sign_in_failed", "unknown", {"why": "passkey"})]
+
+
+def test_what_a_passkey_has_to_sign_is_told_to_scripts(client: Client, db: None) -> None:
+    response = client.get("/accounts/login/passkey/", headers={"Accept": "application/json"})
+    assert set(response.json()["request_options"]["publicKey"]) >= {"challenge", "rpId"}

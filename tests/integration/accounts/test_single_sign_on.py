@@ -1,0 +1,166 @@
+"""Signing in with an OpenID Connect provider: a real one, over HTTP, that belongs to the test."""
+
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from allauth.mfa.models import Authenticator
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django.fixtures import Settings
+
+from checkpoints.enums import Role
+from harness_site.accounts.models import Membership
+from tests.integration.site.test_settings import refused, shown
+from tests.support.auditing import entries
+from tests.support.factories import make_workspace
+from tests.support.factors import make_totp
+from tests.support.pages import said
+from tests.support.provider import CLIENT, Provider, provider
+
+LOGIN = "/accounts/oidc/sso/login/"
+CALLBACK = "/accounts/oidc/sso/login/callback/"
+
+
+@pytest.fixture
+def elsewhere(db: None, settings: Settings) -> Iterator[Provider]:
+    with provider() as running:
+        app = {
+            "provider_id": "sso",
+            "name": "Shop account",
+            "client_id": CLIENT,
+            "secret": "s",
+            "settings": {"server_url": running.address, "oauth_pkce_enabled": True},
+        }
+        settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": [app]}}
+        yield running
+
+
+def sent_away(client: Client, next_page: str = "") -> dict[str, list[str]]:
+    """Press the button; returns what the provider is asked."""
+    response = client.post(LOGIN, {"next": next_page})
+    assert response.status_code == 302
+    return parse_qs(urlsplit(response.headers["Location"]).query)
+
+
+def comes_back(client: Client, asked: dict[str, list[str]]) -> str:
+    response = client.get(CALLBACK, {"code": "c", "state": asked["state"][0]})
+    assert response.status_code == 302, said(response)
+    return response.headers["Location"]
+
+
+def test_the_sign_in_page_offers_it(client: Client, elsewhere: Provider) -> None:
+    assert "Go on with Shop account" in said(client.get("/accounts/login/"))
+
+
+def test_without_a_provider_there_is_nothing(client: Client, db: None) -> None:
+    assert "Go on with" not in said(client.get("/accounts/login/"))
+    assert client.post(LOGIN).status_code == 404
+
+
+def test_the_provider_is_asked_with_proof_and_without_secrets(client: Client, elsewhere: Provider) -> None:
+    asked = sent_away(client)
+    assert asked["client_id"] == [CLIENT]
+    assert asked["code_challenge_method"] == ["S256"]
+    assert asked["redirect_uri"] == [f"http://testserver{CALLBACK}"]
+    assert "client_secret" not in asked
+    comes_back(client, asked)
+    assert set(elsewhere.asked[0]) >= {"code", "code_verifier", "client_secret"}
+
+
+def test_somebody_new_has_an_account_and_no_rights(client: Client, elsewhere: Provider) -> None:
+    assert comes_back(client, sent_away(client)) == "/"
+    user = User.objects.get()
+    assert (user.username, user.email, user.has_usable_password()) == ("erin", "erin@example.com", False)
+    response = client.get("/", follow=True)
+    assert response.status_code == 403
+    assert "Ask an admin of this installation to add erin" in said(response)
+
+
+def test_somebody_known_is_let_in_and_recorded(client: Client, elsewhere: Provider) -> None:
+    comes_back(client, sent_away(client))
+    Membership.objects.create(user=User.objects.get(), workspace=make_workspace(), role=Role.AUDITOR)
+    later = Client()
+    assert comes_back(later, sent_away(later, "/sessions/?q=lamp")) == "/sessions/?q=lamp"
+    assert later.get("/sessions/").status_code == 200
+    assert entries("signed_in") == [("signed_in", "erin", {"methods": "single sign-on"})]
+
+
+def test_a_name_that_somebody_has_is_not_taken_over(client: Client, elsewhere: Provider, alice: User) -> None:
+    User.objects.filter(pk=alice.pk).update(email="alice@example.com")
+    elsewhere.person = {"sub": "2", "preferred_username": "alice", "email": "alice@example.com", "email_verified": True}
+    comes_back(client, sent_away(client))
+    assert User.objects.count() == 2
+    assert client.get("/sessions/").status_code == 403
+
+
+def test_a_second_factor_is_asked_for_here_too(client: Client, elsewhere: Provider) -> None:
+    comes_back(client, sent_away(client))
+    make_totp(User.objects.get())
+    later = Client()
+    assert comes_back(later, sent_away(later)).startswith("/accounts/login/code/")
+    assert later.get("/sessions/").headers["Location"].startswith("/accounts/login/")
+
+
+def test_a_switched_off_account_stays_out(client: Client, elsewhere: Provider) -> None:
+    comes_back(client, sent_away(client))
+    User.objects.update(is_active=False)
+    later = Client()
+    assert comes_back(later, sent_away(later)) == "/accounts/inactive/"
+
+
+def test_an_answer_nobody_asked_for_is_refused(client: Client, elsewhere: Provider) -> None:
+    asked = sent_away(Client())
+    response = client.get(CALLBACK, {"code": "c", "state": asked["state"][0]})
+    assert response.status_code == 401
+    assert "You could not be signed in" in said(response)
+    assert not User.objects.exists()
+
+
+def test_a_cancelled_sign_in_is_said(client: Client, elsewhere: Provider) -> None:
+    asked = sent_away(client)
+    response = client.get(CALLBACK, {"error": "access_denied", "state": asked["state"][0]}, follow=True)
+    assert "The sign-in was cancelled" in said(response)
+
+
+def test_a_link_alone_sends_nobody_away(client: Client, elsewhere: Provider) -> None:
+    """Another site could otherwise sign people in under an account of its own."""
+    assert "Sign in with Shop account" in said(client.get(LOGIN))
+    strict = Client(enforce_csrf_checks=True)
+    assert strict.post(LOGIN).status_code == 403
+
+
+def test_who_came_by_single_sign_on_may_set_a_password(client: Client, elsewhere: Provider) -> None:
+    comes_back(client, sent_away(client))
+    assert "None: you come in by single sign-on." in said(client.get("/accounts/"))
+    form = {"password1": "a phrase of my own", "password2": "a phrase of my own"}
+    assert client.post("/accounts/password/set/", form).status_code == 302
+    assert User.objects.get().check_password("a phrase of my own")
+
+
+def test_who_has_no_password_can_add_a_factor(client: Client, elsewhere: Provider) -> None:
+    comes_back(client, sent_away(client))
+    assert client.get("/accounts/app/").status_code == 200
+    assert not Authenticator.objects.exists()
+
+
+class TestEnvironment:
+    def test_nothing_is_set_up_by_itself(self) -> None:
+        assert shown("s.SOCIALACCOUNT_PROVIDERS") == "{'openid_connect': {'APPS': []}}"
+
+    def test_the_provider_comes_from_the_environment(self) -> None:
+        environment = {
+            "HARNESS_OIDC_URL": "https://id.example/realms/shop",
+            "HARNESS_OIDC_CLIENT_ID": "harness",
+            "HARNESS_OIDC_CLIENT_SECRET": "s",
+            "HARNESS_OIDC_NAME": "Shop",
+        }
+        app = "s.SOCIALACCOUNT_PROVIDERS['openid_connect']['APPS'][0]"
+        expression = f"[{app}[name] for name in ('provider_id', 'name', 'client_id', 'secret')]"
+        assert shown(expression, **environment) == "['sso', 'Shop', 'harness', 's']"
+        targets = "s.CONTENT_SECURITY_POLICY['DIRECTIVES']['form-action']"
+        assert shown(targets, **environment) == "[\"'self'\", 'https://id.example']"
+
+    def test_an_address_without_a_client_is_refused(self) -> None:
+        said_ = refused(HARNESS_OIDC_URL="https://id.example")
+        assert said_.endswith("HARNESS_OIDC_URL is set: set HARNESS_OIDC_CLIENT_ID as well.")

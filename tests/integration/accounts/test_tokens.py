@@ -1,0 +1,229 @@
+"""API tokens: made, shown once, revoked, and the door they open."""
+
+import re
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.test import Client
+from django.urls import path
+
+from checkpoints import clock
+from checkpoints.enums import ActorKind, Role
+from checkpoints.models import AuditEvent
+from harness_site import urls as site_urls
+from harness_site.accounts import tokens
+from harness_site.accounts.bearer import TokenRequest, bearer
+from harness_site.accounts.models import ApiToken, TokenRole
+from tests.support.auditing import entries
+from tests.support.factories import make_user, make_workspace
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+BY = tokens.Maker(ActorKind.MACHINE, "test")
+
+
+def make_token(
+    role: TokenRole = TokenRole.APPROVER, *, name: str = "nightly", lifetime: timedelta | None = None
+) -> tuple[ApiToken, str]:
+    return tokens.create(make_workspace(), name=name, role=role, lifetime=lifetime, by=BY)
+
+
+@bearer(TokenRole.AUDITOR)
+def whoami(request: TokenRequest) -> HttpResponse:
+    actor = tokens.actor(request.token)
+    return JsonResponse({"name": actor.name, "kind": actor.kind, "role": actor.role, "user": str(request.user)})
+
+
+@bearer(TokenRole.AGENT)
+def work(request: TokenRequest) -> HttpResponse:
+    return HttpResponse(status=204)
+
+
+def plain(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("in")
+
+
+urlpatterns = [path("whoami/", whoami), path("work/", work), path("plain/", plain), *site_urls.urlpatterns]
+
+
+def ask(secret: str, place: str = "/whoami/", scheme: str = "Bearer") -> Any:
+    client = Client(enforce_csrf_checks=True)
+    return client.post(place, headers={"Authorization": f"{scheme} {secret}"})
+
+
+class TestPage:
+    def test_a_token_is_shown_once_and_not_stored(self, admin: Client) -> None:
+        response = admin.post("/settings/tokens/create/", {"name": "ci", "role": "auditor", "days": "30"})
+        found = re.search(r"<code>(harness_[\w-]{43})</code>", response.content.decode())
+        assert found
+        assert "This token is shown only now." in said(response)
+        assert found[1] not in admin.get("/settings/tokens/").content.decode()
+        assert found[1] not in str(list(ApiToken.objects.values_list()))
+        token = ApiToken.objects.get()
+        assert (token.hint, token.role, token.created_by) == (found[1][:14], "auditor", "bob")
+        assert token.expires_at is not None
+        assert timedelta(days=29) < token.expires_at - clock.now() < timedelta(days=31)
+        assert tokens.authenticate(f"Bearer {found[1]}") == token
+
+    def test_making_and_revoking_are_recorded(self, admin: Client) -> None:
+        admin.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""})
+        token = ApiToken.objects.get()
+        for _ in range(2):
+            assert admin.post(f"/settings/tokens/{token.pk}/revoke/").headers["Location"] == "/settings/tokens/"
+        assert entries() == [
+            ("token_created", "bob", {"role": "agent", "token": "ci"}),
+            ("token_revoked", "bob", {"token": "ci"}),
+        ]
+
+    def test_the_page_tells_their_state(self, admin: Client) -> None:
+        make_token(name="one")
+        make_token(name="two", lifetime=timedelta(seconds=-1))
+        tokens.revoke(make_token(name="three")[0], by=BY)
+        page = said(admin.get("/settings/tokens/"))
+        assert [page.count(word) for word in ("Valid Revoke", "Expired", "Revoked", "Never used.")] == [1, 1, 1, 3]
+
+    def test_a_name_is_taken_until_its_token_is_revoked(self, admin: Client) -> None:
+        form = {"name": "ci", "role": "agent", "days": ""}
+        admin.post("/settings/tokens/create/", form)
+        response = admin.post("/settings/tokens/create/", form)
+        assert response.status_code == 422
+        assert "There is a token called “ci” already." in said(response)
+        admin.post(f"/settings/tokens/{ApiToken.objects.get().pk}/revoke/")
+        assert admin.post("/settings/tokens/create/", form).status_code == 200
+
+    @pytest.mark.parametrize(
+        "wrong", [{"role": "admin"}, {"role": ""}, {"name": ""}, {"days": "7"}, {"name": "x" * 101}]
+    )
+    def test_what_cannot_be_taken_makes_none(self, admin: Client, wrong: dict[str, str]) -> None:
+        form = {"name": "ci", "role": "agent", "days": "30"} | wrong
+        assert admin.post("/settings/tokens/create/", form).status_code == 422
+        assert not ApiToken.objects.exists()
+
+    def test_a_token_of_another_workspace_is_not_there(self, admin: Client) -> None:
+        token, secret = tokens.create(
+            make_workspace(slug="elsewhere"), name="theirs", role=TokenRole.AGENT, lifetime=None, by=BY
+        )
+        assert "theirs" not in said(admin.get("/settings/tokens/"))
+        for pk in (token.pk, 2**63):
+            assert admin.post(f"/settings/tokens/{pk}/revoke/").status_code == 404
+        assert tokens.authenticate(f"Bearer {secret}") == token
+
+
+@pytest.mark.urls(__name__)
+class TestDoor:
+    def test_a_good_token_is_let_in_as_itself(self) -> None:
+        _, secret = make_token()
+        response = ask(secret)
+        assert response.status_code == 200
+        assert b'"name": "token nightly"' in response.content
+        assert b'"user": "AnonymousUser"' in response.content
+
+    @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+    def test_the_word_before_it_may_be_written_in_any_case(self, scheme: str) -> None:
+        assert ask(make_token()[1], scheme=scheme).status_code == 200
+
+    @pytest.mark.parametrize(
+        "header", ["", "Bearer", "Bearer ", "Basic YTpi", "Token x", "Bearer harness_made-up", "\xff"]
+    )
+    def test_anything_else_is_refused(self, client: Client, header: str) -> None:
+        response = client.get("/whoami/", headers={"Authorization": header})
+        assert response.status_code == 401
+        assert response.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
+
+    def test_a_cookie_opens_nothing_here(self, client: Client) -> None:
+        client.force_login(make_user(role=Role.ADMIN))
+        assert client.get("/whoami/").status_code == 401
+
+    def test_a_token_opens_no_page(self, client: Client) -> None:
+        _, secret = make_token()
+        for place in ("/sessions/", "/settings/tokens/", "/audit/", "/plain/"):
+            response = client.get(place, headers={"Authorization": f"Bearer {secret}"})
+            assert response.headers["Location"].startswith("/accounts/login/")
+
+    @pytest.mark.parametrize(
+        ("role", "whoami_status", "work_status"),
+        [(TokenRole.AGENT, 403, 204), (TokenRole.AUDITOR, 200, 403), (TokenRole.APPROVER, 200, 403)],
+    )
+    def test_each_role_opens_its_own_doors(self, role: TokenRole, whoami_status: int, work_status: int) -> None:
+        _, secret = make_token(role)
+        assert (ask(secret).status_code, ask(secret, "/work/").status_code) == (whoami_status, work_status)
+
+    def test_a_revoked_token_is_refused_at_once(self) -> None:
+        token, secret = make_token()
+        tokens.revoke(token, by=BY)
+        assert ask(secret).status_code == 401
+
+    def test_an_expired_token_is_refused(self) -> None:
+        _, secret = make_token(lifetime=timedelta(seconds=-1))
+        assert ask(secret).status_code == 401
+
+    def test_its_use_is_seen_and_recorded_once_in_a_while(self) -> None:
+        token, secret = make_token()
+        for _ in range(3):
+            ask(secret)
+        token.refresh_from_db()
+        assert token.last_used_at is not None
+        assert entries("token_used") == [("token_used", "token nightly", {"token": "nightly"})]
+
+    def test_an_old_use_is_followed_by_a_new_one(self) -> None:
+        token, secret = make_token()
+        ask(secret)
+        long_ago = clock.now() - timedelta(hours=2)
+        ApiToken.objects.update(last_used_at=long_ago)
+        AuditEvent.objects.filter(kind="token_used").update(created_at=long_ago)
+        ask(secret)
+        token.refresh_from_db()
+        assert token.last_used_at is not None
+        assert token.last_used_at > clock.now() - timedelta(minutes=1)
+        assert len(entries("token_used")) == 2
+
+    def test_a_refused_token_is_recorded_once_in_a_while(self) -> None:
+        token, secret = make_token()
+        tokens.revoke(token, by=BY)
+        for _ in range(3):
+            ask(secret)
+        assert entries("token_refused") == [("token_refused", "token nightly", {"token": "nightly", "why": "revoked"})]
+
+
+def test_a_token_acts_in_its_own_name_with_its_role() -> None:
+    assert tokens.actor(make_token(name="alice")[0]).name == "token alice"
+    assert tokens.actor(make_token(TokenRole.AGENT)[0]).role is None
+    assert tokens.actor(make_token(TokenRole.AUDITOR, name="b")[0]).role == Role.AUDITOR
+
+
+def test_the_database_lets_one_valid_token_have_a_name() -> None:
+    token, _ = make_token()
+    with pytest.raises(IntegrityError):
+        ApiToken.objects.create(workspace=token.workspace, name=token.name, role="agent", digest="x", hint="x")
+
+
+class TestCommand:
+    def test_it_prints_the_token_alone(self) -> None:
+        out = StringIO()
+        call_command("create_token", "ci", "agent", "--days", "7", stdout=out)
+        token = tokens.authenticate(f"Bearer {out.getvalue().strip()}")
+        assert (token.name, token.role, token.created_by) == ("ci", "agent", "manage.py create_token")
+        assert token.expires_at is not None
+        assert entries("token_created")[0][1] == "manage.py create_token"
+
+    @pytest.mark.parametrize(
+        ("options", "complaint"),
+        [
+            (["--workspace", "nowhere"], "There is no workspace 'nowhere'"),
+            (["--days", "0"], "--days has to be between 1 and 3650"),
+        ],
+    )
+    def test_it_says_what_is_wrong(self, options: list[str], complaint: str) -> None:
+        with pytest.raises(CommandError, match=complaint):
+            call_command("create_token", "ci", "agent", *options)
+
+    def test_a_taken_name_is_refused(self) -> None:
+        make_token(name="ci")
+        with pytest.raises(CommandError, match="There is a token called “ci” already"):
+            call_command("create_token", "ci", "agent")
