@@ -67,7 +67,7 @@ class Other:
 
 Part = Text | Reasoning | Image | Call | Result | Other
 
-_ENVELOPE = frozenset({"id", "role", "created_at", "content", "blocks", "tool_calls", "tool_call_id", "name"})
+_ENVELOPE = frozenset({"id", "role", "created_at", "content", "blocks", "tool_calls", "tool_call_id", "name", "source"})
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 

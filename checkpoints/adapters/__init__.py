@@ -1,0 +1,1 @@
+"""What connects this library with the formats and frameworks of others: one folder each."""

@@ -1,0 +1,95 @@
+"""Messages of Anthropic's Messages API."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from checkpoints.adapters.importing.exchanges import (
+    Body,
+    Exchange,
+    Format,
+    counted,
+    import_exchanges,
+    of_list,
+    parted,
+)
+from checkpoints.adapters.importing.report import ImportReport, Progress
+from checkpoints.adapters.importing.said import moment
+from checkpoints.checkpointer import SyncCheckpointer
+
+_SHOWN: Final = frozenset({"id", "role", "content", "created_at"})
+_QUIET: Final = frozenset({"type", "model", "usage", "stop_reason", "stop_sequence", "container", "context_management"})
+_BLOCKS: Final = frozenset(
+    {
+        "document",
+        "image",
+        "redacted_thinking",
+        "search_result",
+        "server_tool_use",
+        "text",
+        "thinking",
+        "tool_result",
+        "tool_use",
+        "web_search_tool_result",
+    }
+)
+_USAGE: Final = {
+    name: name for name in ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+}
+
+
+def import_messages(
+    checkpointer: SyncCheckpointer,
+    source: str | Path | Sequence[dict[str, Any]],
+    *,
+    session_id: str | None = None,
+    agent: str = "",
+    progress: Progress | None = None,
+) -> ImportReport:
+    """Import Anthropic messages from a file, a folder, or a list of messages.
+
+    A file holds messages (a list, or one on each line; answers of the API too) or whole conversations: objects with
+    `messages`, and `system` where there is one. Raises `NothingToImport`, `ImportRefused`.
+    """
+    return import_exchanges(checkpointer, source, MESSAGES, session_id=session_id, agent=agent, progress=progress)
+
+
+def _read(value: Any) -> Exchange | None:
+    if isinstance(value, dict) and isinstance(value.get("messages"), list):
+        return _request(value)
+    return _message(value)
+
+
+def _request(value: Body) -> Exchange | None:
+    exchange = of_list(value["messages"], _message)
+    if exchange is None:
+        return None
+    if value.get("system"):
+        exchange.messages.insert(0, {"role": "system", "content": value["system"]})
+    exchange.whole = True
+    exchange.name = next((value[name] for name in ("id", "custom_id") if isinstance(value.get(name), str)), "")
+    exchange.tokens = counted(value.get("usage"), _USAGE)
+    exchange.at = moment(value.get("created_at"))
+    exchange.about = {name: value[name] for name in ("model", "tools", "metadata") if name in value}
+    return exchange
+
+
+def _message(value: Any) -> Exchange | None:
+    if not isinstance(value, dict) or not isinstance(value.get("role"), str) or "content" not in value:
+        return None
+    content = value["content"]
+    found = content if isinstance(content, list) else []
+    kinds = [block.get("type") if isinstance(block, dict) else type(block).__name__ for block in found]
+    return Exchange(
+        [parted(value, _SHOWN, _QUIET)],
+        tokens=counted(value.get("usage"), _USAGE),
+        at=moment(value.get("created_at")),
+        about={"model": value["model"]} if isinstance(value.get("model"), str) else {},
+        unknown=Counter(f"block {kind}" for kind in kinds if kind not in _BLOCKS),
+    )
+
+
+MESSAGES: Final = Format("anthropic", _read)

@@ -1,0 +1,48 @@
+"""`manage.py import_transcripts`: conversations in the providers' own conventions become sessions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from checkpoints.adapters.anthropic import import_messages
+from checkpoints.adapters.importing.telling import Bar, summary
+from checkpoints.adapters.openai import import_chat, import_responses
+from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.exceptions import CheckpointsError
+from checkpoints.models import DEFAULT_WORKSPACE
+
+_FORMATS: Final = {"openai-chat": import_chat, "openai-responses": import_responses, "anthropic": import_messages}
+
+
+class Command(BaseCommand):
+    help = "Import conversations from files of JSON or JSON lines. Again: only what is new."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("path", nargs="+")
+        parser.add_argument("--format", required=True, choices=sorted(_FORMATS))
+        parser.add_argument("--session-id", help="for one file; without it, sessions are called like their files")
+        parser.add_argument("--agent", default="", help="the agent whose conversations these are")
+        parser.add_argument("--workspace", default=DEFAULT_WORKSPACE)
+        parser.add_argument("--database", default="default", help="connection alias")
+        parser.add_argument("--json", action="store_true", help="one JSON report for each path")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["session_id"] and len(options["path"]) > 1:
+            raise CommandError("--session-id names one file; several were given.")
+        checkpointer = SyncCheckpointer(workspace=options["workspace"], using=options["database"])
+        importing = _FORMATS[options["format"]]
+        for path in options["path"]:
+            bar = Bar(sys.stderr)
+            try:
+                report = importing(
+                    checkpointer, path, session_id=options["session_id"], agent=options["agent"], progress=bar
+                )
+            except (CheckpointsError, OSError) as error:
+                raise CommandError(str(error)) from error
+            finally:
+                bar.end()
+            self.stdout.write(json.dumps(report.as_dict()) if options["json"] else "\n".join(summary(report)))
