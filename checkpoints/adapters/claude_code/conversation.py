@@ -122,7 +122,7 @@ class Conversation:
         if len(messages) > 1:
             content = [block for said in messages for block in lines.blocks(said.get("content"))]
         body = {"role": messages[0].get("role", "assistant"), "content": content}
-        at = moment(first.get("timestamp"))
+        at = moment(group[-1][1].get("timestamp"))  # complete with its last line, and its calls begin then
         self._say(Said(key, lines.role(first, messages[0]), body, at), [line for _, line in group])
 
     def _count(self, line: Line) -> None:

@@ -72,19 +72,20 @@ class CallLog:
                 if row is not None and row._state.adding:
                     row.attempt = 1 + len(asked[part.call_id])
                     made.append(row)
-                asked[part.call_id].append(_Asked(row))
+                self._ask(part.call_id, _Asked(row), asked)
         if asked:
-            self._ask(asked)
+            self._newest = [call for calls in asked.values() for call in calls]
         self._report.new_calls += len(made)
         return made
 
-    def _ask(self, asked: dict[str, list[_Asked]]) -> None:
+    def _ask(self, call_id: str, call: _Asked, asked: defaultdict[str, list[_Asked]]) -> None:
         """Providers reuse ids: what an earlier message left unanswered is not answered any more."""
-        for call_id, calls in asked.items():
-            self._report.calls += len(calls)
-            self._report.unanswered += len(calls)
-            self._open[call_id] = calls
-        self._newest = [call for calls in asked.values() for call in calls]
+        if not asked[call_id]:
+            self._open[call_id] = []
+        asked[call_id].append(call)
+        self._open[call_id].append(call)
+        self._report.calls += 1
+        self._report.unanswered += 1
 
     def _row(self, key: str, number: int, call: Call, at: datetime, *, new: bool) -> ToolCall | None:
         idempotency_key = f"{IMPORTED}:{digests.key_digest(key, call.call_id, number)}"
