@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet, TextChoices
+from django.db.models import BooleanField, Count, ExpressionWrapper, OuterRef, Q, QuerySet, Subquery, TextChoices
 from django.db.models.functions import Now
 
 from checkpoints import clock
@@ -84,6 +84,7 @@ class SessionRow:
     revision: int
     created_at: datetime
     updated_at: datetime
+    ended_at: datetime | None
     owner: Owner | None
 
     @property
@@ -93,7 +94,7 @@ class SessionRow:
     @property
     def duration(self) -> timedelta:
         """From the start to the end, or to now while there is none."""
-        end = self.updated_at if self.finished else clock.now()
+        end = (self.ended_at or self.updated_at) if self.finished else clock.now()
         return max(end - self.created_at, timedelta())
 
 
@@ -204,7 +205,9 @@ def _filtered(workspace_id: int, wanted: SessionFilter) -> QuerySet[Session]:
 
 def _with_owner(found: QuerySet[Session]) -> QuerySet[Session]:
     driven = ExpressionWrapper(_DRIVEN, output_field=BooleanField())
-    return found.select_related("owner").annotate(driven=driven, stored_time=keyset.stored_text("updated_at"))
+    ended = Subquery(Run.objects.filter(session=OuterRef("pk")).order_by("-number").values("ended_at")[:1])
+    found = found.select_related("owner").annotate(driven=driven, ended=ended)
+    return found.annotate(stored_time=keyset.stored_text("updated_at"))
 
 
 def _stored_time(session: Session) -> str:
@@ -240,6 +243,7 @@ def _row(session: Session, undecided: Counter[str]) -> SessionRow:
         revision=session.revision,
         created_at=session.created_at,
         updated_at=session.updated_at,
+        ended_at=session.ended,  # type: ignore[attr-defined]
         owner=_owner(session.owner, alive),
     )
 
