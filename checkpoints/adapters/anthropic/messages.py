@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +14,7 @@ from checkpoints.adapters.importing.exchanges import (
     import_exchanges,
     of_list,
     parted,
+    strange,
 )
 from checkpoints.adapters.importing.report import ImportReport, Progress
 from checkpoints.adapters.importing.said import moment
@@ -80,15 +80,12 @@ def _request(value: Body) -> Exchange | None:
 def _message(value: Any) -> Exchange | None:
     if not isinstance(value, dict) or not isinstance(value.get("role"), str) or "content" not in value:
         return None
-    content = value["content"]
-    found = content if isinstance(content, list) else []
-    kinds = [block.get("type") if isinstance(block, dict) else type(block).__name__ for block in found]
     return Exchange(
         [parted(value, _SHOWN, _QUIET)],
         tokens=counted(value.get("usage"), _USAGE),
         at=moment(value.get("created_at")),
         about={"model": value["model"]} if isinstance(value.get("model"), str) else {},
-        unknown=Counter(f"block {kind}" for kind in kinds if kind not in _BLOCKS),
+        unknown=strange(value["content"], _BLOCKS, "block"),
     )
 
 

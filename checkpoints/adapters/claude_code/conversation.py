@@ -53,7 +53,7 @@ class Conversation:
             return
         if not self._belongs_to_group(line):
             self._end_message()
-        if line.get("type") == "assistant" and lines.message(line) is not None:
+        if lines.kind(line) == "assistant" and lines.message(line) is not None:
             self._group.append((key, line))
         elif (said := lines.message(line)) is not None:
             self._say_user(key, line, said)
@@ -86,7 +86,7 @@ class Conversation:
 
     def _belongs_to_group(self, line: Line) -> bool:
         said = lines.message(line)
-        if not self._group or said is None or line.get("type") != "assistant":
+        if not self._group or said is None or lines.kind(line) != "assistant":
             return False
         before = self._group[-1][1]["message"]
         return isinstance(said.get("id"), str) and said["id"] == before.get("id")
@@ -121,14 +121,14 @@ class Conversation:
         content = messages[0].get("content")
         if len(messages) > 1:
             content = [block for said in messages for block in lines.blocks(said.get("content"))]
-        body = {"role": messages[0].get("role", "assistant"), "content": content}
+        body = {"role": lines.text(messages[0].get("role")) or "assistant", "content": content}
         at = moment(group[-1][1].get("timestamp"))  # complete with its last line, and its calls begin then
         self._say(Said(key, lines.role(first, messages[0]), body, at), [line for _, line in group])
 
     def _count(self, line: Line) -> None:
         """Each line of a message repeats its usage, the last one in full: a message counts once."""
         said = line["message"]
-        name = said.get("id") if isinstance(said.get("id"), str) else line.get("uuid", "")
+        name = lines.text(said.get("id")) or lines.key(line)
         before, cost_before = self._counted.pop(name, (Counter(), Decimal()))
         cost = max(cost_before, _cost(line.get("costUSD")))
         now = Counter({kind: max(before[kind], count) for kind, count in lines.tokens(said).items()})
@@ -150,14 +150,14 @@ class Conversation:
             after = None if self._compacted else START
         elif role == "user":
             after = self._edited(line)
-        body = {"role": said.get("role", "user"), "content": said.get("content")}
+        body = {"role": lines.text(said.get("role")) or "user", "content": said.get("content")}
         spoken = role == "user" and bool(lines.prompt(said.get("content")) or lines.command(said.get("content")))
         self._say(Said(key, role, body, moment(line.get("timestamp")), after, begins_turn=spoken), [line])
         self._compacted = False
 
     def _say_other(self, key: str, line: Line) -> None:
         shown, place = lines.divided(line)
-        kind = line.get("type")
+        kind = lines.kind(line)
         text = shown.get("content")
         content: Any = [shown]
         if kind == "system" and isinstance(text, str) and text:
@@ -165,7 +165,7 @@ class Conversation:
             content = [{"type": "text", "text": text}, *([rest] if rest else [])]
             place = {**place, **{name: shown[name] for name in ("type", "subtype", "level") if name in shown}}
         self._compacted = lines.is_compaction(line)
-        role = kind if isinstance(kind, str) and kind not in {"attachment", "user", "assistant"} else "system"
+        role = kind if kind not in {"", "attachment", "user", "assistant"} else "system"
         after = START if self._compacted else None
         self._say(Said(key, role, {"role": role, "content": content}, moment(line.get("timestamp")), after), [place])
 

@@ -27,7 +27,7 @@ class Facts:
         self._seen: dict[str, list[str]] = {"cwd": [], "gitBranch": [], "model": []}
 
     def learn(self, line: Line) -> None:
-        kind, said = line.get("type"), lines.message(line)
+        kind, said = lines.kind(line), lines.message(line)
         if kind == "summary":
             self._summaries.append((_text(line.get("leafUuid")), _text(line.get("summary"))))
         elif kind in {"custom-title", "ai-title"}:
@@ -76,4 +76,4 @@ class Facts:
 
 
 def _text(value: Any) -> str:
-    return value[:_LIMIT_TEXT] if isinstance(value, str) else ""
+    return lines.text(value)[:_LIMIT_TEXT]

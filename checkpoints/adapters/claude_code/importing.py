@@ -13,7 +13,7 @@ from checkpoints.adapters.claude_code.lines import Line
 from checkpoints.adapters.importing.lines import Reading, objects, reading
 from checkpoints.adapters.importing.recorder import Recorder
 from checkpoints.adapters.importing.report import ImportReport, Progress
-from checkpoints.adapters.importing.rows import IMPORT, Origin
+from checkpoints.adapters.importing.rows import IMPORT, Origin, session_name
 from checkpoints.checkpointer import SyncCheckpointer
 from checkpoints.saving.store import Store
 
@@ -82,10 +82,10 @@ class _File:
     def _opened(self, side: str, about: dict[str, Any]) -> Conversation:
         source = self._source
         known: dict[str, Any] = {IMPORT: {"project": source.path.parent.name, "file": source.path.name}}
-        origin = Origin(source.session_id, FORMAT, AGENT, labels=(AGENT,))
+        origin = Origin(session_name(source.session_id), FORMAT, AGENT, labels=(AGENT,))
         if side:
             kind = about.get("agentType")
-            origin.session_id = f"{source.session_id}/{side}"
+            origin.session_id = session_name(source.session_id, side)
             origin.labels = (AGENT, "subagent")
             origin.agent = f"{AGENT}/{kind}" if isinstance(kind, str) and kind else f"{AGENT}/subagent"
             known |= {"parent_session": source.session_id, "subagent": about or {"id": side}}

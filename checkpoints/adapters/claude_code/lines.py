@@ -77,15 +77,23 @@ def fingerprint(line: Line) -> str:
     return text_digest(canonical(said, "line"))
 
 
+def kind(line: Line) -> str:
+    """The type of a line or block; empty where it has none."""
+    return text(line.get("type"))
+
+
+def text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
 def message(line: Line) -> dict[str, Any] | None:
     """The message on a line of a person or the agent."""
     said = line.get("message")
-    return said if line.get("type") in {"user", "assistant"} and isinstance(said, dict) else None
+    return said if kind(line) in {"user", "assistant"} and isinstance(said, dict) else None
 
 
 def is_note(line: Line) -> bool:
-    kind = line.get("type")
-    return kind in NOTES or (kind == "system" and line.get("subtype") in _NOTES_OF_SYSTEM)
+    return kind(line) in NOTES or (kind(line) == "system" and text(line.get("subtype")) in _NOTES_OF_SYSTEM)
 
 
 def is_compaction(line: Line) -> bool:
@@ -107,8 +115,7 @@ def role(line: Line, said: dict[str, Any]) -> str:
         return "tool"
     if line.get("isMeta") or line.get("isCompactSummary"):
         return "system"
-    told = said.get("role", line.get("type"))
-    return told if isinstance(told, str) else "user"
+    return text(said.get("role")) or kind(line)
 
 
 def blocks(content: Any) -> list[Any]:
@@ -161,11 +168,10 @@ def _is_count(value: Any) -> bool:
 
 def unknown(line: Line) -> Iterator[str]:
     """The types on a line that this library does not know."""
-    kind = line.get("type")
-    if not is_note(line) and kind not in SHOWN:
-        yield f"line {kind if isinstance(kind, str) else 'without a type'}"
-    if (said := message(line)) is not None and isinstance(said.get("content"), list):
-        for block in said["content"]:
-            named = block.get("type") if isinstance(block, dict) else type(block).__name__
-            if named not in BLOCKS:
-                yield f"block {named if isinstance(named, str) else 'without a type'}"
+    if not is_note(line) and kind(line) not in SHOWN:
+        yield f"line {kind(line) or 'without a type'}"
+    said = message(line)
+    for block in blocks(said.get("content")) if said is not None else ():
+        named = kind(block) if isinstance(block, dict) else type(block).__name__
+        if named not in BLOCKS:
+            yield f"block {named or 'without a type'}"

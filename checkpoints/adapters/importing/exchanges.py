@@ -16,7 +16,7 @@ from checkpoints.adapters.importing.lines import Reading, objects, reading
 from checkpoints.adapters.importing.recorder import Recorder
 from checkpoints.adapters.importing.refusal import NothingToImport
 from checkpoints.adapters.importing.report import ImportReport, Progress
-from checkpoints.adapters.importing.rows import IMPORT, Origin, storable
+from checkpoints.adapters.importing.rows import IMPORT, Origin, session_name, storable
 from checkpoints.adapters.importing.said import START, Said, Totals, moment
 from checkpoints.checkpointer import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput
@@ -80,7 +80,9 @@ def import_exchanges(
     if session_id is None:
         raise InvalidInput("Messages from memory need a session_id.")
     files = reading([], progress)
-    one = _File(checkpointer, files, Path("messages"), given, Wish(session_id, agent), clock.now())
+    one = _File(
+        checkpointer, files, Path("messages"), given, Wish(checked("session id", session_id), agent), clock.now()
+    )
     one.take(enumerate(source, 1))
     return files.report
 
@@ -101,7 +103,7 @@ def _import_path(
     files = reading(found, progress)
     for file in found:
         relative = file.stem if file == path else file.relative_to(path).with_suffix("").as_posix()
-        wish = Wish(checked("session id", session_id or relative), agent)
+        wish = Wish(checked("session id", session_id or session_name(relative)), agent)
         written = datetime.fromtimestamp(file.stat().st_mtime, UTC)
         _File(checkpointer, files, file, given, wish, written).take(_values(file, files))
     return files.report
@@ -183,7 +185,7 @@ class _File:
         conversation.close()
 
     def _opened(self, name: str) -> Conversation:
-        session_id = f"{self._wish.session_id}/{name}" if name else self._wish.session_id
+        session_id = session_name(self._wish.session_id, *([name] if name else []))
         origin = Origin(session_id, self._format.name, self._wish.agent, labels=(self._format.name,))
         origin.metadata = {IMPORT: {"file": self._path.name}}
         recorder = Recorder(self._store, origin, self._files.report, otherwise=self._written, by_place=True)
@@ -231,6 +233,17 @@ def counted(usage: Any, names: dict[str, str]) -> Counter[str]:
         count = usage.get(theirs) if isinstance(usage, dict) else None
         if isinstance(count, int) and not isinstance(count, bool) and 0 < count < 2**53:
             found[ours] += count
+    return found
+
+
+def strange(content: Any, known: frozenset[str], what: str) -> Counter[str]:
+    """The types in a message's content that are not `known`."""
+    found: Counter[str] = Counter()
+    for block in content if isinstance(content, list) else ():
+        kind = block.get("type") if isinstance(block, dict) else type(block).__name__
+        named = kind if isinstance(kind, str) else "without a type"
+        if named not in known:
+            found[f"{what} {named}"] += 1
     return found
 
 

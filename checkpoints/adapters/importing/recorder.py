@@ -7,7 +7,7 @@ from typing import Any
 
 from checkpoints.adapters.importing.calls import CallLog
 from checkpoints.adapters.importing.report import ImportReport
-from checkpoints.adapters.importing.rows import Origin
+from checkpoints.adapters.importing.rows import Origin, storable_text
 from checkpoints.adapters.importing.said import START, Said, Totals
 from checkpoints.adapters.importing.writer import Place, Turn, Writer
 from checkpoints.enums import Phase
@@ -92,7 +92,7 @@ class Recorder:
         if {call.call_id for call in calls} & {call.call_id for call in self._turn.calls}:
             self._end_turn()  # a version knows a call by its id
         chain = digests.link(self.path[-1].chain if self.path else digests.EMPTY_CHAIN, body)
-        place = Place(said.key, said.role[:32], chain)
+        place = Place(said.key, storable_text(said.role, 32), chain)
         self._turn.messages.append(NewMessage(len(self.path), said.key, place.role, self._at, body, chain))
         self._turn.calls += calls
         self._turn.characters += len(body)

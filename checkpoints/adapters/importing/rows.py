@@ -11,11 +11,14 @@ from django.db.models.functions import Now
 
 from checkpoints.adapters.importing.refusal import ImportRefused
 from checkpoints.enums import AuditKind, RunStatus, SessionStatus
+from checkpoints.exceptions import InvalidIdentifier
+from checkpoints.ids import checked
 from checkpoints.models import Run, Segment, Session
 from checkpoints.resuming.starting import Description
 from checkpoints.saving import audit
 from checkpoints.saving.store import Store
 from checkpoints.serde.canonical import canonical, parse
+from checkpoints.serde.digests import text_digest
 
 #: The run of an imported session names no machine: where the agent ran is not known.
 NOWHERE: Final = "imported"
@@ -38,6 +41,20 @@ class Origin:
         """The columns of the session that an import sets."""
         told = {**self.metadata, IMPORT: {**self.metadata.get(IMPORT, {}), "format": self.format}}
         return Description(title=self.title, agent=self.agent, metadata=told, labels=self.labels).columns()
+
+
+def session_name(told: str, *parts: str) -> str:
+    """A session id from what a transcript calls itself; where that cannot be one, a digest of it."""
+    name = "/".join([told, *parts])
+    try:
+        return checked("session id", name)
+    except InvalidIdentifier:
+        return f"{IMPORT}-{text_digest(name)[:32]}"
+
+
+def storable_text(text: str, length: int) -> str:
+    """Text as every database keeps it in a column of that length."""
+    return text[:length].encode("utf-8", "replace").decode().replace("\0", "")
 
 
 def require_imported(row: Session, runs: list[Run], origin: Origin) -> None:
@@ -66,7 +83,7 @@ def create(store: Store, origin: Origin, first: datetime) -> tuple[Session, Run]
         host_identity="",
         pid=0,
         owner_token=IMPORT,
-        code_version=origin.program[:200],
+        code_version=storable_text(origin.program, 200),
         started_at=first,
         heartbeat_at=first,
         lease_expires_at=first,
@@ -88,7 +105,7 @@ def finish(store: Store, row: Session, run: Run, origin: Origin, *, last: dateti
     rows.update(**wanted, revision=F("revision") + 1, updated_at=Now())
     Run.objects.using(store.using).filter(pk=run.pk).update(
         status=RunStatus(status),
-        code_version=origin.program[:200],
+        code_version=storable_text(origin.program, 200),
         heartbeat_at=last,
         lease_expires_at=last,
         ended_at=last,

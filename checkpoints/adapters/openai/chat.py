@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +14,7 @@ from checkpoints.adapters.importing.exchanges import (
     import_exchanges,
     of_list,
     parted,
+    strange,
 )
 from checkpoints.adapters.importing.report import ImportReport, Progress
 from checkpoints.adapters.importing.said import moment
@@ -86,11 +86,7 @@ def _answer(value: Body) -> Exchange | None:
 def _message(value: Any) -> Exchange | None:
     if not isinstance(value, dict) or not isinstance(value.get("role"), str):
         return None
-    content = value.get("content")
-    parts = content if isinstance(content, list) else []
-    kinds = [part.get("type") if isinstance(part, dict) else type(part).__name__ for part in parts]
-    body = parted(value, _SHOWN, _QUIET)
-    return Exchange([body], unknown=Counter(f"part {kind}" for kind in kinds if kind not in _PARTS))
+    return Exchange([parted(value, _SHOWN, _QUIET)], unknown=strange(value.get("content"), _PARTS, "part"))
 
 
 CHAT: Final = Format("openai-chat", _read)

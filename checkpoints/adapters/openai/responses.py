@@ -135,7 +135,7 @@ def _output(value: Body) -> Body | None:
     call_id = _call_id(value)
     if call_id is None:
         return None
-    failed = value.get("status") in {"failed", "incomplete"}
+    failed = value.get("status") in ("failed", "incomplete")
     return _said(value, [_result(call_id, value.get("output"), failed=failed)], "tool")
 
 

@@ -411,6 +411,15 @@ def test_a_fork_goes_on_where_the_transcript_ended(cp: SyncCheckpointer, scribe:
     assert point.replayable == {}
 
 
+def test_a_fork_does_not_ask_about_a_call_that_was_never_answered(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("Pay")
+    scribe.calls("call_1", "Bash", {"command": "pay"}, message="msg_1")
+    import_claude_code(cp, scribe.path)
+    cp.fork_session(SESSION, "mine")
+    point = cp.resume("mine")
+    assert (point.replayable, len(point.transcript)) == ({}, 2)
+
+
 def test_a_long_turn_becomes_several_versions(cp: SyncCheckpointer, scribe: Scribe) -> None:
     scribe.user("Go")
     for number in range(300):
