@@ -12,12 +12,13 @@ import pytest
 
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.claude_code import import_claude_code
-from checkpoints.adapters.importing import ImportRefused
-from checkpoints.adapters.importing.refusal import NothingToImport
+from checkpoints.adapters.importing import ImportProgress, ImportRefused
+from checkpoints.adapters.importing.refusal import ImportOvertaken, NothingToImport
 from checkpoints.enums import UNDECIDED_CALL, CallStatus, RunStatus, SessionStatus
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall
 from checkpoints.queries import conversation
 from checkpoints.queries.conversation import CallCard, Entry, Rewrite
+from tests.conftest import Open
 from tests.integration.checkpoints.adapters.scribe import SESSION, THEN, Scribe
 
 USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 7}
@@ -238,6 +239,18 @@ def test_an_edited_prompt_leaves_what_it_replaced_in_earlier_versions(cp: SyncCh
     assert Segment.objects.count() == 2
 
 
+def test_results_stay_with_the_calls_that_an_edit_goes_on_from(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("One")
+    call = scribe.calls("call_1", "Read", {}, message="msg_1")
+    scribe.result("call_1", "a")
+    scribe.says("Answer", message="msg_2")
+    scribe.user("Two", parentUuid=call["uuid"])
+    import_claude_code(cp, scribe.path)
+    loaded = cp.load_latest(SESSION)
+    assert loaded is not None
+    assert [message["id"] for message in loaded["transcript"]] == ["u1", "u2", "u3", "u5"]
+
+
 def test_results_of_parallel_calls_are_no_edit(cp: SyncCheckpointer, scribe: Scribe) -> None:
     scribe.user("One")
     call = scribe.calls("call_1", "Read", {}, message="msg_1")
@@ -400,6 +413,23 @@ def test_a_session_from_elsewhere_is_left_alone(cp: SyncCheckpointer, scribe: Sc
     scribe.user("Hello")
     with pytest.raises(ImportRefused, match="it was not imported"):
         import_claude_code(cp, scribe.path)
+
+
+def test_an_agent_that_takes_the_session_meanwhile_keeps_it(
+    cp: SyncCheckpointer, open_checkpointer: Open, scribe: Scribe
+) -> None:
+    agent = open_checkpointer()
+    for number in range(700):
+        scribe.user(f"Question {number}" + "." * 1000)
+
+    def take(progress: ImportProgress) -> None:
+        if progress.report.new_versions:
+            agent.resume(SESSION)
+
+    with pytest.raises(ImportOvertaken):
+        import_claude_code(cp, scribe.path, progress=take)
+    point = agent.resume(SESSION)
+    agent.save_checkpoint(SESSION, [*point.transcript, {"role": "user", "content": "Mine"}], None, 0)
 
 
 def test_a_fork_goes_on_where_the_transcript_ended(cp: SyncCheckpointer, scribe: Scribe) -> None:
