@@ -70,9 +70,10 @@ class Line:
     kept_back: bool = False
     writing: bool = False
     turns: int = 0
-    #: What was handed in last.
+    #: What was handed in last, and the version that was written last.
     newest: Frozen = field(default_factory=Frozen)
     state: State | None = None
+    version: int | None = None
     #: After an error that may pass.
     not_before: float = 0.0
     pause: float = FIRST_PAUSE

@@ -77,10 +77,14 @@ class Behind:
                     raise NotDurable(self._waiting(), "the queue is full, and the database does not take them")
 
     def newest(self, session_id: str) -> tuple[Frozen, State] | None:
-        """What was handed in last for a session."""
+        """What was handed in last for a session, unless something else has been saved since."""
+        held = self.store.holds(session_id)
         with self._changed:
             line = self._lines.get(session_id)
-            return None if line is None or line.state is None else (line.newest, line.state)
+            if line is None or line.state is None or held is None:
+                return None
+            known = line.entries or line.version == held.head.version
+            return (line.newest, line.state) if known else None
 
     def _line(self, session_id: str) -> Line:
         if session_id not in self._lines:
@@ -255,7 +259,7 @@ class Behind:
             version = 0 if held is None else held.head.version
         line.last_error = error
         if error is None:
-            line.pause = FIRST_PAUSE
+            line.pause, line.version = FIRST_PAUSE, version
             for ticket in line.entries.popleft().tickets:
                 ticket.version = version
         elif isinstance(error, _TRANSIENT):

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from json import JSONDecodeError
 from typing import Any, Final
 
+from checkpoints.enums import DecisionKind
+from checkpoints.models import Decision, ToolCall
 from checkpoints.queries import words
 from checkpoints.queries.words import Piece
 from checkpoints.serde import canonical, digests, parse
+from harness_site import wording
 from harness_site.rendering import jsontree
 from harness_site.rendering.masking import MASK, masked_value, restored
 
@@ -68,6 +71,15 @@ def written(text: str, stored: str) -> dict[str, Any]:
         raise Unreadable("Arguments are an object: names and values between { and }.")
     arguments: dict[str, Any] = restored(value, parse(stored))
     return arguments
+
+
+def asked_for(call: ToolCall) -> Any:
+    """The arguments that the model asked for, before people changed them."""
+    edits = Decision.objects.filter(tool_call=call, kind=DecisionKind.EDIT)
+    first = edits.order_by("pk").values_list("evidence", flat=True).first()
+    given = wording.parsed(first or "{}")
+    before = given.get("args_before") if isinstance(given, dict) else None
+    return wording.parsed(before if isinstance(before, str) else call.args)
 
 
 def digest(args: dict[str, Any]) -> str:

@@ -85,7 +85,8 @@ class ApprovalForm(DecisionForm):
     def __init__(self, *args: Any, call: ToolCall, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.call = call
-        #: What an edit would change, as far as it can be read; and the arguments it makes.
+        #: The arguments that an edit makes, as far as they can be read, and how they differ from what the model asked
+        #: for.
         self.differences: tuple[change.Difference, ...] = ()
         self.changed: dict[str, Any] = {}
         self.digest = ""
@@ -103,13 +104,13 @@ class ApprovalForm(DecisionForm):
         try:
             self.changed = change.written(text, self.call.args)
             self.digest = change.digest(self.changed)
-            self.differences = change.differences(wording.parsed(self.call.args), self.changed)
+            self.differences = change.differences(change.asked_for(self.call), self.changed)
         except change.Unreadable as error:
             self.add_error("args", str(error))
         except InvalidInput as error:
             self.add_error("args", error.detail)
         else:
-            if not self.differences:
+            if self.digest == change.digest(wording.parsed(self.call.args)):
                 self.add_error("args", "These are the arguments that the call has already: nothing would change.")
 
     @property

@@ -115,10 +115,8 @@ def _edit(call: ToolCall, known: inbox.Evidence) -> dict[str, Any] | None:
     edits = [made for made in known.decisions if made.kind == DecisionKind.EDIT]
     if not edits:
         return None
-    given = wording.parsed(edits[0].evidence or "{}")
-    before = given.get("args_before") if isinstance(given, dict) else None
-    asked = wording.parsed(before) if isinstance(before, str) else None
-    return {"last": edits[-1], "differences": change.differences(asked, wording.parsed(call.args))}
+    differences = change.differences(change.asked_for(call), wording.parsed(call.args))
+    return {"last": edits[-1], "differences": differences}
 
 
 def _cited(decision: Decision | None) -> dict[str, Any] | None:

@@ -55,7 +55,7 @@ def test_two_people_change_and_approve_a_payment(start_payer: StartPayer, visit:
     steps.reason(bob).fill("I am still reading.")
 
     write(alice, "12300.00", "1230.00")
-    expect(alice.get_by_text("1 argument changes, all others stay as they are:")).to_be_visible()
+    expect(alice.get_by_text("1 argument differs from what the model asked for:")).to_be_visible()
     steps.record(alice, "Edit")
     expect(alice.get_by_text("The model asked for other arguments.")).to_be_visible()
 
@@ -148,7 +148,7 @@ def test_everybody_can_use_the_form(start_payer: StartPayer, visit: Visit, watch
     watches[0].expect("status of 422")
     steps.open_payment(page, payer.session_id)
     write(page, "12300.00", "1230.00")
-    expect(page.get_by_text("1 argument changes")).to_be_visible()
+    expect(page.get_by_text("1 argument differs")).to_be_visible()
     assert axe.violations(page) == []
     page.get_by_role("textbox", name="Arguments").fill("{")
     expect(page.get_by_text("This is not JSON")).to_be_visible()

@@ -118,8 +118,8 @@ class Model:
         self.owner, self.owner_lives = self.runs, True
         return DONE
 
-    def sweep(self) -> None:
-        """What the sweeper does about a run whose lease has run out."""
+    def give_up(self) -> None:
+        """The run is over, found by the sweeper or by its own will: nobody reports any more what it had issued."""
         self._interrupt_orphans()
         self.owner = None
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from checkpoints.enums import RunStatus, SessionStatus
+from checkpoints.enums import CallStatus, RunStatus, SessionStatus
 from checkpoints.models import Session
 from checkpoints.queries import sessions
 from checkpoints.queries.sessions import SessionFilter
@@ -73,6 +73,19 @@ def test_a_row_says_how_the_session_stands(reader: Client) -> None:
         "Refund for a broken lamp order-17 refund-desk Paused — 1 call needs a decision waiting on worker-1 "
         "7 12 $0.031 just now"
     ) in said(reader.get("/sessions/"))
+
+
+def test_what_only_awaits_an_approval_is_not_shown_as_unknown(reader: Client) -> None:
+    session = make_session(status=SessionStatus.NEEDS_REVIEW)
+    make_run(session=session)
+    make_call(session=session, status=CallStatus.AWAITING_APPROVAL)
+    html = reader.get("/sessions/").content.decode()
+    assert f'<tr id="session-{session.pk}" class="waits">' in html
+    assert '<span class="chip wait">Paused — 1 call awaits approval</span>' in html
+    make_call(session=session, call_id="call_10")
+    html = reader.get("/sessions/").content.decode()
+    assert f'<tr id="session-{session.pk}" class="unknown">' in html
+    assert '<span class="chip unknown">Paused — 2 calls need a decision</span>' in html
 
 
 @pytest.mark.parametrize(

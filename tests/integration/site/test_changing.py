@@ -50,7 +50,7 @@ def test_a_change_is_shown_before_it_is_recorded(alice: Client) -> None:
     response = alice.post(url(call), edit(CHANGED))
     assert response.status_code == 200
     assert "Not recorded yet: look at what changes, then record it." in said(response)
-    assert "1 argument changes, all others stay as they are: amount before 40.00 now 4.00" in said(response)
+    assert "1 argument differs from what the model asked for: amount before 40.00 now 4.00" in said(response)
     assert shown(response.content) == [digest(CHANGED)]
     assert Decision.objects.count() == 0
 
@@ -87,6 +87,20 @@ def test_the_changed_call_needs_an_approval_of_its_own(alice: Client) -> None:
     assert (call.status, call.args) == (CallStatus.APPROVED, canonical(CHANGED))
 
 
+def test_a_second_change_is_shown_against_what_the_model_asked_for(alice: Client) -> None:
+    call = awaiting()
+    alice.post(url(call), edit(CHANGED, shown=digest(CHANGED)))
+    response = alice.post(url(call), edit({**CHANGED, "order": 18}, revision=2))
+    told = "2 arguments differ from what the model asked for: amount before 40.00 now 4.00 order before 17 now 18"
+    assert told in said(response)
+    assert "nothing would change." in said(alice.post(url(call), edit(CHANGED, revision=2)))
+    assert "These are the arguments that the model asked for." in said(alice.post(url(call), edit(ASKED, revision=2)))
+    assert alice.post(url(call), edit(ASKED, revision=2, shown=digest(ASKED))).status_code == 302
+    assert ToolCall.objects.get().args == canonical(ASKED)
+    page = said(alice.get(url(call)))
+    assert "These are the arguments that the model asked for, again. alice changed them at" in page
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -112,7 +126,7 @@ def test_what_is_no_change_is_refused_with_where(alice: Client, text: Any, words
 def test_the_change_is_shown_while_it_is_written(alice: Client) -> None:
     response = alice.post(f"{url(awaiting())}change/", {"args": json.dumps({"amount": "40.00", "note": "Monday"})})
     assert said(response) == (
-        "2 arguments change, all others stay as they are: note added now Monday order removed before 17"
+        "2 arguments differ from what the model asked for: note added now Monday order removed before 17"
     )
     assert shown(response.content) == [digest({"amount": "40.00", "note": "Monday"})]
     assert Decision.objects.count() == 0
@@ -131,7 +145,7 @@ def test_what_is_masked_stays_what_it_was(alice: Client) -> None:
     changed = {"amount": "4.00", "api_key": "‹masked›"}
     kept = {"amount": "4.00", "api_key": "k-123456"}
     response = alice.post(url(call), edit(changed))
-    assert "1 argument changes, all others stay as they are: amount before 40.00 now 4.00" in said(response)
+    assert "1 argument differs from what the model asked for: amount before 40.00 now 4.00" in said(response)
     assert alice.post(url(call), edit(changed, shown=digest(kept))).status_code == 302
     assert ToolCall.objects.get().args == canonical(kept)
 

@@ -93,7 +93,7 @@ def test_version_is_what_was_handed_in_whatever_happens_to_it_later(cp: SyncChec
     with locked():
         hand_in(writer, "a")
         writer.save_checkpoint("s", transcript, plan, 0)
-        transcript[0]["role"] = "changed"
+        transcript[0]["role"] = transcript[1]["role"] = "changed"
         transcript.append({"more": 1})
         plan["goal"].append("y")
         writer.save_checkpoint("s", transcript, plan, 0)
@@ -424,6 +424,18 @@ def test_phase_without_a_transcript_to_go_by_is_saved_directly(cp: SyncCheckpoin
     ticket = make().save_phase("s", PreToolBatch())
 
     assert (ticket.version, cp.load("s", 2)["plan"], lengths()) == (2, {"goal": 1}, [1, 1])
+
+
+def test_phase_goes_on_from_what_was_saved_directly(cp: SyncCheckpointer, make: Make) -> None:
+    writer = make()
+    hand_in(writer, "a")
+    cp.save_checkpoint("s", talk("abc"), {"goal": 2}, 0.5)
+    ticket = writer.save_phase("s", PreToolBatch())
+    hand_in(writer, "abcd")
+    writer.flush()
+
+    assert (ticket.version, cp.load("s", 3)["transcript"], cp.load("s", 3)["plan"]) == (3, talk("abc"), {"goal": 2})
+    assert cp.load("s", 4)["transcript"] == talk("abcd")
 
 
 def test_snapshots_of_a_step_coalesce_by_themselves(make: Make) -> None:

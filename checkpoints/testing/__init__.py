@@ -1,0 +1,30 @@
+"""For tests of your own agent: play it with a crash at every write boundary.
+
+    from checkpoints.testing import CrashPoints, Fault, Script
+
+    def agent(url, session_id, ledger): ...     # starts or resumes the session; returns when it is done
+    def decide(url, session_id, ledger): ...    # looks into the ledger, and decides what is pending truthfully
+    def observe(url, session_id, ledger): ...   # transcript, budget, plan, and what is in the ledger
+
+    def test_no_crash_changes_what_happens(tmp_path):
+        def fresh():
+            trial = uuid4().hex
+            return {"url": f"sqlite:///{tmp_path}/agent.db", "session_id": trial, "ledger": f"{tmp_path}/{trial}"}
+
+        with CrashPoints(Script(agent, observe, decide), fresh) as points:
+            points.check(Fault.KILL)
+            points.check(Fault.DISCONNECT)
+            points.check_repeated_kills()
+            points.check_random_kills(20, seed=1)
+
+The three functions run in processes of their own that know nothing of a test runner: the address of the database is
+an argument. For faults inside your own process there are `fault_at` and `watched`.
+"""
+
+from checkpoints.testing.boundaries import Boundary, Side, watched
+from checkpoints.testing.crash_points import CrashPoints
+from checkpoints.testing.faults import Fault, fault_at
+from checkpoints.testing.processes import Life, Processes
+from checkpoints.testing.trials import Diverged, Script
+
+__all__ = ["Boundary", "CrashPoints", "Diverged", "Fault", "Life", "Processes", "Script", "Side", "fault_at", "watched"]

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+
+from checkpoints.models import Workspace
+from tests.support.processes import database_url
+
+Fresh = Callable[[], dict[str, Any]]
+
+
+@pytest.fixture
+def fresh_session(workspace: Workspace, tmp_path: Path) -> Fresh:
+    """For each trial a new session and a new file of effects."""
+
+    def make() -> dict[str, Any]:
+        session_id = uuid4().hex
+        return {"url": database_url(), "session_id": session_id, "path": str(tmp_path / session_id)}
+
+    return make
+
+
+@pytest.fixture
+def fresh_database(workspace: Workspace, tmp_path: Path) -> Iterator[Fresh]:
+    """For each trial a new database of the kind that is tested, without tables."""
+    made: list[str] = []
+
+    def make() -> dict[str, Any]:
+        made.append(f"fresh_{uuid4().hex}")
+        if connection.vendor == "sqlite":
+            return {"url": f"sqlite:///{tmp_path / made[-1]}.db", "session_id": "s"}
+        with connection.cursor() as cursor:
+            cursor.execute(f'CREATE DATABASE "{made[-1]}"')
+        return {"url": database_url().rpartition("/")[0] + f"/{made[-1]}", "session_id": "s"}
+
+    yield make
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            for name in made:
+                cursor.execute(f'DROP DATABASE "{name}" WITH (FORCE)')

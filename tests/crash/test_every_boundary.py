@@ -1,0 +1,67 @@
+"""A process can be killed, or lose its connection, at every write boundary of a run: the end is always the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from checkpoints.testing import CrashPoints, Fault, Script
+from tests.crash.agent import act_with_approval, act_with_tools
+from tests.crash.batches import act_at_once
+from tests.crash.conftest import Fresh
+from tests.crash.world import decide, observe, observe_replays
+
+#: Every operation that writes while a session runs.
+WRITING = {
+    "resuming.starting._create",
+    "resuming.ownership.take",
+    "resuming.ownership.still_owns",
+    "resuming.ownership.give_up",
+    "resuming.gate._open",
+    "resuming.decisions.decide",
+    "resuming.starting.finish",
+    "saving.checkpoints._write",
+    "saving.checkpoints._save_locked",
+    "saving.call_log.issue",
+    "saving.call_log._issue_locked",
+    "saving.call_log.settle",
+}
+
+
+@pytest.fixture(params=[act_with_tools, act_with_approval, act_at_once])
+def agent(request: pytest.FixtureRequest) -> Callable[..., object]:
+    chosen: Callable[..., object] = request.param
+    return chosen
+
+
+@pytest.fixture
+def points(agent: Callable[..., object], fresh_session: Fresh) -> Iterator[CrashPoints]:
+    with CrashPoints(Script(agent, observe_replays, decide), fresh_session) as points:
+        yield points
+
+
+def test_killed_at_every_boundary(points: CrashPoints) -> None:
+    points.check(Fault.KILL)
+
+
+def test_connection_lost_at_every_boundary(agent: Callable[..., object], fresh_session: Fresh) -> None:
+    # Here the agent may make a call again whose answer was lost on the way, so that it is replayed.
+    with CrashPoints(Script(agent, observe, decide), fresh_session) as points:
+        points.check(Fault.DISCONNECT)
+
+
+def test_each_process_killed_one_boundary_later_than_the_one_before(points: CrashPoints) -> None:
+    points.check_repeated_kills()
+
+
+def test_killed_at_random_times(points: CrashPoints) -> None:
+    points.check_random_kills(6, seed=17)
+
+
+def test_every_writing_operation_is_among_the_boundaries(fresh_session: Fresh) -> None:
+    places = set()
+    for agent in (act_with_tools, act_with_approval):
+        with CrashPoints(Script(agent, observe, decide), fresh_session) as points:
+            places |= {boundary.place for boundary in points.boundaries}
+    assert places == WRITING

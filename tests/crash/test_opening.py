@@ -1,0 +1,12 @@
+"""A process can be killed while it creates its database: the next one finishes that."""
+
+from __future__ import annotations
+
+from checkpoints.testing import CrashPoints, Fault, Script
+from tests.crash.conftest import Fresh
+from tests.crash.openings import observe, open_and_use
+
+
+def test_killed_while_the_tables_are_created(fresh_database: Fresh) -> None:
+    with CrashPoints(Script(open_and_use, observe), fresh_database) as points:
+        points.check(Fault.KILL)

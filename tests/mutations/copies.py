@@ -1,0 +1,73 @@
+"""A copy of the library and its tests in which something may be broken."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from tests.mutations.mutations import Mutation
+from tests.support.processes import ROOT
+
+PATIENCE = 300  # seconds; only ever spent by a test that fails
+#: What tests of the library need beside the library.
+NEEDED = ("checkpoints", "tests")
+_LEFT_OUT = shutil.ignore_patterns("vendor", "e2e")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How `pytest` ended in a copy."""
+
+    code: int
+    said: str
+
+    @property
+    def passed(self) -> bool:
+        return self.code == 0
+
+    @property
+    def failed(self) -> bool:
+        """A test failed, and neither its preparation nor the run itself broke down."""
+        return self.code == 1 and "\nFAILED " in self.said and "\nERROR " not in self.said
+
+
+def copied(to: Path) -> Path:
+    """Copy what the tests of the library need to the folder `to`."""
+    for name in NEEDED:
+        shutil.copytree(ROOT / name, to / name, ignore=_LEFT_OUT)
+    shutil.copy(ROOT / "pyproject.toml", to)
+    return to
+
+
+def mutate(copy: Path, mutation: Mutation) -> None:
+    """Break one line. Fails where the source does not have it exactly once: then the list has to follow the source."""
+    file = copy / mutation.file
+    source = file.read_text()
+    found = source.count(mutation.old)
+    assert found == 1, f"{mutation.file} has this {found} times, not once: {mutation.old!r}"
+    file.write_text(source.replace(mutation.old, mutation.new))
+
+
+def run(copy: Path, server: str, *tests: str) -> Verdict:
+    """Run tests of a copy, on a new database of `server`."""
+    environment = {"DJANGO_SETTINGS_MODULE": "tests.mutations.settings", "HARNESS_DATABASE_URL": _new_url(server, copy)}
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", *tests],
+        cwd=copy,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    return Verdict(ended.returncode, f"\n{ended.stdout}{ended.stderr}")
+
+
+def _new_url(server: str, copy: Path) -> str:
+    if server.startswith("sqlite"):
+        return f"sqlite:///{copy}/live.sqlite3"
+    return f"{server.rpartition('/')[0]}/mutant_{uuid4().hex}"

@@ -1,0 +1,171 @@
+"""The lines that carry the promise, each with a way to break it and the test that has to notice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+RESUMING = "tests/integration/checkpoints/resuming"
+SAVING = "tests/integration/checkpoints/saving"
+TOOLS = "tests/integration/checkpoints/tools"
+FENCES = f"{SAVING}/test_fences.py"
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """`old` stands in `file` exactly once; with `new` in its place `promise` is broken, and `test` fails."""
+
+    promise: str
+    file: str
+    old: str
+    new: str
+    test: str
+
+    def __str__(self) -> str:
+        return self.promise
+
+
+MUTATIONS = [
+    Mutation(
+        "one live call for each key",
+        "checkpoints/migrations/0001_initial.py",
+        'fields=("session", "idempotency_key"),',
+        'fields=("session", "idempotency_key", "call_id"),',
+        f"{TOOLS}/test_dispatch.py::test_same_call_is_replayed_unaltered",
+    ),
+    Mutation(
+        "a save names the fence",
+        "checkpoints/saving/statements.py",
+        '        "fence": base.fence,\n',
+        "",
+        f"{FENCES}::test_save_under_a_fence_that_has_grown_is_refused",
+    ),
+    Mutation(
+        "an intent names the fence",
+        "checkpoints/saving/statements.py",
+        "{_s('fence')} = %s AND {_s('status')} IN",
+        "{_s('fence')} >= %s AND {_s('status')} IN",
+        f"{FENCES}::test_intent_under_a_fence_that_has_grown_is_refused",
+    ),
+    Mutation(
+        "an outcome names the fence",
+        "checkpoints/saving/statements.py",
+        "{_s('fence')} = %s \"\n        f\"RETURNING {_s('id')} AS session_pk\"",
+        "{_s('fence')} >= %s \"\n        f\"RETURNING {_s('id')} AS session_pk\"",
+        f"{FENCES}::test_outcome_under_a_fence_that_has_grown_is_refused",
+    ),
+    Mutation(
+        "a settled call is not settled again",
+        "checkpoints/saving/statements.py",
+        "AND {_c('status')} = %s AND",
+        "AND {_c('status')} || 'x' <> %s AND",
+        f"{SAVING}/test_call_log.py::test_second_result_changes_nothing",
+    ),
+    Mutation(
+        "the intent is durable before the effect",
+        "checkpoints/tools/dispatch.py",
+        "    issued: Issued | ToolCall = yield from issue(store, held, wanted, waiting)\n",
+        "    early = yield Invoke(tool.run, bound, tool.timeout)\n"
+        "    from dataclasses import replace\n"
+        "    tool = replace(tool, run=lambda **_: early)\n"
+        "    issued: Issued | ToolCall = yield from issue(store, held, wanted, waiting)\n",
+        "tests/concurrency/test_killed.py::test_inside_the_call_nobody_knows",
+    ),
+    Mutation(
+        "what a lost run had issued is unknown",
+        "checkpoints/resuming/ownership.py",
+        "        _interrupt_orphans(store, row, run)\n",
+        "",
+        "tests/concurrency/test_killed.py::test_inside_the_call_nobody_knows",
+    ),
+    Mutation(
+        "an error that leaves it open is not a failure",
+        "checkpoints/tools/dispatch.py",
+        "if not tool.logged or not tool.leaves_unknown(error):",
+        "if True:",
+        f"{TOOLS}/test_outcomes.py::test_ambiguous_error_needs_review_and_never_runs_again",
+    ),
+    Mutation(
+        "an unknown outcome blocks the resume",
+        "checkpoints/resuming/gate.py",
+        "        if not undecided:\n            yield Transact(lambda: _open(store, held))",
+        "        if True:\n            yield Transact(lambda: _open(store, held))",
+        f"{RESUMING}/test_gate.py::test_undecided_call_holds_the_run_and_releases_the_session",
+    ),
+    Mutation(
+        "an unknown outcome blocks other effects",
+        "checkpoints/saving/call_log.py",
+        "if unknown and wanted.mutates:",
+        "if False:",
+        f"{TOOLS}/test_dispatch.py::test_mutating_call_waits_for_the_review_of_another",
+    ),
+    Mutation(
+        "a decision is about the revision that was seen",
+        "checkpoints/resuming/decisions.py",
+        "if call.revision != revision:",
+        "if False:",
+        f"{RESUMING}/test_refused_decisions.py::test_stale_revision_names_both",
+    ),
+    Mutation(
+        "an approval is about the arguments that were seen",
+        "checkpoints/saving/call_log.py",
+        "    return call.args_digest == wanted.args_digest or wanted",
+        "    return True or wanted",
+        f"{RESUMING}/test_decisions.py::test_approved_rerun_is_not_for_other_arguments",
+    ),
+    Mutation(
+        "an approval of a re-run is used up",
+        "checkpoints/saving/call_log.py",
+        "status=transitions.RERUN.after, revision",
+        "status=transitions.RERUN.before, revision",
+        f"{SAVING}/test_late_results.py::test_result_of_a_lost_run_does_not_settle_the_attempt_of_the_next",
+    ),
+    Mutation(
+        "an approval is used up",
+        "checkpoints/saving/call_log.py",
+        "status=transitions.BEGIN.after, run",
+        "status=transitions.BEGIN.before, run",
+        f"{RESUMING}/test_approvals.py::test_approved_call_runs_once",
+    ),
+    Mutation(
+        "four eyes are those of two people",
+        "checkpoints/resuming/decisions.py",
+        "    if verdict.actor.name in people:",
+        "    if False:",
+        f"{RESUMING}/test_approvals.py::test_two_people_have_to_approve",
+    ),
+    Mutation(
+        "an agent does not decide about itself",
+        "checkpoints/resuming/actors.py",
+        "if self.kind in {ActorKind.PERSON, ActorKind.TOKEN} and self.role not in _MAY_DECIDE:",
+        "if self.kind == ActorKind.PERSON and self.role not in _MAY_DECIDE:",
+        f"{RESUMING}/test_refused_decisions.py::test_unfitting_decision_is_refused[token without a role-approve_rerun]",
+    ),
+    Mutation(
+        "a deadline never approves",
+        "checkpoints/resuming/decisions.py",
+        "if database_now(store.using) > call.deadline:",
+        "if False:",
+        f"{RESUMING}/test_approvals.py::test_deadline_never_approves",
+    ),
+    Mutation(
+        "a lease ends by the clock of the database",
+        "checkpoints/saving/liveness.py",
+        'return run.lease_expires_at > database_now(run._state.db or "default")',
+        'return run.lease_expires_at > __import__("checkpoints.clock").clock.now()',
+        f"{RESUMING}/test_clock.py",
+    ),
+    Mutation(
+        "a live owner keeps its session",
+        "checkpoints/resuming/ownership.py",
+        "    if alive and not takeover:\n",
+        "    if False:\n",
+        f"{RESUMING}/test_ownership.py::test_session_of_a_live_run_is_busy",
+    ),
+    Mutation(
+        "a finished session gives its result",
+        "checkpoints/resuming/gate.py",
+        "        if not session.finished:\n            return None\n",
+        "        if True:\n            return None\n",
+        f"{RESUMING}/test_finishing.py::test_finished_session_returns_its_result",
+    ),
+]

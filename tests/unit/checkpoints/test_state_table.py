@@ -1,0 +1,8 @@
+"""The page about the life of a call is what the code says."""
+
+from tests.support import state_table
+
+
+def test_page_is_up_to_date() -> None:
+    # To write it anew: python -m tests.support.state_table
+    assert state_table.PAGE.read_text() == state_table.page()
