@@ -21,7 +21,7 @@ from tests.integration.checkpoints.adapters.scribe import SESSION, Scribe
 from tests.support.processes import database_url
 
 #: More than one transaction takes.
-TURNS = 200
+TURNS = 130
 
 
 @pytest.fixture
