@@ -22,8 +22,8 @@ from checkpoints.testing.hazards import AtRandom, EachLater, Hazard, NoHazard, O
 from checkpoints.testing.processes import Processes
 from checkpoints.testing.trials import Diverged, Script, Trial, following
 
-#: Processes that one session may take. One that takes more does not come to an end.
-MOST_LIVES = 200
+#: Processes that one session may take beside two for each boundary. One that takes more does not come to an end.
+SPARE_LIVES = 50
 #: Trials that are played at the same time.
 ABREAST = 2
 
@@ -43,6 +43,7 @@ class CrashPoints:
 
     def __init__(self, script: Script, fresh: Callable[[], dict[str, Any]]) -> None:
         self.script = script
+        self.boundaries = []
         self._fresh = fresh
         self._idle: SimpleQueue[Processes] = SimpleQueue()
 
@@ -114,8 +115,8 @@ class CrashPoints:
         function: Callable[..., object] | None = self.script.agent
         while function is not None:
             trial.lives += 1
-            if trial.lives > MOST_LIVES:
-                raise Diverged(f"After {MOST_LIVES} processes the agent is not done.")
+            if trial.lives > SPARE_LIVES + 2 * len(self.boundaries):
+                raise Diverged(f"After {trial.lives - 1} processes the agent is not done.")
             with self._processes() as processes:
                 life = processes.run(function, trial.arguments, **hazard.blow(trial))
             trial.count(life)

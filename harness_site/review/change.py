@@ -70,6 +70,8 @@ def written(text: str, stored: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Unreadable("Arguments are an object: names and values between { and }.")
     arguments: dict[str, Any] = restored(value, parse(stored))
+    if MASK in text and MASK in json.dumps(arguments, ensure_ascii=False):
+        raise Unreadable(f"A {MASK} stands where nothing was masked: the tool would be called with these very letters.")
     return arguments
 
 

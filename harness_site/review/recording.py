@@ -5,6 +5,7 @@ from checkpoints.enums import DecisionKind
 from checkpoints.models import ToolCall
 from checkpoints.resuming.actors import Actor
 from harness_site.review.forms import ApprovalForm, OutcomeForm
+from harness_site.review.unmasked import meant
 
 
 def record(checkpointer: SyncCheckpointer, call: ToolCall, actor: Actor, form: OutcomeForm | ApprovalForm) -> None:
@@ -22,7 +23,7 @@ def record(checkpointer: SyncCheckpointer, call: ToolCall, actor: Actor, form: O
     }
     match given["kind"]:
         case DecisionKind.CONFIRM_LANDED:
-            checkpointer.confirm_landed(result_text=given["result"], **said)
+            checkpointer.confirm_landed(result_text=meant(call, given["result"]), **said)
         case DecisionKind.MARK_FAILED:
             checkpointer.mark_failed(**said)
         case DecisionKind.APPROVE_RERUN:
@@ -34,4 +35,4 @@ def record(checkpointer: SyncCheckpointer, call: ToolCall, actor: Actor, form: O
         case DecisionKind.REJECT:
             checkpointer.reject_call(message=given["message"], **said)
         case DecisionKind.RESPOND:
-            checkpointer.respond_call(message=given["answer"], **said)
+            checkpointer.respond_call(message=meant(call, given["answer"]), **said)

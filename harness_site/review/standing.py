@@ -10,6 +10,7 @@ from checkpoints.queries import conversation, inbox, occasions
 from checkpoints.queries.voices import Agreement, agreements
 from harness_site import wording
 from harness_site.accounts.models import Membership
+from harness_site.rendering.masking import masked
 from harness_site.rendering.saying import safe_link
 from harness_site.review import change, prospect
 from harness_site.review.answers import ANSWERS
@@ -89,12 +90,12 @@ def form_for(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
     call: ToolCall = shown["call"]
     said = {agreement.kind: agreement.voices[-1].result_text for agreement in shown["agreements"]}
     if shown["asking"]:
-        answer = said.get(DecisionKind.RESPOND) or ""
+        answer = masked(said.get(DecisionKind.RESPOND) or "")
         initial = {"revision": call.revision, "args": change.editable(call.args), "answer": answer}
         return ApprovalForm(initial=initial, call=call)
     late = [one.result_text for one in shown["known"].late_results if one.success]
     result = said.get(DecisionKind.CONFIRM_LANDED) or (late[-1] if late else "")
-    return OutcomeForm(initial={"revision": call.revision, "result": result})
+    return OutcomeForm(initial={"revision": call.revision, "result": masked(result)})
 
 
 def _agreed_before(known: inbox.Evidence, decision: Decision | None) -> list[Decision]:

@@ -19,7 +19,7 @@ from tests.crash.misplays import act, act_wrongly, decide_nothing, give_up_revie
         (act, observe_chance, "do not come to the same end"),
         (act, act_wrongly, "The end could not be observed(.|\n)*this agent cannot act"),
         (act_wrongly, observe_nothing, "A process failed(.|\n)*this agent cannot act"),
-        (give_up_review, observe_nothing, "After 200 processes the agent is not done"),
+        (give_up_review, observe_nothing, "After 50 processes the agent is not done"),
     ],
 )
 def test_script_without_an_end_to_compare_with_is_refused(

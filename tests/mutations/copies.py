@@ -16,6 +16,7 @@ from tests.support.processes import ROOT
 PATIENCE = 300  # seconds; only ever spent by a test that fails
 #: What tests of the library need beside the library.
 NEEDED = ("checkpoints", "tests")
+_PLUGINS = ("-p", "pytest_django.plugin", "-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider")
 _LEFT_OUT = shutil.ignore_patterns("vendor", "e2e")
 
 
@@ -55,9 +56,13 @@ def mutate(copy: Path, mutation: Mutation) -> None:
 
 def run(copy: Path, server: str, *tests: str) -> Verdict:
     """Run tests of a copy, on a new database of `server`."""
-    environment = {"DJANGO_SETTINGS_MODULE": "tests.mutations.settings", "HARNESS_DATABASE_URL": _new_url(server, copy)}
+    environment = {
+        "DJANGO_SETTINGS_MODULE": "tests.mutations.settings",
+        "HARNESS_DATABASE_URL": _new_url(server, copy),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # loading them all takes as long as a test
+    }
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", *tests],
+        [sys.executable, "-m", "pytest", "-q", *_PLUGINS, *tests],
         cwd=copy,
         env=os.environ | environment,
         capture_output=True,

@@ -151,10 +151,12 @@ class Model:
     def begin(self, operation: Operation, call_id: str) -> tuple[str, Attempt | None]:
         """A dispatch, up to the moment when the tool runs."""
         live = next((each for each in self.with_status(*LIVE_CALL) if each.operation == operation), None)
-        last = max((each for each in self.attempts if (each.step, each.call_id) == (self.version, call_id)),
-                   key=lambda each: each.number, default=None)  # fmt: skip
+        named = [each for each in self.attempts if (each.step, each.call_id) == (self.version, call_id)]
+        last = max(named, key=lambda each: each.number, default=None)
         if self.status in DISPATCHABLE_SESSION and not operation.asks_first:
             self.status = SessionStatus.ACTIVE
+        if any(each.operation != operation for each in named):
+            return "CallConflict", None
         if live is None and last is not None and last.status == CallStatus.REJECTED:
             return REPLAYS, last
         if live is not None and live.status in _STANDING:

@@ -222,9 +222,10 @@ class Life(RuleBasedStateMachine):
             self._leave()
 
     def begin(self, data: st.DataObject) -> None:
-        """Dispatch a call, under its usual id or under another one, up to the moment when the tool runs."""
+        """Dispatch a call up to the moment when the tool runs: under its usual id, a new one, or that of another."""
         operation = data.draw(operations)
-        call_id = f"{operation.tool} {operation.order}{data.draw(st.sampled_from(['', ' again']))}"
+        named = data.draw(operations) if data.draw(st.integers(0, 5)) == 0 else operation
+        call_id = f"{named.tool} {named.order}{data.draw(st.sampled_from(['', ' again']))}"
         flow = dispatch_flow(
             self.working.registry, operation.tool, operation.args, call_id, step=self.model.version, waiting=Waiting()
         )

@@ -10,9 +10,11 @@ from django.test import Client
 from checkpoints import clock
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
+from checkpoints.serde import canonical
 from harness_site.accounts import secrecy
 from harness_site.accounts.models import MaskingSettings
 from harness_site.rendering import masking
+from harness_site.review import change
 from tests.support.auditing import entries
 from tests.support.factories import (
     make_call,
@@ -86,6 +88,48 @@ def test_no_card_tells_a_secret_before_it_is_approved(client: Client, call: Tool
         text = client.get(page).content.decode()
         assert KEY not in text, page
         assert WORD not in text, page
+
+
+def test_a_mask_that_was_moved_never_reaches_a_tool(call: ToolCall) -> None:
+    stored = canonical({"items": [{"token": WORD}], "note": "plain"})
+    assert change.written(f'{{"items": [{{"token": "{masking.MASK}"}}], "note": "new"}}', stored) == {
+        "items": [{"token": WORD}],
+        "note": "new",
+    }
+    for moved in (f'{{"other": "{masking.MASK}"}}', f'{{"items": [], "note": "with {masking.MASK}"}}'):
+        with pytest.raises(change.Unreadable, match="stands where nothing was masked"):
+            change.written(moved, stored)
+
+
+class TestLateWitness:
+    """A result that came late is suggested, masked; who leaves it so means what is stored."""
+
+    LATE = f"token={WORD}\nand {KEY}"
+
+    def decide(self, client: Client, call: ToolCall, result: str) -> int:
+        form = {"kind": "confirm_landed", "revision": call.revision, "reason": "Seen.", "result": result}
+        return client.post(f"/review/calls/{call.pk}/", form).status_code
+
+    def test_left_as_shown_it_is_the_stored_one(self, client: Client, call: ToolCall, alice: User) -> None:
+        make_late_result(call=call, result=self.LATE)
+        client.force_login(alice)
+        assert self.decide(client, call, f"token={masking.MASK}\r\nand {masking.MASK}\r\n") == 302
+        call.refresh_from_db()
+        assert call.result_text == self.LATE
+
+    def test_a_mask_in_something_else_is_refused(self, client: Client, call: ToolCall, alice: User) -> None:
+        make_late_result(call=call, result=self.LATE)
+        client.force_login(alice)
+        assert self.decide(client, call, f"Paid with {masking.MASK}") == 422
+        call.refresh_from_db()
+        assert call.status == CallStatus.INTERRUPTED
+
+    def test_words_of_ones_own_are_taken(self, client: Client, call: ToolCall, alice: User) -> None:
+        make_late_result(call=call, result=self.LATE)
+        client.force_login(alice)
+        assert self.decide(client, call, "Paid.") == 302
+        call.refresh_from_db()
+        assert call.result_text == "Paid."
 
 
 @pytest.mark.parametrize("role", list(Role))

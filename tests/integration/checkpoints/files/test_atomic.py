@@ -1,5 +1,6 @@
 """Replacing a file at once, whatever crashes."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -7,7 +8,6 @@ import pytest
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import FileNotWritten
-from checkpoints.files import atomic
 from checkpoints.files.atomic import replacing
 from checkpoints.files.format import Reader
 from tests.conftest import StartChild
@@ -80,16 +80,16 @@ def test_what_others_are_writing_is_left_alone(tmp_path: Path) -> None:
     assert (path.read_text(), names(tmp_path)) == ("outer", ["a", "b"])
 
 
-def test_left_over_of_another_machine_is_removed_when_it_is_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_left_over_of_another_machine_is_removed_when_it_is_old(tmp_path: Path, start_child: StartChild) -> None:
     path = tmp_path / "a"
-    left = tmp_path / f"{atomic._prefix(path)}otherone-1-1-aa.tmp"
-    left.touch()
+    start_child(histories.replace_and_die, path=str(path), text="new", point="while writing").died_by()
+    (left,) = tmp_path.iterdir()
+    prefix, name, _, *rest = left.name.split("-")
+    elsewhere = left.rename(tmp_path / "-".join([prefix, name, "0000abcd", *rest]))
     write(path, "text")
-    assert left.exists() is True
+    assert elsewhere.exists() is True
 
-    monkeypatch.setattr(atomic, "ABANDONED_AFTER", -1)
+    os.utime(elsewhere, (0, 0))
     write(path, "text")
     assert names(tmp_path) == ["a"]
 
