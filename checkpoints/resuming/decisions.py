@@ -34,6 +34,7 @@ from checkpoints.exceptions import (
     NotUndecided,
     ReasonRequired,
     SecondPersonRequired,
+    SessionFinished,
     StaleRevision,
 )
 from checkpoints.models import Decision, Session, ToolCall
@@ -49,30 +50,40 @@ from checkpoints.serde.canonical import canonical
 class Rule:
     """From which status a decision moves a call to which, what it is called, and how many have to agree.
 
-    `by_one` decisions are on the safe side: nothing runs because of them, so one person is enough.
+    `by_one` decisions are on the safe side: nothing runs because of them, so one person is enough. What is decided for
+    the agent to act on (`goes_on`) has no sense in a session that has ended.
     """
 
     before: CallStatus
     after: CallStatus
     action: str
     by_one: bool = False
+    goes_on: bool = False
 
 
 RULES = {
     DecisionKind.CONFIRM_LANDED: Rule(CallStatus.INTERRUPTED, CallStatus.COMPLETED, "record that this call happened"),
     DecisionKind.MARK_FAILED: Rule(CallStatus.INTERRUPTED, CallStatus.FAILED, "mark this call as failed"),
     DecisionKind.APPROVE_RERUN: Rule(
-        CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED, "approve a re-run of this call"
+        CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED, "approve a re-run of this call", goes_on=True
     ),
     DecisionKind.PROBE_LANDED: Rule(CallStatus.INTERRUPTED, CallStatus.COMPLETED, "settle this call", by_one=True),
     DecisionKind.PROBE_NOT_LANDED: Rule(CallStatus.INTERRUPTED, CallStatus.FAILED, "settle this call", by_one=True),
-    DecisionKind.APPROVE: Rule(CallStatus.AWAITING_APPROVAL, CallStatus.APPROVED, "approve this call"),
+    DecisionKind.APPROVE: Rule(CallStatus.AWAITING_APPROVAL, CallStatus.APPROVED, "approve this call", goes_on=True),
     DecisionKind.EDIT: Rule(
-        CallStatus.AWAITING_APPROVAL, CallStatus.AWAITING_APPROVAL, "change the arguments of this call", by_one=True
+        CallStatus.AWAITING_APPROVAL,
+        CallStatus.AWAITING_APPROVAL,
+        "change the arguments of this call",
+        by_one=True,
+        goes_on=True,
     ),
     DecisionKind.REJECT: Rule(CallStatus.AWAITING_APPROVAL, CallStatus.REJECTED, "reject this call", by_one=True),
-    DecisionKind.RESPOND: Rule(CallStatus.AWAITING_APPROVAL, CallStatus.COMPLETED, "answer in place of this call"),
+    DecisionKind.RESPOND: Rule(
+        CallStatus.AWAITING_APPROVAL, CallStatus.COMPLETED, "answer in place of this call", goes_on=True
+    ),
 }
+#: Where people have to agree on the text that the agent gets, too.
+_STATING = frozenset({DecisionKind.CONFIRM_LANDED, DecisionKind.RESPOND})
 _SETTLING = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED})
 
 
@@ -104,7 +115,7 @@ def decide(store: Store, target: Target, verdict: Verdict) -> None:
     """Record `verdict`, and move the call once enough people agree.
 
     Raises `NotPermitted`, `ReasonRequired`, `CallNotFound`, `AlreadyDecided`, `StaleRevision`, `NotUndecided`,
-    `DecisionExpired`, `SecondPersonRequired`. Nothing is changed by a refused decision.
+    `DecisionExpired`, `SecondPersonRequired`, `SessionFinished`. Nothing is changed by a refused decision.
     """
     rule = RULES[verdict.kind]
     verdict.actor.require_deciding(rule.action)
@@ -115,6 +126,8 @@ def decide(store: Store, target: Target, verdict: Verdict) -> None:
         session = lookup.session(store, target.session_id, lock=True)
         call = lookup.latest_call(store, session, target.call_id, step=target.step, attempt=target.attempt)
         require_undecided(store, session, call, target.revision, rule.before)
+        if rule.goes_on and session.finished:
+            raise SessionFinished(session.session_id, session.status)
         _require_in_time(store, session, call, verdict.actor)
         final = rule.by_one or _enough_agree(store, session, call, verdict)
         if verdict.kind == DecisionKind.EDIT:
@@ -208,12 +221,15 @@ def _require_in_time(store: Store, session: Session, call: ToolCall, actor: Acto
 
 
 def _enough_agree(store: Store, session: Session, call: ToolCall, verdict: Verdict) -> bool:
-    """Whether this is the last of the people who have to say the same about the same arguments."""
+    """Whether this is the last of the people who have to say the same about the same arguments: for what the agent
+    gets to read, in the same words."""
     if call.approvals <= 1:
         return True
     decided = Decision.objects.using(store.using).filter(tool_call=call, kind__in=sorted(DECIDING))
     last_final = decided.filter(final=True).order_by("-pk").values_list("pk", flat=True).first() or 0
     said = decided.filter(pk__gt=last_final, kind=verdict.kind, args_digest=call.args_digest, final=False)
+    if verdict.kind in _STATING:
+        said = said.filter(result=canonical(verdict.result, "result"))
     people = set(said.values_list("actor", flat=True))
     if verdict.actor.name in people:
         raise SecondPersonRequired(session.session_id, call.call_id, verdict.actor.name)

@@ -15,9 +15,9 @@ from checkpoints.exceptions import (
     StorageError,
 )
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
+from checkpoints.resuming.decisions import RULES
 from harness_site import wording
 from harness_site.rendering.text import visible
-from harness_site.review.answers import LETS_RUN
 
 NOTHING = "Your decision was not recorded."
 
@@ -71,7 +71,7 @@ def problem(error: CheckpointsError, call: ToolCall, *, nothing: str = NOTHING) 
 def over(call: ToolCall, kind: str) -> Problem | None:
     """Why there is no sense in letting a call run: its session has ended. None where it can still run."""
     session = call.session
-    if not session.finished or kind not in LETS_RUN | {DecisionKind.EDIT, DecisionKind.RESPOND}:
+    if not session.finished or not RULES[DecisionKind(kind)].goes_on:
         return None
     return Problem(
         409,

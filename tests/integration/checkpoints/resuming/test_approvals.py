@@ -21,6 +21,7 @@ from checkpoints.exceptions import (
     NotUndecided,
     ReviewRequired,
     SecondPersonRequired,
+    SessionFinished,
     StaleRevision,
 )
 from checkpoints.models import Decision, Session, ToolCall
@@ -239,12 +240,37 @@ def test_two_people_have_to_agree_on_what_happened(open_checkpointer: Open, make
     assert (statuses(), Session.objects.get().status) == ([("call_1", 1, "completed")], "ready")
 
 
+def test_two_people_have_to_agree_on_what_the_agent_gets(open_checkpointer: Open, make: Make) -> None:
+    cp = started(open_checkpointer())
+    ask(make(cp, approvals=2))
+    cp.respond_call("s", "call_1", "Paid by hand.", actor="alice", reason="I did.", revision=1)
+    cp.respond_call("s", "call_1", "Do not pay.", actor="bob", reason="He did not.", revision=2)
+    with pytest.raises(SecondPersonRequired):
+        cp.respond_call("s", "call_1", "Do not pay.", actor="bob", reason="Really.", revision=3)
+    assert statuses() == [("call_1", 1, "awaiting_approval")]
+    cp.respond_call("s", "call_1", "Paid by hand.", actor="bob", reason="So he did.", revision=3)
+
+    assert ToolCall.objects.get().result_text == "Paid by hand."
+
+
 def test_one_person_is_enough_to_say_no(cp: SyncCheckpointer, make: Make) -> None:
     registry = make(started(cp), approvals=2)
     ask(registry)
     cp.reject_call("s", "call_1", "No.", actor="alice", revision=1)
 
     assert call_again(registry).is_error is True
+
+
+@pytest.mark.parametrize("kind", ["approve_call", "edit_call", "respond_call"])
+def test_nothing_is_let_run_in_a_session_that_has_ended(cp: SyncCheckpointer, make: Make, kind: str) -> None:
+    ask(make(started(cp)))
+    cp.finish_session("s", "cancelled")
+    given: list[Any] = {"edit_call": [{"order": 1, "amount": 1}], "respond_call": ["No."]}.get(kind, [])
+
+    with pytest.raises(SessionFinished):
+        getattr(cp, kind)("s", "call_1", *given, actor="alice", reason="x", revision=1)
+    cp.reject_call("s", "call_1", "Too late.", actor="alice", revision=1)
+    assert statuses() == [("call_1", 1, "rejected")]
 
 
 def test_deadline_never_approves(cp: SyncCheckpointer, make: Make, effects: Path) -> None:
