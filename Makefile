@@ -18,6 +18,8 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # Without an address of a database, everything runs on SQLite.
 ON_SQLITE := env -u HARNESS_DATABASE_URL -u HARNESS_DATABASE_URL_FILE
 ON_POSTGRES := $(RUN) -m tests.support.cluster --
+# Tests wait for disks and for other processes more than they compute; each process has a database of its own.
+BESIDE := --numprocesses 4 --dist worksteal
 
 # ------------------------------------------------------------------------------------------------ to run it
 
@@ -66,12 +68,12 @@ check: setup ## Django's own checks, and no migration is missing
 
 .PHONY: test-sqlite
 test-sqlite: setup ## Tests on SQLite
-	$(ON_SQLITE) $(RUN) -m pytest
+	$(ON_SQLITE) $(RUN) -m pytest $(BESIDE)
 
 .PHONY: test-postgres
 test-postgres: setup ## Tests on a throw-away PostgreSQL
 	@.ci/system-parts postgresql
-	$(ON_POSTGRES) $(RUN) -m pytest
+	$(ON_POSTGRES) $(RUN) -m pytest $(BESIDE)
 
 .PHONY: test-next
 test-next: ## Tests on the newest Django, where a Python is found that it runs on
@@ -81,7 +83,7 @@ test-next: ## Tests on the newest Django, where a Python is found that it runs o
 
 .PHONY: test-on-newer
 test-on-newer: $(VENV_NEXT)/.complete
-	$(ON_SQLITE) $(RUN_NEXT) -m pytest tests/unit tests/integration
+	$(ON_SQLITE) $(RUN_NEXT) -m pytest $(BESIDE) tests/unit tests/integration
 
 $(VENV_NEXT)/.complete: requirements.lock
 	@echo "Setting up $(VENV_NEXT) with $(NEWER) …"

@@ -265,10 +265,10 @@ def test_one_person_is_enough_to_say_no(cp: SyncCheckpointer, make: Make) -> Non
 def test_nothing_is_let_run_in_a_session_that_has_ended(cp: SyncCheckpointer, make: Make, kind: str) -> None:
     ask(make(started(cp)))
     cp.finish_session("s", "cancelled")
-    given: list[Any] = {"edit_call": [{"order": 1, "amount": 1}], "respond_call": ["No."]}.get(kind, [])
+    given: dict[str, list[Any]] = {"edit_call": [{"order": 1, "amount": 1}], "respond_call": ["No."]}
 
     with pytest.raises(SessionFinished):
-        getattr(cp, kind)("s", "call_1", *given, actor="alice", reason="x", revision=1)
+        getattr(cp, kind)("s", "call_1", *given.get(kind, []), actor="alice", reason="x", revision=1)
     cp.reject_call("s", "call_1", "Too late.", actor="alice", revision=1)
     assert statuses() == [("call_1", 1, "rejected")]
 
