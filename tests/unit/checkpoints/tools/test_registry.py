@@ -32,7 +32,7 @@ def test_tool_takes_name_and_description_from_its_function() -> None:
         ({"write"}, True),
         (["mutate"], True),
         ("mutate", True),
-        ({"read", "write"}, True),
+        (("read", "write"), True),
     ],
     ids=repr,
 )
@@ -42,7 +42,7 @@ def test_tool_is_logged_when_it_may_change_something(effects: Any, logged: bool)
     assert made.logged is logged
 
 
-@pytest.mark.parametrize("effects", [set(), {"mutates"}, {"read", "delete"}, "", "MUTATE"], ids=repr)
+@pytest.mark.parametrize("effects", [set(), {"mutates"}, ("read", "delete"), "", "MUTATE"], ids=repr)
 def test_unknown_side_effects_are_refused(effects: Any) -> None:
     with pytest.raises(InvalidInput):
         tool(side_effects=effects)(pay)
