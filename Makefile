@@ -71,9 +71,9 @@ test-sqlite: setup ## Tests on SQLite
 	$(ON_SQLITE) $(RUN) -m pytest $(BESIDE)
 
 .PHONY: test-postgres
-test-postgres: setup ## Tests on a throw-away PostgreSQL
+test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are the same on every database
 	@.ci/system-parts postgresql
-	$(ON_POSTGRES) $(RUN) -m pytest $(BESIDE)
+	$(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) --ignore tests/unit --ignore tests/mutations
 
 .PHONY: test-next
 test-next: ## Tests on the newest Django, where a Python is found that it runs on

@@ -25,7 +25,7 @@ from checkpoints.testing.trials import Diverged, Script, Trial, following
 #: Processes that one session may take beside two for each boundary. One that takes more does not come to an end.
 SPARE_LIVES = 50
 #: Trials that are played at the same time.
-ABREAST = 3
+ABREAST = 2
 
 
 class CrashPoints:
