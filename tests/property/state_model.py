@@ -215,6 +215,8 @@ class Model:
             return "AlreadyDecided" if decided else "NotUndecided"
         if attempt.revision != tried.revision:
             return "StaleRevision"
+        if rule.goes_on and self.finished:
+            return "SessionFinished"
         said = [actor for kind, actor in attempt.voices if kind == tried.kind]
         final = rule.by_one or len(said) + 1 >= attempt.operation.approvals
         if tried.actor in said and not rule.by_one:
