@@ -20,6 +20,7 @@ ON_SQLITE := env -u HARNESS_DATABASE_URL -u HARNESS_DATABASE_URL_FILE
 ON_POSTGRES := $(RUN) -m tests.support.cluster --
 # Tests wait for disks and for other processes more than they compute; each process has a database of its own.
 BESIDE := --numprocesses 4 --dist worksteal
+SQLITE_WILL_DO := $(addprefix --ignore=tests/,unit mutations docs chapter crash/test_peers.py concurrency/test_peers_over_http.py)
 
 # ------------------------------------------------------------------------------------------------ to run it
 
@@ -71,9 +72,9 @@ test-sqlite: setup ## Tests on SQLite
 	$(ON_SQLITE) $(RUN) -m pytest $(BESIDE)
 
 .PHONY: test-postgres
-test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are the same on every database
+test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are much the same on every database
 	@.ci/system-parts postgresql
-	$(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) --ignore tests/unit --ignore tests/mutations
+	$(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(SQLITE_WILL_DO)
 
 .PHONY: test-next
 test-next: ## Tests on the newest Django, where a Python is found that it runs on
@@ -83,7 +84,7 @@ test-next: ## Tests on the newest Django, where a Python is found that it runs o
 
 .PHONY: test-on-newer
 test-on-newer: $(VENV_NEXT)/.complete
-	$(ON_SQLITE) $(RUN_NEXT) -m pytest $(BESIDE) tests/unit tests/integration
+	$(ON_SQLITE) $(RUN_NEXT) -m pytest $(BESIDE) $(addprefix tests/integration/,accounts audit checkpoints sessions site) tests/unit
 
 $(VENV_NEXT)/.complete: requirements.lock
 	@echo "Setting up $(VENV_NEXT) with $(NEWER) …"
