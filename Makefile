@@ -20,6 +20,7 @@ ON_SQLITE := env -u HARNESS_DATABASE_URL -u HARNESS_DATABASE_URL_FILE
 ON_POSTGRES := $(RUN) -m tests.support.cluster --
 # Tests wait for disks and for other processes more than they compute; each process has a database of its own.
 BESIDE := --numprocesses 4 --dist worksteal
+NEWEST_MATTERS := accounts sessions site checkpoints/saving checkpoints/resuming checkpoints/tools checkpoints/workflows
 SQLITE_WILL_DO := $(addprefix --ignore=tests/,unit mutations docs chapter crash/test_peers.py concurrency/test_peers_over_http.py)
 
 # ------------------------------------------------------------------------------------------------ to run it
@@ -84,7 +85,7 @@ test-next: ## Tests on the newest Django, where a Python is found that it runs o
 
 .PHONY: test-on-newer
 test-on-newer: $(VENV_NEXT)/.complete
-	$(ON_SQLITE) $(RUN_NEXT) -m pytest $(BESIDE) $(addprefix tests/integration/,accounts audit checkpoints sessions site) tests/unit
+	$(ON_SQLITE) $(RUN_NEXT) -m pytest $(BESIDE) tests/unit $(addprefix tests/integration/,$(NEWEST_MATTERS))
 
 $(VENV_NEXT)/.complete: requirements.lock
 	@echo "Setting up $(VENV_NEXT) with $(NEWER) …"
