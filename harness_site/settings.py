@@ -52,6 +52,7 @@ INSTALLED_APPS = [
     "checkpoints",
     "harness_site",
     "harness_site.accounts",
+    "harness_site.saved",
 ]
 
 MIDDLEWARE = [

@@ -15,6 +15,7 @@ from checkpoints.enums import ActorKind, Role
 from checkpoints.models import Workspace
 from harness_site.accounts import tokens
 from harness_site.accounts.models import Invitation, Membership, TokenRole
+from harness_site.saved.models import SavedView
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -152,6 +153,13 @@ TABLE: Final = (
         "302 405 405 405 405 302",
         "/sessions/{session}/history/",
     ),
+    line("saved/<str:page>/", "302 405 405 405 405 302", "302 403 422 422 422 302", "/saved/sessions/"),
+    line(
+        "saved/views/<int:pk>/remove/",
+        "302 405 405 405 405 302",
+        "302 403 403 403 302 302",
+        "/saved/views/{view}/remove/",
+    ),
     line("audit/", "302 403 200 200 200 302", "302 405 405 405 405 302"),
     line("audit/verify/", "302 405 405 405 405 302", "302 403 302 302 302 302"),
     line("audit/export/", "302 403 200 200 200 302", "302 405 405 405 405 302"),
@@ -209,6 +217,7 @@ FOREIGN: Final = (
     ("/sessions/{foreign_session}/plan/", "get"),
     ("/sessions/{foreign_session}/history/", "get"),
     ("/sessions/find/?id={foreign_id}", "get"),
+    ("/saved/views/{foreign_view}/remove/", "post"),
     ("/settings/members/{foreign_member}/role/", "post"),
     ("/settings/members/{foreign_member}/remove/", "post"),
     ("/settings/members/{foreign_member}/reset-factors/", "post"),
@@ -247,6 +256,7 @@ def things(workspace: Workspace, prefix: str = "") -> dict[str, Any]:
         "token": token.pk,
         "invitation": invitation.pk,
         "secret": secret,
+        "view": SavedView.objects.create(workspace=workspace, page="sessions", name="Mine", query="status=failed").pk,
     }
     return {f"{prefix}{name}": value for name, value in named.items()}
 

@@ -1,0 +1,31 @@
+"""The row of saved views above a list."""
+
+from typing import Any
+
+from django import template
+from django.template import Context
+
+from harness_site.accounts.models import Membership
+from harness_site.saved.models import SavedView
+from harness_site.saved.pages import normalised
+
+register = template.Library()
+
+
+@register.inclusion_tag("saved/parts/views.html", takes_context=True)
+def saved_views(context: Context, page: str) -> dict[str, Any]:
+    """The views the team has kept of `page`, and a form that keeps the present one. One query."""
+    request = context["request"]
+    member: Membership = request.membership
+    query = normalised(page, request.GET)
+    views = list(SavedView.objects.filter(workspace=member.workspace_id, page=page).order_by("name", "pk"))
+    current = next((view for view in views if view.query == query), None)
+    return {
+        "page": page,
+        "views": views,
+        "current": current,
+        "removable": current is not None and current.removable_by(member),
+        "query": query,
+        "address": request.path,
+        "csrf_token": context.get("csrf_token"),
+    }
