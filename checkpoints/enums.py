@@ -211,6 +211,8 @@ class AuditKind(TextChoices):
     TOKEN_REVOKED = "token_revoked", "Token revoked"
     TOKEN_USED = "token_used", "Token used"
     TOKEN_REFUSED = "token_refused", "Token refused"
+    CLAIMED = "claimed", "Call claimed"
+    RELEASED = "released", "Call released"
     VIEWED = "viewed", "Session read"
     EXPORTED = "exported", "Exported"
     UNMASKED = "unmasked", "Secrets shown"

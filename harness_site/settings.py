@@ -53,6 +53,7 @@ INSTALLED_APPS = [
     "harness_site",
     "harness_site.accounts",
     "harness_site.saved",
+    "harness_site.review",
 ]
 
 MIDDLEWARE = [

@@ -93,6 +93,11 @@ class ToolCall(models.Model):
         return bool(LOGGED_EFFECTS & set(self.side_effects.split(",")))
 
     @property
+    def undecided(self) -> bool:
+        """Whether a person has to decide."""
+        return self.status in UNDECIDED_CALL
+
+    @property
     def deadline(self) -> datetime | None:
         """Until when an approver may decide; None while nothing waits or there is no limit."""
         since = {

@@ -38,7 +38,13 @@ _KINDS: Final = {
         AuditKind.SIGN_INS_ENDED,
     },
     Subject.READING: {AuditKind.VIEWED, AuditKind.EXPORTED, AuditKind.UNMASKED, AuditKind.AUDIT_VERIFIED},
-    Subject.DECISIONS: {AuditKind.DECIDED, AuditKind.VERIFY_REQUESTED, AuditKind.TAKEOVER},
+    Subject.DECISIONS: {
+        AuditKind.DECIDED,
+        AuditKind.VERIFY_REQUESTED,
+        AuditKind.TAKEOVER,
+        AuditKind.CLAIMED,
+        AuditKind.RELEASED,
+    },
     Subject.PEOPLE: {
         AuditKind.PASSWORD_CHANGED,
         AuditKind.FACTOR_ADDED,

@@ -15,7 +15,7 @@ from checkpoints.models import ToolCall
 from checkpoints.queries import inbox
 from checkpoints.resuming.actors import Actor
 from harness_site.accounts.guard import MemberRequest, able, member
-from harness_site.review import standing
+from harness_site.review import claims, company, standing
 from harness_site.review.forms import ApprovalForm, OutcomeForm, bound
 from harness_site.review.problems import Problem, over, problem
 from harness_site.review.recording import record
@@ -24,8 +24,11 @@ from harness_site.review.recording import record
 @require_http_methods(["GET", "POST"])
 @member(Role.AUDITOR)
 def card(request: MemberRequest, pk: int) -> HttpResponse:
-    call = _find(request, pk)
+    call = find(request, pk)
     if request.method == "GET":
+        if call.undecided and not request.htmx:
+            claims.forget()
+            claims.see(call, by=request.membership)
         return _show(request, call)
     form = bound(request.POST, call)
     if not request.membership.may(Role.APPROVER):
@@ -47,8 +50,9 @@ def _decide(request: MemberRequest, call: ToolCall, form: OutcomeForm | Approval
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
-        call = _find(request, call.pk)
+        call = find(request, call.pk)
         return _show(request, call, form=form, refused=problem(error, call))
+    claims.settle(call, by=request.membership)
     return redirect("card", call.pk)
 
 
@@ -56,7 +60,7 @@ def _decide(request: MemberRequest, call: ToolCall, form: OutcomeForm | Approval
 @member(Role.APPROVER)
 def change(request: MemberRequest, pk: int) -> HttpResponse:
     """What the arguments that somebody is writing would change; nothing is recorded."""
-    call = _find(request, pk)
+    call = find(request, pk)
     data = request.POST.copy()
     data["kind"] = DecisionKind.EDIT
     form = ApprovalForm(data, call=call) if call.status == CallStatus.AWAITING_APPROVAL else None
@@ -67,7 +71,7 @@ def change(request: MemberRequest, pk: int) -> HttpResponse:
 @member(Role.APPROVER)
 def verify(request: MemberRequest, pk: int) -> HttpResponse:
     """Ask the waiting process to run the tool's probe again. Its answer shows up on the card."""
-    call = _find(request, pk)
+    call = find(request, pk)
     checkpointer = _checkpointer(request)
     try:
         checkpointer.verify_call(
@@ -76,12 +80,13 @@ def verify(request: MemberRequest, pk: int) -> HttpResponse:
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
-        call = _find(request, pk)
+        call = find(request, pk)
         return _show(request, call, refused=problem(error, call, nothing="The probe was not asked for."))
     return redirect(f"{reverse('card', args=[pk])}{_seen_query(request)}")
 
 
-def _find(request: MemberRequest, pk: int) -> ToolCall:
+def find(request: MemberRequest, pk: int) -> ToolCall:
+    """A call of the reader's workspace, else 404."""
     call = inbox.find(request.membership.workspace, pk)
     if call is None:
         raise Http404("There is no such call in this workspace.")
@@ -107,6 +112,7 @@ def _show(
 ) -> HttpResponse:
     context: dict[str, Any] = {
         **standing.context(call, request.membership),
+        "company": company.of_call(call.pk, request.membership),
         "refused": refused,
         "seen": _seen(request) or str(call.revision),
     }

@@ -16,6 +16,8 @@ from checkpoints.queries import inbox, voices
 from checkpoints.queries.keyset import Cursor
 from checkpoints.queries.voices import Agreement
 from harness_site.accounts.guard import MemberRequest, member
+from harness_site.review import company
+from harness_site.review.company import NOBODY, Company
 
 TABS = ("interrupted", "awaiting", "decided")
 
@@ -27,6 +29,7 @@ class Waiting:
     call: ToolCall
     agreements: tuple[Agreement, ...]
     overdue: bool
+    company: Company
 
     @property
     def approved(self) -> int:
@@ -72,12 +75,12 @@ def _interrupted(request: MemberRequest, filters: inbox.Filters) -> dict[str, An
     workspace = request.membership.workspace
     calls, following = inbox.interrupted(workspace, filters, after=_cursor(request.GET))
     first_time = not calls and not Session.objects.filter(workspace=workspace).exists()
-    return {"rows": _rows(calls), "more": _link(request.GET, following), "first_time": first_time}
+    return {"rows": _rows(request, calls), "more": _link(request.GET, following), "first_time": first_time}
 
 
 def _awaiting(request: MemberRequest, filters: inbox.Filters) -> dict[str, Any]:
     calls, following = inbox.awaiting(request.membership.workspace, filters, after=_number(request.GET))
-    return {"rows": _rows(calls), "more": _link(request.GET, following, tab="awaiting")}
+    return {"rows": _rows(request, calls), "more": _link(request.GET, following, tab="awaiting")}
 
 
 def _decided(request: MemberRequest, filters: inbox.Filters) -> dict[str, Any]:
@@ -88,11 +91,17 @@ def _decided(request: MemberRequest, filters: inbox.Filters) -> dict[str, Any]:
 _LISTS = {"interrupted": _interrupted, "awaiting": _awaiting, "decided": _decided}
 
 
-def _rows(calls: Sequence[ToolCall]) -> list[Waiting]:
+def _rows(request: MemberRequest, calls: Sequence[ToolCall]) -> list[Waiting]:
     now = clock.now()
     said = voices.of_calls(calls)
+    people = company.of_calls([call.pk for call in calls], request.membership)
     return [
-        Waiting(call, said.get(call.pk, ()), overdue=call.deadline is not None and call.deadline < now)
+        Waiting(
+            call,
+            said.get(call.pk, ()),
+            overdue=call.deadline is not None and call.deadline < now,
+            company=people.get(call.pk, NOBODY),
+        )
         for call in calls
     ]
 

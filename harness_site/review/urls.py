@@ -1,11 +1,14 @@
 from django.urls import path
 
-from harness_site.review import card, queue
+from harness_site.review import card, people, queue
 
 urlpatterns = [
     path("", queue.queue, name="review"),
     path("count/", queue.count, name="review-count"),
     path("calls/<int:pk>/", card.card, name="card"),
+    path("calls/<int:pk>/claim/", people.claim, name="claim"),
+    path("calls/<int:pk>/release/", people.release, name="release"),
+    path("calls/<int:pk>/present/", people.present, name="present"),
     path("calls/<int:pk>/change/", card.change, name="change"),
     path("calls/<int:pk>/verify/", card.verify, name="verify"),
 ]

@@ -99,6 +99,24 @@ TABLE: Final = (
     line("review/count/", "302 403 200 200 200 302", "302 405 405 405 405 302"),
     line("review/calls/<int:pk>/", "302 403 200 200 200 302", "302 403 403 422 422 302", "/review/calls/{call}/"),
     line(
+        "review/calls/<int:pk>/claim/",
+        "302 405 405 405 405 302",
+        "302 403 403 302 302 302",
+        "/review/calls/{call}/claim/",
+    ),
+    line(
+        "review/calls/<int:pk>/release/",
+        "302 405 405 405 405 302",
+        "302 403 403 302 302 302",
+        "/review/calls/{call}/release/",
+    ),
+    line(
+        "review/calls/<int:pk>/present/",
+        "302 405 405 405 405 302",
+        "302 403 200 200 200 302",
+        "/review/calls/{call}/present/",
+    ),
+    line(
         "review/calls/<int:pk>/change/",
         "302 405 405 405 405 302",
         "302 403 403 200 200 302",
@@ -204,6 +222,9 @@ TABLE: Final = (
 FOREIGN: Final = (
     ("/review/calls/{foreign_call}/", "get"),
     ("/review/calls/{foreign_call}/", "post"),
+    ("/review/calls/{foreign_call}/claim/", "post"),
+    ("/review/calls/{foreign_call}/release/", "post"),
+    ("/review/calls/{foreign_call}/present/", "post"),
     ("/review/calls/{foreign_call}/change/", "post"),
     ("/review/calls/{foreign_call}/verify/", "post"),
     ("/sessions/{foreign_session}/", "get"),

@@ -39,7 +39,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
 ) -> None:
     for minute in range(calls):
         interrupted(minute)
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(9):
         response = reader.get("/review/")
     assert response.content.decode().count("data-row") == calls
 

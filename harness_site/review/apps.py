@@ -1,0 +1,13 @@
+from django.apps import AppConfig
+
+
+class ReviewConfig(AppConfig):
+    name = "harness_site.review"
+    label = "review"
+    verbose_name = "Review"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from harness_site.review.listening import listen
+
+        listen()

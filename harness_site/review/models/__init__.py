@@ -1,0 +1,4 @@
+from harness_site.review.models.claim import Claim
+from harness_site.review.models.presence import Presence
+
+__all__ = ["Claim", "Presence"]

@@ -1,0 +1,22 @@
+from django.db import models
+
+from checkpoints.models import ToolCall
+from harness_site.accounts.models import Membership
+
+
+class Claim(models.Model):
+    """Somebody says that they are on a call. It hinders nobody: whoever decides first has decided.
+
+    `seen_at` is the last sign of life of the card in their browser. The row of a call that is gone stays until it is
+    old: agents' processes, which know nothing of this table, delete sessions too.
+    """
+
+    call = models.OneToOneField(
+        ToolCall, on_delete=models.DO_NOTHING, primary_key=True, db_constraint=False, related_name="claim"
+    )
+    member = models.ForeignKey(Membership, on_delete=models.CASCADE, related_name="claims")
+    since = models.DateTimeField()
+    seen_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"{self.member.user} on call {self.call_id}"

@@ -1,0 +1,20 @@
+from django.db import models
+
+from checkpoints.models import ToolCall
+from harness_site.accounts.models import Membership
+
+
+class Presence(models.Model):
+    """The card of a call was open in somebody's browser at `seen_at`."""
+
+    call = models.ForeignKey(
+        ToolCall, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
+    member = models.ForeignKey(Membership, on_delete=models.CASCADE, related_name="+")
+    seen_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["call", "member"], name="one_presence_per_call_and_member"),)
+
+    def __str__(self) -> str:
+        return f"{self.member.user} at call {self.call_id}"

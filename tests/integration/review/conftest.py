@@ -1,0 +1,34 @@
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import Role, SessionStatus
+from checkpoints.models import ToolCall
+from tests.support.factories import THEN, make_call, make_run, make_session, make_user, make_workspace
+
+Lost = Callable[..., ToolCall]
+
+
+@pytest.fixture
+def people(db: None) -> dict[str, Client]:
+    """The cast, each signed in: two approvers, an auditor, an admin."""
+    roles = {"alice": Role.APPROVER, "bob": Role.APPROVER, "carol": Role.AUDITOR, "dora": Role.ADMIN}
+    clients = {name: Client() for name in roles}
+    for name, role in roles.items():
+        clients[name].force_login(make_user(name=name, role=role))
+    return clients
+
+
+@pytest.fixture
+def lost(db: None) -> Lost:
+    """Makes a call that lost its run, in a session of its own, so many seconds after `THEN`."""
+
+    def made(second: float = 0, *, workspace: str = "default", agent: str = "refund-desk", **fields: Any) -> ToolCall:
+        session = make_session(agent=agent, workspace=make_workspace(slug=workspace), status=SessionStatus.NEEDS_REVIEW)
+        make_run(session=session)
+        return make_call(session=session, interrupted_at=THEN + timedelta(seconds=second), **fields)
+
+    return made

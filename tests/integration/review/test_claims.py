@@ -1,0 +1,162 @@
+"""Saying that one is on a call: who sees it, how it ends, and that it stops nobody."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from checkpoints import clock
+from checkpoints.enums import AuditKind, CallStatus
+from checkpoints.models import AuditEvent, Session, ToolCall
+from checkpoints.serde import parse
+from harness_site.review import claims
+from harness_site.review.company import CLAIMED_FOR, PRESENT_FOR
+from harness_site.review.models import Claim, Presence
+from tests.integration.review.conftest import Lost
+from tests.support.factories import make_decision
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+DECISION = {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1}
+
+
+def url(call: ToolCall, what: str = "") -> str:
+    return f"/review/calls/{call.pk}/{what}"
+
+
+def holder(call: ToolCall) -> str:
+    return Claim.objects.get(call=call).member.user.get_username()
+
+
+def told(kind: AuditKind) -> list[tuple[str, object]]:
+    """Who did so, and in whose place."""
+    events = AuditEvent.objects.filter(kind=kind).order_by("pk")
+    return [(event.actor, parse(event.details).get("from_member")) for event in events]
+
+
+def silent(call: ToolCall) -> None:
+    """So long without a sign of life that nobody is on it any more."""
+    Claim.objects.filter(call=call).update(seen_at=clock.now() - CLAIMED_FOR - timedelta(seconds=1))
+
+
+def test_the_others_read_who_is_on_it_and_since_when(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    people["alice"].post(url(call, "claim/"))
+    since = f"{Claim.objects.get(call=call).since:%H:%M:%S}"
+    assert f"alice is on it since {since} You can decide all the same" in said(people["bob"].get(url(call)))
+    assert f"alice is on it since {since}" in said(people["bob"].get("/review/"))
+    assert f"You are on it since {since}. bob has this card open. Let go" in said(people["alice"].get(url(call)))
+    assert f"You are on it since {since}" in said(people["alice"].get("/review/"))
+
+
+def test_open_pages_are_told(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    revisions = [Session.objects.get().revision]
+    for what in ("claim/", "claim/", "release/", "release/"):
+        people["alice"].post(url(call, what))
+        revisions.append(Session.objects.get().revision)
+    assert revisions == [revisions[0] + step for step in (0, 1, 1, 2, 2)]
+
+
+def test_a_claim_hinders_nobody_and_ends_with_the_decision(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    people["alice"].post(url(call, "claim/"))
+    assert people["bob"].post(url(call), DECISION).status_code == 302
+    call.refresh_from_db()
+    assert call.status == CallStatus.FAILED
+    assert not Claim.objects.exists()
+
+
+def test_one_voice_of_two_lets_go_of_its_own_claim_alone(people: dict[str, Client], lost: Lost) -> None:
+    call = lost(approvals=2)
+    people["alice"].post(url(call, "claim/"))
+    people["bob"].post(url(call), DECISION)
+    assert holder(call) == "alice"
+    people["alice"].post(url(call), {**DECISION, "revision": 2})
+    assert not Claim.objects.exists()
+
+
+def test_another_takes_over_with_one_click_and_it_is_recorded(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    people["alice"].post(url(call, "claim/"))
+    assert "Take over" in said(people["bob"].get(url(call)))
+    people["bob"].post(url(call, "claim/"))
+    assert holder(call) == "bob"
+    assert told(AuditKind.CLAIMED) == [("alice", None), ("bob", "alice")]
+
+
+def test_only_who_is_on_it_lets_go(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    people["alice"].post(url(call, "claim/"))
+    people["bob"].post(url(call, "release/"))
+    assert holder(call) == "alice"
+    people["alice"].post(url(call, "release/"))
+    assert not Claim.objects.exists()
+    assert told(AuditKind.RELEASED) == [("alice", None)]
+
+
+def test_signing_out_lets_go_of_everything(people: dict[str, Client], lost: Lost) -> None:
+    calls = [lost(), lost()]
+    for call in calls:
+        people["alice"].post(url(call, "claim/"))
+    people["bob"].post(url(calls[1], "claim/"))
+    people["alice"].post("/accounts/logout/")
+    assert [claim.call_id for claim in Claim.objects.all()] == [calls[1].pk]
+    assert told(AuditKind.RELEASED) == [("alice", None)]
+
+
+def test_silence_ends_a_claim_and_a_sign_of_life_keeps_it(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    people["alice"].post(url(call, "claim/"))
+    Claim.objects.update(seen_at=clock.now() - CLAIMED_FOR + timedelta(minutes=1))
+    people["alice"].post(url(call, "present/"))
+    assert Claim.objects.get().seen_at > clock.now() - timedelta(minutes=1)
+    silent(call)
+    people["alice"].post(url(call, "present/"))  # too late: somebody else may have taken it for free
+    assert "is on it" not in said(people["bob"].get(url(call)))
+    people["bob"].post(url(call, "claim/"))
+    assert told(AuditKind.CLAIMED) == [("alice", None), ("bob", None)]
+
+
+def test_nobody_can_be_on_what_is_decided(people: dict[str, Client], lost: Lost) -> None:
+    call = lost(status=CallStatus.COMPLETED)
+    make_decision(call=call)
+    people["alice"].post(url(call, "claim/"))
+    assert not Claim.objects.exists()
+    assert "I am on it" not in said(people["alice"].get(url(call)))
+
+
+def test_who_has_the_card_open_is_seen_by_the_others(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    people["carol"].get(url(call))
+    people["alice"].get(url(call))
+    assert "alice, carol have this card open." in said(people["bob"].post(url(call, "present/")))
+    assert "alice, bob, carol are looking at it" in said(people["dora"].get("/review/"))
+    assert "bob, carol have this card open." in said(people["alice"].post(url(call, "present/")))
+
+
+def test_who_has_gone_is_not_seen_any_more(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    people["alice"].get(url(call))
+    Presence.objects.update(seen_at=clock.now() - PRESENT_FOR)
+    assert "alice" not in said(people["bob"].post(url(call, "present/")))
+    Presence.objects.update(seen_at=clock.now() - timedelta(days=2))
+    claims.forget()
+    assert not Presence.objects.exists()
+
+
+def test_an_auditor_claims_nothing(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    assert people["carol"].post(url(call, "claim/")).status_code == 403
+    page = said(people["carol"].get(url(call)))
+    assert "I am on it" not in page
+
+
+def test_a_hostile_name_stays_text(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    people["alice"].post(url(call, "claim/"))
+    user = Claim.objects.get().member.user
+    user.username = "<script>alert(1)</script>"
+    user.save()
+    for path in (url(call), "/review/"):
+        assert "<script>alert" not in people["bob"].get(path).content.decode()
