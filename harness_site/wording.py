@@ -4,7 +4,16 @@ import json
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, RunStatus, SessionStatus
+from checkpoints.enums import (
+    CallStatus,
+    DecisionKind,
+    InterruptReason,
+    JoinStatus,
+    PauseStatus,
+    PeerCallStatus,
+    RunStatus,
+    SessionStatus,
+)
 from checkpoints.serde import parse
 from harness_site.rendering.masking import masked, masked_value
 from harness_site.rendering.text import visible
@@ -30,6 +39,12 @@ STATES: Final[dict[str, tuple[str, str]]] = {
     CallStatus.REJECTED: ("bad", "Rejected"),
     CallStatus.SUPERSEDED: ("off", "Run again"),
     CallStatus.DISCARDED: ("off", "Discarded"),
+    PauseStatus.TAKEN: ("run", "Taken by a run"),
+    PauseStatus.OVER: ("off", "Gone on"),
+    JoinStatus.COMPLETE: ("ok", "Complete"),
+    JoinStatus.USED: ("ok", "Complete, used"),
+    PeerCallStatus.ANSWERED: ("ok", "Answered"),
+    PeerCallStatus.EXPIRED: ("bad", "No answer in time"),
     DecisionKind.CONFIRM_LANDED: ("ok", "It happened"),
     DecisionKind.MARK_FAILED: ("bad", "It did not happen"),
     DecisionKind.APPROVE_RERUN: ("wait", "Run once more"),

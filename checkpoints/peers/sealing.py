@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
 _MARK = "$sealed"
+#: What people read where something is sealed.
+HIDDEN = "‹sealed›"
 #: Keys that end so hold secrets, however they are spelt: auth_token, X-Api-Key, clientSecret.
 _SECRET = re.compile(
     r"(tokens?|secrets?|password|passwd|passphrase|authorization|api[-_]?key|private[-_]?key|credentials?|cookies?|jwt)$",
@@ -47,6 +49,13 @@ def opened(text: str, session_id: str, what: str) -> Any:
     except ValueError as error:
         raise CheckpointCorrupted(session_id, what, str(error)) from error
     return _unsealed(value, what)
+
+
+def hidden(value: Any) -> Any:
+    """A JSON value as it is stored, for people: what is sealed in it is said to be, and nothing of it shown."""
+    if isinstance(value, dict):
+        return HIDDEN if value.keys() == {_MARK} else {key: hidden(item) for key, item in value.items()}
+    return [hidden(item) for item in value] if isinstance(value, list) else value
 
 
 def _walked(value: Any, path: str, seal: Callable[[str, str], Any]) -> Any:

@@ -6,6 +6,7 @@ The comparison is one tuple comparison, which both databases answer from an inde
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
@@ -74,6 +75,11 @@ def before(cursor: Cursor, field: str) -> LessThan:
 def after(cursor: Cursor, field: str) -> GreaterThan:
     """The rows that follow `cursor` in a list that is ordered by `field, pk`."""
     return GreaterThan(_Row(F(field), F("pk")), _place(cursor))
+
+
+def following(fields: Sequence[str], last: Sequence[int]) -> GreaterThan:
+    """The rows that follow the one with the numbers `last` in a list that is ordered by `fields`."""
+    return GreaterThan(_Row(*[F(field) for field in fields]), _Row(*[Value(number) for number in last]))
 
 
 def _place(cursor: Cursor) -> _Row:

@@ -9,14 +9,15 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from django.db.models import BooleanField, Count, ExpressionWrapper, OuterRef, Q, QuerySet, Subquery, TextChoices
+from django.db.models import BooleanField, Count, Exists, ExpressionWrapper, OuterRef, Q, QuerySet, Subquery, TextChoices
 from django.db.models.functions import Now
 
 from checkpoints import clock
 from checkpoints.enums import UNDECIDED_CALL, CallStatus, RunStatus, SessionStatus
-from checkpoints.models import Run, Session, ToolCall
-from checkpoints.queries import keyset
+from checkpoints.models import PausedTask, Run, Session, ToolCall, Workflow
+from checkpoints.queries import keyset, peers
 from checkpoints.queries.keyset import Cursor
+from checkpoints.queries.peers import Waiting
 from checkpoints.serde import parse
 
 PAGE = 50
@@ -100,7 +101,8 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class SessionHead:
-    """What stands above every page about one session. `result` is canonical JSON text."""
+    """What stands above every page about one session. `result` is canonical JSON text; `waiting` is what a paused one
+    waits for."""
 
     row: SessionRow
     runs: int
@@ -111,6 +113,9 @@ class SessionHead:
     undecided_call: int | None
     forked_from: int | None
     forked_version: int | None
+    has_workflows: bool
+    has_pauses: bool
+    waiting: Waiting | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +167,7 @@ def these(workspace_id: int, pks: tuple[int, ...]) -> tuple[SessionRow, ...]:
 
 def head(workspace_id: int, pk: int) -> SessionHead | None:
     """One session with the counts its pages show; None where this workspace has no such session."""
-    session = _with_owner(_of(workspace_id)).filter(pk=pk).first()
+    session = _with_journals(_with_owner(_of(workspace_id))).filter(pk=pk).first()
     if session is None:
         return None
     found = _undecided([pk]).order_by("interrupted_at", "pk").values_list("pk", "status")[:COUNT_LIMIT]
@@ -177,6 +182,9 @@ def head(workspace_id: int, pk: int) -> SessionHead | None:
         undecided_call=undecided[0] if undecided else None,
         forked_from=session.forked_from_id,
         forked_version=session.forked_version,
+        has_workflows=session.has_workflows,  # type: ignore[attr-defined]
+        has_pauses=session.has_pauses,  # type: ignore[attr-defined]
+        waiting=peers.waiting(pk) if session.status == SessionStatus.PAUSED else None,
     )
 
 
@@ -208,6 +216,13 @@ def _with_owner(found: QuerySet[Session]) -> QuerySet[Session]:
     ended = Subquery(Run.objects.filter(session=OuterRef("pk")).order_by("-number").values("ended_at")[:1])
     found = found.select_related("owner").annotate(driven=driven, ended=ended)
     return found.annotate(stored_time=keyset.stored_text("updated_at"))
+
+
+def _with_journals(found: QuerySet[Session]) -> QuerySet[Session]:
+    return found.annotate(
+        has_workflows=Exists(Workflow.objects.filter(session=OuterRef("pk"))),
+        has_pauses=Exists(PausedTask.objects.filter(session=OuterRef("pk"))),
+    )
 
 
 def _stored_time(session: Session) -> str:

@@ -28,6 +28,8 @@ SESSION_PAGES: Final = frozenset(
         "compare",
         "calls",
         "session-call",
+        "session-workflows",
+        "session-peers",
         "plan",
         "session-audit",
     }

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from checkpoints.enums import RunStatus
 from checkpoints.queries.blocks import Image
 from checkpoints.queries.origins import RunFacts
+from checkpoints.queries.peers import Waiting
 from checkpoints.queries.sessions import Standing
 from checkpoints.serde import parse
 from harness_site import wording
@@ -50,8 +51,13 @@ _SHAPES: Final = {
 }
 
 
-def standing(value: Standing, undecided: int, awaiting: int = 0) -> tuple[str, str]:
+def standing(
+    value: Standing, undecided: int, awaiting: int = 0, waiting: Waiting | None = None
+) -> tuple[str, str]:
     """Shape and words: “Paused — 1 call needs a decision”. Of what only awaits approval, nothing is unknown."""
+    if waiting is not None:
+        answers = f"waiting for {waiting.open:,} {'answer' if waiting.open == 1 else 'answers'}"
+        return "wait", f"Paused — {'the answers are there' if waiting.ready else answers}"
     if value is Standing.NEEDS_REVIEW and undecided and awaiting == undecided:
         return "wait", f"Paused — {undecided} {'call awaits' if undecided == 1 else 'calls await'} approval"
     if value is Standing.NEEDS_REVIEW and undecided:
@@ -105,6 +111,12 @@ def effect(name: str) -> str:
 
 def times(number: int) -> str:
     return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th."""
+    last = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{'th' if number % 100 in {11, 12, 13} else last}"
 
 
 def run_end(run: RunFacts) -> str:

@@ -15,6 +15,7 @@ from checkpoints.queries.conversation import CallCard, Conversation, Handover
 from checkpoints.queries.history import Happening
 from checkpoints.queries.occasions import Takeover
 from checkpoints.queries.origins import RunFacts
+from checkpoints.queries.peers import Waiting
 from checkpoints.queries.plans import Step, StepState
 from checkpoints.queries.sessions import SessionRow, Standing
 from checkpoints.serde import canonical, parse
@@ -39,6 +40,7 @@ register.filter("safe_link", saying.safe_link)
 register.filter("count", saying.count)
 register.filter("signed", saying.signed)
 register.filter("times", saying.times)
+register.filter("ordinal", saying.ordinal)
 register.filter("effect", saying.effect)
 register.filter("run_end", saying.run_end)
 register.filter("gap", saying.gap)
@@ -53,9 +55,9 @@ def took(span: timedelta | None) -> str:
 
 
 @register.simple_tag
-def standing(row: SessionRow) -> SafeString:
+def standing(row: SessionRow, waiting: Waiting | None = None) -> SafeString:
     """How a session stands, as colour, shape and word."""
-    shape, words = saying.standing(row.standing, row.undecided, row.awaiting)
+    shape, words = saying.standing(row.standing, row.undecided, row.awaiting, waiting)
     return format_html('<span class="chip {}">{}</span>', shape, words)
 
 
@@ -217,6 +219,12 @@ def inline(value: Any) -> str:
     if isinstance(value, dict):
         return excerpt(", ".join(f"{key} {jsontree.dumped(inner)}" for key, inner in value.items()))
     return "" if value is None else excerpt(jsontree.dumped(value))
+
+
+@register.filter
+def answer(value: Any) -> str:
+    """What another agent answered, on one line: a text as it is."""
+    return excerpt(value) if isinstance(value, str) else excerpt(jsontree.dumped(value))
 
 
 @register.filter

@@ -164,6 +164,15 @@ TABLE: Final = (
         "302 405 405 405 405 302",
         "/sessions/{session}/calls/{call}/",
     ),
+    line(
+        "sessions/<int:pk>/workflows/",
+        "302 403 200 200 200 302",
+        "302 405 405 405 405 302",
+        "/sessions/{session}/workflows/",
+    ),
+    line(
+        "sessions/<int:pk>/peers/", "302 403 200 200 200 302", "302 405 405 405 405 302", "/sessions/{session}/peers/"
+    ),
     line("sessions/<int:pk>/plan/", "302 403 200 200 200 302", "302 405 405 405 405 302", "/sessions/{session}/plan/"),
     line(
         "sessions/<int:pk>/history/",
@@ -235,6 +244,8 @@ FOREIGN: Final = (
     ("/sessions/{foreign_session}/calls/", "get"),
     ("/sessions/{foreign_session}/calls/{foreign_call}/", "get"),
     ("/sessions/{session}/calls/{foreign_call}/", "get"),
+    ("/sessions/{foreign_session}/workflows/", "get"),
+    ("/sessions/{foreign_session}/peers/", "get"),
     ("/sessions/{foreign_session}/plan/", "get"),
     ("/sessions/{foreign_session}/history/", "get"),
     ("/sessions/find/?id={foreign_id}", "get"),

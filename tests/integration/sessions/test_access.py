@@ -26,6 +26,8 @@ PAGES = [
     "compare/?a=1&b=2",
     "calls/",
     "calls/{call}/",
+    "workflows/",
+    "peers/",
     "plan/",
     "history/",
 ]

@@ -1,0 +1,171 @@
+"""Pauses of a session: who was asked what, until when, and what came of it."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints import SyncCheckpointer
+from checkpoints.models import PausedTask, PeerCall, Session
+from checkpoints.peers import Join
+from checkpoints.peers import PeerCall as Asked
+from checkpoints.queries import peers
+from tests.integration.checkpoints.peers.waiting import join, let_pass, lose, pause
+from tests.support.factories import make_session, make_user
+from tests.support.pages import said
+
+Queries = Callable[[int], AbstractContextManager[object]]
+SCRIPT = "<script>alert(1)</script>"
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user())
+    return client
+
+
+def page_of(reader: Client, session_id: str = "s", tab: str = "peers/") -> Any:
+    return reader.get(f"/sessions/{Session.objects.get(session_id=session_id).pk}/{tab}")
+
+
+def test_every_call_says_who_was_asked_and_what_came_of_it(cp: SyncCheckpointer, reader: Client) -> None:
+    pause(cp, join("quote", "answered", "late"), join("more", "open"))
+    cp.accept_response("answered", {"grams": 3150})
+    let_pass("late")
+    cp.sweep_deadlines()
+    cp.accept_response("late", "at last")
+    words = said(page_of(reader))
+    assert "Pause 1 Waiting for other agents Run 1 paused" in words
+    assert "Join quote Complete 2 of 2 calls counted" in words
+    assert "stock answered" in words
+    assert '{"grams": 3150} –' in words
+    assert "No answer in time" in words
+    assert "Came too late" in words
+    assert ": at last" in words
+    assert "Join more Waiting 0 of 1 call counted" in words
+    assert 'ask "open" Waiting due in' in words
+
+
+def test_a_deadline_that_has_passed_is_said_to_be_overdue(cp: SyncCheckpointer, reader: Client) -> None:
+    pause(cp, join("j", "a"))
+    PeerCall.objects.update(deadline="2025-01-01T00:00Z")
+    assert "overdue for" in said(page_of(reader))
+
+
+def test_who_has_to_be_told_is_named(cp: SyncCheckpointer, reader: Client) -> None:
+    pause(cp, Join("j", [Asked("a", "stock", sent=False), Asked("b", "courier")]))
+    assert "Waiting due in" in said(page_of(reader))
+    assert "the request" in said(page_of(reader))
+
+    def refuse(notice: object) -> None:
+        raise ConnectionError
+
+    cp.cancel_paused("s", tell=refuse)
+    words = said(page_of(reader))
+    assert words.count("that it is not needed any more (tried once)") == 2
+    assert "Pause 1 Cancelled" in words
+
+
+def test_a_task_that_was_taken_and_lost_says_so(cp: SyncCheckpointer, reader: Client) -> None:
+    pause(cp, join("j", "a"))
+    cp.accept_response("a", "yes")
+    cp.take_paused("s")
+    assert "The run that took it has saved nothing since:" in said(page_of(reader))
+    lose()
+    cp.take_paused("s", takeover=True)
+    assert "for the 2nd time: a run that had it before was lost or took it again" in said(page_of(reader))
+    cp.save_checkpoint("s", [], None, 0)
+    words = said(page_of(reader))
+    assert "Pause 1 Gone on" in words
+    assert "has saved nothing since" not in words
+
+
+@pytest.mark.parametrize("tab", ["", "versions/", "calls/", "plan/", "history/", "peers/"])
+def test_every_page_says_what_a_paused_session_waits_for(cp: SyncCheckpointer, reader: Client, tab: str) -> None:
+    pause(cp, join("quote", "a", "b"))
+    cp.accept_response("a", "yes")
+    words = said(page_of(reader, tab=tab))
+    assert "Paused — waiting for 1 answer" in words
+    assert "Waits for 1 of 2 answers, from stock; it is due in" in words
+    cp.accept_response("b", "yes")
+    words = said(page_of(reader, tab=tab))
+    assert "Paused — the answers are there" in words
+    assert "Any process can take the task and go on." in words
+
+
+def test_what_is_sealed_is_shown_to_nobody(cp: SyncCheckpointer, reader: Client) -> None:
+    state = {"security_context": {"auth_token": "open sesame", "badge": "x"}, "step": 3}
+    pause(cp, Join("j", [Asked("a", "stock", {"password": "open sesame", "order": 17})]), state=state)
+    stored = PausedTask.objects.get().state
+    sealed = stored[stored.index("gAAAA") :][:40]
+    html = page_of(reader).content.decode()
+    assert "open sesame" not in html
+    assert sealed not in html
+    row = peers.page(Session.objects.get().pk).rows[0]
+    assert row.state == {"security_context": {"auth_token": "‹sealed›", "badge": "x"}, "step": 3}
+    assert row.joins[0].calls[0].request == {"password": "‹sealed›", "order": 17}
+
+
+def test_secrets_in_answers_are_masked(cp: SyncCheckpointer, reader: Client) -> None:
+    pause(cp, join("j", "a"))
+    cp.accept_response("a", {"api_key": "hunter22hunter22"})
+    words = said(page_of(reader))
+    assert "hunter22" not in words
+    assert "‹masked›" in words
+
+
+def test_what_agents_wrote_is_text(cp: SyncCheckpointer, reader: Client) -> None:
+    pause(cp, Join(SCRIPT, [Asked(SCRIPT, SCRIPT, {SCRIPT: SCRIPT})]), state={SCRIPT: SCRIPT})
+    cp.accept_response(SCRIPT, SCRIPT)
+    html = page_of(reader).content.decode()
+    assert SCRIPT not in html
+    assert html.count("&lt;script&gt;alert(1)") >= 7
+
+
+def test_a_long_join_goes_on_on_pages_of_its_own(cp: SyncCheckpointer, reader: Client) -> None:
+    ids = [f"c-{number:03}" for number in range(peers.CALLS + 2)]
+    pause(cp, join("long", *ids), join("short", "x"))
+    session = Session.objects.get()
+    ((long, short),) = [row.joins for row in peers.page(session.pk).rows]
+    assert ([call.call_id for call in long.calls], short.after) == (ids[: peers.CALLS], None)
+    assert long.after is not None
+    rest = peers.join(session.pk, long.pk, after=long.after)
+    assert rest is not None
+    assert ([call.call_id for call in rest.calls], rest.after) == (ids[peers.CALLS :], None)
+    words = said(reader.get(f"/sessions/{session.pk}/peers/", {"join": long.pk, "after": long.after}))
+    assert ids[-1] in words
+    assert ids[0] not in words
+    other = make_session()
+    assert reader.get(f"/sessions/{other.pk}/peers/", {"join": long.pk}).status_code == 404
+
+
+def test_pages_of_pauses_follow_each_other(cp: SyncCheckpointer) -> None:
+    for number in range(3):
+        pause(cp, join("j", str(number)))
+        cp.accept_response(str(number), "yes")
+        cp.take_paused("s")
+    session = Session.objects.get()
+    first = peers.page(session.pk, size=2)
+    assert ([row.number for row in first.rows], first.before) == ([3, 2], 2)
+    second = peers.page(session.pk, before=first.before, size=2)
+    assert ([row.number for row in second.rows], second.before) == ([1], None)
+
+
+def test_the_tab_is_there_only_where_somebody_was_asked(reader: Client) -> None:
+    make_session(session_id="s")
+    assert "/peers/" not in page_of(reader, tab="plan/").content.decode()
+    assert "This session has asked no other agent." in said(page_of(reader))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
+    cp: SyncCheckpointer, reader: Client, count: int, django_assert_num_queries: Queries
+) -> None:
+    joins = [join(f"j{number}", *[f"{number}-{call}" for call in range(count)]) for number in range(count)]
+    pause(cp, *joins)
+    with django_assert_num_queries(18):
+        page_of(reader)

@@ -1,0 +1,152 @@
+"""Workflows of a session: every step in order, with what became of it."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import CallStatus, DecisionKind, KeyScope
+from checkpoints.models import Session, Workflow, WorkflowStep
+from checkpoints.queries import workflows
+from checkpoints.queries.workflows import Place
+from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_user, make_workspace
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+Queries = Callable[[int], AbstractContextManager[object]]
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def session() -> Session:
+    session = make_session()
+    make_run(session=session)
+    return session
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user())
+    return client
+
+
+def make_step(workflow: Workflow, step_id: str, **fields: Any) -> WorkflowStep:
+    position = workflow.steps.count()
+    given = {"call_id": f"{workflow.workflow_id}/{step_id}", "idempotency_key": f"k-{workflow.pk}-{position}"}
+    given |= {"function": "Desk.charge", "version": "1", "args_digest": "d", "schema_version": 1} | fields
+    return WorkflowStep.objects.create(
+        session=workflow.session, workflow=workflow, step_id=step_id, position=position, **given
+    )
+
+
+def make_workflow(session: Session, workflow_id: str = "order-17") -> Workflow:
+    return Workflow.objects.create(session=session, workflow_id=workflow_id)
+
+
+def test_steps_stand_in_order_with_what_became_of_them(session: Session, reader: Client) -> None:
+    workflow = make_workflow(session)
+    done = make_step(workflow, "reserve", function="Desk.reserve")
+    unknown = make_step(workflow, "charge", version="2", generation=2)
+    make_step(workflow, "ship")
+    make_call(session=session, call_id=done.call_id, status=CallStatus.FAILED)
+    make_call(session=session, call_id=done.call_id, attempt=2, status=CallStatus.COMPLETED, result="done at last")
+    lost = make_call(session=session, call_id=unknown.call_id, args={"order": 17})
+    page = reader.get(f"/sessions/{session.pk}/workflows/")
+    words = said(page)
+    assert "1 reserve Desk.reserve version 1" in words
+    assert "Completed" in words
+    assert "done at last" in words
+    assert "2 charge Desk.charge version 2 its identity changed once before it ran order 17 Outcome unknown" in words
+    assert "Its run is gone" in words
+    assert "3 ship Desk.charge version 1 – Not begun 0 –" in words
+    assert f'href="/review/calls/{lost.pk}/"' in page.content.decode()
+    assert [len(step.attempts) for step in workflows.page(session.pk).parts[0].steps] == [2, 1, 0]
+
+
+def test_who_decided_about_a_step_is_named(session: Session, reader: Client) -> None:
+    step = make_step(make_workflow(session), "charge")
+    make_decision(
+        call=make_call(session=session, call_id=step.call_id, status=CallStatus.COMPLETED),
+        kind=DecisionKind.CONFIRM_LANDED,
+    )
+    assert "alice: It happened" in said(reader.get(f"/sessions/{session.pk}/workflows/"))
+
+
+def test_a_step_may_be_answered_by_another_session_of_the_workspace(session: Session, reader: Client) -> None:
+    step = make_step(make_workflow(session), "charge", idempotency_key="everywhere")
+    there = make_call(
+        session=make_session(),
+        idempotency_key=step.idempotency_key,
+        key_scope=KeyScope.WORKSPACE,
+        status=CallStatus.COMPLETED,
+    )
+    make_call(
+        session=make_session(workspace=make_workspace(slug="elsewhere")),
+        idempotency_key=step.idempotency_key,
+        key_scope=KeyScope.WORKSPACE,
+        status=CallStatus.ISSUED,
+    )
+    page = reader.get(f"/sessions/{session.pk}/workflows/")
+    assert "Completed in another session" in said(page)
+    assert f'href="/sessions/{there.session_id}/calls/{there.pk}/"' in page.content.decode()
+
+
+def test_pages_of_steps_follow_each_other_over_workflows(session: Session) -> None:
+    for name in ("a", "b"):
+        workflow = make_workflow(session, name)
+        for number in range(3):
+            make_step(workflow, str(number))
+    seen: list[tuple[str, str, bool]] = []
+    place: Place | None = None
+    while True:
+        page = workflows.page(session.pk, after=place, size=2)
+        seen += [(part.workflow_id, step.step_id, part.begun) for part in page.parts for step in part.steps]
+        if page.after is None:
+            break
+        place = Place.parse(str(page.after))
+    assert [each[:2] for each in seen] == [(name, number) for name in "ab" for number in "012"]
+    assert [begun for *_, begun in seen] == [True, True, False, True, False, False]
+
+
+def test_the_tab_is_there_only_where_there_is_a_workflow(session: Session, reader: Client) -> None:
+    path = f"/sessions/{session.pk}/workflows/"
+    assert path not in reader.get(f"/sessions/{session.pk}/plan/").content.decode()
+    assert "This session has no workflow." in said(reader.get(path))
+    make_workflow(session)
+    assert path in reader.get(f"/sessions/{session.pk}/plan/").content.decode()
+    assert "No step has been asked for yet." in said(reader.get(path))
+
+
+def test_what_agents_wrote_is_text(session: Session, reader: Client) -> None:
+    step = make_step(make_workflow(session, SCRIPT), SCRIPT, function=SCRIPT, version=SCRIPT, call_id="c")
+    make_call(session=session, call_id=step.call_id, args={SCRIPT: SCRIPT}, error_type=SCRIPT, result=SCRIPT)
+    html = reader.get(f"/sessions/{session.pk}/workflows/").content.decode()
+    assert SCRIPT not in html
+    assert html.count("&lt;script&gt;alert(1)") >= 7
+
+
+def test_secrets_in_steps_are_masked(session: Session, reader: Client) -> None:
+    step = make_step(make_workflow(session), "login")
+    make_call(
+        session=session, call_id=step.call_id, args={"password": "hunter22"}, result="token=abcdef123456", issued_at=THEN
+    )
+    words = said(reader.get(f"/sessions/{session.pk}/workflows/"))
+    assert "hunter22" not in words
+    assert "abcdef123456" not in words
+    assert words.count("‹masked›") == 2
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_the_number_of_steps(
+    session: Session, reader: Client, count: int, django_assert_num_queries: Queries
+) -> None:
+    for name in range(count):
+        workflow = make_workflow(session, str(name))
+        for number in range(count):
+            make_decision(call=make_call(session=session, call_id=make_step(workflow, str(number)).call_id))
+        make_step(workflow, "not begun")
+    with django_assert_num_queries(16):
+        reader.get(f"/sessions/{session.pk}/workflows/")
