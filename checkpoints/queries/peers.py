@@ -167,7 +167,9 @@ def _calls(joins: Iterable[int], after: int) -> defaultdict[int, list[PeerCall]]
     """The first calls of each join, and one more where there is one."""
     place = Window(RowNumber(), partition_by=[F("join")], order_by=[F("pk").asc()])
     found: defaultdict[int, list[PeerCall]] = defaultdict(list)
-    for call in PeerCall.objects.filter(join__in=joins, pk__gt=after).annotate(place=place).filter(place__lte=CALLS + 1):
+    for call in (
+        PeerCall.objects.filter(join__in=joins, pk__gt=after).annotate(place=place).filter(place__lte=CALLS + 1)
+    ):
         found[call.join_id].append(call)
     for calls in found.values():
         calls.sort(key=lambda call: call.pk)

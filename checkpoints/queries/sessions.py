@@ -9,7 +9,17 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from django.db.models import BooleanField, Count, Exists, ExpressionWrapper, OuterRef, Q, QuerySet, Subquery, TextChoices
+from django.db.models import (
+    BooleanField,
+    Count,
+    Exists,
+    ExpressionWrapper,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    TextChoices,
+)
 from django.db.models.functions import Now
 
 from checkpoints import clock

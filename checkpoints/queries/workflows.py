@@ -127,4 +127,4 @@ def _elsewhere(session_pk: int, keys: list[str]) -> dict[str, Elsewhere]:
         workspace=workspace, key_scope=KeyScope.WORKSPACE, status__in=sorted(LIVE_CALL), idempotency_key__in=keys
     )
     found = live.exclude(session=session_pk).values_list("idempotency_key", "session_id", "pk", "status")
-    return {key: Elsewhere(*told) for key, *told in found}
+    return {key: Elsewhere(owner, pk, status) for key, owner, pk, status in found}

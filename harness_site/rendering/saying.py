@@ -51,9 +51,7 @@ _SHAPES: Final = {
 }
 
 
-def standing(
-    value: Standing, undecided: int, awaiting: int = 0, waiting: Waiting | None = None
-) -> tuple[str, str]:
+def standing(value: Standing, undecided: int, awaiting: int = 0, waiting: Waiting | None = None) -> tuple[str, str]:
     """Shape and words: “Paused — 1 call needs a decision”. Of what only awaits approval, nothing is unknown."""
     if waiting is not None:
         answers = f"waiting for {waiting.open:,} {'answer' if waiting.open == 1 else 'answers'}"

@@ -35,7 +35,10 @@ def reader(client: Client) -> Client:
 
 def make_step(workflow: Workflow, step_id: str, **fields: Any) -> WorkflowStep:
     position = workflow.steps.count()
-    given = {"call_id": f"{workflow.workflow_id}/{step_id}", "idempotency_key": f"k-{workflow.pk}-{position}"}
+    given: dict[str, Any] = {
+        "call_id": f"{workflow.workflow_id}/{step_id}",
+        "idempotency_key": f"k-{workflow.pk}-{position}",
+    }
     given |= {"function": "Desk.charge", "version": "1", "args_digest": "d", "schema_version": 1} | fields
     return WorkflowStep.objects.create(
         session=workflow.session, workflow=workflow, step_id=step_id, position=position, **given
@@ -131,7 +134,11 @@ def test_what_agents_wrote_is_text(session: Session, reader: Client) -> None:
 def test_secrets_in_steps_are_masked(session: Session, reader: Client) -> None:
     step = make_step(make_workflow(session), "login")
     make_call(
-        session=session, call_id=step.call_id, args={"password": "hunter22"}, result="token=abcdef123456", issued_at=THEN
+        session=session,
+        call_id=step.call_id,
+        args={"password": "hunter22"},
+        result="token=abcdef123456",
+        issued_at=THEN,
     )
     words = said(reader.get(f"/sessions/{session.pk}/workflows/"))
     assert "hunter22" not in words
