@@ -49,8 +49,9 @@ INSTALLED_APPS = [
     "allauth.usersessions",
     "csp",
     "django_htmx",
-    "checkpoints",
+    # Before the library: its `export_session` writes more forms.
     "harness_site",
+    "checkpoints",
     "harness_site.accounts",
     "harness_site.saved",
     "harness_site.review",

@@ -10,7 +10,7 @@ from django.db import models, transaction
 
 from checkpoints import clock
 from checkpoints.enums import AuditKind
-from checkpoints.files import tables
+from checkpoints.files import reach, tables
 from checkpoints.files.atomic import replacing
 from checkpoints.files.format import Header, Writer
 from checkpoints.models import Message, Segment, Session
@@ -62,10 +62,10 @@ def export(store: Store, session_id: str, path: str | Path, *, audited: bool = T
 
 
 def _rows(store: Store, session: Session) -> Iterator[tuple[str, models.Model]]:
-    borrowed = _borrowed(store, session)
+    borrowed = reach.borrowed(store.using, session)
     special: dict[type[models.Model], Callable[[], Iterable[models.Model]]] = {
         Session: lambda: [session],
-        Segment: lambda: _segments(store, session, borrowed),
+        Segment: lambda: reach.segments(store.using, session, borrowed),
         Message: lambda: _messages(store, session, borrowed),
     }
     for kind, model in tables.TABLES.items():
@@ -74,33 +74,7 @@ def _rows(store: Store, session: Session) -> Iterator[tuple[str, models.Model]]:
         yield from ((kind, row) for row in found)
 
 
-def _borrowed(store: Store, session: Session) -> dict[int, int]:
-    """Segments of other sessions that this one branches from, and how many messages are needed up to there."""
-    needed: dict[int, int] = {}
-    segments = Segment.objects.using(store.using)
-    waiting = list(segments.filter(session=session, parent__isnull=False).exclude(parent__session=session))
-    while waiting:
-        child = waiting.pop()
-        if child.parent_id is None:
-            continue
-        known = needed.get(child.parent_id)
-        needed[child.parent_id] = max(child.parent_length, known or 0)
-        if known is None:
-            waiting += [parent for parent in segments.filter(pk=child.parent_id) if parent.session_id != session.pk]
-    return needed
-
-
-def _segments(store: Store, session: Session, borrowed: dict[int, int]) -> Iterator[Segment]:
-    """Parents before their children: these were made later."""
-    segments = Segment.objects.using(store.using)
-    yield from (segments.filter(session=session) | segments.filter(pk__in=borrowed)).order_by("pk")
-
-
 def _messages(store: Store, session: Session, borrowed: dict[int, int]) -> Iterator[Message]:
     """In the order of their segments and places, so that each stands behind those it goes on from."""
-    messages = Message.objects.using(store.using)
-    for segment in _segments(store, session, borrowed):
-        wanted = messages.filter(segment=segment).order_by("position")
-        if segment.pk in borrowed:
-            wanted = wanted.filter(position__lt=borrowed[segment.pk])
-        yield from wanted.iterator(_CHUNK)
+    for segment in reach.segments(store.using, session, borrowed):
+        yield from reach.messages(store.using, segment, borrowed).iterator(_CHUNK)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from math import inf
 
 from checkpoints.models import Checkpoint, Session
 from checkpoints.queries import blocks, calls, origins, pairing, transcripts
@@ -107,10 +108,14 @@ class Conversation:
         return self.upto < self.place.length
 
 
+def newest(session: Session) -> Place:
+    return Place(session.latest_version, session.head_segment_id, session.message_count, newest=True)
+
+
 def place(session: Session, version: int | None = None) -> Place | None:
     """The newest version, or the one asked for; None where there is no such version."""
     if version is None or version == session.latest_version:
-        return Place(session.latest_version, session.head_segment_id, session.message_count, newest=True)
+        return newest(session)
     stored = Checkpoint.objects.filter(session=session, version=version).values_list("segment_id", "length").first()
     return None if stored is None else Place(version, *stored, newest=False)
 
@@ -121,9 +126,9 @@ def read(session: Session, at: Place, *, first: int | None = None, upto: int | N
         upto = at.length if first is None else first + WINDOW
     upto = max(0, min(upto, at.length))
     first = max(0, upto - WINDOW if first is None else first)
-    messages = _window(at, first, upto)
+    lead, messages = _window(at, first, upto)
     first, upto = (messages[0].position, messages[-1].position + 1) if messages else (upto, upto)
-    return Conversation(at, first, upto, _Builder(session, at, messages, ends=upto == at.length).items())
+    return Conversation(at, first, upto, _Builder(session, at, messages, lead, ends=upto == at.length).items())
 
 
 def around(session: Session, step: int, *, size: int = 4) -> Conversation | None:
@@ -135,18 +140,36 @@ def around(session: Session, step: int, *, size: int = 4) -> Conversation | None
     return read(session, Place(*found, newest=False), first=max(0, found[2] - size))
 
 
-def _window(at: Place, first: int, upto: int) -> list[StoredMessage]:
-    """The stored messages, on both sides stretched so that no result is parted from its call."""
+def through(session: Session, at: Place) -> Iterator[Conversation]:
+    """A version from its start to its end, window by window; where messages are large, in shorter ones."""
+    first, width = 0, WINDOW
+    while not first or first < at.length:
+        shown = read(session, at, first=first, upto=first + width)
+        if shown.first > first and width > 1:
+            width //= 2
+            continue
+        yield replace(shown, items=tuple(item for item in shown.items if _position(item) >= first))
+        first, width = max(shown.upto, first + 1), WINDOW
+
+
+def _position(item: Item) -> float:
+    return item.position if isinstance(item, Entry) else inf
+
+
+def _window(at: Place, first: int, upto: int) -> tuple[StoredMessage | None, list[StoredMessage]]:
+    """The stored messages, on both sides stretched so that no result is parted from its call, and the one before."""
     if at.segment_id is None or first >= upto:
-        return []
+        return None, []
     stored = transcripts.window(at.segment_id, max(0, first - _MARGIN), min(at.length, upto + _MARGIN))
+    if stored[0].position > first:  # neighbours so large that they would push out what was asked for
+        stored = transcripts.window(at.segment_id, first, upto)
     start = next((index for index, message in enumerate(stored) if message.position >= first), 0)
     while start > 0 and _continues(stored[start]):
         start -= 1
     end = next((index for index, message in enumerate(stored) if message.position >= upto), len(stored))
     while end < len(stored) and _continues(stored[end]):
         end += 1
-    return stored[start:end]
+    return stored[start - 1] if start else None, stored[start:end]
 
 
 def _continues(message: StoredMessage) -> bool:
@@ -157,12 +180,20 @@ def _continues(message: StoredMessage) -> bool:
 class _Builder:
     """Puts one window together; five queries, however long it is."""
 
-    def __init__(self, session: Session, at: Place, messages: Sequence[StoredMessage], *, ends: bool) -> None:
-        self.session, self.messages = session, messages
+    def __init__(
+        self,
+        session: Session,
+        at: Place,
+        messages: Sequence[StoredMessage],
+        lead: StoredMessage | None,
+        *,
+        ends: bool,
+    ) -> None:
+        self.session, self.messages, self.lead = session, messages, lead
         self.parts = [blocks.read(message.body) for message in messages]
         self.newest_end = at.newest and ends
         self.segments = origins.segments(messages)
-        self.origins = origins.origins(session.pk, messages)
+        self.origins = origins.origins(session.pk, [lead, *messages] if lead else messages)
         self.log = self._log(at.version)
         self.pairs = pairing.pair(self.parts)
         self.used: set[tuple[str, int]] = set()
@@ -170,7 +201,8 @@ class _Builder:
 
     def items(self) -> tuple[Item, ...]:
         items: list[Item] = []
-        run_number: int | None = None
+        before = self.origins.get(self.lead.position) if self.lead else None
+        run_number = before.run_number if before else None
         for index, message in enumerate(self.messages):
             origin = self.origins.get(message.position)
             entry = self._entry(index, message, origin)

@@ -16,6 +16,7 @@ from checkpoints.queries.trail import Subject, TrailFilter
 from harness_site.accounts import trail as recording
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.audit import table
+from harness_site.rendering import masking
 
 #: Nobody types more.
 _LONGEST = 255
@@ -56,7 +57,7 @@ def export(request: MemberRequest) -> HttpResponseBase:
     """CSV of everything that matches, sent while it is read."""
     wanted = _wanted(request.GET)
     recording.record(request.membership, AuditKind.EXPORTED, request=request, what="audit trail", **_told(wanted))
-    rows: Iterator[str] = table.lines(trail.every(request.membership.workspace_id, wanted))
+    rows: Iterator[str] = masking.kept(table.lines(trail.every(request.membership.workspace_id, wanted)))
     name = f"audit-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return StreamingHttpResponse(rows, content_type="text/csv; charset=utf-8", headers=headers)

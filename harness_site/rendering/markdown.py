@@ -17,6 +17,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
+from harness_site.rendering import ansi
 from harness_site.rendering.highlight import CLASSES, highlight
 from harness_site.rendering.masking import masked
 from harness_site.rendering.text import byte_size, size, uncovered
@@ -40,13 +41,16 @@ _cleaner = nh3.Cleaner(
 
 
 def prose(text: str) -> SafeString:
-    """`text`, read as Markdown, as safe HTML. Remote images become links: opening a page calls no other host."""
+    """`text`, read as Markdown, as safe HTML; as it is where it has the colours of a terminal. Remote images become
+    links: opening a page calls no other host."""
     return _prose(masked(text))
 
 
 @lru_cache(maxsize=1024)
 def _prose(text: str) -> SafeString:
     # What depends on the reader has happened: this remembers for everybody.
+    if ansi.coloured(text):
+        return format_html('<pre class="plain">{}</pre>', ansi.html(text))
     text = uncovered(text)
     if len(text) > LIMIT:
         return format_html('<pre class="plain">{}</pre>', text)

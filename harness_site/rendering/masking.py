@@ -7,12 +7,14 @@ that make text safe to show. Without anybody having said who reads (`reading`), 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
 
 #: Stands where something secret stood.
 MASK: Final = "‹masked›"
@@ -117,6 +119,22 @@ def reading(wanted: Rules | None) -> Iterator[None]:
         yield
     finally:
         _reader.reset(before)
+
+
+def kept(pieces: Iterable[T]) -> Iterator[T]:
+    """The same pieces, each made under the rules that hold now: for what is made while it is sent, long after the page
+    that began it has returned."""
+    return _under(_reader.get(), iter(pieces))
+
+
+def _under(wanted: Rules | None, pieces: Iterator[T]) -> Iterator[T]:
+    while True:
+        with reading(wanted):
+            try:
+                piece = next(pieces)
+            except StopIteration:
+                return
+        yield piece
 
 
 def masks() -> bool:

@@ -2,6 +2,7 @@
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from checkpoints.queries import sessions
@@ -26,21 +27,22 @@ cp.save_checkpoint("first", [{"role": "user", "content": "Hello"}], {}, 0.0)
 def listing(request: MemberRequest) -> HttpResponse:
     """With `rows`, the sessions of an open page again, in the order its reader sees them."""
     workspace = request.membership.workspace_id
-    wanted = _wanted(request.GET)
+    asked = wanted(request.GET)
     after = Cursor.parse(request.GET.get("after", ""))
-    page = sessions.page(workspace, wanted, after=after)
+    page = sessions.page(workspace, asked, after=after)
     kept = _kept(request)
     rows = sessions.these(workspace, kept) if kept else page.rows
     context = {
         "page": page,
         "rows": rows,
-        "wanted": wanted,
+        "wanted": asked,
         "fresh": _fresh(page, kept) if kept and after is None else 0,
-        "first_time": not rows and not wanted and after is None,
+        "first_time": not rows and not asked and after is None,
         "here": _query(request, rows=""),
         "again": _query(request, rows=",".join(str(row.pk) for row in rows)),
         "following": _query(request, rows="", after=str(page.after)) if page.after else "",
         "first_page": _query(request, rows="", after=""),
+        "exported": _query(request, reverse("sessions-export"), rows="", after=""),
         "after": after,
         "four_lines": FOUR_LINES,
     }
@@ -60,7 +62,7 @@ def find(request: MemberRequest) -> HttpResponse:
     return redirect("session", pk)
 
 
-def _wanted(asked: QueryDict) -> SessionFilter:
+def wanted(asked: QueryDict) -> SessionFilter:
     status = asked.get("status", "")
     return SessionFilter(
         text=asked.get("q", "").strip()[:_LONGEST],
@@ -79,11 +81,12 @@ def _fresh(page: SessionPage, kept: tuple[int, ...]) -> int:
     return len({row.pk for row in page.rows} - set(kept))
 
 
-def _query(request: HttpRequest, **changed: str) -> str:
-    """This page's address with some of its parameters changed; an empty one is left out."""
+def _query(request: HttpRequest, path: str = "", **changed: str) -> str:
+    """This page's address, or that of `path`, with some of its parameters changed; an empty one is left out."""
+    path = path or request.path
     query = request.GET.copy()
     for name, value in changed.items():
         query[name] = value
     for name in [name for name, value in query.items() if not value]:
         del query[name]
-    return f"{request.path}?{query.urlencode()}" if query else request.path
+    return f"{path}?{query.urlencode()}" if query else path

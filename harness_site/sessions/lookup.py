@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
 from checkpoints.enums import Role
@@ -30,12 +31,12 @@ class Missing(Exception):
 
 
 def reader(
-    view: Callable[Concatenate[MemberRequest, P], HttpResponse],
-) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
+    view: Callable[Concatenate[MemberRequest, P], HttpResponseBase],
+) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
     """A page that every member may read; what it does not find is a page with status 404."""
 
     @wraps(view)
-    def answered(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+    def answered(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         try:
             return view(request, *args, **kwargs)
         except Missing as missing:

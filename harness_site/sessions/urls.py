@@ -1,13 +1,15 @@
 from django.urls import path
 
-from harness_site.sessions import changes, journals, listing, records, transcript
+from harness_site.sessions import changes, exports, journals, listing, records, transcript
 
 urlpatterns = [
     path("", listing.listing, name="sessions"),
+    path("export/", exports.listed, name="sessions-export"),
     path("find/", listing.find, name="session-find"),
     path("<int:pk>/", transcript.session, name="session"),
     path("<int:pk>/messages/<int:position>/", transcript.message, name="session-message"),
     path("<int:pk>/messages/<int:position>/images/<int:index>/", transcript.image, name="session-image"),
+    path("<int:pk>/export/<str:form>/", exports.session, name="session-export"),
     path("<int:pk>/versions/", changes.versions, name="versions"),
     path("<int:pk>/compare/", changes.compare, name="compare"),
     path("<int:pk>/calls/", records.calls, name="calls"),

@@ -20,7 +20,7 @@ from checkpoints.queries.plans import Step, StepState
 from checkpoints.queries.sessions import SessionRow, Standing
 from checkpoints.serde import canonical, parse
 from harness_site import wording
-from harness_site.rendering import highlight, jsontree, markdown, saying, text
+from harness_site.rendering import ansi, highlight, jsontree, markdown, saying, text
 from harness_site.rendering.masking import masked, masked_value
 
 register = template.Library()
@@ -47,6 +47,7 @@ register.filter("gap", saying.gap)
 register.filter("image_source", saying.image_source)
 register.filter("money", saying.money)
 register.filter("money_delta", saying.money_delta)
+register.filter("exact", wording.exact)
 
 
 @register.filter
@@ -94,7 +95,7 @@ def returned(content: str, more_url: str, whole: bool = False) -> dict[str, Any]
         return {"tree": jsontree.tree(value, limit=limit), "more_url": more_url}
     content = masked(content)
     folded = text.Folded(content, True, text.byte_size(content)) if whole else text.fold(content, _RESULT, _LINES // 3)
-    return {"shown": text.visible(folded.text), "folded": folded, "more_url": more_url}
+    return {"shown": ansi.html(folded.text), "folded": folded, "more_url": more_url}
 
 
 @register.filter

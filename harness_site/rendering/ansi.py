@@ -1,0 +1,66 @@
+"""Colours of terminals: what programs wrote for a terminal, read as they meant it. The classes are a closed set."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from harness_site.rendering.text import uncovered
+
+#: One instruction of a terminal. Those that end in `m` say how what follows looks; the others have no meaning here.
+_CODE = re.compile(r"\x1b\[([0-9;:]*)m")
+_COLOURS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+_STYLES: Final = {1: "bold", 2: "dim", 3: "italic", 4: "underline"}
+#: Every class this module can produce.
+CLASSES: Final = frozenset(f"ansi-{name}" for name in (*_COLOURS, *_STYLES.values()))
+
+
+def coloured(text: str) -> bool:
+    return "\x1b[" in text and _CODE.search(text) is not None
+
+
+def html(text: str) -> SafeString:
+    """`text`, whose secrets are masked already, with its colours; everything else in it shown as what it is."""
+    if not coloured(text):
+        return conditional_escape(uncovered(text))
+    return format_html_join("", "{}", ((piece,) for piece in _pieces(text)))
+
+
+def _pieces(text: str) -> Iterator[SafeString]:
+    look: frozenset[str] = frozenset()
+    for index, part in enumerate(_CODE.split(text)):
+        if index % 2:
+            look = _changed(look, part)
+        elif part and look:
+            yield format_html('<span class="{}">{}</span>', " ".join(sorted(look)), uncovered(part))
+        elif part:
+            yield conditional_escape(uncovered(part))
+
+
+def _changed(look: frozenset[str], codes: str) -> frozenset[str]:
+    numbers = [int(code) if code.isdecimal() and len(code) <= 3 else 0 for code in re.split("[;:]", codes)]
+    while numbers:
+        number = numbers.pop(0)
+        if number in {38, 48}:  # one of many colours: of what follows only its length matters
+            del numbers[: {5: 2, 2: 4}.get(numbers[0] if numbers else 0, 0)]
+        else:
+            look = _one(look, number)
+    return look
+
+
+def _one(look: frozenset[str], number: int) -> frozenset[str]:
+    colours = frozenset(f"ansi-{name}" for name in _COLOURS)
+    if number == 0:
+        return frozenset()
+    if number in _STYLES:
+        return look | {f"ansi-{_STYLES[number]}"}
+    if number == 22:
+        return look - {"ansi-bold", "ansi-dim"}
+    if number in {23, 24}:
+        return look - {f"ansi-{_STYLES[number - 20]}"}
+    if number == 39:
+        return look - colours
+    base = 30 if 30 <= number < 38 else 90
+    return (look - colours) | {f"ansi-{_COLOURS[number - base]}"} if 0 <= number - base < 8 else look

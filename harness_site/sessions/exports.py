@@ -1,0 +1,105 @@
+"""Taking a session away, or a list of them. Who does is an entry of the audit trail, made before the first byte."""
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from django.http import FileResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.utils.http import content_disposition_header
+from django.views.decorators.http import require_GET
+
+from checkpoints import SyncCheckpointer, clock
+from checkpoints.enums import AuditKind, Role
+from checkpoints.files import exporting
+from checkpoints.queries import sessions
+from checkpoints.queries.sessions import SessionHead
+from harness_site.accounts import secrecy, trail
+from harness_site.accounts.guard import MemberRequest, able
+from harness_site.rendering import masking
+from harness_site.rendering.text import visible
+from harness_site.sessions import jsonl, listing, offline, spreadsheet
+from harness_site.sessions.lookup import Missing, headline, reader
+
+_UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@require_GET
+@reader
+def session(request: MemberRequest, pk: int, form: str) -> HttpResponseBase:
+    """`form` is one of `FORMS`."""
+    head = headline(request, pk)
+    if form not in FORMS:
+        raise Missing("Sessions are not exported in this form.", "There are jsonl, html and file.", head)
+    return FORMS[form](request, head)
+
+
+@require_GET
+@reader
+def listed(request: MemberRequest) -> HttpResponseBase:
+    """CSV of every session that the list's filter finds, sent while it is read."""
+    wanted = listing.wanted(request.GET)
+    trail.record(request.membership, AuditKind.EXPORTED, request=request, what="sessions", filters=_narrowed(request))
+    rows = spreadsheet.lines(sessions.every(request.membership.workspace_id, wanted))
+    name = f"sessions-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
+    return _sent(rows, name, "text/csv; charset=utf-8")
+
+
+def _narrowed(request: MemberRequest) -> str:
+    """The filters of the list, for the entry; what was searched for is nobody's business."""
+    query = request.GET.copy()
+    if query.pop("q", None):
+        query["q"] = "*"
+    return query.urlencode(safe="*")[:300]
+
+
+def _jsonl(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
+    _tell(request, head, "jsonl")
+    return _sent(jsonl.lines(head.row.pk), _name(head, "jsonl"), "application/jsonl")
+
+
+def _html(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
+    _tell(request, head, "html")
+    return _sent(offline.pieces(head), _name(head, "html"), "text/html; charset=utf-8")
+
+
+def _file(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
+    """Exactly what is stored, so only for who is shown secrets."""
+    if masking.masks():
+        role = Role(secrecy.settings_of(request.membership.workspace).reveal_role)
+        may = secrecy.state(request, request.membership).may_show
+        context = {"head": head, "tab": "", "may": may, "role": role, "able": able(request.membership.workspace, role)}
+        return render(request, "sessions/export_masked.html", context, status=403)
+    store = SyncCheckpointer(workspace=request.membership.workspace.slug).store
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "session"
+        exported = exporting.export(store, head.row.session_id, path, audited=False)
+        _tell(request, head, "file", version=exported.version, digest=exported.digest)
+        # The open file stays when its name goes.
+        return FileResponse(path.open("rb"), as_attachment=True, filename=_name(head, "session"))
+
+
+FORMS: Final[dict[str, Callable[[MemberRequest, SessionHead], HttpResponseBase]]] = {
+    "jsonl": _jsonl,
+    "html": _html,
+    "file": _file,
+}
+
+
+def _tell(request: MemberRequest, head: SessionHead, form: str, **more: str | int) -> None:
+    kind = AuditKind.EXPORTED
+    trail.record(request.membership, kind, request=request, session_pk=head.row.pk, what="session", form=form, **more)
+
+
+def _sent(content: Iterable[bytes] | Iterable[str], name: str, kind: str) -> HttpResponseBase:
+    headers = {"Content-Disposition": content_disposition_header(True, name)}
+    return StreamingHttpResponse(masking.kept(content), content_type=kind, headers=headers)
+
+
+def _name(head: SessionHead, ending: str) -> str:
+    """A name of letters that every system takes."""
+    plain = _UNFIT.sub("-", visible(head.row.session_id)).strip("-.")[:80] or "session"
+    return f"{plain}-v{head.row.version}.{ending}"

@@ -1,0 +1,60 @@
+"""A session as one HTML file that needs nothing else: no script, no address, no other file."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from django.contrib.staticfiles import finders
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+
+from checkpoints import clock
+from checkpoints.models import Session
+from checkpoints.queries import conversation, history, occasions, versions
+from checkpoints.queries.history import Happening
+from checkpoints.queries.sessions import SessionHead
+
+_STYLES: Final = (
+    "tokens",
+    "base",
+    "layout",
+    "surfaces",
+    "states",
+    "conversation",
+    "card",
+    "transcript",
+    "reading",
+    "trail",
+    "offline",
+)
+
+
+def pieces(head: SessionHead) -> Iterator[str]:
+    """The file, piece by piece: its newest version, complete, then its plan and what people and machines did."""
+    session = Session.objects.get(pk=head.row.pk)
+    place = conversation.newest(session)
+    shared = {"session_pk": session.pk, "version_text": str(place.version), "whole": True, "offline": True}
+    context = {"head": head, "place": place, "now": clock.now(), "styles": _styles()}
+    yield render_to_string("sessions/offline/start.html", context)
+    shared |= {"takeovers": occasions.read(session.pk).takeovers}
+    for shown in conversation.through(session, place):
+        yield render_to_string("sessions/offline/items.html", {**shared, "conversation": shown})
+    yield render_to_string("sessions/offline/plan.html", {"version": versions.newest(session.pk)})
+    for happening in _happenings(session.pk):
+        yield render_to_string("sessions/parts/happening.html", {**shared, "row": happening})
+    yield render_to_string("sessions/offline/end.html")
+
+
+def _happenings(session_pk: int) -> Iterator[Happening]:
+    """Everything that was done, newest first."""
+    page = history.page(session_pk)
+    yield from page.rows
+    while page.before is not None:
+        page = history.page(session_pk, before=page.before)
+        yield from page.rows
+
+
+def _styles() -> SafeString:
+    found = [finders.find(f"css/{name}.css") for name in _STYLES]
+    css = "\n".join(Path(path).read_text() for path in found if isinstance(path, str))
+    return mark_safe(css)  # noqa: S308 - the project's own files

@@ -1,0 +1,49 @@
+"""A list of sessions as CSV."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from checkpoints.queries.sessions import SessionRow
+from harness_site import wording
+from harness_site.rendering import csv
+
+HEAD: Final = (
+    "session",
+    "title",
+    "agent",
+    "status",
+    "calls_undecided",
+    "version",
+    "messages",
+    "cost_usd",
+    "tokens",
+    "started",
+    "updated",
+    "ended",
+    "host",
+)
+
+
+def lines(rows: Iterable[SessionRow]) -> Iterator[str]:
+    """One line for each session, after the head."""
+    yield csv.line(HEAD)
+    for row in rows:
+        yield csv.line(_cells(row))
+
+
+def _cells(row: SessionRow) -> tuple[str, ...]:
+    return (
+        row.session_id,
+        row.title,
+        row.agent,
+        row.standing.value,
+        str(row.undecided),
+        str(row.version),
+        str(row.messages),
+        str(row.cost),
+        str(row.tokens),
+        wording.iso(row.created_at),
+        wording.iso(row.updated_at),
+        wording.iso(row.ended_at) if row.ended_at else "",
+        row.owner.host if row.owner else "",
+    )

@@ -1,0 +1,282 @@
+"""Taking a session away: as records, as a page, as the library's file; and a list of sessions."""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from io import StringIO
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.http import StreamingHttpResponse
+from django.test import Client
+
+from checkpoints import SyncCheckpointer
+from checkpoints.enums import CallStatus, Role
+from checkpoints.models import AuditEvent, Segment, Session
+from checkpoints.serde import canonical
+from harness_site.accounts.models import MaskingSettings
+from tests.support.factories import (
+    make_call,
+    make_checkpoint,
+    make_decision,
+    make_late_result,
+    make_message,
+    make_messages,
+    make_run,
+    make_session,
+    make_user,
+    make_workspace,
+)
+from tests.support.long_session import PIXEL, make_long_session
+
+pytestmark = pytest.mark.django_db
+
+Queries = Callable[[int], AbstractContextManager[object]]
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user(role=Role.AUDITOR))
+    return client
+
+
+def body(response: Any) -> str:
+    """What a streamed answer sends."""
+    pieces = cast(StreamingHttpResponse, response).streaming_content
+    return b"".join(cast(Iterable[bytes], pieces)).decode()
+
+
+def records(response: Any) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in body(response).splitlines()]
+
+
+def conversation() -> Session:
+    """Two versions, the second of which says something else; a call with everything."""
+    session = make_session(session_id="order 17/ä", labels='["vip"]')
+    make_run(session=session)
+    make_messages(session=session, texts=["The lamp arrived broken.", "Sorry."])
+    make_checkpoint(session=session, plan={"steps": ["look", "refund"]})
+    root = session.head_segment
+    session.head_segment = Segment.objects.create(session=session, parent=root, parent_length=1)
+    session.save()
+    ask = [{"kind": "tool_call", "id": "call_9", "name": "pay", "args": {"order": 17}}]
+    make_message(session=session, role="assistant", blocks=ask)
+    make_checkpoint(session=session)
+    call = make_call(
+        session=session, tool="pay", args={"order": 17}, step=2, status=CallStatus.COMPLETED, result="re_1"
+    )
+    make_decision(call=call, evidence=canonical({"link": "https://bank.example/1"}))
+    make_late_result(call=call)
+    return session
+
+
+def test_records_tell_everything_that_is_stored(reader: Client) -> None:
+    session = conversation()
+    response = reader.get(f"/sessions/{session.pk}/export/jsonl/")
+    assert response.headers["Content-Disposition"] == 'attachment; filename="order-17-v2.jsonl"'
+    told = records(response)
+    assert " ".join(record["record"] for record in told) == (
+        "session run segment message message segment message checkpoint checkpoint call decision late_result event end"
+    )
+    assert told[-1] == {"record": "end", "records": 13}
+    assert told[0]["labels"] == ["vip"]
+    assert told[4]["message"]["blocks"] == [{"kind": "text", "text": "Sorry."}]
+    assert (told[5]["parent"], told[5]["parent_length"]) == (told[2]["segment"], 1)
+    assert told[7]["plan"] == {"steps": ["look", "refund"]}
+    assert (told[9]["args"], told[9]["result"]) == ({"order": 17}, "re_1")
+    assert (told[10]["actor"], told[10]["evidence"]) == ("alice", {"link": "https://bank.example/1"})
+    assert (told[12]["kind"], told[12]["details"]["form"]) == ("exported", "jsonl")
+
+
+def test_records_of_a_fork_hold_what_it_took_from_its_origin(reader: Client) -> None:
+    origin = make_session(session_id="origin")
+    make_run(session=origin)
+    make_messages(session=origin, texts=["taken", "left behind"])
+    fork = make_session(session_id="fork", forked_from=origin, forked_version=1)
+    fork.head_segment = Segment.objects.create(session=fork, parent=origin.head_segment, parent_length=1)
+    fork.save()
+    make_message(session=fork, text="its own")
+    told = records(reader.get(f"/sessions/{fork.pk}/export/jsonl/"))
+    texts = [record["message"]["blocks"][0]["text"] for record in told if record["record"] == "message"]
+    assert texts == ["taken", "its own"]
+    assert told[0]["forked_from"] == {"id": "origin", "version": 1}
+
+
+def test_a_page_is_complete_and_needs_nothing_else(reader: Client) -> None:
+    session = conversation()
+    make_message(session=session, text="word " * 4000 + "THE END")
+    make_message(session=session, blocks=[{"kind": "image", "url": PIXEL}])
+    make_message(session=session, blocks=[{"kind": "image", "url": "https://elsewhere.example/pixel.png"}])
+    make_checkpoint(session=session)
+    response = reader.get(f"/sessions/{session.pk}/export/html/")
+    assert response.headers["Content-Disposition"] == 'attachment; filename="order-17-v3.html"'
+    html = body(response)
+    assert "THE END" in html
+    assert f'<img src="{PIXEL}"' in html
+    assert "It happened" in html
+    assert "Seen in the bank&#x27;s export." in html
+    assert "<li>Nothing" not in html
+    assert re.findall(r'(?:href|src)="(?!#|data:image/png|https://(?:bank|elsewhere)\.example)[^"]*"', html) == []
+    assert re.findall(r"<(?:script|link|iframe|object|form|button)|hx-|@import|url\((?!\"#hatch)", html) == []
+    assert html.endswith("</html>\n")
+
+
+def test_a_page_tells_of_a_long_session_from_its_first_message_to_its_last(reader: Client) -> None:
+    pk = make_long_session(430)
+    html = body(reader.get(f"/sessions/{pk}/export/html/"))
+    shown = [int(position) for position in re.findall(r'id="m-(\d+)"', html)]
+    assert sorted(shown) == list(range(430))
+    assert len(set(shown)) == len(shown)
+
+
+def test_nothing_is_left_out_beside_huge_messages(reader: Client) -> None:
+    session = make_session()
+    make_run(session=session)
+    make_messages(session=session, texts=[letter * 5_000_000 for letter in "abc"] + ["d"])
+    make_checkpoint(session=session)
+    html = body(reader.get(f"/sessions/{session.pk}/export/html/"))
+    assert re.findall(r'id="m-(\d+)"', html) == ["0", "1", "2", "3"]
+    assert all(letter * 5_000_000 in html for letter in "abc")
+    assert "a" * 5_000_000 in reader.get(f"/sessions/{session.pk}/messages/0/").content.decode()
+
+
+def test_hostile_text_is_text_in_every_field(reader: Client) -> None:
+    session = make_session(session_id=SCRIPT, title=SCRIPT, agent=SCRIPT, labels=canonical([SCRIPT]))
+    run = make_run(session=session, host=SCRIPT)
+    make_message(session=session, role=SCRIPT, text=f"{SCRIPT} </style> [x](javascript:alert(1)) \x1b[31m\ud800")
+    make_message(session=session, blocks=[{"kind": SCRIPT, "x": [SCRIPT]}])
+    make_checkpoint(session=session, plan={"steps": [SCRIPT], SCRIPT: SCRIPT})
+    call = make_call(session=session, run=run, tool=SCRIPT, call_id=SCRIPT, args={SCRIPT: SCRIPT}, sentence=SCRIPT)
+    make_decision(call=call, reason=SCRIPT, evidence=canonical({"link": "javascript:alert(1)", "text": SCRIPT}))
+    make_late_result(call=call, result=SCRIPT)
+    html = body(reader.get(f"/sessions/{session.pk}/export/html/"))
+    assert "<script" not in html
+    assert 'href="javascript:' not in html
+    assert html.count("</style>") == 1
+    told = records(reader.get(f"/sessions/{session.pk}/export/jsonl/"))
+    assert next(record for record in told if record["record"] == "message")["message"]["role"] == SCRIPT
+
+
+@pytest.mark.parametrize("form", ["jsonl", "html"])
+def test_secrets_are_masked_by_the_rules_of_the_workspace(reader: Client, form: str) -> None:
+    MaskingSettings.objects.create(workspace=make_workspace(), words="violet-*")
+    session = make_session(title="violet-1")
+    make_run(session=session)
+    make_message(session=session, text="password: hunter22 and violet-2")
+    make_checkpoint(session=session)
+    make_call(session=session, args={"api_key": "k-123", "note": "violet-3"})
+    sent = body(reader.get(f"/sessions/{session.pk}/export/{form}/"))
+    assert "‹masked›" in sent
+    assert re.findall(r"hunter22|k-123|violet-\d", sent) == []
+
+
+def test_the_file_is_for_who_is_shown_secrets(client: Client, tmp_path: Path) -> None:
+    client.force_login(make_user(name="dora", role=Role.ADMIN))
+    cp = SyncCheckpointer()
+    cp.start_session("s", "Hello")
+    cp.save_checkpoint("s", [{"role": "user", "content": "password: hunter22"}], None, 0)
+    cp.finish_session("s", "completed")
+    pk = Session.objects.get().pk
+    refused = client.get(f"/sessions/{pk}/export/file/")
+    assert refused.status_code == 403
+    assert "Press “Show secrets”" in refused.content.decode()
+    client.post("/accounts/secrets/")
+    response = client.get(f"/sessions/{pk}/export/file/")
+    path = tmp_path / "s.session"
+    path.write_bytes(body(response).encode())
+    assert response.headers["Content-Length"] == str(path.stat().st_size)
+    cp.delete_session("s")
+    assert cp.import_session(path).version == 1
+    assert cp.load_latest("s")["transcript"][0]["content"] == "password: hunter22"  # type: ignore[index]
+
+
+def test_an_auditor_is_told_who_may_have_the_file(reader: Client) -> None:
+    make_user(name="dora", role=Role.ADMIN)
+    refused = reader.get(f"/sessions/{conversation().pk}/export/file/")
+    assert refused.status_code == 403
+    assert "Only who may see secrets gets it. Who can: <b>dora</b>." in refused.content.decode()
+
+
+@pytest.mark.parametrize("form", ["jsonl", "html"])
+def test_who_exports_a_session_is_recorded(reader: Client, form: str) -> None:
+    session = conversation()
+    reader.get(f"/sessions/{session.pk}/export/{form}/")
+    event = AuditEvent.objects.get(kind="exported")
+    assert (event.actor, event.session_id) == ("alice", session.pk)
+    assert json.loads(event.details) == {"what": "session", "form": form, "address": "127.0.0.1"}
+
+
+def test_there_is_no_other_form(reader: Client) -> None:
+    assert reader.get(f"/sessions/{conversation().pk}/export/pdf/").status_code == 404
+    assert not AuditEvent.objects.filter(kind="exported").exists()
+
+
+@pytest.mark.parametrize("messages", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_what_was_said(
+    reader: Client, messages: int, django_assert_num_queries: Queries
+) -> None:
+    session = make_session()
+    make_run(session=session)
+    for number in range(messages):
+        ask = [{"kind": "tool_call", "id": str(number), "name": "pay", "args": {}}]
+        make_message(session=session, role="assistant", blocks=ask)
+        make_checkpoint(session=session)
+        make_decision(call=make_call(session=session, call_id=str(number), tool="pay", args={}, step=number + 1))
+    with django_assert_num_queries(25):
+        body(reader.get(f"/sessions/{session.pk}/export/jsonl/"))
+    with django_assert_num_queries(21):
+        body(reader.get(f"/sessions/{session.pk}/export/html/"))
+
+
+def test_a_filtered_list_is_csv(reader: Client) -> None:
+    make_session(session_id="b", title="=1+1", agent="other")
+    make_session(session_id="a", title='A "lamp", broken')
+    make_session(session_id="c", workspace=make_workspace(slug="elsewhere"))
+    response = reader.get("/sessions/export/?agent=refund-desk&q=lamp")
+    rows = list(csv.DictReader(StringIO(body(response))))
+    assert [(row["session"], row["title"], row["status"]) for row in rows] == [("a", 'A "lamp", broken', "stalled")]
+    everything = list(csv.DictReader(StringIO(body(reader.get("/sessions/export/")))))
+    assert [(row["session"], row["title"]) for row in everything] == [("a", 'A "lamp", broken'), ("b", "'=1+1")]
+    told = [json.loads(event.details) for event in AuditEvent.objects.filter(kind="exported").order_by("pk")]
+    assert [each["filters"] for each in told] == ["agent=refund-desk&q=*", ""]
+
+
+def test_the_list_offers_what_it_shows(reader: Client) -> None:
+    make_session()
+    html = reader.get("/sessions/?agent=refund-desk&rows=1").content.decode()
+    assert 'href="/sessions/export/?agent=refund-desk" download' in html
+
+
+def run(*words: str, **options: Any) -> str:
+    said = StringIO()
+    call_command("export_session", *words, stdout=said, stderr=StringIO(), **options)
+    return said.getvalue().strip()
+
+
+@pytest.mark.parametrize("form", ["jsonl", "html"])
+def test_the_command_writes_what_the_page_sends(tmp_path: Path, form: str) -> None:
+    session = conversation()
+    make_message(session=session, text="password: hunter22")
+    path = tmp_path / "out"
+    told = run(session.session_id, str(path), format=form)
+    assert told == f"Version 2, {path.stat().st_size:,} bytes: {path}"
+    assert "The lamp arrived broken." in path.read_text()
+    assert "hunter22" not in path.read_text()
+    run(session.session_id, str(path), format=form, unmasked=True)
+    assert "hunter22" in path.read_text()
+    events = AuditEvent.objects.filter(kind="exported").order_by("pk")
+    assert [json.loads(event.details)["masked"] for event in events] == [True, False]
+
+
+def test_the_command_says_what_it_does_not_find(tmp_path: Path) -> None:
+    make_workspace()
+    with pytest.raises(CommandError, match="There is no session 'x'"):
+        run("x", str(tmp_path / "out"), format="html")
+    with pytest.raises(CommandError, match="There is no workspace 'y'"):
+        run("x", str(tmp_path / "out"), format="html", workspace="y")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,128 @@
+"""A session as long and as varied as any, in a few bulk inserts. `python -m tests.support.long_session` prints its key.
+
+Of every ten messages two are a call and its result; the others say something of everything an agent may bring.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Final
+
+import django
+
+PIXEL: Final = (
+    "data:image/png;base64,"
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+#: Every so many messages a version, a picture, a failed call.
+VERSION_EVERY, PICTURE_EVERY, FAILED_EVERY = 100, 50, 500
+
+_SAYINGS: Final[tuple[Any, ...]] = (
+    "The lamp of order {n} arrived **broken**; see `order-{n}` and <https://shop.example/{n}>.",
+    "| item | price |\n|---|---:|\n| lamp {n} | 40.00 |\n| shade | 12.50 |",
+    "```python\ndef refund(order: int = {n}) -> str:\n    return f'{{order}} is refunded'\n```",
+    "```diff\n--- a/shop.py\n+++ b/shop.py\n@@ -1,2 +1,2 @@\n-price = 40\n+price = {n}\n unchanged\n```",
+    "שלום, ההזמנה {n} הגיעה שבורה. مرحبا، وصل الطلب مكسورًا.",
+    "\x1b[31mFAILED\x1b[0m tests/test_{n}.py \x1b[32m12 passed\x1b[0m\a\x08",
+    "# Heading {n}\n\n1. one\n   - two\n\n**never closed `nor\n\n<script>alert({n})</script> [x](javascript:alert(1))",
+    "注文 {n} のランプが壊れて届きました。返金をお願いします。",
+)
+
+
+def bodies(count: int, *, huge_at: int | None = None) -> Iterator[dict[str, Any]]:
+    """The messages of a session; the result of the call before position `huge_at` has five megabytes."""
+    for number in range(count):
+        body: dict[str, Any] = {"id": f"m{number}", "role": "assistant" if number % 2 else "user"}
+        if number == huge_at:
+            said: Any = [{"kind": "text", "text": "line of a log\n" * 360_000 + "THE VERY END"}]
+        elif number % PICTURE_EVERY == 7:
+            said = [{"kind": "image", "url": PIXEL, "alt": f"picture {number}"}]
+        elif number % 10 == 8:
+            args = {"order": number, "amount": "40.00"}
+            said = [{"kind": "tool_call", "id": f"call_{number}", "name": "refund_card", "args": args}]
+            body["role"] = "assistant"
+        elif number % 10 == 9:
+            failed = number % FAILED_EVERY == FAILED_EVERY - 1
+            content = f'{{"refunded":"40.00","order":{number - 1}}}'
+            said = [
+                {"kind": "tool_result", "call_id": f"call_{number - 1}", "content": content, "is_error": failed},
+            ]
+            body["role"] = "tool"
+        elif number % 97 == 0:
+            said = [{"kind": "hologram", "depth": number, "layers": [{"colour": "red"}, None, 1.5]}]
+        else:
+            said = [{"kind": "text", "text": _SAYINGS[number % len(_SAYINGS)].format(n=number)}]
+        yield {**body, "blocks": said}
+
+
+def make_long_session(
+    count: int = 10_000, *, session_id: str = "long", huge_at: int | None = None, logged: bool = True
+) -> int:
+    """The key of a new session with `count` messages, its versions, and its calls in the log."""
+    from checkpoints.enums import CallStatus
+    from checkpoints.models import Checkpoint, Message, ToolCall
+    from checkpoints.serde import canonical
+    from tests.support.factories import THEN, make_run, make_session
+
+    session = make_session(session_id=session_id, title="Everything that may be said")
+    run, segment = make_run(session=session), session.head_segment
+    stored, calls = [], []
+    for number, body in enumerate(bodies(count, huge_at=huge_at)):
+        text, at = canonical(body), THEN + timedelta(seconds=number)
+        chain = hashlib.blake2b(f"{session.pk}/{number}".encode(), digest_size=32).digest()
+        stored.append(
+            Message(
+                session=session,
+                segment=segment,
+                position=number,
+                message_id=body["id"],
+                role=body["role"],
+                created_at=at,
+                body=text,
+                chain=chain,
+            )
+        )
+        if logged and number % 10 == 8:
+            calls.append(
+                ToolCall(
+                    workspace=session.workspace,
+                    session=session,
+                    run=run,
+                    step=number // VERSION_EVERY,
+                    call_id=f"call_{number}",
+                    tool="refund_card",
+                    args=canonical(body["blocks"][0]["args"]),
+                    args_digest="",
+                    idempotency_key=f"key-{number}",
+                    side_effects="mutate",
+                    status=CallStatus.FAILED if number % FAILED_EVERY == FAILED_EVERY - 2 else CallStatus.COMPLETED,
+                    result=canonical(f'{{"refunded":"40.00","order":{number}}}'),
+                    issued_at=at,
+                    settled_at=at + timedelta(milliseconds=400),
+                )
+            )
+    Message.objects.bulk_create(stored, batch_size=500)
+    ToolCall.objects.bulk_create(calls, batch_size=500)
+    ends = [*range(VERSION_EVERY, count, VERSION_EVERY), count]
+    Checkpoint.objects.bulk_create(
+        Checkpoint(
+            session=session,
+            version=version,
+            run=run,
+            segment=segment,
+            length=length,
+            chain=stored[length - 1].chain,
+            budget_spent_usd=str(version / 1000),
+            schema_version=1,
+            created_at=stored[length - 1].created_at,
+        )
+        for version, length in enumerate(ends, 1)
+    )
+    session.latest_version, session.message_count, session.head_chain = len(ends), count, stored[-1].chain
+    session.save(update_fields=["latest_version", "message_count", "head_chain"])
+    return int(session.pk)
+
+
+if __name__ == "__main__":
+    django.setup()
+    print(make_long_session(huge_at=7_500))

@@ -1,0 +1,31 @@
+from harness_site.rendering import ansi
+from harness_site.rendering.markdown import prose
+
+
+def test_colours_become_classes() -> None:
+    assert ansi.html("\x1b[1;31mFAILED\x1b[0m 3 <b>") == ('<span class="ansi-bold ansi-red">FAILED</span> 3 &lt;b&gt;')
+
+
+def test_a_look_holds_until_it_is_changed() -> None:
+    shown = ansi.html("\x1b[32ma\x1b[1mb\x1b[39mc\x1b[22md\x1b[97me")
+    assert shown == (
+        '<span class="ansi-green">a</span><span class="ansi-bold ansi-green">b</span><span class="ansi-bold">c</span>d'
+        '<span class="ansi-white">e</span>'
+    )
+
+
+def test_of_many_colours_only_the_length_matters() -> None:
+    assert ansi.html("\x1b[38;5;196;1mx\x1b[0m \x1b[48;2;1;2;3my") == '<span class="ansi-bold">x</span> y'
+
+
+def test_what_is_no_colour_is_shown_as_what_it_is() -> None:
+    assert ansi.html("\x1b[2J\x1b[31mx\a") == '␛[2J<span class="ansi-red">x␇</span>'
+    assert ansi.html('<i> "') == "&lt;i&gt; &quot;"
+
+
+def test_damaged_codes_do_no_harm() -> None:
+    assert ansi.html("\x1b[;;;m\x1b[38m\x1b[99999999m\x1b[31mx\x1b[") == '<span class="ansi-red">x␛[</span>'
+
+
+def test_a_text_with_colours_is_no_markdown() -> None:
+    assert prose("\x1b[31m# x\x1b[0m **y**") == '<pre class="plain"><span class="ansi-red"># x</span> **y**</pre>'
