@@ -34,6 +34,8 @@ SESSION_PAGES: Final = frozenset(
         "session-audit",
     }
 )
+#: What is recorded as something else: what it takes away.
+EXPORTS: Final = frozenset({"session-export"})
 #: Pages about one call, by its key.
 CALL_PAGES: Final = frozenset({"card"})
 ONCE_IN: Final = timedelta(minutes=15)
