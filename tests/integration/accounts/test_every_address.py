@@ -136,12 +136,6 @@ TABLE: Final = (
         "302 405 405 405 405 302",
         "/sessions/{session}/export/jsonl/",
     ),
-    line(
-        "sessions/<int:pk>/export/<str:form>/",
-        "302 403 403 403 403 302",
-        "302 405 405 405 405 302",
-        "/sessions/{session}/export/file/",
-    ),
     line("sessions/find/", "302 403 302 302 302 302", "302 405 405 405 405 302", "/sessions/find/?id={id}"),
     line("sessions/<int:pk>/", "302 403 200 200 200 302", "302 405 405 405 405 302", "/sessions/{session}/"),
     line(
