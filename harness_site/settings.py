@@ -55,6 +55,7 @@ INSTALLED_APPS = [
     "harness_site.accounts",
     "harness_site.saved",
     "harness_site.review",
+    "harness_site.search",
 ]
 
 MIDDLEWARE = [

@@ -164,7 +164,7 @@ def page(workspace_id: int, wanted: SessionFilter, *, after: Cursor | None = Non
     sessions = list(_with_owner(found).order_by("-updated_at", "-pk")[: size + 1])
     shown = sessions[:size]
     last = Cursor(_stored_time(shown[-1]), shown[-1].pk) if len(sessions) > size else None
-    return SessionPage(_rows(shown), last, min(total, COUNT_LIMIT), total > COUNT_LIMIT, _agents(workspace_id))
+    return SessionPage(_rows(shown), last, min(total, COUNT_LIMIT), total > COUNT_LIMIT, agents(workspace_id))
 
 
 def newest(workspace_id: int, wanted: SessionFilter, *, size: int = PAGE) -> tuple[int, ...]:
@@ -182,9 +182,10 @@ def every(workspace_id: int, wanted: SessionFilter) -> Iterator[SessionRow]:
         yield from these(workspace_id, tuple(pks[start : start + _CHUNK]))
 
 
-def these(workspace_id: int, pks: tuple[int, ...]) -> tuple[SessionRow, ...]:
-    """The sessions with these ids, in this order; those that are gone are left out."""
-    rows = {row.pk: row for row in _rows(list(_with_owner(_of(workspace_id)).filter(pk__in=pks)))}
+def these(workspace_id: int, pks: tuple[int, ...], wanted: SessionFilter | None = None) -> tuple[SessionRow, ...]:
+    """The sessions with these ids, in this order; those that are gone or do not match are left out."""
+    found = _filtered(workspace_id, wanted or SessionFilter()).filter(pk__in=pks)
+    rows = {row.pk: row for row in _rows(list(_with_owner(found)))}
     return tuple(rows[pk] for pk in pks if pk in rows)
 
 
@@ -307,7 +308,8 @@ def _owner(run: Run | None, alive: bool) -> Owner | None:
     )
 
 
-def _agents(workspace_id: int) -> tuple[str, ...]:
+def agents(workspace_id: int) -> tuple[str, ...]:
+    """The agents of the newest sessions, for suggestions."""
     recent = _of(workspace_id).order_by("-updated_at").values_list("agent", flat=True)[:_RECENT]
     return tuple(sorted({agent for agent in recent if agent}))
 

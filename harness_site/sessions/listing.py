@@ -9,7 +9,9 @@ from checkpoints.queries import sessions
 from checkpoints.queries.keyset import Cursor
 from checkpoints.queries.sessions import SessionFilter, SessionPage, Standing
 from harness_site.accounts.guard import MemberRequest
+from harness_site.search.words import Query
 from harness_site.sessions.lookup import Missing, reader
+from harness_site.sessions.searching import results
 
 #: Nobody types more; longer ones only cost time.
 _LONGEST = 200
@@ -28,6 +30,8 @@ def listing(request: MemberRequest) -> HttpResponse:
     """With `rows`, the sessions of an open page again, in the order its reader sees them."""
     workspace = request.membership.workspace_id
     asked = wanted(request.GET)
+    if query := Query.parse(asked.text):
+        return results(request, query, asked, {"wanted": asked, "agents": sessions.agents(workspace)})
     after = Cursor.parse(request.GET.get("after", ""))
     page = sessions.page(workspace, asked, after=after)
     kept = _kept(request)
@@ -36,6 +40,7 @@ def listing(request: MemberRequest) -> HttpResponse:
         "page": page,
         "rows": rows,
         "wanted": asked,
+        "agents": page.agents,
         "fresh": _fresh(page, kept) if kept and after is None else 0,
         "first_time": not rows and not asked and after is None,
         "here": _query(request, rows=""),

@@ -103,15 +103,6 @@ def test_an_active_session_says_whether_anything_drives_it(reader: Client, lease
     assert words in said(reader.get("/sessions/"))
 
 
-def test_text_is_found_in_titles_and_ids_in_any_case(reader: Client) -> None:
-    titled = at(2, title="Возврат за лампу")
-    named = at(1, title="other", session_id="LAMP/1")
-    at(0, title="other")
-    assert listed(reader, "/sessions/?q=за") == [titled.pk]
-    assert listed(reader, "/sessions/?q=lamp/") == [named.pk]
-    assert listed(reader, "/sessions/?q=%25") == []
-
-
 def test_status_narrows_to_how_sessions_stand(reader: Client) -> None:
     running, stalled, done = make_session(), make_session(), make_session(status=SessionStatus.COMPLETED)
     make_run(session=running)
@@ -203,7 +194,7 @@ def test_the_first_visit_teaches(reader: Client) -> None:
 
 def test_nothing_found_says_so(reader: Client) -> None:
     make_session()
-    page = said(reader.get("/sessions/?q=nowhere"))
+    page = said(reader.get("/sessions/?agent=nowhere"))
     assert "No session matches." in page
     assert "No sessions yet" not in page
 

@@ -1,0 +1,15 @@
+from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+
+class SearchConfig(AppConfig):
+    name = "harness_site.search"
+    label = "search"
+    verbose_name = "Search"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from harness_site.search.leaving import install
+
+        # Not in a migration: SQLite drops the triggers of a table when a later migration rebuilds it.
+        post_migrate.connect(install, sender=self)

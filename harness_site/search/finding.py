@@ -1,0 +1,113 @@
+"""Where in a workspace something was said: the newest first, with bounded work however much there is.
+
+What is common is found among the newest passages by reading them; what is less common by the index, within the newest
+era; what is rare by the index alone, wherever it is. Each of these has little to read exactly when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from django.db import OperationalError, connection, transaction
+from django.db.models import Max, QuerySet
+
+from harness_site.rendering.masking import masked
+from harness_site.search.matching import matching
+from harness_site.search.models import Passage
+from harness_site.search.words import Query
+
+#: Places on one page.
+PAGE: Final = 60
+#: So many of the newest passages are read one by one.
+RECENT: Final = 10_000
+#: Longer than this no search takes; it says so instead.
+_PATIENCE: Final = "1500ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Passages in which everything stands that was looked for, the newest first.
+
+    `before` is where the next page begins, None at the end. `partly` says that only the newest passages were read,
+    because nothing that was looked for is long enough for the index; `slow` that the search was given up.
+    """
+
+    passages: tuple[Passage, ...]
+    before: int | None = None
+    partly: bool = False
+    slow: bool = False
+
+
+def find(workspace: int, query: Query, *, before: int | None = None, session: int | None = None) -> Found:
+    """In a whole workspace, or in one session of it."""
+    there = Passage.objects.filter(workspace=workspace)
+    if session is not None:
+        there = there.filter(session=session)
+    if before is not None:
+        there = there.filter(pk__lt=before)
+    top = before if before is not None else (Passage.objects.aggregate(last=Max("pk"))["last"] or 0) + 1
+    try:
+        with _bounded():
+            return _found(there, query, top, whole=session is not None)
+    except OperationalError:
+        return Found((), slow=True)
+
+
+def again(workspace: int, query: Query, keys: tuple[int, ...]) -> Found:
+    """The passages of an open page once more, in their order; without those that have left."""
+    there = Passage.objects.filter(workspace=workspace).in_bulk(keys)
+    return Found(_readable([there[pk] for pk in keys if pk in there], query))
+
+
+def _found(there: QuerySet[Passage], query: Query, top: int, *, whole: bool) -> Found:
+    """`whole` says that there is little enough to read all of it."""
+    found: list[Passage] = []
+    for stretch in [there] if whole else _stretches(there, top, indexed=query.indexed):
+        found += matching(stretch, query).order_by("-pk")[: PAGE + 1 - len(found)]
+        if len(found) > PAGE:
+            return Found(_readable(found[:PAGE], query), found[PAGE - 1].pk)
+    return Found(_readable(found, query), partly=not (whole or query.indexed) and top > RECENT)
+
+
+def _stretches(there: QuerySet[Passage], top: int, *, indexed: bool) -> Iterator[QuerySet[Passage]]:
+    edge = top - RECENT
+    yield there.filter(pk__gte=edge)
+    if not indexed or edge <= 0:
+        return
+    era = Passage.objects.filter(pk__lt=edge).order_by("-pk").values_list("era", flat=True).first()
+    if era is not None:
+        newest = (era, max(era - 1, 0))
+        yield there.filter(pk__lt=edge, era__in=newest)
+        yield there.filter(pk__lt=edge, era__lt=min(newest))
+
+
+def _readable(found: Iterable[Passage], query: Query) -> tuple[Passage, ...]:
+    """Without what is masked by now: what became secret after it was read cannot be found by guessing either."""
+    shown = []
+    for passage in found:
+        text = masked(passage.text)
+        if query.within(text):
+            passage.text = text
+            shown.append(passage)
+    return tuple(shown)
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """Within this, PostgreSQL plans for the very words that are looked for, and gives up in the end."""
+    if connection.vendor == "sqlite":
+        yield
+        return
+    with transaction.atomic():
+        _set(plan_cache_mode="force_custom_plan", statement_timeout=_PATIENCE)
+        yield
+        _set(plan_cache_mode="auto", statement_timeout="0")
+
+
+def _set(**settings: str) -> None:
+    calls = ", ".join("set_config(%s, %s, true)" for _ in settings)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {calls}", [part for setting in settings.items() for part in setting])

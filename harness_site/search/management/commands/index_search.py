@@ -1,0 +1,27 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from harness_site.search import indexing
+
+
+class Command(BaseCommand):
+    help = "Brings the search index up to the store, and ends when nothing is left."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--rebuild",
+            action="store_true",
+            help="begin again from nothing, under the present rules of masking; search finds less until it is done",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["rebuild"]:
+            indexing.forget()
+        total = 0
+        while done := indexing.step():
+            total += done
+            if options["verbosity"] > 1 or total % 20_000 < done:
+                self.stderr.write(f"{total:,} texts …")
+        self.stdout.write(f"{total:,} {'text' if total == 1 else 'texts'} went into the index; it is complete.")

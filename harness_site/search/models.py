@@ -1,0 +1,68 @@
+from django.db import models
+
+from checkpoints.models import Session, Workspace
+
+
+class Kind(models.TextChoices):
+    """What a passage is taken from."""
+
+    MESSAGE = "message", "Message"
+    CALL = "call", "Tool call"
+    SESSION = "session", "Title and id"
+
+
+class Passage(models.Model):
+    """A piece of text that can be found, masked as the workspace masks it.
+
+    The store knows nothing of this table: no constraint leads from here to there, so that no agent ever waits for it.
+    What is deleted there leaves by the triggers of `leaving`.
+    """
+
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    session = models.ForeignKey(
+        Session, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    kind = models.CharField(max_length=8, choices=Kind)
+    #: The key of the message, call or session, and which piece of its text this is, from 0.
+    source = models.BigIntegerField()
+    part = models.IntegerField()
+    #: Of a message; None for anything else.
+    position = models.IntegerField(null=True)
+    #: Of a call: the revision it was read at, and whether it may still change.
+    revision = models.IntegerField(default=0)
+    open = models.BooleanField(default=False)
+    #: The age of the passage, in large steps: with it the index finds what is new without looking at all that is old.
+    era = models.IntegerField()
+    text = models.TextField()
+    #: The pairs of letters of scripts in which one or two letters are a word.
+    dense = models.TextField(blank=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["kind", "source", "part"], name="passage_place"),)
+        indexes = (
+            models.Index(fields=["source"], condition=models.Q(open=True), name="passage_open"),
+            models.Index(fields=["session", "-id"], name="passage_of_session"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.source}, part {self.part}"
+
+
+class Progress(models.Model):
+    """How far the index has come with one kind of text."""
+
+    kind = models.CharField(max_length=8, choices=Kind, primary_key=True)
+    #: Everything up to this key is in the index, also what was written by transactions that ended late.
+    settled = models.BigIntegerField(default=0)
+    #: The largest key that is in it, and the transaction from which on all have begun later.
+    reached = models.BigIntegerField(default=0)
+    horizon = models.BigIntegerField(default=0)
+    #: When somebody last found nothing more to do.
+    complete_at = models.DateTimeField(null=True)
+    #: One process at a time does the work.
+    leased_until = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.reached}"

@@ -1,0 +1,102 @@
+"""The places of a page of hits: which message, which call, and what stands around the words."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.db.models import Max
+
+from checkpoints.models import Checkpoint, Message, Session, ToolCall
+from harness_site.search.models import Kind, Passage
+from harness_site.search.words import Query
+
+#: Characters before the first word that was found, and altogether.
+_BEFORE: Final = 60
+_LENGTH: Final = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a text, and whether it is what was looked for."""
+
+    text: str
+    marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One hit. `version` is the one to open, where the newest does not show the message any more."""
+
+    passage: int
+    kind: str
+    session: int
+    source: int
+    position: int | None
+    version: int | None
+    who: str
+    at: datetime | None
+    stretches: tuple[Stretch, ...]
+
+
+def places(passages: Sequence[Passage], query: Query) -> dict[int, list[Place]]:
+    """The places by session, both in the order of the passages. What is gone from the store is left out."""
+    found: defaultdict[int, list[Place]] = defaultdict(list)
+    messages = Message.objects.defer("body", "chain").in_bulk(_sources(passages, Kind.MESSAGE))
+    calls = ToolCall.objects.only("tool", "issued_at").in_bulk(_sources(passages, Kind.CALL))
+    versions = _versions(messages.values())
+    seen: set[tuple[str, int]] = set()
+    for passage in passages:
+        message = messages.get(passage.source) if passage.kind == Kind.MESSAGE else None
+        call = calls.get(passage.source) if passage.kind == Kind.CALL else None
+        gone = message is None and call is None and passage.kind != Kind.SESSION
+        if gone or (passage.kind, passage.source) in seen:
+            continue
+        seen.add((passage.kind, passage.source))
+        found[passage.session_id].append(
+            Place(
+                passage=passage.pk,
+                kind=passage.kind,
+                session=passage.session_id,
+                source=passage.source,
+                position=passage.position,
+                version=None if message is None else versions.get(message.segment_id),
+                who=message.role if message else call.tool if call else "",
+                at=message.created_at if message else call.issued_at if call else None,
+                stretches=stretches(passage.text, query.pattern),
+            )
+        )
+    return dict(found)
+
+
+def stretches(text: str, pattern: re.Pattern[str]) -> tuple[Stretch, ...]:
+    """What stands around the first hit in `text`, with everything marked that is one."""
+    first = pattern.search(text)
+    start = max(0, first.start() - _BEFORE) if first else 0
+    end = max(start + _LENGTH, first.end() if first else 0)
+    parts = [Stretch("… ", False)] if start else []
+    at = start
+    for match in pattern.finditer(text, start, min(end, len(text))):
+        parts += [Stretch(text[at : match.start()], False), Stretch(match.group(), True)]
+        at = match.end()
+    parts.append(Stretch(text[at:end] + (" …" if end < len(text) else ""), False))
+    return tuple(part for part in parts if part.text)
+
+
+def _sources(passages: Iterable[Passage], kind: Kind) -> list[int]:
+    return [passage.source for passage in passages if passage.kind == kind]
+
+
+def _versions(messages: Iterable[Message]) -> dict[int, int]:
+    """For messages outside the head's own segment, the last version that ends in theirs."""
+    segments = {message.segment_id: message.session_id for message in messages}
+    heads = set(Session.objects.filter(pk__in=set(segments.values())).values_list("head_segment_id", flat=True))
+    beside = [segment for segment in segments if segment not in heads]
+    if not beside:
+        return {}
+    of_sessions = Checkpoint.objects.filter(session__in={segments[segment] for segment in beside}, segment__in=beside)
+    return dict(of_sessions.values_list("segment_id").annotate(last=Max("version")))

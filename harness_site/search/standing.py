@@ -1,0 +1,35 @@
+"""How far the index is behind the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Max
+
+from checkpoints.models import Message, Session, ToolCall
+from harness_site.search.models import Kind, Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`behind` is about how many texts are not in the index yet, `complete_at` when nothing was left the last time."""
+
+    behind: int
+    complete_at: datetime | None
+
+    @property
+    def begun(self) -> bool:
+        return self.complete_at is not None
+
+
+def standing() -> Standing:
+    """For the pages; four queries for the ends of four tables."""
+    progress = {one.kind: one for one in Progress.objects.all()}
+    behind = 0
+    for kind, model in ((Kind.MESSAGE, Message), (Kind.CALL, ToolCall), (Kind.SESSION, Session)):
+        last = model._default_manager.aggregate(last=Max("pk"))["last"] or 0
+        reached = progress[kind].reached if kind in progress else 0
+        behind += max(0, last - reached)
+    times = [one.complete_at for one in progress.values() if one.complete_at is not None]
+    return Standing(behind, min(times) if len(times) == len(Kind) else None)

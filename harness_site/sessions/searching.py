@@ -1,0 +1,69 @@
+"""Sessions in which something was said: the places of the words, grouped by session."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from checkpoints.queries import sessions
+from checkpoints.queries.sessions import SessionFilter, SessionRow
+from harness_site.accounts.guard import MemberRequest
+from harness_site.search import finding
+from harness_site.search.finding import Found
+from harness_site.search.places import Place, places
+from harness_site.search.standing import standing
+from harness_site.search.words import Query
+from harness_site.sessions.lookup import number
+
+#: Places of one session that are shown before one asks for all of them.
+SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    row: SessionRow
+    places: tuple[Place, ...]
+    more: int
+
+
+def results(request: MemberRequest, query: Query, wanted: SessionFilter, context: dict[str, Any]) -> HttpResponse:
+    """`before` goes on behind a page, `within` stays in one session, `hits` shows the places of an open page again."""
+    workspace = request.membership.workspace_id
+    before, within = number(request, "before"), number(request, "within")
+    found = _found(request, query, before, within)
+    by_session = places(found.passages, query)
+    pks = tuple(by_session)
+    if before is None and (named := sessions.pk_of(workspace, request.GET.get("q", "").strip())) is not None:
+        pks = (named, *(pk for pk in pks if pk != named))
+    rows = sessions.these(workspace, pks, replace(wanted, text=""))
+    shown = None if within is not None else SHOWN
+    groups = [_group(row, by_session.get(row.pk, []), shown) for row in rows]
+    context |= {
+        "query": query,
+        "groups": groups,
+        "number": sum(len(group.places) + group.more for group in groups),
+        "found": found,
+        "standing": standing(),
+        "within": within,
+        "before": before,
+        "hits": ",".join(str(passage.pk) for passage in found.passages),
+    }
+    return render(request, "sessions/found.html", context)
+
+
+def _found(request: MemberRequest, query: Query, before: int | None, within: int | None) -> Found:
+    workspace = request.membership.workspace_id
+    if kept := _kept(request):
+        again = finding.again(workspace, query, kept)
+        return replace(again, before=number(request, "then"))
+    return finding.find(workspace, query, before=before, session=within)
+
+
+def _kept(request: HttpRequest) -> tuple[int, ...]:
+    named = request.GET.get("hits", "").split(",")[: finding.PAGE]
+    return tuple(int(pk) for pk in named if pk.isascii() and pk.isdigit() and len(pk) <= 18)
+
+
+def _group(row: SessionRow, found: list[Place], shown: int | None) -> Group:
+    return Group(row, tuple(found[:shown]), 0 if shown is None else max(0, len(found) - shown))

@@ -1,0 +1,33 @@
+import re
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from harness_site.search import indexing
+from tests.support.factories import make_user
+
+Search = Callable[..., list[str]]
+
+
+def complete() -> None:
+    while indexing.step():
+        pass
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user(name="alice"))
+    return client
+
+
+@pytest.fixture
+def search(reader: Client) -> Search:
+    """The addresses of the places that a search leads to."""
+
+    def found(text: str, **more: str) -> list[str]:
+        page = reader.get("/sessions/", {"q": text, **more}).content.decode()
+        places = re.findall(r'<li><a href="([^"]+)"><span class="where">', page)
+        return [place.replace("&amp;", "&") for place in places]
+
+    return found

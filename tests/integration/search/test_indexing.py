@@ -1,0 +1,152 @@
+"""The index follows the store: what is written comes, what is deleted goes, whoever does it and in whatever order."""
+
+import threading
+
+import pytest
+from django.core.management import call_command
+from django.db import connection, transaction
+
+from checkpoints import SyncCheckpointer
+from checkpoints.models import Message, Session, ToolCall
+from harness_site.search import extracting, indexing
+from harness_site.search.models import Kind, Passage, Progress
+from harness_site.search.standing import standing
+from tests.integration.search.conftest import complete
+from tests.support.factories import make_call, make_message, make_session
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def texts(kind: Kind = Kind.MESSAGE) -> list[str]:
+    return list(Passage.objects.filter(kind=kind).order_by("source", "part").values_list("text", flat=True))
+
+
+def test_each_text_goes_in_once() -> None:
+    session = make_session()
+    make_message(session=session, text="one")
+    complete()
+    make_message(session=session, text="two")
+    complete()
+    complete()
+    assert texts() == ["m0\none", "m1\ntwo"]
+
+
+def test_a_message_whose_transaction_ends_late_is_not_missed() -> None:
+    """Its key is smaller than one that is in the index already."""
+    session = make_session()
+    late = make_message(session=session, text="late")
+    Message.objects.filter(pk=late.pk).delete()
+    make_message(session=session, text="early")
+    complete()
+    assert texts() == ["m0\nearly"]
+    late.position, late.segment_id = 1, late.segment_id
+    late.save(force_insert=True)
+    complete()
+    assert sorted(texts()) == ["m0\nearly", "m0\nlate"]
+
+
+def test_keys_are_settled_only_when_older_transactions_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    if connection.vendor == "sqlite":
+        assert indexing._oldest_open() == indexing._next_transaction() == 0  # one writer: nothing is older
+        return
+    monkeypatch.setattr(indexing, "_MARGIN", 0)
+    session = make_session()
+    written, end = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        with transaction.atomic():
+            make_call(session=session, call_id="slow")
+            written.set()
+            end.wait(30)
+        connection.close()
+
+    thread = threading.Thread(target=slow)
+    thread.start()
+    assert written.wait(30)
+    make_session()
+    complete()
+    complete()
+    before = Progress.objects.get(kind=Kind.SESSION)
+    assert before.settled < before.reached
+    end.set()
+    thread.join()
+    make_session()
+    complete()
+    make_session()
+    complete()
+    after = Progress.objects.get(kind=Kind.SESSION)
+    assert after.settled >= before.reached
+    assert Passage.objects.filter(kind=Kind.CALL).count() == 1
+
+
+def test_what_is_deleted_leaves_in_the_same_transaction() -> None:
+    cp = SyncCheckpointer()
+    cp.start_session("s", "Hello", agent="desk")
+    cp.save_checkpoint("s", [{"id": "m1", "role": "user", "content": "needle"}], {}, 0)
+    make_call(session=Session.objects.get(session_id="s"), args={"at": "needle"})
+    cp.close()
+    complete()
+    assert Passage.objects.count() == 3
+    ToolCall.objects.update(status="failed")
+    cp = SyncCheckpointer()
+    cp.delete_session("s")
+    assert Passage.objects.count() == 0
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM search_words WHERE search_words MATCH 'needle'")
+            assert cursor.fetchone() == (0,)
+
+
+def test_a_message_that_is_deleted_while_it_is_read_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = make_message(session=make_session())
+    original = extracting.of_message
+
+    def read(body: str, message_id: str) -> str:
+        Message.objects.filter(pk=message.pk).delete()
+        return original(body, message_id)
+
+    monkeypatch.setattr(extracting, "of_message", read)
+    complete()
+    assert texts() == []
+
+
+def test_one_process_at_a_time_does_the_work() -> None:
+    make_message(session=make_session())
+    indexing.step()
+    make_message(session=make_session())
+    assert indexing._lease(Kind.MESSAGE)
+    assert not indexing._lease(Kind.MESSAGE)
+    assert indexing._step(Kind.MESSAGE) == 0
+    Progress.objects.update(leased_until=None)
+    assert indexing._step(Kind.MESSAGE) == 1
+
+
+def test_the_page_can_say_how_far_behind_the_index_is() -> None:
+    assert not standing().begun
+    session = make_session()
+    complete()
+    assert (standing().begun, standing().behind) == (True, 0)
+    make_message(session=session)
+    assert standing().behind >= 1
+
+
+def test_images_and_what_cannot_be_stored_stay_outside() -> None:
+    session = make_session()
+    blocks = [
+        {"kind": "image", "url": "data:image/png;base64," + "A" * 9000, "alt": "a cat"},
+        {"kind": "text", "text": "x\ud800y"},
+    ]
+    make_message(session=session, blocks=blocks)
+    complete()
+    assert texts() == ["m0\na cat\nx\ufffdy"]
+
+
+def test_the_command_completes_the_index_and_makes_it_anew(capsys: pytest.CaptureFixture[str]) -> None:
+    make_message(session=make_session())
+    call_command("index_search")
+    assert capsys.readouterr().out == "2 texts went into the index; it is complete.\n"
+    Passage.objects.update(text="damaged")
+    call_command("index_search")
+    assert capsys.readouterr().out == "0 texts went into the index; it is complete.\n"
+    call_command("index_search", "--rebuild")
+    assert texts() == ["m0\nThe lamp arrived broken."]
