@@ -217,4 +217,8 @@ class AuditKind(TextChoices):
     EXPORTED = "exported", "Exported"
     UNMASKED = "unmasked", "Secrets shown"
     MASKING_CHANGED = "masking_changed", "Masking changed"
+    WEBHOOK_CREATED = "webhook_created", "Webhook made"
+    WEBHOOK_PAUSED = "webhook_paused", "Webhook paused"
+    WEBHOOK_RESUMED = "webhook_resumed", "Webhook resumed"
+    WEBHOOK_DELETED = "webhook_deleted", "Webhook deleted"
     AUDIT_VERIFIED = "audit_verified", "Audit trail verified"

@@ -32,6 +32,12 @@ def content_policy(*, form_targets: Sequence[str] = (), reports: bool = False) -
     }
 
 
+def guessed_address(allowed_hosts: Sequence[str], *, https: bool) -> str:
+    """Where a site is reached that has not been told: under its first name."""
+    named = [host for host in allowed_hosts if host not in LOCAL_HOSTS and "*" not in host and not host.startswith(".")]
+    return f"{'https' if https else 'http'}://{named[0] if named else '127.0.0.1:8000'}"
+
+
 class PrivateResponses:
     """Pages show what customers said: no cache keeps them, and they ask for no device."""
 

@@ -2,11 +2,12 @@
 
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.conf import database_from_url
-from harness_site import env, security, single_sign_on
+from harness_site import env, mail_server, security, single_sign_on
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = BASE_DIR / "var"
@@ -56,6 +57,7 @@ INSTALLED_APPS = [
     "harness_site.saved",
     "harness_site.review",
     "harness_site.search",
+    "harness_site.notifications",
 ]
 
 MIDDLEWARE = [
@@ -184,6 +186,16 @@ if env.flag("HARNESS_BEHIND_PROXY", default=False):
     # Only for a proxy that sets these headers itself on every request.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     ALLAUTH_TRUSTED_PROXY_COUNT = 1
+
+# ------------------------------------------------------------------------------------------------ whom it tells
+
+#: How people reach this site; links in messages begin with it.
+SITE_ADDRESS = env.text("HARNESS_ADDRESS").strip().rstrip("/") or security.guessed_address(ALLOWED_HOSTS, https=HTTPS)
+#: Without one nobody gets e-mail.
+MAIL_SERVER = mail_server.configured(debug=DEBUG)
+MAIL_FROM = env.text("HARNESS_EMAIL_FROM").strip() or f"Harness <harness@{urlsplit(SITE_ADDRESS).hostname}>"
+#: Names that webhooks may lead to although they lie inside this network.
+WEBHOOK_HOSTS = [host.lower() for host in env.words("HARNESS_WEBHOOK_HOSTS")]
 
 # ------------------------------------------------------------------------------------------------ what it says
 

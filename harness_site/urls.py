@@ -11,6 +11,7 @@ urlpatterns = [
     path("sessions/", include("harness_site.sessions.urls")),
     path("saved/", include("harness_site.saved.urls")),
     path("audit/", include("harness_site.audit.urls")),
+    path("", include("harness_site.notifications.urls")),
     path("settings/", include("harness_site.accounts.settings_urls")),
 ]
 

@@ -26,7 +26,7 @@ class Subject(TextChoices):
     READING = "reading", "Reading and exports"
     DECISIONS = "decisions", "Decisions"
     PEOPLE = "people", "Members and accounts"
-    TOKENS = "tokens", "API tokens"
+    TOKENS = "tokens", "API tokens and webhooks"
     SESSIONS = "sessions", "Sessions and runs"
 
 
@@ -61,6 +61,10 @@ _KINDS: Final = {
         AuditKind.TOKEN_REVOKED,
         AuditKind.TOKEN_USED,
         AuditKind.TOKEN_REFUSED,
+        AuditKind.WEBHOOK_CREATED,
+        AuditKind.WEBHOOK_PAUSED,
+        AuditKind.WEBHOOK_RESUMED,
+        AuditKind.WEBHOOK_DELETED,
     },
 }
 

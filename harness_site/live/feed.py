@@ -15,6 +15,7 @@ from checkpoints.integrity import seal_all
 from harness_site.live.background import Background
 from harness_site.live.changes import Change, Cursor
 from harness_site.live.sweeper import Sweeper
+from harness_site.notifications.deliverer import Deliverer
 from harness_site.search.background import Indexer
 
 logger = logging.getLogger(__name__)
@@ -77,8 +78,8 @@ async def publish(changes: list[Change]) -> None:
 
 
 async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """The ASGI lifespan protocol: the feed, the sweeper and the indexer run from startup to shutdown."""
-    running = (Feed(), Sweeper(), Indexer())
+    """The ASGI lifespan protocol: feed, sweeper, indexer and deliverer run from startup to shutdown."""
+    running = (Feed(), Sweeper(), Indexer(), Deliverer())
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":

@@ -15,7 +15,9 @@ from checkpoints.enums import ActorKind, Role
 from checkpoints.models import Workspace
 from harness_site.accounts import tokens
 from harness_site.accounts.models import Invitation, Membership, TokenRole
+from harness_site.notifications.models import Delivery, Event, Notice, Webhook
 from harness_site.saved.models import SavedView
+from tests.integration.notifications.conftest import make_webhook
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -65,6 +67,7 @@ TABLE: Final = (
     line("accounts/secrets/", "302 405 405 405 405 302", "302 403 403 403 302 302"),
     line("accounts/secrets/hide/", "302 405 405 405 405 302", "302 403 302 302 302 302"),
     line("accounts/sign-ins/end/", "302 405 405 405 405 302", "302 302 302 302 302 302"),
+    line("accounts/notifications/", "302 200 200 200 200 302", "302 302 302 302 302 302"),
     line("accounts/password/", "302 200 200 200 200 302", "302 200 200 200 200 302"),
     line("accounts/password/set/", "302 302 302 302 302 302", "302 302 302 302 302 302"),
     line("accounts/again/", "302 200 200 200 200 302", "302 200 200 200 200 302"),
@@ -223,6 +226,39 @@ TABLE: Final = (
         "302 403 403 403 302 302",
         "/settings/invitations/{invitation}/revoke/",
     ),
+    line("settings/notifications/", "302 403 403 403 200 302", "302 405 405 405 405 302"),
+    line("settings/notifications/create/", "302 405 405 405 405 302", "302 403 403 403 422 302"),
+    line(
+        "settings/notifications/<int:pk>/test/",
+        "302 405 405 405 405 302",
+        "302 403 403 403 302 302",
+        "/settings/notifications/{webhook}/test/",
+    ),
+    line(
+        "settings/notifications/<int:pk>/pause/",
+        "302 405 405 405 405 302",
+        "302 403 403 403 302 302",
+        "/settings/notifications/{webhook}/pause/",
+    ),
+    line(
+        "settings/notifications/<int:pk>/resume/",
+        "302 405 405 405 405 302",
+        "302 403 403 403 302 302",
+        "/settings/notifications/{webhook}/resume/",
+    ),
+    line(
+        "settings/notifications/<int:pk>/delete/",
+        "302 405 405 405 405 302",
+        "302 403 403 403 302 302",
+        "/settings/notifications/{webhook}/delete/",
+    ),
+    line("settings/notifications/log/", "302 403 403 403 200 302", "302 405 405 405 405 302"),
+    line(
+        "settings/notifications/log/<uuid:pk>/again/",
+        "302 405 405 405 405 302",
+        "302 403 403 403 302 302",
+        "/settings/notifications/log/{delivery}/again/",
+    ),
     line("settings/masking/", "302 403 403 403 200 302", "302 403 403 403 422 302"),
     line("settings/tokens/", "302 403 403 403 200 302", "302 405 405 405 405 302"),
     line("settings/tokens/create/", "302 405 405 405 405 302", "302 403 403 403 422 302"),
@@ -265,6 +301,11 @@ FOREIGN: Final = (
     ("/settings/members/{foreign_member}/reset-factors/", "post"),
     ("/settings/invitations/{foreign_invitation}/revoke/", "post"),
     ("/settings/tokens/{foreign_token}/revoke/", "post"),
+    ("/settings/notifications/{foreign_webhook}/test/", "post"),
+    ("/settings/notifications/{foreign_webhook}/pause/", "post"),
+    ("/settings/notifications/{foreign_webhook}/resume/", "post"),
+    ("/settings/notifications/{foreign_webhook}/delete/", "post"),
+    ("/settings/notifications/log/{foreign_delivery}/again/", "post"),
 )
 
 
@@ -290,7 +331,12 @@ def things(workspace: Workspace, prefix: str = "") -> dict[str, Any]:
     invitation = Invitation.objects.create(
         workspace=workspace, role=Role.ADMIN, digest=f"{prefix}d", invited_by="x", expires_at="2999-01-01T00:00Z"
     )
+    webhook = make_webhook(workspace=workspace)
+    notice = Notice.objects.create(workspace=workspace, event=Event.TEST, send_at="2999-01-01T00:00Z")
+    delivery = Delivery.objects.create(notice=notice, webhook=webhook, due_at="2999-01-01T00:00Z")
     named = {
+        "webhook": webhook.pk,
+        "delivery": delivery.pk,
         "session": session.pk,
         "id": session.session_id,
         "call": make_call(session=session, verifiable=True).pk,
@@ -363,4 +409,6 @@ def _state() -> list[Any]:
         list(Membership.objects.order_by("pk").values()),
         list(Invitation.objects.order_by("pk").values()),
         list(User.objects.order_by("pk").values("pk", "is_active")),
+        list(Webhook.objects.order_by("pk").values()),
+        list(Delivery.objects.order_by("pk").values()),
     ]

@@ -125,3 +125,37 @@ def test_an_address_is_taken_from_a_proxy_only_on_request() -> None:
 def test_every_check_passes() -> None:
     call_command("check", fail_level="INFO")
     assert settings.ROOT_URLCONF == "harness_site.urls"
+
+
+class TestMessages:
+    def test_without_a_server_nobody_gets_e_mail(self) -> None:
+        assert shown("(s.MAIL_SERVER, s.SITE_ADDRESS)") == "(None, 'http://127.0.0.1:8000')"
+
+    def test_in_development_the_console_does(self) -> None:
+        assert shown("s.MAIL_SERVER.security.name", HARNESS_DEBUG="1") == "CONSOLE"
+
+    def test_the_server_comes_from_its_url(self, tmp_path: Path) -> None:
+        (tmp_path / "url").write_text("smtp+starttls://har%40ness:pass%2Fword@mail.example\n")
+        expression = "[getattr(s.MAIL_SERVER, name) for name in ('host', 'port', 'user', 'password')], s.MAIL_SERVER.security.name"
+        said = shown(expression, HARNESS_EMAIL_URL_FILE=str(tmp_path / "url"))
+        assert said == "(['mail.example', 587, 'har@ness', 'pass/word'], 'STARTTLS')"
+        ports = [
+            shown("s.MAIL_SERVER.port", HARNESS_EMAIL_URL=f"{scheme}://mail.example") for scheme in ("smtp", "smtps")
+        ]
+        assert ports == ["25", "465"]
+
+    def test_a_url_that_is_not_understood_is_not_repeated(self) -> None:
+        said = refused(HARNESS_EMAIL_URL="imap://user:password@mail.example")
+        assert "HARNESS_EMAIL_URL is not understood" in said
+        assert "password@mail" not in said
+
+    def test_links_begin_with_the_address_of_the_site(self) -> None:
+        key = {
+            "HARNESS_SECRET_KEY": "k" * 60,
+            "HARNESS_ALLOWED_HOSTS": "127.0.0.1,harness.example",
+            "HARNESS_HTTPS": "1",
+        }
+        expression = "(s.SITE_ADDRESS, s.MAIL_FROM)"
+        assert shown(expression, **key) == "('https://harness.example', 'Harness <harness@harness.example>')"
+        other = {"HARNESS_ADDRESS": "https://h.example/", "HARNESS_EMAIL_FROM": "Agents <agents@example.com>"}
+        assert shown(expression, **key, **other) == "('https://h.example', 'Agents <agents@example.com>')"

@@ -1,0 +1,32 @@
+"""The round that each web process makes to tell people. Any number may; a site without web processes has
+`manage.py deliver`."""
+
+import asyncio
+import logging
+from typing import Final
+
+from channels.db import database_sync_to_async
+
+from harness_site.live.background import Background
+from harness_site.notifications.collecting import collect
+from harness_site.notifications.delivering import deliver
+
+logger = logging.getLogger(__name__)
+
+#: Between two rounds.
+ROUND_SECONDS: Final = 2.0
+
+
+class Deliverer(Background):
+    """Starts and stops with the server. A database or a receiver that is away delays messages, it loses none."""
+
+    name = "deliverer"
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await database_sync_to_async(collect)()
+                await database_sync_to_async(deliver)()
+            except Exception:
+                logger.exception("The messages could not be delivered; it is tried again.")
+            await asyncio.sleep(ROUND_SECONDS)

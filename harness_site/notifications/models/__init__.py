@@ -1,0 +1,16 @@
+from harness_site.notifications.models.delivery import Delivery, DeliveryStatus
+from harness_site.notifications.models.notice import CALL_EVENTS, Event, Notice, NoticedCall
+from harness_site.notifications.models.preferences import Preferences
+from harness_site.notifications.models.webhook import Webhook, WebhookFormat
+
+__all__ = [
+    "CALL_EVENTS",
+    "Delivery",
+    "DeliveryStatus",
+    "Event",
+    "Notice",
+    "NoticedCall",
+    "Preferences",
+    "Webhook",
+    "WebhookFormat",
+]

@@ -1,0 +1,60 @@
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from checkpoints.ids import uuid7
+from harness_site.notifications.models.notice import Notice
+from harness_site.notifications.models.webhook import Webhook
+
+
+class DeliveryStatus(models.TextChoices):
+    WAITING = "waiting", "Waiting"
+    SENT = "sent", "Sent"
+    GIVEN_UP = "given_up", "Given up"
+    NOT_NEEDED = "not_needed", "Not needed any more"
+
+
+class Delivery(models.Model):
+    """One message to one person or one webhook. Its id is part of the message, the same in every attempt, so that who
+    gets it twice can tell.
+
+    `due_at` is when the next attempt may begin; whoever begins one moves it on first, so that nobody else does. All
+    times are the database's.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    notice = models.ForeignKey(Notice, on_delete=models.CASCADE, related_name="deliveries")
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, null=True, related_name="deliveries")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="+")
+    #: Where it went, for the log: an e-mail address, or the host of a webhook.
+    recipient = models.CharField(max_length=255)
+    status = models.CharField(max_length=12, choices=DeliveryStatus, default=DeliveryStatus.WAITING)
+    attempts = models.IntegerField(default=0)
+    due_at = models.DateTimeField()
+    created_at = models.DateTimeField(db_default=Now())
+    #: Of the last attempt: when it ended, how long it took, the status of an HTTP answer, and what was wrong.
+    attempted_at = models.DateTimeField(null=True)
+    took = models.DurationField(null=True)
+    answer = models.IntegerField(null=True)
+    problem = models.TextField(blank=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["notice", "webhook"], name="one_delivery_per_webhook"),
+            models.UniqueConstraint(fields=["notice", "user"], name="one_delivery_per_person"),
+            models.CheckConstraint(
+                condition=Q(webhook=None, user__isnull=False) | Q(webhook__isnull=False, user=None),
+                name="delivery_has_one_recipient",
+            ),
+        )
+        indexes = (models.Index(fields=["due_at"], condition=Q(status=DeliveryStatus.WAITING), name="delivery_due"),)
+
+    def __str__(self) -> str:
+        return f"{self.notice} to {self.recipient}"
+
+    @property
+    def milliseconds(self) -> int | None:
+        return None if self.took is None else self.took // timedelta(milliseconds=1)

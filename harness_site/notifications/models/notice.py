@@ -1,0 +1,62 @@
+from typing import Final
+
+from django.db import models
+from django.db.models.functions import Now
+
+from checkpoints.enums import CallStatus
+from checkpoints.models import ToolCall, Workspace
+
+
+class Event(models.TextChoices):
+    """What people are told. The first two are the states that a call waits in."""
+
+    INTERRUPTED = CallStatus.INTERRUPTED.value, "Outcome unknown"
+    AWAITING_APPROVAL = CallStatus.AWAITING_APPROVAL.value, "Awaiting approval"
+    REMINDER = "reminder", "Deadline is near"
+    ESCALATION = "escalation", "Deadline has passed"
+    TEST = "test", "Test"
+
+
+#: What is told about calls; a test is about none.
+CALL_EVENTS: Final = tuple(event for event in Event if event is not Event.TEST)
+
+
+class Notice(models.Model):
+    """One thing to tell: calls of one tool that the same happened to at about the same time.
+
+    It takes in more calls until it is closed, and it is closed when the first message about it is made.
+    """
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="+", db_index=False)
+    event = models.CharField(max_length=20, choices=Event)
+    tool = models.CharField(max_length=200, blank=True)
+    created_at = models.DateTimeField(db_default=Now())
+    #: Not before this, by the database's clock.
+    send_at = models.DateTimeField()
+    closed = models.BooleanField(default=False)
+
+    class Meta:
+        indexes = (models.Index(fields=["workspace", "event", "tool", "-id"], name="notice_newest"),)
+
+    def __str__(self) -> str:
+        return f"{self.event} of {self.tool or 'nothing'}"
+
+
+class NoticedCall(models.Model):
+    """That a call is part of a notice. A call is told once for each event and each state it waits in.
+
+    Sessions are deleted by agents too, which know nothing of this table: a row may outlive its call.
+    """
+
+    notice = models.ForeignKey(Notice, on_delete=models.CASCADE, related_name="noticed")
+    tool_call = models.ForeignKey(
+        ToolCall, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    event = models.CharField(max_length=20, choices=Event)
+    status = models.CharField(max_length=20, choices=CallStatus)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["tool_call", "event", "status"], name="call_told_once"),)
+
+    def __str__(self) -> str:
+        return f"{self.event} of call {self.tool_call_id}"

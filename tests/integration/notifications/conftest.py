@@ -1,0 +1,163 @@
+"""The cast: alice approves and dora manages, both with an address; carol only reads. Receivers are other processes."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models import F
+from pytest_django.fixtures import Settings
+
+from checkpoints.enums import Role, SessionStatus
+from checkpoints.models import ToolCall, Workspace
+from harness_site.accounts import encryption
+from harness_site.mail_server import MailServer, Security
+from harness_site.notifications.models import CALL_EVENTS, Delivery, Notice, Webhook, WebhookFormat
+from tests.support.factories import make_call, make_run, make_session, make_user, make_workspace
+from tests.support.processes import Child
+from tests.support.receivers import http_receiver, received, site_process, smtp_receiver
+
+
+@pytest.fixture
+def alice(db: None) -> User:
+    return addressed("alice", Role.APPROVER)
+
+
+@pytest.fixture
+def dora(db: None) -> User:
+    return addressed("dora", Role.ADMIN)
+
+
+@pytest.fixture
+def carol(db: None) -> User:
+    return addressed("carol", Role.AUDITOR)
+
+
+def addressed(name: str, role: Role) -> User:
+    user = make_user(name=name, role=role)
+    user.email = f"{name}@example.com"
+    user.save()
+    return user
+
+
+@pytest.fixture
+def mail(settings: Settings) -> None:
+    """A mail server is set, at a port where nobody listens."""
+    settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", 9)
+    settings.MAIL_FROM = "Harness <harness@example.com>"
+    settings.SITE_ADDRESS = "https://harness.example"
+
+
+def interrupted(tool: str = "refund_card", *, workspace: Workspace | None = None, **fields: Any) -> ToolCall:
+    session = make_session(workspace=workspace or make_workspace(), status=SessionStatus.NEEDS_REVIEW)
+    make_run(session=session)
+    return make_call(session=session, tool=tool, **fields)
+
+
+def gathered() -> None:
+    """Let the time pass in which notices take in more, and until the next attempt."""
+    Notice.objects.update(send_at=F("send_at") - timedelta(days=1))
+    Delivery.objects.update(due_at=F("due_at") - timedelta(days=1))
+
+
+def deliveries() -> list[tuple[str, str, int]]:
+    """Recipient, status and number of attempts of each, in order."""
+    return list(Delivery.objects.order_by("recipient", "pk").values_list("recipient", "status", "attempts"))
+
+
+def make_webhook(
+    address: str = "https://127.0.0.1/in", *, events: str = "", format: str = WebhookFormat.JSON, **fields: Any
+) -> Webhook:
+    """Its secret is `whsec_test`, and its address one that is refused before anything is sent."""
+    return Webhook.objects.create(
+        workspace=fields.pop("workspace", None) or make_workspace(),
+        name=fields.pop("name", "pager"),
+        host=address.split("/")[2].partition(":")[0],
+        address_sealed=encryption.encrypt(address, purpose="webhooks"),
+        secret_sealed=encryption.encrypt("whsec_test", purpose="webhooks"),
+        format=format,
+        events=events or ",".join(CALL_EVENTS),
+        created_by="dora",
+        **fields,
+    )
+
+
+class Receiver:
+    """A server in another process, and what it got."""
+
+    def __init__(self, child: Child, file: Path) -> None:
+        self.child, self.file = child, file
+        self.port: int = child.expect("listening")
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}/in?key=k"
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        return received(self.file)
+
+
+class Start(Protocol):
+    def __call__(self, **options: Any) -> Receiver: ...
+
+
+@contextmanager
+def _starting(function: Any, file: Path) -> Iterator[Start]:
+    with ExitStack() as leaving:
+
+        def start(**options: Any) -> Receiver:
+            child = Child(function, file=str(file), **options)
+            leaving.callback(child.kill)
+            return Receiver(child, file)
+
+        yield start
+
+
+@pytest.fixture
+def web(tmp_path: Path, settings: Settings) -> Iterator[Start]:
+    """Starts an HTTP server on this machine, which may be told because this is development."""
+    settings.DEBUG = True
+    with _starting(http_receiver, tmp_path / "http.jsonl") as start:
+        yield start
+
+
+@pytest.fixture
+def post_office(tmp_path: Path, settings: Settings, mail: None) -> Iterator[Start]:
+    """Starts the SMTP server that the settings then name."""
+    with _starting(smtp_receiver, tmp_path / "smtp.jsonl") as start:
+
+        def started(**options: Any) -> Receiver:
+            receiver = start(**options)
+            settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", receiver.port)
+            return receiver
+
+        yield started
+
+
+class StartSite(Protocol):
+    def __call__(self, work: str, *, mail_port: int = 9) -> Child: ...
+
+
+@pytest.fixture
+def start_site(workspace: Workspace) -> Iterator[StartSite]:
+    """Starts web processes on the test database that make one round each, when they are told to."""
+    from tests.support.processes import database_url
+
+    children: list[Child] = []
+
+    def start(work: str, *, mail_port: int = 9) -> Child:
+        environment = {
+            "HARNESS_DATABASE_URL": database_url(),
+            "HARNESS_DEBUG": "1",
+            "HARNESS_EMAIL_URL": f"smtp://127.0.0.1:{mail_port}",
+        }
+        children.append(Child(site_process, environment=environment, work=work))
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.kill()

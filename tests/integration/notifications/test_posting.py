@@ -1,0 +1,99 @@
+"""Addresses that people typed lead to where they may lead, and nowhere else."""
+
+import socket
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from harness_site.notifications import posting
+from harness_site.notifications.posting import AddressRefused
+from tests.integration.notifications.conftest import Start
+
+INSIDE = [
+    "127.0.0.1",
+    "10.1.2.3",
+    "172.16.0.9",
+    "192.168.1.1",
+    "169.254.169.254",
+    "100.64.0.1",
+    "0.0.0.0",  # noqa: S104 - nothing listens
+    "224.0.0.1",
+    "::1",
+    "::",
+    "fe80::1",
+    "fd00::1",
+    "ff02::1",
+    "::ffff:127.0.0.1",
+    "::ffff:169.254.169.254",
+    "64:ff9b::7f00:1",
+    "2002:7f00:1::",
+]
+
+
+@pytest.mark.parametrize("address", INSIDE)
+def test_no_address_leads_inside(address: str) -> None:
+    host = f"[{address}]" if ":" in address else address
+    with pytest.raises(AddressRefused, match="inside this network"):
+        posting.post(f"https://{host}/", b"{}", {})
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["https://localhost/", "https://2130706433/", "https://0x7f.1/", "https://127.1/"],
+)
+def test_nor_does_a_name_or_another_spelling(address: str) -> None:
+    with pytest.raises(AddressRefused, match="inside this network"):
+        posting.post(address, b"{}", {})
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("", "not a complete address"),
+        ("https://", "not a complete address"),
+        ("https://exa mple.com/", "not a complete address"),
+        ("https://example.com/\r\nHost: x", "not a complete address"),
+        ("https://[::1", "not an address"),
+        ("https://example.com:99999/", "not an address"),
+        ("https://example.com:0/", "not a complete address"),
+        ("https://name:word@example.com/", "name and a password"),
+        ("http://example.com/", "has to begin with https://"),
+        ("http://127.0.0.1:8000/", "has to begin with https://"),
+        ("ftp://example.com/", "has to begin with https://"),
+        ("file:///etc/passwd", "not a complete address"),
+        ("javascript:alert(1)", "not a complete address"),
+    ],
+)
+def test_what_is_no_address_for_this(address: str, said: str) -> None:
+    with pytest.raises(AddressRefused, match=said):
+        posting.checked(address)
+
+
+@pytest.mark.parametrize("address", ["https://example.com/in?key=1", "https://[2001:db8::1]:8443/", "https://1.1.1.1"])
+def test_what_is_one(address: str) -> None:
+    assert posting.checked(address).geturl() == address
+
+
+def test_in_development_this_machine_may_be_told(web: Start) -> None:
+    receiver = web()
+    assert posting.post(receiver.address, b"{}", {"Harness-Event": "test"}) == 200
+    assert receiver.messages[0]["headers"]["Host"] == f"127.0.0.1:{receiver.port}"
+
+
+def test_in_development_too_nothing_else_inside(settings: Settings) -> None:
+    settings.DEBUG = True
+    for address in ("http://10.0.0.1/", "http://example.com/"):
+        with pytest.raises(AddressRefused, match="https"):
+            posting.checked(address)
+    with pytest.raises(AddressRefused, match="inside this network"):
+        posting.post("https://10.0.0.1/", b"{}", {})
+
+
+def test_who_runs_the_installation_may_allow_a_name(settings: Settings) -> None:
+    settings.WEBHOOK_HOSTS = ["localhost"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        server.close()
+        # It was allowed to try.
+        with pytest.raises(ConnectionRefusedError):
+            posting.post(f"https://localhost:{port}/", b"{}", {})

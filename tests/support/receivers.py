@@ -1,0 +1,113 @@
+"""Processes that receive what the site sends: an HTTP server and an SMTP server, each as small as its protocol allows.
+
+Run them with `tests.support.processes.Child`. Each says `listening` with its port, and appends what it got to a file,
+one line of JSON for each message.
+"""
+
+import asyncio
+import json
+from contextlib import suppress
+from email import message_from_bytes, policy
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from tests.support.processes import append_line, heed, say
+
+
+def http_receiver(file: str, status: int = 200, *, asking: bool = False) -> None:
+    """Answers every request with `status`; with 302 it leads to itself. If `asking`, it says `got` and answers only
+    when it is told to."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            append_line(file, json.dumps({"path": self.path, "headers": dict(self.headers.items()), "body": body}))
+            if asking:
+                say("got")
+                heed()
+            self.send_response(status)
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing to tell."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    say("listening", server.server_port)
+    server.serve_forever()
+
+
+def smtp_receiver(file: str, port: int = 0, *, asking: bool = False) -> None:
+    """Takes every message, except for those to an address that begins with `nobody`. If `asking`, it says `got` and
+    answers only when it is told to."""
+    asyncio.run(_serve_smtp(file, port, asking))
+
+
+async def _serve_smtp(file: str, port: int, asking: bool) -> None:
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            await _converse(reader, writer, file, asking)
+        writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", port)
+    say("listening", server.sockets[0].getsockname()[1])
+    await server.serve_forever()
+
+
+async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, file: str, asking: bool) -> None:
+    writer.write(b"220 here\r\n")
+    while line := await reader.readline():
+        command = line.decode().strip().upper()
+        if command == "DATA":
+            writer.write(b"354 go on\r\n")
+            data = await reader.readuntil(b"\r\n.\r\n")
+            append_line(file, json.dumps(_message(data[:-5].replace(b"\r\n..", b"\r\n."))))
+            if asking:
+                say("got")
+                await asyncio.to_thread(heed)
+            writer.write(b"250 taken\r\n")
+        elif command.startswith("RCPT TO:<NOBODY"):
+            writer.write(b"550 there is nobody of this name\r\n")
+        elif command == "QUIT":
+            writer.write(b"221 good-bye\r\n")
+            return
+        else:
+            writer.write(b"250 fine\r\n")
+
+
+def _message(data: bytes) -> dict[str, Any]:
+    message = message_from_bytes(data, policy=policy.default)
+    text, page = (message.get_body((kind,)) for kind in ("plain", "html"))
+    assert text is not None
+    assert page is not None
+    return {
+        "to": message["To"],
+        "subject": message["Subject"].strip(),  # a folded header may begin with a blank
+        "id": message["Message-ID"],
+        "delivery": message["X-Harness-Delivery"],
+        "text": text.get_content(),
+        "html": page.get_content(),
+    }
+
+
+def received(file: Path) -> list[dict[str, Any]]:
+    """What a receiver got, in order."""
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def site_process(environment: dict[str, str], work: str) -> int:
+    """`deliver` or `collect` as a web process of this environment does it, when the parent says so."""
+    import os
+
+    os.environ |= {**environment, "DJANGO_SETTINGS_MODULE": "harness_site.settings"}
+    import django
+
+    django.setup()
+    from harness_site.notifications.collecting import collect
+    from harness_site.notifications.delivering import deliver
+
+    say("ready")
+    heed()
+    return collect() if work == "collect" else deliver().sent
