@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ("auth", "0012_alter_user_first_name_max_length"),
-        ("checkpoints", "0008_webhook_entries"),
+        ("checkpoints", "0006_workflow_imports"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
