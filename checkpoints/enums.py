@@ -1,5 +1,7 @@
 """The closed vocabularies of the store: every status and kind that a row may carry."""
 
+from collections.abc import Iterable
+
 from django.db.models import TextChoices
 
 
@@ -57,6 +59,22 @@ class SideEffect(TextChoices):
 
 #: Calls with one of these effects are logged before they run.
 LOGGED_EFFECTS = frozenset({SideEffect.WRITE, SideEffect.MUTATE})
+
+
+class Risk(TextChoices):
+    """How bad it is when a call goes wrong: a property of its tool. Order: from least to most."""
+
+    LOW = "low", "Low risk"
+    MEDIUM = "medium", "Medium risk"
+    HIGH = "high", "High risk"
+
+
+def usual_risk(side_effects: Iterable[str]) -> Risk:
+    """The risk of a tool that declares none: what mutates is high, what only writes is medium, what reads is low."""
+    effects = set(side_effects)
+    if SideEffect.MUTATE in effects:
+        return Risk.HIGH
+    return Risk.MEDIUM if SideEffect.WRITE in effects else Risk.LOW
 
 
 class CallStatus(TextChoices):

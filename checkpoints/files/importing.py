@@ -110,7 +110,7 @@ class _Import:
                 raise ValueError(f"{kind!r} does not belong where it stands")
             place = order.index(kind)
             self.counts[kind] += 1
-            yield tables.loaded(tables.TABLES[kind], values)
+            yield tables.loaded(tables.TABLES[kind], tables.upgraded(kind, values, self.reader.header.version))
 
     def _session(self, row: models.Model | None) -> Session:
         header, store = self.reader.header, self.store

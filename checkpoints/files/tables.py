@@ -8,6 +8,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import models
 
+from checkpoints.enums import usual_risk
 from checkpoints.models import (
     Checkpoint,
     Decision,
@@ -41,6 +42,8 @@ TABLES: dict[str, type[models.Model]] = {
     "join": Join,
     "peer_call": PeerCall,
 }
+#: The version of the format that brought the risk of a call.
+RISK_SINCE = 2
 _NATIVE = frozenset({int, str, bool, type(None)})
 
 
@@ -56,6 +59,13 @@ def dumped(row: models.Model) -> dict[str, Any]:
 def _dumped(field: models.Field[Any, Any], row: models.Model) -> Any:
     value = getattr(row, field.attname)
     return value if type(value) in _NATIVE else field.value_to_string(row)
+
+
+def upgraded(kind: str, values: object, version: int) -> object:
+    """What a file of an older `version` has of a row, as this version has it."""
+    if version < RISK_SINCE and kind == "tool_call" and isinstance(values, dict):
+        return {"risk": usual_risk(str(values.get("side_effects")).split(",")).value, **values}
+    return values
 
 
 def loaded(model: type[models.Model], values: object) -> models.Model:

@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from checkpoints.enums import LIVE_CALL, LOGGED_EFFECTS, UNDECIDED_CALL, CallStatus, InterruptReason, KeyScope
+from checkpoints.enums import LIVE_CALL, LOGGED_EFFECTS, UNDECIDED_CALL, CallStatus, InterruptReason, KeyScope, Risk
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
 from checkpoints.models.workspace import Workspace
@@ -36,6 +36,8 @@ class ToolCall(models.Model):
     key_scope = models.CharField(max_length=10, choices=KeyScope, default=KeyScope.SESSION)
     #: Comma-separated, sorted: `mutate`, `write`, or any word the tool declares.
     side_effects = models.CharField(max_length=200)
+    #: What the tool declares; see `enums.usual_risk` for one that declares nothing.
+    risk = models.CharField(max_length=6, choices=Risk, default=Risk.HIGH, db_default=Risk.HIGH)
     #: What the call is about to do, in words; made by the tool from its arguments.
     sentence = models.TextField(blank=True)
     #: How many different people have to agree on a decision, and how long they have. Later, only an admin may decide.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import dataclass
+from datetime import timedelta
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet, TextChoices
 
-from checkpoints.enums import DECIDING, LIVE_CALL, UNDECIDED_CALL, CallStatus, DecisionKind, KeyScope
+from checkpoints import clock
+from checkpoints.enums import DECIDING, LIVE_CALL, UNDECIDED_CALL, CallStatus, DecisionKind, KeyScope, Risk
 from checkpoints.models import Decision, LateResult, Run, ToolCall, Workspace
-from checkpoints.queries import keyset
-from checkpoints.queries.keyset import Cursor
+from checkpoints.queries import order
+from checkpoints.queries.order import Sort
 
 PAGE = 50
 #: Counting stops here: a page never scans a table to print a number.
@@ -40,52 +41,57 @@ class Count:
         return Count(min(both, COUNT_LIMIT), self.more or other.more or both > COUNT_LIMIT)
 
 
+class Limit(TextChoices):
+    """How much time there is left to decide."""
+
+    OVERDUE = "overdue", "Overdue"
+    HOUR = "hour", "Within an hour"
+    DAY = "day", "Within a day"
+    NONE = "none", "No deadline"
+
+
+_LEFT = {Limit.OVERDUE: timedelta(), Limit.HOUR: timedelta(hours=1), Limit.DAY: timedelta(days=1)}
+
+
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a list is narrowed to; an empty one narrows nothing."""
+    """What a list is narrowed to; an empty one narrows nothing.
+
+    `age` is how long a call has waited at least. `condition` is whatever else its caller knows about calls that wait.
+    """
 
     tool: str = ""
     agent: str = ""
+    risk: Risk | None = None
+    age: timedelta | None = None
+    limit: Limit | None = None
+    condition: Q | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.tool or self.agent)
+        return any((self.tool, self.agent, self.risk, self.age, self.limit, self.condition))
 
 
 def count(workspace: Workspace, filters: Filters = Filters(), *, status: CallStatus | None = None) -> Count:
-    """How many calls wait for a person; with `status`, those that wait in this one."""
-    statuses = UNDECIDED_CALL if status is None else {status}
-    found = _waiting(workspace, statuses, filters)[: COUNT_LIMIT + 1].count()
+    """How many calls wait for a person; with `status`, those that wait in this one and fit."""
+    calls = _common(_undecided(workspace), filters) if status is None else waiting(workspace, status, filters)
+    found = calls[: COUNT_LIMIT + 1].count()
     return Count(min(found, COUNT_LIMIT), found > COUNT_LIMIT)
 
 
-def interrupted(
-    workspace: Workspace, filters: Filters = Filters(), *, after: Cursor | None = None, limit: int = PAGE
-) -> tuple[list[ToolCall], Cursor | None]:
-    """Calls whose outcome nobody knows, the longest waiting first, and where the next page begins."""
-    calls = _waiting(workspace, {CallStatus.INTERRUPTED}, filters).select_related("session", "run")
-    if after is not None:
-        calls = calls.filter(keyset.after(after, "interrupted_at"))
-    timed = calls.annotate(stored_time=keyset.stored_text("interrupted_at")).order_by("interrupted_at", "pk")
-    page: list[ToolCall] = [*timed[: limit + 1]]
-    shown = page[:limit]
-    return shown, _place(shown[-1]) if len(page) > limit else None
-
-
-def awaiting(
-    workspace: Workspace, filters: Filters = Filters(), *, after: int | None = None, limit: int = PAGE
+def page(
+    workspace: Workspace,
+    status: CallStatus,
+    filters: Filters = Filters(),
+    *,
+    sort: Sort = Sort.OLDEST,
+    after: int | None = None,
+    limit: int = PAGE,
 ) -> tuple[list[ToolCall], int | None]:
-    """Calls that a person has to approve before they run, the longest waiting first, and the id that the next page
-    lies behind."""
-    calls = _waiting(workspace, {CallStatus.AWAITING_APPROVAL}, filters).select_related("session", "run")
-    if after is not None:
-        calls = calls.filter(pk__gt=after)
-    page = list(calls.order_by("pk")[: limit + 1])
-    shown = page[:limit]
-    return shown, shown[-1].pk if len(page) > limit else None
-
-
-def _place(call: ToolCall) -> Cursor:
-    return Cursor(str(call.stored_time), call.pk)  # type: ignore[attr-defined]
+    """Calls that wait for a person in this status, and the key of the one that the next page lies behind."""
+    calls = waiting(workspace, status, filters).select_related("session", "run")
+    found = list(order.ordered(calls, sort, status, after=after)[: limit + 1])
+    shown = found[:limit]
+    return shown, shown[-1].pk if len(found) > limit else None
 
 
 def decided(
@@ -97,6 +103,8 @@ def decided(
         decisions = decisions.filter(tool_call__tool=filters.tool)
     if filters.agent:
         decisions = decisions.filter(session__agent=filters.agent)
+    if filters.risk is not None:
+        decisions = decisions.filter(tool_call__risk=filters.risk)
     if before is not None:
         decisions = decisions.filter(pk__lt=before)
     page = list(decisions.select_related("tool_call", "session").order_by("-pk")[: limit + 1])
@@ -164,10 +172,27 @@ def _same_key(call: ToolCall) -> list[ToolCall]:
     return list(same.select_related("run", "session").order_by("-pk")[:EARLIER_LIMIT])
 
 
-def _waiting(workspace: Workspace, statuses: Set[CallStatus], filters: Filters) -> QuerySet[ToolCall]:
-    calls = ToolCall.objects.filter(workspace=workspace, status__in=sorted(statuses))
+def waiting(workspace: Workspace, status: CallStatus, filters: Filters) -> QuerySet[ToolCall]:
+    """The calls that wait in this status and fit, in no order."""
+    calls = _common(_undecided(workspace).filter(status=status), filters)
+    if filters.age is not None:
+        calls = calls.filter(**{f"{order.since(status)}__lte": clock.now() - filters.age})
+    if filters.limit == Limit.NONE:
+        calls = calls.filter(decide_within=None)
+    elif filters.limit is not None:
+        left = clock.now() + _LEFT[filters.limit]
+        calls = calls.alias(until=order.deadline(status)).filter(until__lt=left)
+    return calls if filters.condition is None else calls.filter(filters.condition)
+
+
+def _undecided(workspace: Workspace) -> QuerySet[ToolCall]:
+    return ToolCall.objects.filter(workspace=workspace, status__in=sorted(UNDECIDED_CALL))
+
+
+def _common(calls: QuerySet[ToolCall], filters: Filters) -> QuerySet[ToolCall]:
+    """What fits of what is asked of a call whether it waits or not."""
     if filters.tool:
         calls = calls.filter(tool=filters.tool)
     if filters.agent:
         calls = calls.filter(session__agent=filters.agent)
-    return calls
+    return calls if filters.risk is None else calls.filter(risk=filters.risk)

@@ -72,11 +72,6 @@ def before(cursor: Cursor, field: str) -> LessThan:
     return LessThan(_Row(F(field), F("pk")), _place(cursor))
 
 
-def after(cursor: Cursor, field: str) -> GreaterThan:
-    """The rows that follow `cursor` in a list that is ordered by `field, pk`."""
-    return GreaterThan(_Row(F(field), F("pk")), _place(cursor))
-
-
 def following(fields: Sequence[str], last: Sequence[int]) -> GreaterThan:
     """The rows that follow the one with the numbers `last` in a list that is ordered by `fields`."""
     return GreaterThan(_Row(*[F(field) for field in fields]), _Row(*[Value(number) for number in last]))

@@ -95,6 +95,7 @@ def _values(held: Held, wanted: Intent, attempt: int, supersedes: int | None = N
         "idempotency_key": wanted.key,
         "key_scope": wanted.scope,
         "side_effects": ",".join(sorted(wanted.side_effects)),
+        "risk": wanted.risk,
         "sentence": wanted.sentence,
         "verifiable": wanted.verifiable,
         "approvals": wanted.approvals,

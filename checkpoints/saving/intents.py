@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from checkpoints.enums import LOGGED_EFFECTS, CallStatus, InterruptReason, KeyScope, SideEffect
+from checkpoints.enums import LOGGED_EFFECTS, CallStatus, InterruptReason, KeyScope, Risk, SideEffect, usual_risk
 from checkpoints.exceptions import InvalidInput
 from checkpoints.ids import checked, checked_number
 from checkpoints.serde import digests
@@ -27,6 +27,8 @@ class Intent:
     step: int | None = None
     scope: KeyScope = KeyScope.SESSION
     side_effects: frozenset[str] = field(default_factory=lambda: frozenset({SideEffect.MUTATE}))
+    #: None where the tool declares none.
+    declared_risk: Risk | None = None
     sentence: str = ""
     verifiable: bool = False
     requires_approval: bool = False
@@ -36,6 +38,10 @@ class Intent:
     @property
     def args_digest(self) -> str:
         return digests.text_digest(self.args)
+
+    @property
+    def risk(self) -> Risk:
+        return self.declared_risk or usual_risk(self.side_effects)
 
     @property
     def mutates(self) -> bool:

@@ -112,6 +112,7 @@ def intent_of(tool: Tool, args: dict[str, Any], stored: str, key: str, call_id: 
         step=step,
         scope=tool.scope,
         side_effects=tool.side_effects,
+        declared_risk=tool.risk,
         sentence=tool.describe(args).encode("utf-8", "replace").decode().replace("\0", ""),
         verifiable=tool.verify is not None,
         requires_approval=tool.requires_approval,

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from checkpoints import flows
-from checkpoints.enums import LOGGED_EFFECTS, KeyScope, SideEffect
+from checkpoints.enums import LOGGED_EFFECTS, KeyScope, Risk, SideEffect
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.ids import checked_number
 from checkpoints.outcomes import Ambiguous, Answer, ToolResult, unknown_outcome
@@ -43,7 +43,8 @@ class Tool:
     `verify(args)` finds out whether an interrupted call landed. `idempotency` and `scope` say which calls are the
     same operation. `requires_approval` holds each call for a person before it runs; `approvals` different people
     have to agree on every decision about it, within `decide_within` seconds. `ambiguous_errors` are the exceptions
-    that leave the effect unknown. `timeout` is in seconds. `sentence` is a format string over the arguments that
+    that leave the effect unknown. `timeout` is in seconds. `risk` is what people sort by: None stands for what the side
+    effects say (`enums.usual_risk`). `sentence` is a format string over the arguments that
     says what a call does, for the person who decides.
     """
 
@@ -60,6 +61,7 @@ class Tool:
     ambiguous_errors: Ambiguous = unknown_outcome
     timeout: float | None = None
     sentence: str = ""
+    risk: Risk | None = None
 
     @property
     def logged(self) -> bool:
@@ -142,6 +144,7 @@ class ToolOptions(TypedDict, total=False):
     ambiguous_errors: Ambiguous
     timeout: float | None
     sentence: str
+    risk: str | None
 
 
 @overload
@@ -168,6 +171,7 @@ def _made(run: Callable[..., Any], options: ToolOptions) -> Tool:
     if within is not None and not within > 0:
         raise InvalidInput(f"decide_within is {within!r}; it has to be a number of seconds above 0.")
     given |= {"side_effects": effects, "scope": _scope(options.get("scope", KeyScope.SESSION))}
+    given["risk"] = _risk(options.get("risk"))
     try:
         return Tool(name=name, run=run, description=inspect.getdoc(run) or "", **given)  # type: ignore[arg-type]
     except TypeError as error:
@@ -179,6 +183,13 @@ def _scope(given: str) -> KeyScope:
         return KeyScope(given)
     except ValueError:
         raise InvalidInput(f"{given!r} is not a scope. Use 'session' or 'workspace'.") from None
+
+
+def _risk(given: str | None) -> Risk | None:
+    try:
+        return None if given is None else Risk(given)
+    except ValueError:
+        raise InvalidInput(f"{given!r} is not a risk. Use 'low', 'medium' or 'high'.") from None
 
 
 @dataclass(eq=False)

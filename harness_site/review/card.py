@@ -135,9 +135,16 @@ def _deciding(
     wanted = standing.form_for(shown)
     if type(form) is not type(wanted):
         form = wanted  # what was typed answers another question
+        form.initial["kind"] = _chosen(request, answers)
     elif refused:
         form = _current(request, call)
     return {"answers": answers, "form": form}
+
+
+def _chosen(request: MemberRequest, answers: list[dict[str, Any]]) -> str:
+    """The answer that the address chooses, by its number; nothing is recorded by that."""
+    chosen = {str(number): answer for number, answer in enumerate(answers, 1)}.get(request.GET.get("answer", ""))
+    return "" if chosen is None or chosen["mine"] else chosen["kind"]
 
 
 def _seen(request: MemberRequest) -> str:

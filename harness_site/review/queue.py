@@ -10,16 +10,15 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from checkpoints import clock
-from checkpoints.enums import CallStatus, DecisionKind, Role
+from checkpoints.enums import DecisionKind, Role
 from checkpoints.models import Session, ToolCall
 from checkpoints.queries import inbox, voices
-from checkpoints.queries.keyset import Cursor
+from checkpoints.queries.order import Sort
 from checkpoints.queries.voices import Agreement
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.review import company
 from harness_site.review.company import NOBODY, Company
-
-TABS = ("interrupted", "awaiting", "decided")
+from harness_site.review.sifting import CHOICES, STATUS_OF, TABS, sieve
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +39,18 @@ class Waiting:
 @require_GET
 @member(Role.AUDITOR)
 def queue(request: MemberRequest) -> HttpResponse:
-    workspace = request.membership.workspace
-    filters = inbox.Filters(tool=request.GET.get("tool", ""), agent=request.GET.get("agent", ""))
-    interrupted = inbox.count(workspace, filters, status=CallStatus.INTERRUPTED)
-    awaiting = inbox.count(workspace, filters, status=CallStatus.AWAITING_APPROVAL)
+    wanted = sieve(request.GET)
+    filters = wanted.filters(request.membership)
+    interrupted, awaiting = (
+        inbox.count(request.membership.workspace, filters, status=status) for status in STATUS_OF.values()
+    )
     tab = _tab(request.GET.get("tab", ""), only_awaiting=bool(awaiting) and not interrupted)
+    rows = _decided(request, filters) if tab == "decided" else _waiting(request, tab, filters, wanted.sort)
     context = {
-        **_LISTS[tab](request, filters),
+        **rows,
+        **CHOICES,
         "tab": tab,
-        "filters": filters,
+        "wanted": wanted,
         "page_size": inbox.PAGE,
         "interrupted": interrupted,
         "awaiting": awaiting,
@@ -71,24 +73,18 @@ def _tab(asked: str, *, only_awaiting: bool) -> str:
     return "awaiting" if only_awaiting else "interrupted"
 
 
-def _interrupted(request: MemberRequest, filters: inbox.Filters) -> dict[str, Any]:
+def _waiting(request: MemberRequest, tab: str, filters: inbox.Filters, sort: Sort) -> dict[str, Any]:
     workspace = request.membership.workspace
-    calls, following = inbox.interrupted(workspace, filters, after=_cursor(request.GET))
-    first_time = not calls and not Session.objects.filter(workspace=workspace).exists()
-    return {"rows": _rows(request, calls), "more": _link(request.GET, following), "first_time": first_time}
-
-
-def _awaiting(request: MemberRequest, filters: inbox.Filters) -> dict[str, Any]:
-    calls, following = inbox.awaiting(request.membership.workspace, filters, after=_number(request.GET))
-    return {"rows": _rows(request, calls), "more": _link(request.GET, following, tab="awaiting")}
+    after = _number(request.GET)
+    calls, following = inbox.page(workspace, STATUS_OF[tab], filters, sort=sort, after=after)
+    first_time = tab == "interrupted" and not calls and not Session.objects.filter(workspace=workspace).exists()
+    more = _link(request.GET, following, tab=tab)
+    return {"rows": _rows(request, calls), "more": more, "first_time": first_time}
 
 
 def _decided(request: MemberRequest, filters: inbox.Filters) -> dict[str, Any]:
     decisions, following = inbox.decided(request.membership.workspace, filters, before=_number(request.GET))
     return {"decisions": decisions, "more": _link(request.GET, following)}
-
-
-_LISTS = {"interrupted": _interrupted, "awaiting": _awaiting, "decided": _decided}
 
 
 def _rows(request: MemberRequest, calls: Sequence[ToolCall]) -> list[Waiting]:
@@ -106,14 +102,6 @@ def _rows(request: MemberRequest, calls: Sequence[ToolCall]) -> list[Waiting]:
     ]
 
 
-def _cursor(asked: QueryDict) -> Cursor | None:
-    token = asked.get("after", "")
-    found = Cursor.parse(token)
-    if token and found is None:
-        raise BadRequest("The place to go on from cannot be read.")
-    return found
-
-
 def _number(asked: QueryDict) -> int | None:
     token = asked.get("after", "")
     if token and not (token.isdecimal() and len(token) <= 18):
@@ -121,7 +109,7 @@ def _number(asked: QueryDict) -> int | None:
     return int(token) if token else None
 
 
-def _link(asked: QueryDict, after: Cursor | int | None, **more: str) -> str:
+def _link(asked: QueryDict, after: int | None, **more: str) -> str:
     """This page's address with another beginning; empty where nothing follows."""
     if after is None:
         return ""

@@ -1,4 +1,5 @@
-// j and k move through a list, Enter opens (the rows are links), u goes up, ? lists the keys.
+// j and k move through a list, Enter opens (the rows are links), u goes up, ? lists the keys. On a row of the queue a
+// number opens the card with that answer; on a card, c claims the call or lets it go.
 
 const dialog = document.getElementById("keys");
 let last = null; // the row that had the focus, and where it stood
@@ -15,17 +16,29 @@ function move(by) {
   all[next].scrollIntoView({ block: "nearest" });
 }
 
+// The card of the selected call, with that answer chosen.
+function answer(number) {
+  const row = document.activeElement;
+  if (row.matches("a[data-row][data-answers]")) window.location.assign(`${row.href}?answer=${number}`);
+}
+
 const actions = {
+  c: () => document.querySelector("#people button")?.click(),
   j: () => move(1),
   k: () => move(-1),
   u: () => document.querySelector("a[data-up]")?.click(),
   "?": () => dialog?.showModal(),
+  1: () => answer(1),
+  2: () => answer(2),
+  3: () => answer(3),
+  4: () => answer(4),
 };
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
   const action = actions[event.key];
   if (!action) return;
+  if ("1234".includes(event.key) && !document.activeElement.matches("[data-answers]")) return;
   event.preventDefault();
   action();
 });

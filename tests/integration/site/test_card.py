@@ -69,7 +69,7 @@ def test_the_sentence_and_who_called(reader: Client) -> None:
     shown = page(reader, lost_call(sentence="Refund 40.00 EUR for order 17"))
     assert "Did this happen? Outcome unknown" in shown
     assert "Refund 40.00 EUR for order 17" in shown
-    assert "The agent refund-desk called refund_card (mutate) with these arguments, complete:" in shown
+    assert "The agent refund-desk called refund_card (mutate, high risk) with these arguments, complete:" in shown
 
 
 def test_the_arguments_are_complete_as_a_list_and_as_stored(reader: Client) -> None:
@@ -86,7 +86,7 @@ def test_the_arguments_are_complete_as_a_list_and_as_stored(reader: Client) -> N
 
 
 def test_a_call_without_arguments_says_so(reader: Client) -> None:
-    assert "called refund_card (mutate) with no arguments." in page(reader, lost_call(args={}))
+    assert "called refund_card (mutate, high risk) with no arguments." in page(reader, lost_call(args={}))
 
 
 @pytest.mark.parametrize("args", ['{"a":"\\ud800"}', '{"a":"\\u0000\\u202e"}', "[" * 180 + "]" * 180, "not json"])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
+from checkpoints.enums import usual_risk
 from checkpoints.exceptions import (
     CheckpointsError,
     FileDamaged,
@@ -91,7 +92,7 @@ def test_file_says_what_it_is(cp: SyncCheckpointer, path: Path) -> None:
 
     assert {name: header[name] for name in ("format", "version", "session_id", "workspace", "latest_version")} == {
         "format": "harness session",
-        "version": 1,
+        "version": 2,
         "session_id": "s",
         "workspace": "default",
         "latest_version": 3,
@@ -104,7 +105,7 @@ def test_columns_of_a_file_have_a_version(workspace: Workspace) -> None:
     """Another set of columns is another version of the format: raise `format.VERSION`, and read the old one too."""
     named = {kind: sorted(field.attname for field in tables.columns(model)) for kind, model in tables.TABLES.items()}
 
-    assert (file_format.VERSION, digests.key_digest(named)[:16]) == (1, "f0f0044486e06a39")
+    assert (file_format.VERSION, digests.key_digest(named)[:16]) == (2, "56a8fe50230ea56b")
 
 
 def test_parts_that_a_fork_shares_come_along(open_checkpointer: Open, path: Path) -> None:
@@ -251,12 +252,12 @@ def test_anything_but_the_whole_file_is_refused(
     refused(exported, path, FileDamaged)
 
 
-def forged(path: Path, change: Callable[[list[Any]], None]) -> None:
+def forged(path: Path, change: Callable[[list[Any]], None], **head: Any) -> None:
     """Change what a file says and prove it anew, as somebody who knows the format can."""
     header, *rows, _ = [json.loads(line) for line in path.read_text().rstrip("\n").split("\n")]
     change(rows)
     with path.open("wb") as file:
-        writer = file_format.Writer(file, file_format.Header(**header))
+        writer = file_format.Writer(file, file_format.Header(**{**header, **head}))
         for kind, values in rows:
             writer.row(kind, values)
         writer.end()
@@ -318,6 +319,19 @@ def test_file_that_does_not_fit_together_is_refused(
     refused(exported, path, FileDamaged)
 
 
+def test_file_of_the_first_version_tells_no_risk(exported: SyncCheckpointer, path: Path) -> None:
+    def older(rows: list[Any]) -> None:
+        for kind, values in rows:
+            if kind == "tool_call":
+                del values["risk"]
+
+    forged(path, older)
+    refused(exported, path, FileDamaged)
+    forged(path, lambda rows: None, version=1)
+    exported.import_session(path)
+    assert {usual_risk(call.side_effects.split(",")) == call.risk for call in ToolCall.objects.all()} == {True}
+
+
 def test_another_session_under_this_name_is_refused(open_checkpointer: Open, path: Path) -> None:
     cp = full_history(open_checkpointer(), "other")
     cp.export_session("other", path)
@@ -351,7 +365,7 @@ def test_another_workspace_does_not_know_the_effects(open_checkpointer: Open, pa
 
 def test_file_from_the_future_is_refused(exported: SyncCheckpointer, path: Path) -> None:
     header, rest = path.read_text().split("\n", 1)
-    path.write_text(json.dumps(json.loads(header) | {"version": 2, "mood": "good"}) + "\n" + rest)
+    path.write_text(json.dumps(json.loads(header) | {"version": file_format.VERSION + 1, "mood": "good"}) + "\n" + rest)
 
     refused(exported, path, SchemaFromFuture)
 

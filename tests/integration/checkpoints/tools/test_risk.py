@@ -1,0 +1,60 @@
+"""The risk of a tool: declared or derived, and kept with each of its calls."""
+
+from importlib import import_module
+
+import pytest
+from django.apps import apps
+from django.db import connection
+
+from checkpoints import SyncCheckpointer, Tool, ToolRegistry, tool
+from checkpoints.enums import Risk
+from checkpoints.exceptions import InvalidInput
+from checkpoints.models import ToolCall
+from tests.integration.checkpoints.situations import started
+
+
+def nothing() -> str:
+    return "done"
+
+
+@pytest.mark.parametrize(
+    ("options", "risk"),
+    [
+        ({}, "high"),
+        ({"side_effects": {"read", "mutate"}}, "high"),
+        ({"side_effects": {"write"}}, "medium"),
+        ({"side_effects": {"mutate"}, "risk": "low"}, "low"),
+        ({"side_effects": {"write"}, "risk": Risk.HIGH}, "high"),
+    ],
+    ids=repr,
+)
+def test_a_call_keeps_the_risk_of_its_tool(cp: SyncCheckpointer, options: dict[str, object], risk: str) -> None:
+    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+    registry.tool(**options)(nothing)  # type: ignore[call-overload]
+    registry.dispatch("nothing", {}, "call_1")
+    assert ToolCall.objects.get().risk == risk
+
+
+def test_a_call_that_is_logged_by_hand_has_that_of_its_side_effects(cp: SyncCheckpointer) -> None:
+    started(cp).record_tool_call_issued("s", "call_1", "note", {}, "key", side_effects={"write"})
+    assert ToolCall.objects.get().risk == "medium"
+
+
+def test_a_tool_made_by_hand_declares_what_it_likes(cp: SyncCheckpointer) -> None:
+    ToolRegistry([Tool("nothing", nothing, risk=Risk.MEDIUM)], started(cp), "s").dispatch("nothing", {}, "call_1")
+    assert ToolCall.objects.get().risk == "medium"
+
+
+def test_an_unknown_risk_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"'huge' is not a risk\."):
+        tool(risk="huge")(nothing)
+
+
+def test_calls_that_are_older_get_the_risk_of_their_side_effects(cp: SyncCheckpointer) -> None:
+    started(cp)
+    for number, effects in enumerate([{"mutate"}, {"write"}, {"mutate", "write"}, {"read"}]):
+        cp.record_tool_call_issued("s", f"call_{number}", "t", {}, f"key-{number}", side_effects=effects)
+    ToolCall.objects.update(risk=Risk.HIGH)  # as the new column comes
+    with connection.schema_editor() as editor:
+        import_module("checkpoints.migrations.0009_risk").assess(apps, editor)
+    assert [call.risk for call in ToolCall.objects.order_by("pk")] == ["high", "medium", "high", "low"]
