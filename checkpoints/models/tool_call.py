@@ -81,6 +81,11 @@ class ToolCall(models.Model):
                 name="call_undecided",
             ),
             models.Index(
+                fields=["workspace", "tool", "interrupted_at", "id"],
+                condition=Q(reason=InterruptReason.RUN_LOST),
+                name="call_lost",
+            ),
+            models.Index(
                 fields=["session"],
                 condition=Q(status__in=sorted({*_UNDECIDED, CallStatus.ISSUED})),
                 name="call_open",

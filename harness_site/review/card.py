@@ -46,7 +46,7 @@ def _decide(request: MemberRequest, call: ToolCall, form: OutcomeForm | Approval
     if refused is not None:
         return _show(request, call, form=form, refused=refused)
     try:
-        record(_checkpointer(request), call, _actor(request), form)
+        record(_checkpointer(request), call, actor_of(request), form)
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
@@ -75,7 +75,7 @@ def verify(request: MemberRequest, pk: int) -> HttpResponse:
     checkpointer = _checkpointer(request)
     try:
         checkpointer.verify_call(
-            call.session.session_id, call.call_id, actor=_actor(request), step=call.step, attempt=call.attempt
+            call.session.session_id, call.call_id, actor=actor_of(request), step=call.step, attempt=call.attempt
         )
     except NotFound as error:
         raise Http404(error.detail) from error
@@ -97,7 +97,8 @@ def _checkpointer(request: MemberRequest) -> SyncCheckpointer:
     return SyncCheckpointer(workspace=request.membership.workspace.slug)
 
 
-def _actor(request: MemberRequest) -> Actor:
+def actor_of(request: MemberRequest) -> Actor:
+    """The reader, as decisions name them."""
     membership = request.membership
     return Actor(ActorKind.PERSON, membership.user.get_username(), Role(membership.role))
 

@@ -12,13 +12,27 @@ from django.views.decorators.http import require_GET
 from checkpoints import clock
 from checkpoints.enums import DecisionKind, Role
 from checkpoints.models import Session, ToolCall
-from checkpoints.queries import inbox, voices
+from checkpoints.queries import inbox, outages, voices
 from checkpoints.queries.order import Sort
+from checkpoints.queries.outages import Outage
 from checkpoints.queries.voices import Agreement
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.review import company
 from harness_site.review.company import NOBODY, Company
+from harness_site.review.outage import address_of
 from harness_site.review.sifting import CHOICES, STATUS_OF, TABS, sieve
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Calls that were lost in one outage, and the address of their page."""
+
+    outage: Outage
+    address: str
+
+    @property
+    def number(self) -> int:
+        return len(self.outage.pks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +43,8 @@ class Waiting:
     agreements: tuple[Agreement, ...]
     overdue: bool
     company: Company
+    #: Where it was lost together with others.
+    together: Group | None
 
     @property
     def approved(self) -> int:
@@ -79,7 +95,8 @@ def _waiting(request: MemberRequest, tab: str, filters: inbox.Filters, sort: Sor
     calls, following = inbox.page(workspace, STATUS_OF[tab], filters, sort=sort, after=after)
     first_time = tab == "interrupted" and not calls and not Session.objects.filter(workspace=workspace).exists()
     more = _link(request.GET, following, tab=tab)
-    return {"rows": _rows(request, calls), "more": more, "first_time": first_time}
+    groups = _groups(request) if tab == "interrupted" else []
+    return {"rows": _rows(request, calls, groups), "more": more, "first_time": first_time, "groups": groups}
 
 
 def _decided(request: MemberRequest, filters: inbox.Filters) -> dict[str, Any]:
@@ -87,8 +104,14 @@ def _decided(request: MemberRequest, filters: inbox.Filters) -> dict[str, Any]:
     return {"decisions": decisions, "more": _link(request.GET, following)}
 
 
-def _rows(request: MemberRequest, calls: Sequence[ToolCall]) -> list[Waiting]:
+def _groups(request: MemberRequest) -> list[Group]:
+    found = outages.open_outages(request.membership.workspace)
+    return [Group(outage, address_of(outage)) for outage in found]
+
+
+def _rows(request: MemberRequest, calls: Sequence[ToolCall], groups: Sequence[Group]) -> list[Waiting]:
     now = clock.now()
+    together = {pk: group for group in groups for pk in group.outage.pks}
     said = voices.of_calls(calls)
     people = company.of_calls([call.pk for call in calls], request.membership)
     return [
@@ -97,6 +120,7 @@ def _rows(request: MemberRequest, calls: Sequence[ToolCall]) -> list[Waiting]:
             said.get(call.pk, ()),
             overdue=call.deadline is not None and call.deadline < now,
             company=people.get(call.pk, NOBODY),
+            together=together.get(call.pk),
         )
         for call in calls
     ]

@@ -1,10 +1,13 @@
 from django.urls import path
 
-from harness_site.review import card, people, queue
+from harness_site.review import card, outage, people, queue
 
 urlpatterns = [
     path("", queue.queue, name="review"),
     path("count/", queue.count, name="review-count"),
+    path("outages/", outage.outage, name="outage"),
+    path("outages/verify/", outage.verify, name="outage-verify"),
+    path("outages/settle/", outage.settle, name="outage-settle"),
     path("calls/<int:pk>/", card.card, name="card"),
     path("calls/<int:pk>/claim/", people.claim, name="claim"),
     path("calls/<int:pk>/release/", people.release, name="release"),

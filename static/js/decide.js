@@ -14,13 +14,13 @@ document.addEventListener("change", (event) => {
 });
 
 document.addEventListener("keydown", (event) => {
-  const decide = form();
-  if (!decide || event.altKey) return;
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && decide.contains(event.target)) {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.matches?.("main form *")) {
     event.preventDefault();
-    decide.requestSubmit();
+    event.target.form?.requestSubmit();
     return;
   }
+  const decide = form();
+  if (!decide || event.altKey) return;
   if (event.ctrlKey || event.metaKey || event.target.closest?.("input:not([type='radio']), textarea, select, dialog")) return;
   const option = decide.querySelectorAll("input[name='kind']")[Number(event.key) - 1];
   if (!option || option.disabled) return;

@@ -22,7 +22,24 @@ function answer(number) {
   if (row.matches("a[data-row][data-answers]")) window.location.assign(`${row.href}?answer=${number}`);
 }
 
+// The page of the outage that the selected call was lost in; without one, that of the first outage.
+function group() {
+  const row = document.activeElement.closest("li");
+  (row?.querySelector("a[data-group]") ?? document.querySelector("a[data-group]"))?.click();
+}
+
+// A button with a key of its own: it is pressed, or where its form asks for words, they are typed first.
+function press(key) {
+  const button = document.querySelector(`button[data-key="${CSS.escape(key)}"]`);
+  const words = button?.form.querySelector("textarea");
+  if (words) words.focus();
+  else button?.click();
+}
+
 const actions = {
+  v: () => press("v"),
+  s: () => press("s"),
+  g: group,
   c: () => document.querySelector("#people button")?.click(),
   j: () => move(1),
   k: () => move(-1),

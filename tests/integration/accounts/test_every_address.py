@@ -100,6 +100,14 @@ TABLE: Final = (
     ),
     line("review/", "302 403 200 200 200 302", "302 405 405 405 405 302"),
     line("review/count/", "302 403 200 200 200 302", "302 405 405 405 405 302"),
+    line(
+        "review/outages/",
+        "302 403 200 200 200 302",
+        "302 405 405 405 405 302",
+        "/review/outages/?tool=x&from=2025-03-04T10:00:00Z&to=2025-03-04T11:00:00Z",
+    ),
+    line("review/outages/verify/", "302 405 405 405 405 302", "302 403 403 400 400 302"),
+    line("review/outages/settle/", "302 405 405 405 405 302", "302 403 403 400 400 302"),
     line("review/calls/<int:pk>/", "302 403 200 200 200 302", "302 403 403 422 422 302", "/review/calls/{call}/"),
     line(
         "review/calls/<int:pk>/claim/",
