@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("checkpoints", "0008_risk"),
+        ("checkpoints", "0009_risk"),
     ]
 
     operations = [
