@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import connections, transaction
@@ -62,7 +62,8 @@ def _continuation(head: Head, transcript: Sequence[dict[str, Any]]) -> _End | No
     """What a transcript adds to the one that ends at `head`; None where it does not go on from there."""
     known = head.snapshot is not None and isinstance(transcript, list | tuple)
     if known and snapshots.same(head.snapshot or [], transcript):
-        return _added(head, transcript[head.length :])
+        added = transcript[head.length :]
+        return replace(_added(head, added), snapshot=(head.snapshot or []) + snapshots.copied(added))
     prepared = transcripts.prepare(transcript)
     return _end(prepared, head.length) if transcripts.continues(prepared, head) else None
 
@@ -103,7 +104,7 @@ class _End:
     new: list[NewMessage]
     length: int
     chain: bytes
-    #: A copy of the whole transcript up to there, where that is known.
+    #: A copy of the whole transcript up to there, where whole transcripts are given: who appends needs none.
     snapshot: list[Any] | None = None
     #: Ids of the calls that what is appended answers.
     answered: frozenset[str] = frozenset()
@@ -116,11 +117,11 @@ def _end(prepared: Prepared, keep: int) -> _End:
 
 
 def _added(head: Head, added: Sequence[dict[str, Any]]) -> _End:
+    if not added and isinstance(added, list | tuple):
+        return _End([], head.length, head.chain, head.snapshot)
     prepared = transcripts.prepare(added, after=head.chain, first=head.length)
     new = transcripts.new_messages(prepared, 0, head.length)
-    snapshot = None if head.snapshot is None else head.snapshot + snapshots.copied(prepared.messages)
-    chain = prepared.chains[-1] if new else head.chain
-    return _End(new, head.length + len(new), chain, snapshot, _answers(prepared, 0))
+    return _End(new, head.length + len(new), prepared.chains[-1], answered=_answers(prepared, 0))
 
 
 def _answers(prepared: Prepared, keep: int) -> frozenset[str]:

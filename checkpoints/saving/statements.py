@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -24,20 +23,22 @@ from checkpoints.saving import transitions
 from checkpoints.saving.naming import column, columns, inserting, marks, prepared, table
 
 NOW = {"postgresql": "STATEMENT_TIMESTAMP()", "sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"}
-_MESSAGE_FIELDS = ("position", "message_id", "role", "created_at", "body", "chain")
-_message_values = attrgetter(*_MESSAGE_FIELDS)
 #: More messages than these are written by a statement of their own: a statement takes 65,535 parameters at most.
 _MESSAGES_IN_ONE = 64
 
 
-@dataclass(frozen=True)
-class NewMessage:
+class NewMessage(NamedTuple):
+    """The columns of a message that its save gives, in the order of the statements' parameters."""
+
     position: int
     message_id: str
     role: str
     created_at: datetime
     body: str
     chain: bytes
+
+
+_MESSAGE_FIELDS = NewMessage._fields
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def _save_in_one(
     if messages:
         params.append(checkpoint_values["segment"])
         for message in messages:
-            params += _message_values(message)
+            params += message
     params += prepared(connection, Checkpoint, checkpoint_values)
     with connection.cursor() as cursor:
         cursor.execute(_one_save(moves, len(messages), tuple(checkpoint_values)), params)
@@ -121,9 +122,7 @@ def _save_in_steps(
     checkpoint_values: Mapping[str, Any],
 ) -> int | None:
     given = prepared(connection, Checkpoint, checkpoint_values)
-    said = [
-        prepared(connection, Message, dict(zip(_MESSAGE_FIELDS, _message_values(new), strict=True))) for new in messages
-    ]
+    said = [prepared(connection, Message, new._asdict()) for new in messages]
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
         cursor.execute(_move_head(moves), params)
         row = cursor.fetchone()

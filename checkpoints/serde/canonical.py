@@ -17,6 +17,7 @@ from checkpoints.exceptions import NotRepresentable, TooLarge
 
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_LEAVES = frozenset({str, int, bool, type(None)})
 #: Deeper nesting would exhaust the interpreter's stack in the JSON encoder.
 MAX_DEPTH = 200
 
@@ -27,7 +28,8 @@ _encode = json.JSONEncoder(
 
 def canonical(value: Any, what: str = "value") -> str:
     """`value` as canonical JSON text. `what` names it in errors: `NotRepresentable`, `TooLarge`."""
-    _check(value, what, 0)
+    if not _plain(value, 0):
+        _check(value, what, 0)
     return _text(value, what)
 
 
@@ -53,7 +55,28 @@ def _without_surrogates(text: str, what: str) -> str:
     return text
 
 
+def _plain(value: Any, depth: int) -> bool:
+    """Whether a value is of JSON's own types throughout: the common case, seen without naming any place in it."""
+    kind = type(value)
+    if kind is dict:
+        for key in value:
+            if type(key) is not str:
+                return False
+        items = value.values()
+    elif kind is list:
+        items = value
+    else:
+        return kind in _LEAVES
+    if depth >= MAX_DEPTH:
+        return False
+    for item in items:  # noqa: SIM110 - a generator would cost more than the work
+        if type(item) not in _LEAVES and not _plain(item, depth + 1):
+            return False
+    return True
+
+
 def _check(value: Any, path: str, depth: int) -> None:
+    """Refuse what has no JSON form, naming the place."""
     if value is None or isinstance(value, str | bool | int):
         return
     if isinstance(value, float):
