@@ -1,0 +1,59 @@
+"""Beginning, ending, copying and removing sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from checkpoints.async_checkpointer.hopping import Hopping
+from checkpoints.files.exporting import ExportedFile
+from checkpoints.files.importing import ImportedSession
+from checkpoints.models import Run
+from checkpoints.saving.pruning import Removed
+
+
+class Sessions(Hopping):
+    async def start_session(
+        self,
+        session_id: str,
+        user_message: str = "",
+        system_prompt: str | None = None,
+        *,
+        agent: str = "",
+        title: str | None = None,
+        scratchpad_root: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        labels: Iterable[str] = (),
+        takeover: bool = False,
+    ) -> Run:
+        return await self.hop(
+            partial(
+                self.sync.start_session,
+                session_id,
+                user_message,
+                system_prompt,
+                agent=agent,
+                title=title,
+                scratchpad_root=scratchpad_root,
+                metadata=metadata,
+                labels=labels,
+                takeover=takeover,
+            )
+        )
+
+    async def finish_session(self, session_id: str, status: str, result: Any = None) -> None:
+        await self.hop(partial(self.sync.finish_session, session_id, status, result))
+
+    async def fork_session(self, session_id: str, new_session_id: str, *, version: int | None = None) -> int:
+        return await self.hop(partial(self.sync.fork_session, session_id, new_session_id, version=version))
+
+    async def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
+        return await self.hop(partial(self.sync.export_session, session_id, path))
+
+    async def import_session(self, path: str | Path, *, session_id: str | None = None) -> ImportedSession:
+        return await self.hop(partial(self.sync.import_session, path, session_id=session_id))
+
+    async def delete_session(self, session_id: str, *, dry_run: bool = False) -> Removed:
+        return await self.hop(partial(self.sync.delete_session, session_id, dry_run=dry_run))

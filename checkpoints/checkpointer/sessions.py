@@ -1,0 +1,77 @@
+"""Beginning, ending, copying and removing sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from checkpoints.files import exporting, importing
+from checkpoints.files.exporting import ExportedFile
+from checkpoints.files.importing import ImportedSession
+from checkpoints.models import Run
+from checkpoints.resuming import starting
+from checkpoints.resuming.starting import Description
+from checkpoints.saving import forking, pruning
+from checkpoints.saving.pruning import Removed
+from checkpoints.saving.store import Store
+
+
+class Sessions:
+    store: Store
+
+    def start_session(
+        self,
+        session_id: str,
+        user_message: str = "",
+        system_prompt: str | None = None,
+        *,
+        agent: str = "",
+        title: str | None = None,
+        scratchpad_root: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        labels: Iterable[str] = (),
+        takeover: bool = False,
+    ) -> Run:
+        """Create the session, or go on with an unfinished one, and own it.
+
+        `user_message` becomes the title where none is given; `system_prompt` belongs to the transcript and is not
+        kept here. An existing session keeps its description. Raises `InvalidIdentifier`, `SessionBusy`,
+        `SessionFinished`.
+        """
+        description = Description(user_message, agent, title, scratchpad_root, metadata, labels)
+        return starting.start(self.store, session_id, description, takeover=takeover)
+
+    def finish_session(self, session_id: str, status: str, result: Any = None) -> None:
+        """End the session as `completed`, `failed` or `cancelled`. Its result is what a later resume returns.
+
+        Raises `ReviewRequired` while a call is undecided, except for `cancelled`.
+        """
+        starting.finish(self.store, session_id, status, result)
+
+    def fork_session(self, session_id: str, new_session_id: str, *, version: int | None = None) -> int:
+        """Open a new session that goes on from `version` (None: the newest) of another one. Returns its version, 1.
+
+        No message is copied. Calls that had an effect come along, so that the fork replays them instead of repeating
+        the effect. Raises `SessionNotFound`, `VersionNotFound`, `SessionExists`.
+        """
+        return forking.fork(self.store, session_id, new_session_id, version=version)
+
+    def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
+        """Write a session with everything of it to one file, at once or not at all. Raises `SessionNotFound`,
+        `FileNotWritten`."""
+        return exporting.export(self.store, session_id, path)
+
+    def import_session(self, path: str | Path, *, session_id: str | None = None) -> ImportedSession:
+        """Take a session over from a file that `export_session` wrote, in this database or another one.
+
+        What may have happened since is undecided, as after a crash. Raises `FileNotReadable`, `FileDamaged`,
+        `SchemaFromFuture`, `WrongSession` where it is not `session_id`, `WrongWorkspace`, `SessionExists`,
+        `ImportConflict`; then nothing was imported.
+        """
+        return importing.import_file(self.store, path, session_id=session_id)
+
+    def delete_session(self, session_id: str, *, dry_run: bool = False) -> Removed:
+        """Remove a session and everything of it. Raises `StillNeeded` while a run drives it or a person has to
+        decide."""
+        return pruning.delete_session(self.store, session_id, dry_run=dry_run)

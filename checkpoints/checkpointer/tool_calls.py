@@ -1,0 +1,47 @@
+"""The log of tool calls, for loops that do not use a registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from checkpoints.saving import call_log, calls, intents
+from checkpoints.saving.store import Store
+
+
+class ToolCalls:
+    store: Store
+
+    def record_tool_call_issued(
+        self,
+        session_id: str,
+        call_id: str,
+        tool_name: str,
+        args: dict[str, Any],
+        idempotency_key: str,
+        *,
+        side_effects: Iterable[str] = ("mutate",),
+        step: int | None = None,
+    ) -> None:
+        """Log that a call is about to run; it is durable when this returns.
+
+        Raises `CallInProgress`, `CallAlreadySettled`, `ReviewRequired` or `CallConflict` where the call or its key
+        is already there, and then the call must not run.
+        """
+        wanted = intents.intent(call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step)
+        call_log.record_issued(self.store, session_id, wanted)
+
+    def record_tool_call_result(
+        self, session_id: str, call_id: str, result_text: str, success: bool, *, step: int | None = None
+    ) -> None:
+        """Log how a call ended. Raises `CallNotFound`, and `LateResultRefused` where it can no longer count."""
+        call_log.record_result(self.store, session_id, call_id, result_text, success, step=step)
+
+    def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
+        """The completed call of that key: call_id, tool_name, args_json, result_text, status and more; or None."""
+        return calls.find_completed(self.store, idempotency_key)
+
+    def pending_tool_calls(self, session_id: str) -> list[dict[str, Any]]:
+        """Calls without an outcome: call_id, tool_name, args_json, started_at, status, reason, run_id, alive, step,
+        attempt, revision. Raises `SessionNotFound`."""
+        return calls.pending(self.store, session_id)

@@ -1,0 +1,92 @@
+"""Tool calls that cannot be made or settled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from checkpoints.exceptions.base import CheckpointsError
+
+
+class CallError(CheckpointsError):
+    code = "call_error"
+
+
+class CallConflict(CallError):
+    code = "call_conflict"
+    hint = "Give each call of one step its own id. Nothing was run."
+
+    def __init__(self, session_id: str, call_id: str, step: int) -> None:
+        self.session_id, self.call_id, self.step = session_id, call_id, step
+        super().__init__(
+            f"Call {call_id!r} of step {step} in session {session_id!r} is already recorded with another tool or "
+            "other arguments."
+        )
+
+
+class CallInProgress(CallError):
+    code = "call_in_progress"
+    hint = "Wait for its result. Nothing was run."
+
+    def __init__(self, session_id: str, call_id: str, tool: str) -> None:
+        self.session_id, self.call_id, self.tool = session_id, call_id, tool
+        super().__init__(f"{tool} is running as call {call_id!r} of session {session_id!r}.")
+
+
+class CallAlreadySettled(CallError):
+    code = "call_already_settled"
+    hint = "Use its stored result: find_completed_call returns it. Nothing was written."
+
+    def __init__(self, session_id: str, call_id: str, status: str) -> None:
+        self.session_id, self.call_id, self.status = session_id, call_id, status
+        super().__init__(f"Call {call_id!r} of session {session_id!r} is already {status}.")
+
+
+class LateResultRefused(CallError):
+    code = "late_result_refused"
+    hint = "It was kept as evidence for whoever decides; it changed nothing."
+
+    def __init__(self, session_id: str, call_id: str, status: str) -> None:
+        self.session_id, self.call_id, self.status = session_id, call_id, status
+        super().__init__(
+            f"The result of call {call_id!r} in session {session_id!r} came too late or from a run that no longer "
+            f"owns it: the call is {status}."
+        )
+
+
+class ReviewRequired(CallError):
+    """Calls whose outcome nobody knows hold the session. `calls` has one dict for each, as
+    `check_pending_tool_calls` returns them."""
+
+    code = "review_required"
+    hint = "Decide them on the review page or with confirm_landed, mark_failed or approve_rerun, then resume."
+
+    def __init__(self, session_id: str, calls: Sequence[Mapping[str, Any]]) -> None:
+        self.session_id, self.calls = session_id, [dict(call) for call in calls]
+        named = ", ".join(f"{call['tool_name']} ({call['call_id']})" for call in self.calls)
+        super().__init__(
+            f"In session {session_id!r} it is unknown whether this happened: {named}. Nothing was run again."
+        )
+
+
+class ApprovalRequired(ReviewRequired):
+    """Calls that a person has to approve before they run for the first time. `calls` as in `ReviewRequired`."""
+
+    code = "approval_required"
+    hint = "Decide on the review page or with approve_call, edit_call, reject_call or respond_call, then resume."
+
+    def __init__(self, session_id: str, calls: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(session_id, calls)
+        named = ", ".join(f"{call['tool_name']} ({call['call_id']})" for call in self.calls)
+        self.args = (f"In session {session_id!r} this waits for approval: {named}. Nothing was run.",)
+
+
+class ResultNotRecorded(CallError):
+    """The tool has run, and its result could not be written."""
+
+    code = "result_not_recorded"
+    hint = "The call stays open and will be asked about on the next resume; the tool is not run again."
+
+    def __init__(self, session_id: str, call_id: str, result: str) -> None:
+        self.session_id, self.call_id, self.result = session_id, call_id, result
+        super().__init__(f"Call {call_id!r} of session {session_id!r} ran, but its result could not be recorded.")

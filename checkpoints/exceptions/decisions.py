@@ -1,0 +1,79 @@
+"""Decisions that were not taken."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from checkpoints.exceptions.base import CheckpointsError
+
+
+class DecisionRefused(CheckpointsError):
+    code = "decision_refused"
+
+
+class NotPermitted(DecisionRefused):
+    code = "not_permitted"
+    hint = "Ask an approver of this workspace. Nothing was changed."
+
+    def __init__(self, actor: str, action: str) -> None:
+        self.actor = actor
+        super().__init__(f"{actor} may not {action}.")
+
+
+class ReasonRequired(DecisionRefused, ValueError):
+    code = "reason_required"
+    hint = "Say why in a sentence: it is kept with your name. Nothing was changed."
+
+    def __init__(self) -> None:
+        super().__init__("A decision needs a reason.")
+
+
+class AlreadyDecided(DecisionRefused):
+    code = "already_decided"
+    hint = "Your decision was not recorded and changed nothing."
+
+    def __init__(self, session_id: str, call_id: str, kind: str, by: str, at: datetime) -> None:
+        self.session_id, self.call_id, self.kind, self.by, self.at = session_id, call_id, kind, by, at
+        super().__init__(
+            f"Call {call_id!r} of session {session_id!r} was decided by {by} at {at:%Y-%m-%d %H:%M:%S} UTC: {kind}."
+        )
+
+
+class DecisionExpired(DecisionRefused):
+    code = "decision_expired"
+    hint = "It has been escalated: an admin has to decide. Nothing was changed."
+
+    def __init__(self, session_id: str, call_id: str, deadline: datetime) -> None:
+        self.session_id, self.call_id, self.deadline = session_id, call_id, deadline
+        super().__init__(
+            f"The time to decide call {call_id!r} of session {session_id!r} ended at {deadline:%Y-%m-%d %H:%M:%S} UTC."
+        )
+
+
+class SecondPersonRequired(DecisionRefused):
+    code = "second_person_required"
+    hint = "Somebody else has to agree. Nothing was changed."
+
+    def __init__(self, session_id: str, call_id: str, actor: str) -> None:
+        self.session_id, self.call_id, self.actor = session_id, call_id, actor
+        super().__init__(f"{actor} has already decided so about call {call_id!r} of session {session_id!r}.")
+
+
+class StaleRevision(DecisionRefused):
+    code = "stale_revision"
+    hint = "Look at the call again before deciding. Nothing was changed."
+
+    def __init__(self, session_id: str, call_id: str, given: int, current: int) -> None:
+        self.session_id, self.call_id, self.given, self.current = session_id, call_id, given, current
+        super().__init__(
+            f"Call {call_id!r} of session {session_id!r} is at revision {current}; the decision was made on {given}."
+        )
+
+
+class NotUndecided(DecisionRefused):
+    code = "not_undecided"
+    hint = "Only a call that waits for this kind of decision can be decided so. Nothing was changed."
+
+    def __init__(self, session_id: str, call_id: str, status: str) -> None:
+        self.session_id, self.call_id, self.status = session_id, call_id, status
+        super().__init__(f"Call {call_id!r} of session {session_id!r} is {status}.")

@@ -1,0 +1,73 @@
+"""What was given cannot be taken."""
+
+from __future__ import annotations
+
+from checkpoints.exceptions.base import CheckpointsError
+
+
+class InvalidInput(CheckpointsError, ValueError):
+    code = "invalid_input"
+
+
+class InvalidIdentifier(InvalidInput):
+    code = "invalid_identifier"
+    hint = "Use 1 to 255 characters of text without control characters."
+
+    def __init__(self, kind: str, value: object, why: str) -> None:
+        super().__init__(f"{value!r} cannot be a {kind}: {why}.")
+
+
+class NotRepresentable(InvalidInput):
+    """A value has no exact JSON form. Nothing was written."""
+
+    code = "not_representable"
+    hint = "Convert it to text, a finite number, a list or a dict with text keys before saving. Nothing was written."
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path = path
+        super().__init__(f"{path} cannot be kept exactly: {why}.")
+
+
+class InvalidArguments(InvalidInput):
+    code = "invalid_arguments"
+    hint = "Nothing was run."
+
+    def __init__(self, tool: str, why: str) -> None:
+        self.tool = tool
+        super().__init__(f"The arguments for {tool!r} cannot be used: {why}.")
+
+
+class TooLarge(InvalidInput):
+    code = "too_large"
+    hint = "Nothing was written. Keep large data outside and store a reference to it."
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        super().__init__(f"{what} has {size:,} bytes; {limit:,} is the most.")
+
+
+class InvalidDatabaseUrl(InvalidInput):
+    code = "invalid_database_url"
+    hint = "Use sqlite:///file.db, a path, or postgresql://user:password@host:port/name."
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The database cannot be opened: {why}.")
+
+
+class SessionExists(InvalidInput):
+    code = "session_exists"
+    hint = "Choose an id that is not taken. Nothing was written."
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"There already is a session {session_id!r}.")
+
+
+class StillNeeded(CheckpointsError):
+    """What should be removed is needed to go on."""
+
+    code = "still_needed"
+    hint = "Nothing was removed."
+
+    def __init__(self, session_id: str, why: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"Session {session_id!r}: {why}.")

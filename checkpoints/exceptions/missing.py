@@ -1,0 +1,54 @@
+"""What was asked for does not exist."""
+
+from __future__ import annotations
+
+from checkpoints.exceptions.base import CheckpointsError
+
+
+class NotFound(CheckpointsError):
+    code = "not_found"
+
+
+class WorkspaceNotFound(NotFound):
+    code = "workspace_not_found"
+    hint = "Create it, or use the workspace `default`."
+
+    def __init__(self, slug: str) -> None:
+        super().__init__(f"There is no workspace {slug!r} in this database.")
+
+
+class SessionNotFound(NotFound):
+    code = "session_not_found"
+    hint = "Call start_session first, or check the id and the workspace."
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"There is no session {session_id!r}.")
+
+
+class RunNotFound(NotFound):
+    code = "run_not_found"
+    hint = "Check the id and the workspace; the run may have been removed with its session."
+
+    def __init__(self, run_id: object) -> None:
+        self.run_id = str(run_id)
+        super().__init__(f"There is no run {self.run_id!r}.")
+
+
+class VersionNotFound(NotFound):
+    code = "version_not_found"
+    hint = "list_checkpoints shows the versions there are."
+
+    def __init__(self, session_id: str, version: int) -> None:
+        self.session_id, self.version = session_id, version
+        super().__init__(f"Session {session_id!r} has no version {version}.")
+
+
+class CallNotFound(NotFound):
+    code = "call_not_found"
+    hint = "Record the intent with record_tool_call_issued before its result; check the call id and the step."
+
+    def __init__(self, session_id: str, call_id: str, step: int | None = None) -> None:
+        self.session_id, self.call_id, self.step = session_id, call_id, step
+        where = "" if step is None else f" in step {step}"
+        super().__init__(f"Session {session_id!r} has no tool call {call_id!r}{where}.")

@@ -1,0 +1,71 @@
+"""Who owns a session, and who does not."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from checkpoints.exceptions.base import CheckpointsError
+
+
+class OwnershipError(CheckpointsError):
+    code = "ownership_error"
+
+
+class NotOwner(OwnershipError):
+    code = "not_owner"
+    hint = "Call start_session or resume with this checkpointer first."
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"This checkpointer does not own session {session_id!r}. Nothing was written.")
+
+
+class SessionBusy(OwnershipError):
+    """Another live run owns the session. `owner` describes it; both times are the database's."""
+
+    code = "session_busy"
+    hint = "Wait for it to finish, or take the session over with takeover=True if you know that it is gone."
+
+    def __init__(self, session_id: str, owner: str, last_seen: datetime, lease_ends: datetime) -> None:
+        self.session_id, self.owner, self.last_seen, self.lease_ends = session_id, owner, last_seen, lease_ends
+        super().__init__(
+            f"Session {session_id!r} is owned by {owner}, last seen {last_seen:%H:%M:%S}; "
+            f"its lease ends {lease_ends:%H:%M:%S} UTC."
+        )
+
+
+class OwnershipLost(OwnershipError):
+    code = "ownership_lost"
+    hint = "Stop this run: another one goes on from the last checkpoint. Nothing was written."
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"Another run has taken session {session_id!r} from this one.")
+
+
+class SessionFinished(OwnershipError):
+    code = "session_finished"
+    hint = "resume returns its result; fork_session opens a new session from any of its versions."
+
+    def __init__(self, session_id: str, status: str) -> None:
+        self.session_id, self.status = session_id, status
+        super().__init__(f"Session {session_id!r} is {status}. Nothing was written.")
+
+
+class VersionConflict(CheckpointsError):
+    """The session has moved on since `expected`. `latest` is the version that won."""
+
+    code = "version_conflict"
+    hint = "Load the latest version and apply the change to it. Nothing was written."
+
+    def __init__(self, session_id: str, expected: int, latest: int) -> None:
+        self.session_id, self.expected, self.latest = session_id, expected, latest
+        super().__init__(f"Session {session_id!r} is at version {latest}, not at {expected}.")
+
+
+class CheckpointerClosed(CheckpointsError):
+    code = "checkpointer_closed"
+    hint = "Open a new one. Nothing was done."
+
+    def __init__(self) -> None:
+        super().__init__("This checkpointer has been closed.")
