@@ -21,7 +21,8 @@ ON_POSTGRES := $(RUN) -m tests.support.cluster --
 # Tests wait for disks and for other processes more than they compute; each process has a database of its own.
 BESIDE := --numprocesses 4 --dist worksteal
 NEWEST_MATTERS := accounts sessions site checkpoints/saving checkpoints/resuming checkpoints/tools checkpoints/workflows
-SQLITE_WILL_DO := $(addprefix --ignore=tests/,unit mutations docs chapter crash/test_peers.py concurrency/test_peers_over_http.py)
+POSTGRES_MATTERS := $(addprefix tests/,integration property concurrency crash) \
+	$(addprefix --ignore=tests/,crash/test_peers.py concurrency/test_peers_over_http.py)
 
 # ------------------------------------------------------------------------------------------------ to run it
 
@@ -75,7 +76,7 @@ test-sqlite: setup ## Tests on SQLite
 .PHONY: test-postgres
 test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are much the same on every database
 	@.ci/system-parts postgresql
-	$(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(SQLITE_WILL_DO)
+	$(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(POSTGRES_MATTERS)
 
 .PHONY: test-next
 test-next: ## Tests on the newest Django, where a Python is found that it runs on

@@ -25,8 +25,9 @@ from checkpoints.models import DEFAULT_WORKSPACE
 
 T = TypeVar("T")
 
-#: Threads, and therefore connections, that one checkpointer uses at most.
-WORKERS = 8
+#: Threads, and therefore connections, that one checkpointer uses at most. SQLite takes one writer at a time: more
+#: threads would only wait for each other there.
+WORKERS = {"postgresql": 8, "sqlite": 3}
 
 
 class Checkpointer(Sessions, Versions, ToolCalls, Resuming, Peers, Decisions):
@@ -52,7 +53,10 @@ class Checkpointer(Sessions, Versions, ToolCalls, Resuming, Peers, Decisions):
         self._closed = False
         self._connections: list[BaseDatabaseWrapper] = []
         self._executor = ThreadPoolExecutor(
-            WORKERS, thread_name_prefix="harness", initializer=_remember, initargs=(using, self._connections)
+            WORKERS[connections[using].vendor],
+            thread_name_prefix="harness",
+            initializer=_remember,
+            initargs=(using, self._connections),
         )
         weakref.finalize(self, self._executor.shutdown, wait=False)
 
@@ -70,7 +74,7 @@ class Checkpointer(Sessions, Versions, ToolCalls, Resuming, Peers, Decisions):
     async def hop(self, work: Callable[[], T]) -> T:
         if self._closed:
             raise CheckpointerClosed
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._executor, work))
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     async def close(self) -> None:
         """Give up the sessions this checkpointer owns, its threads and its connections. Once is enough."""

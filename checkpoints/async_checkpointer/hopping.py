@@ -21,4 +21,5 @@ class Hopping(ABC):
 
     @abstractmethod
     async def hop(self, work: Callable[[], T]) -> T:
-        """Run blocking work on this checkpointer's executor. It is finished even when the caller is cancelled."""
+        """Run blocking work on this checkpointer's executor. Once begun it is finished, also when the
+        caller is cancelled."""
