@@ -41,7 +41,7 @@ def save(
         segment_id = checkpoint_values["segment"]
         for new in messages:
             Message.objects.using(connection.alias).create(
-                session_id=base.session_pk, segment_id=segment_id, **vars(new)
+                session_id=base.session_pk, segment_id=segment_id, **new._asdict()
             )
         Checkpoint.objects.using(connection.alias).create(
             session_id=base.session_pk, version=version, **_columns(checkpoint_values)
