@@ -54,6 +54,11 @@ class Session(models.Model):
         indexes = (
             models.Index(fields=["updated_at"], name="session_changed"),
             models.Index(fields=["workspace", "-created_at", "-id"], name="session_newest"),
+            # What the list of sessions is sorted by and most often narrowed to.
+            models.Index(fields=["workspace", "-updated_at", "-id"], name="session_latest"),
+            models.Index(fields=["workspace", "agent", "-updated_at", "-id"], name="session_of_agent"),
+            models.Index(fields=["workspace", "status", "-updated_at", "-id"], name="session_of_status"),
+            models.Index(fields=["workspace", "-budget_spent_usd", "-id"], name="session_costliest"),
         )
 
     def __str__(self) -> str:

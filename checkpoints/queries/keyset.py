@@ -9,15 +9,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Self
 
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BooleanField, F, Func, TextField, Value
+from django.db.models import BooleanField, DecimalField, F, Func, TextField, Value
 from django.db.models.functions import Cast
 from django.db.models.lookups import GreaterThan, LessThan
 from django.db.models.sql.compiler import SQLCompiler
 
 _TOKEN = re.compile(r"([0-9: .T+-]{10,40})~([0-9]{1,18})", re.ASCII)
+
+_AMOUNT_TOKEN = re.compile(r"(-?[0-9]{1,12}(?:\.[0-9]{1,6})?)~([0-9]{1,18})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,23 @@ class Cursor:
         return f"{self.time}~{self.pk}"
 
 
+@dataclass(frozen=True, slots=True)
+class AmountCursor:
+    """The last row of a page that is ordered by an amount."""
+
+    amount: Decimal
+    pk: int
+
+    @classmethod
+    def parse(cls, token: str) -> Self | None:
+        """The cursor that `str` made, or None where `token` is something else."""
+        found = _AMOUNT_TOKEN.fullmatch(token)
+        return None if found is None else cls(Decimal(found[1]), int(found[2]))
+
+    def __str__(self) -> str:
+        return f"{self.amount}~{self.pk}"
+
+
 class _Row(Func):
     template = "(%(expressions)s)"
     output_field = BooleanField()
@@ -70,6 +90,12 @@ def stored_text(field: str) -> Cast:
 def before(cursor: Cursor, field: str) -> LessThan:
     """The rows that follow `cursor` in a list that is ordered by `-field, -pk`."""
     return LessThan(_Row(F(field), F("pk")), _place(cursor))
+
+
+def below(cursor: AmountCursor, field: str) -> LessThan:
+    """The rows that follow `cursor` in a list that is ordered by `-field, -pk`."""
+    amount = Value(cursor.amount, output_field=DecimalField(max_digits=18, decimal_places=6))
+    return LessThan(_Row(F(field), F("pk")), _Row(amount, Value(cursor.pk)))
 
 
 def following(fields: Sequence[str], last: Sequence[int]) -> GreaterThan:

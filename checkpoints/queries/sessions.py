@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from django.db.models import (
@@ -28,7 +28,7 @@ from checkpoints import clock
 from checkpoints.enums import UNDECIDED_CALL, CallStatus, RunStatus, SessionStatus
 from checkpoints.models import PausedTask, Run, Session, ToolCall, Workflow
 from checkpoints.queries import keyset, peers
-from checkpoints.queries.keyset import Cursor
+from checkpoints.queries.keyset import AmountCursor, Cursor
 from checkpoints.queries.peers import Waiting
 from checkpoints.serde import parse
 
@@ -39,6 +39,10 @@ COUNT_LIMIT = 1000
 _RECENT = 200
 #: Rows that an export reads at once.
 _CHUNK = 500
+
+
+#: Where a page of a list begins.
+Place: TypeAlias = Cursor | AmountCursor
 
 
 class Standing(TextChoices):
@@ -100,6 +104,7 @@ class SessionRow:
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None
+    labels: tuple[str, ...]
     owner: Owner | None
 
     @property
@@ -132,16 +137,44 @@ class SessionHead:
     waiting: Waiting | None
 
 
+class Sort(TextChoices):
+    """By what a list is ordered, the largest or newest first."""
+
+    UPDATED = "updated", "Newest activity"
+    STARTED = "started", "Newest start"
+    COST = "cost", "Highest cost"
+
+
 @dataclass(frozen=True, slots=True)
 class SessionFilter:
-    """`text` is looked for in titles and session ids, without regard to case."""
+    """`first` and `last` are days in UTC, of the start where the list is sorted by it, else of the last activity.
+    `least` and `most` are US dollars. In each of the `among`, querysets of session keys, a session has to be."""
 
-    text: str = ""
     standing: Standing | None = None
     agent: str = ""
+    first: date | None = None
+    last: date | None = None
+    least: Decimal | None = None
+    most: Decimal | None = None
+    among: tuple[QuerySet[Any, Any], ...] = ()
+    sort: Sort = Sort.UPDATED
 
     def __bool__(self) -> bool:
-        return bool(self.text or self.standing or self.agent)
+        narrowed = (self.first, self.last, self.least, self.most)
+        given = any(value is not None for value in narrowed)
+        return bool(self.standing or self.agent or self.among or given)
+
+    @property
+    def time_field(self) -> str:
+        return "created_at" if self.sort is Sort.STARTED else "updated_at"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Agents and labels that there are."""
+
+    agents: tuple[str, ...]
+    labels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,34 +182,42 @@ class SessionPage:
     """`total` is exact up to `COUNT_LIMIT`; `more` says that there are more than that."""
 
     rows: tuple[SessionRow, ...]
-    after: Cursor | None
+    after: Place | None
     total: int
     more: bool
-    agents: tuple[str, ...] = field(default=())
+    known: Known
 
 
-def page(workspace_id: int, wanted: SessionFilter, *, after: Cursor | None = None, size: int = PAGE) -> SessionPage:
-    """Sessions with the newest activity first."""
+def place(token: str, sort: Sort) -> Place | None:
+    """Where a page begins, from its address; None where that says nothing."""
+    return AmountCursor.parse(token) if sort is Sort.COST else Cursor.parse(token)
+
+
+def page(workspace_id: int, wanted: SessionFilter, *, after: Place | None = None, size: int = PAGE) -> SessionPage:
+    """Sessions in the order that is wanted, after the one that `after` names."""
     found = _filtered(workspace_id, wanted)
     total = found.order_by()[: COUNT_LIMIT + 1].count()
-    if after is not None:
-        found = found.filter(keyset.before(after, "updated_at"))
-    sessions = list(_with_owner(found).order_by("-updated_at", "-pk")[: size + 1])
+    if isinstance(after, AmountCursor):
+        found = found.filter(keyset.below(after, "budget_spent_usd"))
+    elif after is not None:
+        found = found.filter(keyset.before(after, wanted.time_field))
+    timed = _with_owner(found).annotate(stored_time=keyset.stored_text(wanted.time_field))
+    sessions: list[Session] = list(timed.order_by(*_order(wanted))[: size + 1])
     shown = sessions[:size]
-    last = Cursor(_stored_time(shown[-1]), shown[-1].pk) if len(sessions) > size else None
-    return SessionPage(_rows(shown), last, min(total, COUNT_LIMIT), total > COUNT_LIMIT, agents(workspace_id))
+    last = _last(shown[-1], wanted.sort) if len(sessions) > size else None
+    return SessionPage(_rows(shown), last, min(total, COUNT_LIMIT), total > COUNT_LIMIT, known(workspace_id))
 
 
 def newest(workspace_id: int, wanted: SessionFilter, *, size: int = PAGE) -> tuple[int, ...]:
     """The ids that the first page would show now."""
-    found = _filtered(workspace_id, wanted).order_by("-updated_at", "-pk")
+    found = _filtered(workspace_id, wanted).order_by(*_order(wanted))
     return tuple(found.values_list("pk", flat=True)[:size])
 
 
 def every(workspace_id: int, wanted: SessionFilter) -> Iterator[SessionRow]:
     """Every session that is found now, newest activity first. Which they are is read at once, so that none is missed
     or told twice because it moves meanwhile; what is said of each, in pieces."""
-    found = _filtered(workspace_id, wanted).order_by("-updated_at", "-pk").values_list("pk", flat=True)
+    found = _filtered(workspace_id, wanted).order_by(*_order(wanted)).values_list("pk", flat=True)
     pks = array("q", found.iterator(_CHUNK))
     for start in range(0, len(pks), _CHUNK):
         yield from these(workspace_id, tuple(pks[start : start + _CHUNK]))
@@ -201,7 +242,7 @@ def head(workspace_id: int, pk: int) -> SessionHead | None:
         runs=session.runs.count(),
         versions=session.checkpoints.count(),
         calls=session.tool_calls.count(),
-        labels=_labels(session.labels),
+        labels=labels_of(session.labels),
         result=session.result,
         undecided_call=undecided[0] if undecided else None,
         forked_from=session.forked_from_id,
@@ -225,21 +266,41 @@ def _of(workspace_id: int) -> QuerySet[Session]:
 
 def _filtered(workspace_id: int, wanted: SessionFilter) -> QuerySet[Session]:
     found = _of(workspace_id)
-    if wanted.text:
-        text = wanted.text.replace("\0", "")
-        found = found.filter(Q(title__icontains=text) | Q(session_id__icontains=text))
     if wanted.agent:
         found = found.filter(agent=wanted.agent.replace("\0", ""))
     if wanted.standing:
         found = found.filter(_STANDING[wanted.standing])
+    if wanted.first is not None:
+        found = found.filter(**{f"{wanted.time_field}__gte": _midnight(wanted.first)})
+    if wanted.last is not None:
+        found = found.filter(**{f"{wanted.time_field}__lt": _midnight(wanted.last) + timedelta(days=1)})
+    if wanted.least is not None:
+        found = found.filter(budget_spent_usd__gte=wanted.least)
+    if wanted.most is not None:
+        found = found.filter(budget_spent_usd__lte=wanted.most)
+    for keys in wanted.among:
+        found = found.filter(pk__in=keys)
     return found
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time.min, UTC)
+
+
+def _order(wanted: SessionFilter) -> tuple[str, str]:
+    return ("-budget_spent_usd" if wanted.sort is Sort.COST else f"-{wanted.time_field}"), "-pk"
+
+
+def _last(session: Session, sort: Sort) -> Place:
+    if sort is Sort.COST:
+        return AmountCursor(session.budget_spent_usd, session.pk)
+    return Cursor(_stored_time(session), session.pk)
 
 
 def _with_owner(found: QuerySet[Session]) -> QuerySet[Session]:
     driven = ExpressionWrapper(_DRIVEN, output_field=BooleanField())
     ended = Subquery(Run.objects.filter(session=OuterRef("pk")).order_by("-number").values("ended_at")[:1])
-    found = found.select_related("owner").annotate(driven=driven, ended=ended)
-    return found.annotate(stored_time=keyset.stored_text("updated_at"))
+    return found.select_related("owner").annotate(driven=driven, ended=ended)
 
 
 def _with_journals(found: QuerySet[Session]) -> QuerySet[Session]:
@@ -283,6 +344,7 @@ def _row(session: Session, undecided: Counter[str]) -> SessionRow:
         created_at=session.created_at,
         updated_at=session.updated_at,
         ended_at=session.ended,  # type: ignore[attr-defined]
+        labels=labels_of(session.labels),
         owner=_owner(session.owner, alive),
     )
 
@@ -308,13 +370,16 @@ def _owner(run: Run | None, alive: bool) -> Owner | None:
     )
 
 
-def agents(workspace_id: int) -> tuple[str, ...]:
-    """The agents of the newest sessions, for suggestions."""
-    recent = _of(workspace_id).order_by("-updated_at").values_list("agent", flat=True)[:_RECENT]
-    return tuple(sorted({agent for agent in recent if agent}))
+def known(workspace_id: int) -> Known:
+    """What the newest sessions have, for suggestions."""
+    recent = _of(workspace_id).order_by("-updated_at", "-pk").values_list("agent", "labels")[:_RECENT]
+    rows = list(recent)
+    labels = {label for _, stored in rows for label in labels_of(stored)}
+    return Known(tuple(sorted({agent for agent, _ in rows if agent})), tuple(sorted(labels)))
 
 
-def _labels(stored: str) -> tuple[str, ...]:
+def labels_of(stored: str) -> tuple[str, ...]:
+    """The labels of a session as its row stores them."""
     try:
         labels: Any = parse(stored)
     except ValueError:

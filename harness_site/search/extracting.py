@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from checkpoints.models import Session, ToolCall
+from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.queries import blocks
 from checkpoints.queries.blocks import Call, Image, Part, Reasoning, Result, Text
 from checkpoints.serde import parse
@@ -28,6 +28,11 @@ def of_message(body: str, message_id: str) -> str:
 def of_call(call: ToolCall) -> str:
     told = [call.call_id, call.tool, call.sentence, *_leaves(_value(call.args)), call.error_type]
     return _whole([*told, *_leaves(_value(call.result or "null"))])
+
+
+def of_decision(decision: Decision) -> str:
+    told = [decision.actor, decision.reason, *_leaves(_value(decision.evidence or "null"))]
+    return _whole([*told, *_leaves(_value(decision.result or "null"))])
 
 
 def of_session(session: Session) -> str:

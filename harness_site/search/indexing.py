@@ -16,12 +16,14 @@ from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints import clock
-from checkpoints.enums import CallStatus
-from checkpoints.models import Message, Session, ToolCall, Workspace
+from checkpoints.enums import ActorKind, CallStatus
+from checkpoints.models import Decision, Message, Session, ToolCall, Workspace
+from checkpoints.queries.sessions import labels_of
 from harness_site.accounts import secrecy
 from harness_site.rendering import masking
 from harness_site.search import extracting
-from harness_site.search.models import Kind, Passage, Progress
+from harness_site.search.leaving import SOURCES
+from harness_site.search.models import Fact, Kind, Passage, Progress, Trait
 from harness_site.search.words import dense
 
 #: Texts of one step: little enough that a step's transaction is over in a moment.
@@ -40,7 +42,7 @@ SETTLED_CALL: Final = frozenset(
     {CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED, CallStatus.SUPERSEDED, CallStatus.DISCARDED}
 )
 
-Source: TypeAlias = Message | ToolCall | Session
+Source: TypeAlias = Message | ToolCall | Decision | Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class _Found:
     position: int | None = None
     revision: int = 0
     open: bool = False
+    facts: tuple[tuple[Trait, str], ...] = ()
 
 
 def step() -> int:
@@ -125,8 +128,8 @@ def _number(sql: str) -> int:
 
 
 def _model(kind: Kind) -> type[Source]:
-    models: dict[Kind, type[Source]] = {Kind.MESSAGE: Message, Kind.CALL: ToolCall, Kind.SESSION: Session}
-    return models[kind]
+    found: type[Source] = SOURCES[kind]
+    return found
 
 
 def _new(kind: Kind, settled: int) -> list[int]:
@@ -147,8 +150,9 @@ def _read(kind: Kind, keys: list[int]) -> Iterator[_Found]:
     """The texts of these rows, masked as their workspaces mask them."""
     by_workspace: defaultdict[int, list[Any]] = defaultdict(list)
     rows: QuerySet[Any] = _model(kind)._default_manager.filter(pk__in=keys).order_by("pk")
-    for row in rows.select_related("session") if kind == Kind.MESSAGE else rows:
-        by_workspace[row.session.workspace_id if kind == Kind.MESSAGE else row.workspace_id].append(row)
+    beside = kind in {Kind.MESSAGE, Kind.DECISION}  # their workspace stands in their session's row
+    for row in rows.select_related("session") if beside else rows:
+        by_workspace[row.session.workspace_id if beside else row.workspace_id].append(row)
     workspaces = Workspace.objects.select_related("masking").in_bulk(by_workspace)
     for pk, theirs in by_workspace.items():
         with masking.reading(secrecy.rules_of(workspaces[pk])):
@@ -161,10 +165,20 @@ def _found(row: Source, workspace: int) -> _Found:
         text = extracting.of_message(row.body, row.message_id)
         return _Found(row.session_id, workspace, row.pk, text, position=row.position)
     if isinstance(row, ToolCall):
-        still_open = row.status not in SETTLED_CALL
-        text = extracting.of_call(row)
-        return _Found(row.session_id, workspace, row.pk, text, revision=row.revision, open=still_open)
-    return _Found(row.pk, workspace, row.pk, extracting.of_session(row))
+        return _call(row, workspace)
+    if isinstance(row, Decision):
+        by = ((Trait.DECIDED_BY, row.actor),) if row.actor_kind != ActorKind.MACHINE else ()
+        return _Found(row.session_id, workspace, row.pk, extracting.of_decision(row), facts=by)
+    labels = tuple((Trait.LABEL, label) for label in labels_of(row.labels))
+    return _Found(row.pk, workspace, row.pk, extracting.of_session(row), facts=labels)
+
+
+def _call(row: ToolCall, workspace: int) -> _Found:
+    still_open = row.status not in SETTLED_CALL
+    interrupted = ((Trait.INTERRUPTED, ""),) if row.interrupted_at is not None else ()
+    facts = ((Trait.TOOL, row.tool), *interrupted)
+    text = extracting.of_call(row)
+    return _Found(row.session_id, workspace, row.pk, text, revision=row.revision, open=still_open, facts=facts)
 
 
 def _write(kind: Kind, found: Iterable[_Found]) -> None:
@@ -194,6 +208,19 @@ def _write(kind: Kind, found: Iterable[_Found]) -> None:
         batch_size=STEP,
         ignore_conflicts=True,
     )
+    _tell(one for one in found if one.source in there)
+
+
+def _tell(found: Iterable[_Found]) -> None:
+    facts = {(one.workspace, one.session, trait, value) for one in found for trait, value in one.facts}
+    Fact.objects.bulk_create(
+        (
+            Fact(workspace_id=workspace, session_id=session, trait=trait, value=value)
+            for workspace, session, trait, value in sorted(facts)
+        ),
+        batch_size=STEP,
+        ignore_conflicts=True,
+    )
 
 
 def _held(kind: Kind, keys: list[int]) -> set[int]:
@@ -212,3 +239,4 @@ def forget() -> None:
     with transaction.atomic():
         Progress.objects.all().delete()
         Passage.objects.all().delete()
+        Fact.objects.all().delete()

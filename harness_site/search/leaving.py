@@ -5,12 +5,20 @@ from typing import Any, Final
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Model
 
-from checkpoints.models import Message, Session, ToolCall
-from harness_site.search.models import Kind, Passage
+from checkpoints.models import Decision, Message, Session, ToolCall
+from harness_site.search.models import Fact, Kind, Passage
 
-_SOURCES: Final = {Kind.MESSAGE: Message, Kind.CALL: ToolCall, Kind.SESSION: Session}
+#: The tables whose texts can be found.
+SOURCES: Final[dict[Kind, type[Message] | type[ToolCall] | type[Decision] | type[Session]]] = {
+    Kind.MESSAGE: Message,
+    Kind.CALL: ToolCall,
+    Kind.DECISION: Decision,
+    Kind.SESSION: Session,
+}
 _TABLE: Final = Passage._meta.db_table
+_FACTS: Final = Fact._meta.db_table
 
 
 def install(using: str, **_: Any) -> None:
@@ -18,37 +26,32 @@ def install(using: str, **_: Any) -> None:
     connection = connections[using]
     with connection.cursor() as cursor:
         tables = connection.introspection.table_names(cursor)
-        if _TABLE not in tables:
+        if not {_TABLE, _FACTS} <= set(tables):
             return
         for statement in _statements(connection):
             cursor.execute(statement)
 
 
 def _statements(connection: BaseDatabaseWrapper) -> list[str]:
-    if connection.vendor == "sqlite":
-        return [_sqlite(kind, model._meta.db_table) for kind, model in _SOURCES.items()]
-    return [_postgresql(kind, model._meta.db_table) for kind, model in _SOURCES.items()]
+    make = _sqlite if connection.vendor == "sqlite" else _postgresql
+    passages = [
+        make(f"{_TABLE}_{kind}_leaves", model, f"DELETE FROM {_TABLE} WHERE kind = '{kind.value}' AND source = OLD.id;")
+        for kind, model in SOURCES.items()
+    ]
+    return [*passages, make(f"{_FACTS}_leaves", Session, f"DELETE FROM {_FACTS} WHERE session_id = OLD.id;")]
 
 
-def _sqlite(kind: Kind, table: str) -> str:
-    return f"CREATE TRIGGER IF NOT EXISTS {_name(kind)} AFTER DELETE ON {table} BEGIN {_delete(kind)} END"
+def _sqlite(name: str, model: type[Model], body: str) -> str:
+    return f"CREATE TRIGGER IF NOT EXISTS {name} AFTER DELETE ON {model._meta.db_table} BEGIN {body} END"
 
 
-def _postgresql(kind: Kind, table: str) -> str:
-    name = _name(kind)
+def _postgresql(name: str, model: type[Model], body: str) -> str:
+    table = model._meta.db_table
     return f"""
         DO $$ BEGIN
             IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgname = '{name}' AND tgrelid = '{table}'::regclass) THEN
                 CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS
-                    $body$ BEGIN {_delete(kind)} RETURN NULL; END $body$;
+                    $body$ BEGIN {body} RETURN NULL; END $body$;
                 CREATE TRIGGER {name} AFTER DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION {name}();
             END IF;
         END $$"""
-
-
-def _name(kind: Kind) -> str:
-    return f"{_TABLE}_{kind}_leaves"
-
-
-def _delete(kind: Kind) -> str:
-    return f"DELETE FROM {_TABLE} WHERE kind = '{kind.value}' AND source = OLD.id;"

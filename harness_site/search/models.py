@@ -8,6 +8,7 @@ class Kind(models.TextChoices):
 
     MESSAGE = "message", "Message"
     CALL = "call", "Tool call"
+    DECISION = "decision", "Decision"
     SESSION = "session", "Title and id"
 
 
@@ -48,6 +49,38 @@ class Passage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.source}, part {self.part}"
+
+
+class Trait(models.TextChoices):
+    """What sessions are told apart by, beside what stands in their own row."""
+
+    LABEL = "label", "Label"
+    TOOL = "tool", "Tool"
+    DECIDED_BY = "decided_by", "Decided by"
+    INTERRUPTED = "interrupted", "Has interruptions"
+
+
+class Fact(models.Model):
+    """That a session has a label, has called a tool, was decided about by somebody, or has had a call interrupted.
+
+    Like the passages, these are read off the store by whoever makes the index, and leave with their session.
+    """
+
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    session = models.ForeignKey(
+        Session, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    trait = models.CharField(max_length=12, choices=Trait)
+    value = models.CharField(max_length=255, blank=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["session", "trait", "value"], name="fact_once"),)
+        indexes = (models.Index(fields=["workspace", "trait", "value", "-session"], name="fact_of_workspace"),)
+
+    def __str__(self) -> str:
+        return f"{self.trait}: {self.value}"
 
 
 class Progress(models.Model):

@@ -11,7 +11,7 @@ from typing import Final
 
 from django.db.models import Max
 
-from checkpoints.models import Checkpoint, Message, Session, ToolCall
+from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
 from harness_site.search.models import Kind, Passage
 from harness_site.search.words import Query
 
@@ -30,7 +30,8 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One hit. `version` is the one to open, where the newest does not show the message any more."""
+    """One hit. `source` is the key of the message, or of the call, also where a decision about it was found. `version`
+    is the one to open, where the newest does not show the message any more."""
 
     passage: int
     kind: str
@@ -48,13 +49,15 @@ def places(passages: Sequence[Passage], query: Query) -> dict[int, list[Place]]:
     found: defaultdict[int, list[Place]] = defaultdict(list)
     messages = Message.objects.defer("body", "chain").in_bulk(_sources(passages, Kind.MESSAGE))
     calls = ToolCall.objects.only("tool", "issued_at").in_bulk(_sources(passages, Kind.CALL))
+    decisions = Decision.objects.only("actor", "created_at", "tool_call").in_bulk(_sources(passages, Kind.DECISION))
     versions = _versions(messages.values())
     seen: set[tuple[str, int]] = set()
     for passage in passages:
         message = messages.get(passage.source) if passage.kind == Kind.MESSAGE else None
         call = calls.get(passage.source) if passage.kind == Kind.CALL else None
-        gone = message is None and call is None and passage.kind != Kind.SESSION
-        if gone or (passage.kind, passage.source) in seen:
+        decision = decisions.get(passage.source) if passage.kind == Kind.DECISION else None
+        row = message or call or decision
+        if (row is None and passage.kind != Kind.SESSION) or (passage.kind, passage.source) in seen:
             continue
         seen.add((passage.kind, passage.source))
         found[passage.session_id].append(
@@ -62,11 +65,11 @@ def places(passages: Sequence[Passage], query: Query) -> dict[int, list[Place]]:
                 passage=passage.pk,
                 kind=passage.kind,
                 session=passage.session_id,
-                source=passage.source,
+                source=decision.tool_call_id if decision else passage.source,
                 position=passage.position,
                 version=None if message is None else versions.get(message.segment_id),
-                who=message.role if message else call.tool if call else "",
-                at=message.created_at if message else call.issued_at if call else None,
+                who=_who(row),
+                at=_at(row),
                 stretches=stretches(passage.text, query.pattern),
             )
         )
@@ -85,6 +88,20 @@ def stretches(text: str, pattern: re.Pattern[str]) -> tuple[Stretch, ...]:
         at = match.end()
     parts.append(Stretch(text[at:end] + (" …" if end < len(text) else ""), False))
     return tuple(part for part in parts if part.text)
+
+
+def _who(row: Message | ToolCall | Decision | None) -> str:
+    if isinstance(row, Message):
+        return row.role
+    if isinstance(row, ToolCall):
+        return row.tool
+    return row.actor if row else ""
+
+
+def _at(row: Message | ToolCall | Decision | None) -> datetime | None:
+    if isinstance(row, ToolCall):
+        return row.issued_at
+    return row.created_at if row else None
 
 
 def _sources(passages: Iterable[Passage], kind: Kind) -> list[int]:

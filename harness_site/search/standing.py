@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.db.models import Max
 
-from checkpoints.models import Message, Session, ToolCall
+from harness_site.search.leaving import SOURCES
 from harness_site.search.models import Kind, Progress
 
 
@@ -24,10 +24,10 @@ class Standing:
 
 
 def standing() -> Standing:
-    """For the pages; four queries for the ends of four tables."""
+    """For the pages; five queries for the ends of five tables."""
     progress = {one.kind: one for one in Progress.objects.all()}
     behind = 0
-    for kind, model in ((Kind.MESSAGE, Message), (Kind.CALL, ToolCall), (Kind.SESSION, Session)):
+    for kind, model in SOURCES.items():
         last = model._default_manager.aggregate(last=Max("pk"))["last"] or 0
         reached = progress[kind].reached if kind in progress else 0
         behind += max(0, last - reached)

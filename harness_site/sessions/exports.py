@@ -21,7 +21,7 @@ from harness_site.accounts import secrecy, trail
 from harness_site.accounts.guard import MemberRequest, able
 from harness_site.rendering import masking
 from harness_site.rendering.text import visible
-from harness_site.sessions import jsonl, listing, offline, spreadsheet
+from harness_site.sessions import filters, jsonl, offline, spreadsheet
 from harness_site.sessions.lookup import Missing, headline, reader
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
@@ -41,9 +41,10 @@ def session(request: MemberRequest, pk: int, form: str) -> HttpResponseBase:
 @reader
 def listed(request: MemberRequest) -> HttpResponseBase:
     """CSV of every session that the list's filter finds, sent while it is read."""
-    wanted = listing.wanted(request.GET)
+    workspace = request.membership.workspace_id
+    wanted = filters.with_words(workspace, request.GET)
     trail.record(request.membership, AuditKind.EXPORTED, request=request, what="sessions", filters=_narrowed(request))
-    rows = spreadsheet.lines(sessions.every(request.membership.workspace_id, wanted))
+    rows = spreadsheet.lines(sessions.every(workspace, wanted))
     name = f"sessions-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
     return _sent(rows, name, "text/csv; charset=utf-8")
 

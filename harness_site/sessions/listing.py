@@ -1,20 +1,20 @@
 """All sessions, newest activity first; and the way from a session's own id to its page."""
 
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from checkpoints.queries import sessions
-from checkpoints.queries.keyset import Cursor
-from checkpoints.queries.sessions import SessionFilter, SessionPage, Standing
+from checkpoints.queries.sessions import SessionPage
 from harness_site.accounts.guard import MemberRequest
 from harness_site.search.words import Query
+from harness_site.sessions.filters import LONGEST, typed, wanted
 from harness_site.sessions.lookup import Missing, reader
 from harness_site.sessions.searching import results
 
-#: Nobody types more; longer ones only cost time.
-_LONGEST = 200
+#: Parameters that say which part of a list is shown, not what is in it.
+_OF_A_PAGE = ("rows", "after", "hits", "then", "before", "within")
 #: What makes the first session appear.
 FOUR_LINES = """\
 from checkpoints import SyncCheckpointer
@@ -29,25 +29,28 @@ cp.save_checkpoint("first", [{"role": "user", "content": "Hello"}], {}, 0.0)
 def listing(request: MemberRequest) -> HttpResponse:
     """With `rows`, the sessions of an open page again, in the order its reader sees them."""
     workspace = request.membership.workspace_id
-    asked = wanted(request.GET)
-    if query := Query.parse(asked.text):
-        return results(request, query, asked, {"wanted": asked, "agents": sessions.agents(workspace)})
-    after = Cursor.parse(request.GET.get("after", ""))
+    asked = wanted(workspace, request.GET)
+    common = {
+        "wanted": asked,
+        "asked": request.GET,
+        "exported": _query(request, reverse("sessions-export"), **dict.fromkeys(_OF_A_PAGE, "")),
+    }
+    if query := Query.parse(typed(request.GET, "q")):
+        return results(request, query, asked, {**common, "known": sessions.known(workspace)})
+    after = sessions.place(request.GET.get("after", ""), asked.sort)
     page = sessions.page(workspace, asked, after=after)
     kept = _kept(request)
     rows = sessions.these(workspace, kept) if kept else page.rows
-    context = {
+    context = common | {
         "page": page,
         "rows": rows,
-        "wanted": asked,
-        "agents": page.agents,
+        "known": page.known,
         "fresh": _fresh(page, kept) if kept and after is None else 0,
         "first_time": not rows and not asked and after is None,
         "here": _query(request, rows=""),
         "again": _query(request, rows=",".join(str(row.pk) for row in rows)),
         "following": _query(request, rows="", after=str(page.after)) if page.after else "",
         "first_page": _query(request, rows="", after=""),
-        "exported": _query(request, reverse("sessions-export"), rows="", after=""),
         "after": after,
         "four_lines": FOUR_LINES,
     }
@@ -61,19 +64,10 @@ def find(request: MemberRequest) -> HttpResponse:
     pk = sessions.pk_of(request.membership.workspace_id, session_id)
     if pk is None:
         raise Missing(
-            f"There is no session with the id “{session_id[:_LONGEST]}” here.",
+            f"There is no session with the id “{session_id[:LONGEST]}” here.",
             "Ids are exact: case, spaces and slashes count. The list finds parts of an id.",
         )
     return redirect("session", pk)
-
-
-def wanted(asked: QueryDict) -> SessionFilter:
-    status = asked.get("status", "")
-    return SessionFilter(
-        text=asked.get("q", "").strip()[:_LONGEST],
-        standing=Standing(status) if status in Standing.values else None,
-        agent=asked.get("agent", "").strip()[:_LONGEST],
-    )
 
 
 def _kept(request: HttpRequest) -> tuple[int, ...]:

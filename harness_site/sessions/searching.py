@@ -36,7 +36,7 @@ def results(request: MemberRequest, query: Query, wanted: SessionFilter, context
     pks = tuple(by_session)
     if before is None and (named := sessions.pk_of(workspace, request.GET.get("q", "").strip())) is not None:
         pks = (named, *(pk for pk in pks if pk != named))
-    rows = sessions.these(workspace, pks, replace(wanted, text=""))
+    rows = sessions.these(workspace, pks, wanted)
     shown = None if within is not None else SHOWN
     groups = [_group(row, by_session.get(row.pk, []), shown) for row in rows]
     context |= {

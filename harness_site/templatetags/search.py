@@ -28,7 +28,7 @@ def searched(context: Context, **changed: Any) -> str:
 def place_url(place: Place, query: Query) -> str:
     """Where a place is read: the transcript at the message, the page of the call, or the session."""
     find = {"find": " ".join(term.text for term in query.terms)}
-    if place.kind == Kind.CALL:
+    if place.kind in {Kind.CALL, Kind.DECISION}:
         return f"{reverse('session-call', args=[place.session, place.source])}?{urlencode(find)}"
     if place.kind == Kind.SESSION:
         return reverse("session", args=[place.session])

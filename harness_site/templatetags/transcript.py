@@ -17,7 +17,7 @@ from checkpoints.queries.occasions import Takeover
 from checkpoints.queries.origins import RunFacts
 from checkpoints.queries.peers import Waiting
 from checkpoints.queries.plans import Step, StepState
-from checkpoints.queries.sessions import SessionRow, Standing
+from checkpoints.queries.sessions import SessionRow, Sort, Standing
 from checkpoints.serde import canonical, parse
 from harness_site import wording
 from harness_site.rendering import ansi, highlight, jsontree, markdown, saying, text
@@ -65,6 +65,11 @@ def standing(row: SessionRow, waiting: Waiting | None = None) -> SafeString:
 @register.simple_tag
 def standings() -> list[tuple[str, str]]:
     return list(Standing.choices)
+
+
+@register.simple_tag
+def sorts() -> list[tuple[str, str]]:
+    return list(Sort.choices)
 
 
 @register.simple_tag

@@ -19,6 +19,7 @@ from checkpoints.enums import CallStatus, Role
 from checkpoints.models import AuditEvent, Segment, Session
 from checkpoints.serde import canonical
 from harness_site.accounts.models import MaskingSettings
+from tests.integration.search.conftest import complete
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -237,6 +238,7 @@ def test_a_filtered_list_is_csv(reader: Client) -> None:
     make_session(session_id="b", title="=1+1", agent="other")
     make_session(session_id="a", title='A "lamp", broken')
     make_session(session_id="c", workspace=make_workspace(slug="elsewhere"))
+    complete()
     response = reader.get("/sessions/export/?agent=refund-desk&q=lamp")
     rows = list(csv.DictReader(StringIO(body(response))))
     assert [(row["session"], row["title"], row["status"]) for row in rows] == [("a", 'A "lamp", broken', "stalled")]

@@ -1,0 +1,74 @@
+"""What the address of the list of sessions asks for."""
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final
+
+from django.db.models import QuerySet
+from django.http import QueryDict
+
+from checkpoints.queries.sessions import SessionFilter, Sort, Standing
+from harness_site.search.matching import matching
+from harness_site.search.models import Fact, Passage, Trait
+from harness_site.search.words import Query
+
+#: Nobody types more; longer ones only cost time.
+LONGEST: Final = 200
+#: Amounts have so many digits before the point at most.
+_LARGEST: Final = Decimal(10**12)
+_TRAITS: Final = {"label": Trait.LABEL, "tool": Trait.TOOL, "by": Trait.DECIDED_BY}
+
+
+def wanted(workspace: int, asked: QueryDict) -> SessionFilter:
+    """Everything but the words that are looked for. What cannot be understood narrows nothing."""
+    status, sort = asked.get("status", ""), asked.get("sort", "")
+    return SessionFilter(
+        standing=Standing(status) if status in Standing.values else None,
+        agent=typed(asked, "agent"),
+        first=_day(asked.get("first", "")),
+        last=_day(asked.get("last", "")),
+        least=_amount(asked.get("least", "")),
+        most=_amount(asked.get("most", "")),
+        among=tuple(_with(workspace, trait, value) for trait, value in _traits(asked)),
+        sort=Sort(sort) if sort in Sort.values else Sort.UPDATED,
+    )
+
+
+def with_words(workspace: int, asked: QueryDict) -> SessionFilter:
+    """The same, and the words stand in it somewhere: for a file of all that is found, however long that takes."""
+    found, query = wanted(workspace, asked), Query.parse(typed(asked, "q"))
+    if not query:
+        return found
+    passages = matching(Passage.objects.filter(workspace=workspace), query)
+    return replace(found, among=(*found.among, passages.values("session")))
+
+
+def typed(asked: QueryDict, name: str) -> str:
+    return asked.get(name, "").replace("\0", "").strip()[:LONGEST]
+
+
+def _traits(asked: QueryDict) -> list[tuple[Trait, str]]:
+    found = [(trait, typed(asked, name)) for name, trait in _TRAITS.items() if typed(asked, name)]
+    return [*found, (Trait.INTERRUPTED, "")] if asked.get("interrupted") else found
+
+
+def _with(workspace: int, trait: Trait, value: str) -> QuerySet[Any, Any]:
+    return Fact.objects.filter(workspace=workspace, trait=trait, value=value).values("session")
+
+
+def _day(text: str) -> date | None:
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        return None
+    # One day more has to exist.
+    return found if found < date.max else None
+
+
+def _amount(text: str) -> Decimal | None:
+    number = text.strip().lstrip("$")
+    if not (number.isascii() and number.replace(".", "", 1).isdecimal()):
+        return None
+    found = Decimal(number).quantize(Decimal("0.000001")) if len(number) <= 24 else _LARGEST
+    return found if found < _LARGEST else None

@@ -1,0 +1,168 @@
+"""What a list of sessions is narrowed to and sorted by stands in its address."""
+
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from django.http import QueryDict
+from django.test import Client
+
+from checkpoints.enums import ActorKind, CallStatus
+from checkpoints.models import Session
+from checkpoints.queries import sessions
+from checkpoints.queries.sessions import SessionFilter, Sort
+from harness_site.saved.pages import FILTERS
+from harness_site.search.models import Fact
+from harness_site.sessions.filters import wanted
+from tests.integration.search.conftest import complete
+from tests.integration.sessions.test_listing import following, listed
+from tests.support.factories import make_call, make_decision, make_session, make_user, make_workspace
+
+pytestmark = pytest.mark.django_db
+
+Queries = Callable[[int], AbstractContextManager[object]]
+DAY = datetime(2025, 3, 4, tzinfo=UTC)
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user(name="alice"))
+    return client
+
+
+def made(*, created: float = 0, updated: float = 0, **fields: object) -> int:
+    """A session with its times in days from `DAY`."""
+    session = make_session(**fields)  # type: ignore[arg-type]
+    times = {"created_at": DAY + timedelta(days=created), "updated_at": DAY + timedelta(days=updated)}
+    Session.objects.filter(pk=session.pk).update(**times)
+    return session.pk
+
+
+def test_label_tool_decisions_and_interruptions_narrow(reader: Client) -> None:
+    plain = make_session()
+    labelled = make_session(labels='["vip","late"]')
+    called = make_call(session=make_session(), tool="send_mail", status=CallStatus.COMPLETED)
+    decided = make_decision(call=make_call(session=make_session()), actor="bob")
+    make_decision(
+        call=make_call(session=plain, tool="x", status=CallStatus.FAILED), actor="sweep", actor_kind=ActorKind.MACHINE
+    )
+    complete()
+    assert listed(reader, "/sessions/?label=vip") == [labelled.pk]
+    assert listed(reader, "/sessions/?label=vi") == []
+    assert listed(reader, "/sessions/?tool=send_mail") == [called.session_id]
+    assert listed(reader, "/sessions/?by=bob") == [decided.session_id]
+    assert listed(reader, "/sessions/?by=sweep") == []
+    assert listed(reader, "/sessions/?interrupted=1") == [decided.session_id]
+    assert listed(reader, "/sessions/?interrupted=1&tool=send_mail") == []
+
+
+def test_an_interruption_that_comes_later_is_known_later(reader: Client) -> None:
+    call = make_call(session=make_session(), status=CallStatus.ISSUED)
+    complete()
+    assert listed(reader, "/sessions/?interrupted=1") == []
+    type(call).objects.filter(pk=call.pk).update(interrupted_at=DAY, status="interrupted", revision=2)
+    complete()
+    assert listed(reader, "/sessions/?interrupted=1") == [call.session_id]
+
+
+def test_days_are_those_of_the_last_activity_or_with_that_sort_of_the_start(reader: Client) -> None:
+    early, late = made(created=-3, updated=0.999), made(created=-1, updated=1)
+    assert listed(reader, "/sessions/?first=2025-03-04&last=2025-03-04") == [early]
+    assert listed(reader, "/sessions/?first=2025-03-05") == [late]
+    assert listed(reader, "/sessions/?sort=started&first=2025-03-02") == [late]
+    assert listed(reader, "/sessions/?sort=started&last=2025-03-02") == [early]
+
+
+def test_cost_narrows_on_both_sides(reader: Client) -> None:
+    cheap, dear = made(budget_spent_usd="0.031"), made(budget_spent_usd="12.5")
+    assert listed(reader, "/sessions/?least=0.031&most=1") == [cheap]
+    assert listed(reader, "/sessions/?least=$12.50") == [dear]
+    assert set(listed(reader, "/sessions/?least=-1&most=a")) == {cheap, dear}
+
+
+@pytest.mark.parametrize("sort", Sort.values)
+def test_pages_of_every_order_follow_each_other_without_gaps_or_repeats(sort: str) -> None:
+    workspace = make_workspace()
+    pks = [
+        made(created=n // 2, updated=-(n // 2), budget_spent_usd=(Decimal(n // 3) / 7).quantize(Decimal("0.000001")))
+        for n in range(7)
+    ]
+    order = SessionFilter(sort=Sort(sort))
+    seen: list[int] = []
+    after = None
+    while True:
+        page = sessions.page(workspace.pk, order, after=after, size=2)
+        seen += [row.pk for row in page.rows]
+        if page.after is None:
+            break
+        after = sessions.place(str(page.after), order.sort)
+    assert sorted(seen) == pks
+    places = {"updated": [-(n // 2) for n in range(7)], "started": [n // 2 for n in range(7)]}
+    key = places.get(sort, [n // 3 for n in range(7)])
+    assert seen == [pks[n] for n in sorted(range(7), key=lambda n: (key[n], n), reverse=True)]
+
+
+def test_the_next_page_keeps_filters_and_order(reader: Client) -> None:
+    made(budget_spent_usd=5, agent="other")
+    pks = [made(budget_spent_usd=number, agent="desk") for number in range(sessions.PAGE + 1)]
+    address = "/sessions/?agent=desk&sort=cost"
+    assert listed(reader, address) == pks[:0:-1]
+    assert listed(reader, following(reader, address)) == [pks[0]]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_number_of_queries_depends_neither_on_rows_nor_on_filters(
+    reader: Client, rows: int, django_assert_num_queries: Queries
+) -> None:
+    for _ in range(rows):
+        make_call(session=make_session(labels='["vip"]', agent="desk", budget_spent_usd=3))
+    complete()
+    with django_assert_num_queries(9):
+        address = (
+            "/sessions/?label=vip&agent=desk&tool=refund_card&interrupted=1&least=1&most=9&sort=cost&status=running"
+        )
+        page = reader.get(address).content.decode()
+        assert len(re.findall('<tr id="session-', page)) == rows
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "first=x&last=9999-12-31",
+        "least=1e9&most=.",
+        "least=" + "9" * 30,
+        "sort=nope",
+        "sort=cost&after=2025-01-01~1",
+        "label=%00",
+    ],
+)
+def test_what_cannot_be_understood_narrows_nothing(reader: Client, query: str) -> None:
+    pk = made()
+    assert listed(reader, f"/sessions/?{query}") == [pk]
+
+
+def test_every_filter_of_the_list_is_one_that_a_view_keeps() -> None:
+    page = {"rows", "after", "hits", "then", "before", "within"}
+    asked = QueryDict("&".join(f"{name}=1" for name in FILTERS["sessions"]))
+    assert wanted(1, asked)
+    assert not page & set(FILTERS["sessions"])
+
+
+def test_labels_of_a_row_lead_to_all_with_them(reader: Client) -> None:
+    make_session(labels='["v & p","<i>"]', agent="desk")
+    page = reader.get("/sessions/?agent=desk").content.decode()
+    assert 'href="?agent=desk&amp;label=v+%26+p">v &amp; p</a>' in page
+    assert "&lt;i&gt;</a>" in page
+
+
+def test_what_has_gone_with_its_session_suggests_and_finds_nothing(reader: Client) -> None:
+    session = make_session(labels='["vip"]')
+    complete()
+    session.head_segment = None
+    session.save()
+    session.segments.all().delete()
+    session.delete()
+    assert not Fact.objects.exists()
