@@ -11,6 +11,7 @@ from checkpoints.enums import (
     JoinStatus,
     PauseStatus,
     PeerCallStatus,
+    Phase,
     RunStatus,
     SessionStatus,
 )
@@ -84,6 +85,11 @@ _STEPS: Final = ((86_400, "day", "days"), (3_600, "h", "h"), (60, "min", "min"))
 def state(value: str) -> tuple[str, str]:
     """The chip of a status or decision: its shape and its word. A value from a newer version shows as it is."""
     return STATES.get(value, ("off", value.replace("_", " ").capitalize()))
+
+
+def phase(value: str) -> str:
+    """The word for the phase of a version. A value from a newer version shows as it is."""
+    return str(Phase(value).label) if value in Phase.values else value
 
 
 def did(decision: str) -> str:

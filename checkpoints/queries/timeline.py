@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from checkpoints import clock
-from checkpoints.enums import DECIDING, NOT_RUN_CALL, UNDECIDED_CALL, ActorKind, CallStatus, DecisionKind
+from checkpoints.enums import DECIDING, NOT_RUN_CALL, UNDECIDED_CALL, ActorKind, CallStatus, DecisionKind, Phase
 from checkpoints.models import Checkpoint, Decision, Run, ToolCall
 from checkpoints.queries import occasions
 from checkpoints.queries.occasions import Occasions, Takeover
@@ -39,8 +41,12 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
+    """A version. `length` counts its messages."""
+
     version: int
     at: datetime
+    phase: str = Phase.TURN
+    length: int = 0
 
 
 @dataclass(slots=True)
@@ -66,19 +72,26 @@ def read(session_pk: int, remembered: Occasions | None = None) -> Timeline:
     """The newest runs of a session and what they did; five queries at most, one more without what is `remembered`."""
     remembered = occasions.read(session_pk) if remembered is None else remembered
     runs = list(Run.objects.filter(session=session_pk).order_by("-number")[: LANES + 1])
-    lanes = {run.pk: _lane(run, remembered) for run in runs[:LANES][::-1]}
+    lanes = {run.pk: lane_of(run, remembered) for run in runs[:LANES][::-1]}
     calls = list(ToolCall.objects.filter(session=session_pk, run__in=lanes).order_by("-pk")[: CALLS + 1])
     saved = Checkpoint.objects.filter(session=session_pk, run__in=lanes).order_by("-version")
     marks = list(saved.values_list("run", "version", "created_at")[: MARKS + 1])
     for run_pk, version, at in reversed(marks[:MARKS]):
         lanes[run_pk].marks.append(Mark(version, at))
-    decided = _decided([call.pk for call in calls])
-    for call in reversed(calls[:CALLS]):
-        for lane, stretch in _stretches(call, decided[call.pk], lanes, remembered):
+    decided = by_call(moving(Decision.objects.filter(tool_call__in=[call.pk for call in calls])))
+    place(reversed(calls[:CALLS]), decided, lanes, remembered)
+    return Timeline(tuple(lanes.values()), len(runs) > LANES or len(calls) > CALLS or len(marks) > MARKS)
+
+
+def place(
+    calls: Iterable[ToolCall], decided: Mapping[int, list[Decision]], lanes: dict[UUID, Lane], remembered: Occasions
+) -> None:
+    """Put each call on the lanes of the runs that it concerns, by the key of the run. Their marks stand already."""
+    for call in calls:
+        for lane, stretch in _stretches(call, decided.get(call.pk, []), lanes, remembered):
             lane.stretches.append(stretch)
     for lane in lanes.values():
         lane.end = max([lane.end, *(mark.at for mark in lane.marks), *_ends(lane)])
-    return Timeline(tuple(lanes.values()), len(runs) > LANES or len(calls) > CALLS or len(marks) > MARKS)
 
 
 def _ends(lane: Lane) -> list[datetime]:
@@ -86,15 +99,19 @@ def _ends(lane: Lane) -> list[datetime]:
     return [stretch.end for stretch in lane.stretches if stretch.kind in {"ran", "failed"}]
 
 
-def _lane(run: Run, remembered: Occasions) -> Lane:
+def lane_of(run: Run, remembered: Occasions) -> Lane:
     return Lane(facts(run), run.ended_at or run.heartbeat_at, remembered.takeovers.get(run.number))
 
 
-def _decided(pks: list[int]) -> defaultdict[int, list[Decision]]:
-    """What moved each of the calls, in order: no voice of several, and no edit, after which a call goes on waiting."""
+def moving(decisions: QuerySet[Decision]) -> QuerySet[Decision]:
+    """Those that moved their call, in order: no voice of several, and no edit, after which a call goes on waiting."""
+    moved = decisions.filter(final=True, kind__in=sorted(DECIDING - {DecisionKind.EDIT}))
+    return moved.only("tool_call", "kind", "actor_kind", "created_at").order_by("pk")
+
+
+def by_call(decisions: Iterable[Decision]) -> defaultdict[int, list[Decision]]:
     found: defaultdict[int, list[Decision]] = defaultdict(list)
-    moving = Decision.objects.filter(tool_call__in=pks, final=True, kind__in=sorted(DECIDING - {DecisionKind.EDIT}))
-    for made in moving.only("tool_call", "kind", "actor_kind", "created_at").order_by("pk"):
+    for made in decisions:
         found[made.tool_call_id].append(made)
     return found
 

@@ -100,8 +100,8 @@ def read(row: Checkpoint) -> Version:
         segment_id=row.segment_id,
         length=row.length,
         plan=plans.read(row.plan),
-        cost=_cost(row.budget_spent_usd),
-        tokens=_tokens(row.usage),
+        cost=cost(row.budget_spent_usd),
+        tokens=tokens(row.usage),
     )
 
 
@@ -152,14 +152,14 @@ def _stretches(tree: Mapping[int, tuple[int | None, int]], version: Version) -> 
     return found[::-1]
 
 
-def _cost(stored: str) -> Decimal | None:
+def cost(stored: str) -> Decimal | None:
     try:
         return money.as_decimal(stored)
     except (ValueError, InvalidOperation):
         return None
 
 
-def _tokens(stored: str | None) -> int | None:
+def tokens(stored: str | None) -> int | None:
     """The total that a usage names, or the sum of what went in and what came out."""
     try:
         usage: Any = parse(stored) if stored else None

@@ -28,6 +28,7 @@ SESSION_PAGES: Final = frozenset(
         "compare",
         "calls",
         "session-call",
+        "session-timeline",
         "session-workflows",
         "session-peers",
         "plan",

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from harness_site.sessions import changes, exports, journals, listing, records, transcript
+from harness_site.sessions import changes, exports, journals, listing, records, timeline, transcript
 
 urlpatterns = [
     path("", listing.listing, name="sessions"),
@@ -14,6 +14,7 @@ urlpatterns = [
     path("<int:pk>/compare/", changes.compare, name="compare"),
     path("<int:pk>/calls/", records.calls, name="calls"),
     path("<int:pk>/calls/<int:call_pk>/", records.call, name="session-call"),
+    path("<int:pk>/timeline/", timeline.timeline, name="session-timeline"),
     path("<int:pk>/workflows/", journals.workflows, name="session-workflows"),
     path("<int:pk>/peers/", journals.peers, name="session-peers"),
     path("<int:pk>/plan/", records.plan, name="plan"),

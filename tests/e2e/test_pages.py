@@ -34,6 +34,8 @@ PAGES = {
     "session, waiting": "/sessions/{waiting_session}/",
     "session, earlier": "/sessions/{session}/?v=3",
     "message": "/sessions/{session}/messages/1/",
+    "timeline": "/sessions/{session}/timeline/",
+    "timeline, waiting": "/sessions/{waiting_session}/timeline/",
     "versions": "/sessions/{session}/versions/",
     "compare": "/sessions/{session}/compare/?a=2&b=7",
     "calls": "/sessions/{session}/calls/",

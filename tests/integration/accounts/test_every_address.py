@@ -183,6 +183,12 @@ TABLE: Final = (
         "/sessions/{session}/calls/{call}/",
     ),
     line(
+        "sessions/<int:pk>/timeline/",
+        "302 403 200 200 200 302",
+        "302 405 405 405 405 302",
+        "/sessions/{session}/timeline/",
+    ),
+    line(
         "sessions/<int:pk>/workflows/",
         "302 403 200 200 200 302",
         "302 405 405 405 405 302",
@@ -298,6 +304,7 @@ FOREIGN: Final = (
     ("/sessions/{foreign_session}/calls/", "get"),
     ("/sessions/{foreign_session}/calls/{foreign_call}/", "get"),
     ("/sessions/{session}/calls/{foreign_call}/", "get"),
+    ("/sessions/{foreign_session}/timeline/", "get"),
     ("/sessions/{foreign_session}/workflows/", "get"),
     ("/sessions/{foreign_session}/peers/", "get"),
     ("/sessions/{foreign_session}/plan/", "get"),

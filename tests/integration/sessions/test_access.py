@@ -26,6 +26,7 @@ PAGES = [
     "compare/?a=1&b=2",
     "calls/",
     "calls/{call}/",
+    "timeline/",
     "workflows/",
     "peers/",
     "plan/",

@@ -1,0 +1,205 @@
+"""Some time of a session as a drawing: a lane for each run, bars for what took time, signs for moments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from checkpoints.queries.timeframe import Course, Timeframe
+from harness_site import wording
+from harness_site.rendering import packing
+from harness_site.rendering.axis import Axis, Fold, Label
+from harness_site.rendering.happenings import KINDS, Item, Told, told
+from harness_site.rendering.packing import Packed
+from harness_site.rendering.text import visible
+
+WIDTH = 1040
+LEFT = 72
+RIGHT = 1024
+TOP = 30
+#: Heights of the rows of a lane.
+_TURN = 10
+_CALL = 16
+_SIGNS = 26
+_BETWEEN = 3
+_LANE_GAP = 14
+#: Width of one letter, to see whether words fit.
+_LETTER = 6.6
+#: Half the width of a sign, and of the mark of a version.
+_SIGN = 6.0
+_MARK = 3.0
+_GRAVE: Final = ("lost", "failed", "crash", "takeover")
+#: In the legend, by how they are drawn.
+_BARS: Final = ("model", "tools", "agents", "turn", "ran", "failed", "lost", "running", "wait", "peer")
+_SIGN_KINDS: Final = ("crash", "takeover", "pause", "taken", "decision", "version")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One item, or several: `count` says how many. They look like what most of them are; `grave` is the gravest kind of
+    what went wrong among them, if it is another one. What is alone has a place to go."""
+
+    kind: str
+    grave: str
+    x: float
+    y: float
+    width: float
+    height: float
+    label: str
+    count: int
+    title: str
+    item: Item | None
+    since: datetime
+    until: datetime
+
+    @property
+    def middle(self) -> float:
+        return round(self.x + self.width / 2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """`life` and `signs_y` are the heights at which its line and its signs stand."""
+
+    name: str
+    title: str
+    y: float
+    x: float
+    width: float
+    life: float
+    lost: bool
+    bars: tuple[Bar, ...]
+    signs: tuple[Bar, ...]
+    versions: tuple[Bar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """`words` tells the whole of it, for who cannot see it. `grouped` counts the items that stand for several."""
+
+    lanes: tuple[Lane, ...]
+    axis: Axis
+    height: float
+    folds: tuple[Fold, ...]
+    labels: tuple[Label, ...]
+    words: str
+    grouped: int
+    bars: tuple[tuple[str, str], ...]
+    signs: tuple[tuple[str, str], ...]
+
+
+def draw(frame: Timeframe) -> Drawing:
+    items = [told(course) for course in frame.courses]
+    axis = Axis(_moments(frame.courses, items), frame.since, frame.until, left=LEFT, right=RIGHT)
+    lanes: list[Lane] = []
+    y = float(TOP)
+    for course, each in zip(frame.courses, items, strict=True):
+        lane, y = _lane(course, each, axis, y)
+        lanes.append(lane)
+    kinds = {item.kind for each in items for item in each}
+    return Drawing(
+        lanes=tuple(lanes),
+        axis=axis,
+        height=y,
+        folds=axis.folds,
+        labels=axis.labels(),
+        words=_words(items, frame),
+        grouped=sum(bar.count for lane in lanes for bar in (*lane.bars, *lane.signs, *lane.versions) if bar.count > 1),
+        bars=tuple((kind, KINDS[kind]) for kind in _BARS if kind in kinds),
+        signs=tuple((kind, KINDS[kind]) for kind in _SIGN_KINDS if kind in kinds),
+    )
+
+
+def _moments(courses: Iterable[Course], items: Iterable[Told]) -> Iterator[datetime]:
+    for course in courses:
+        yield course.lane.run.started_at
+        yield course.lane.end
+    for each in items:
+        for item in each:
+            yield item.start
+            yield item.end
+
+
+def _lane(course: Course, items: Told, axis: Axis, y: float) -> tuple[Lane, float]:
+    """The lane, and where the next one begins."""
+    run = course.lane.run
+    turns, below = _bars(items.turns, axis, y, _TURN)
+    calls, below = _bars(items.calls, axis, below, _CALL)
+    begin = axis.x(run.started_at)
+    life = round(below + _SIGNS / 2, 1)
+    state = "taken over" if course.lane.takeover else wording.state(run.status)[1].lower()
+    lane = Lane(
+        name=f"run {run.number}",
+        title=f"Run {run.number} on {visible(run.host)}, {state}",
+        y=y,
+        x=begin,
+        width=round(max(packing.LEAST, axis.x(max(course.lane.end, run.started_at)) - begin), 1),
+        life=life,
+        lost=run.status == "lost",
+        bars=(*turns, *calls),
+        signs=tuple(_points(items.signs, axis, life, _SIGN)),
+        versions=tuple(_points(items.versions, axis, life, _MARK)),
+    )
+    return lane, below + _SIGNS + _LANE_GAP
+
+
+def _bars(items: Sequence[Item], axis: Axis, y: float, height: float) -> tuple[list[Bar], float]:
+    rows = packing.pack((axis.x(item.start), axis.x(item.end), item) for item in items)
+    drawn = [_bar(packed, y + index * (height + _BETWEEN), height) for index, row in enumerate(rows) for packed in row]
+    return drawn, y + max(1, len(rows)) * (height + _BETWEEN)
+
+
+def _points(items: Sequence[Item], axis: Axis, y: float, half: float) -> Iterator[Bar]:
+    """Signs that would touch are one, with their number."""
+    places = [axis.x(item.start) for item in items]
+    bars = ((x - half, x + half, item) for x, item in zip(places, items, strict=True))
+    for row in packing.pack(bars, levels=1, small=float("inf")):
+        for packed in row:
+            yield _bar(packed, y - half, 2 * half)
+
+
+def _bar(packed: Packed[Item], y: float, height: float) -> Bar:
+    items = packed.items
+    first = items[0]
+    count = len(items)
+    kinds = Counter(item.kind for item in items)
+    kind = kinds.most_common(1)[0][0]
+    return Bar(
+        kind=kind,
+        grave=next((bad for bad in _GRAVE if bad != kind and bad in kinds), ""),
+        x=round(packed.x, 1),
+        y=round(y, 1),
+        width=packed.width,
+        height=height,
+        label=_fitting(first.what if count == 1 else f"{count}", packed.width),
+        count=count,
+        title=first.title if count == 1 else _several(items),
+        item=first if count == 1 else None,
+        since=first.start,
+        until=max(item.end for item in items),
+    )
+
+
+def _fitting(label: str, width: float) -> str:
+    return label if len(label) * _LETTER + 4 <= width else ""
+
+
+def _several(items: Sequence[Item]) -> str:
+    return f"{len(items):,} together: {_counted(items)}"
+
+
+def _words(items: Iterable[Told], frame: Timeframe) -> str:
+    counted = _counted(item for each in items for item in each)
+    runs = len(frame.courses)
+    spoken = f"Timeline of {runs} {'run' if runs == 1 else 'runs'}"
+    since, until = wording.exact(frame.since), wording.exact(frame.until)
+    return f"{spoken}, {since} to {until}: {counted or 'nothing'}. The table below tells the same."
+
+
+def _counted(items: Iterable[Item]) -> str:
+    """“2 failed, 40 tool call”: the gravest first."""
+    counted = Counter(item.kind for item in items)
+    return ", ".join(f"{counted[kind]:,} {KINDS[kind]}" for kind in KINDS if counted[kind])

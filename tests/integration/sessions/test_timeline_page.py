@@ -1,0 +1,169 @@
+"""The timeline as a page: the drawing, the same as a list, zoom by address, and what versions cost."""
+
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import CallStatus, Phase
+from checkpoints.models import Checkpoint, Session
+from harness_site.sessions import timeline
+from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session, make_user
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+Queries = Callable[[int], AbstractContextManager[object]]
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def session() -> Session:
+    session = make_session()
+    make_run(session=session, started_at=THEN, heartbeat_at=THEN + timedelta(seconds=100))
+    return session
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user())
+    return client
+
+
+def call(session: Session, second: float, **fields: object) -> int:
+    begin = THEN + timedelta(seconds=second)
+    given: dict[str, object] = {"call_id": f"c-{second}", "status": CallStatus.COMPLETED}
+    given |= {"issued_at": begin, "settled_at": begin + timedelta(seconds=0.5)} | fields
+    return make_call(session=session, **given).pk  # type: ignore[arg-type]
+
+
+def page(reader: Client, session: Session, query: str = "") -> str:
+    return reader.get(f"/sessions/{session.pk}/timeline/{query}").content.decode()
+
+
+def test_what_is_drawn_leads_to_its_message_or_call_and_has_a_title(session: Session, reader: Client) -> None:
+    make_checkpoint(session=session, phase=Phase.POST_LLM, length=3)
+    Checkpoint.objects.update(created_at=THEN + timedelta(seconds=5))
+    pk = call(session, 10)
+    html = page(reader, session)
+    address = f"/sessions/{session.pk}"
+    assert f'<a href="{address}/calls/{pk}/" tabindex="-1"><title>refund_card: completed, 500 ms</title>' in html
+    turn = f'<a href="{address}/?v=1&amp;at=2#m-2" tabindex="-1"><title>Model turn to version 1: saved, 5.0 s</title>'
+    assert turn in html
+
+
+def test_the_list_tells_the_same(session: Session, reader: Client) -> None:
+    make_decision(call=make_call(session=session, status=CallStatus.COMPLETED), created_at=THEN + timedelta(seconds=9))
+    call(session, 20, status=CallStatus.FAILED)
+    words = said(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert "alice about refund_card Decision it happened – 1" in words
+    assert "refund_card Failed failed 500 ms 1" in words
+
+
+def test_zoom_and_pan_are_addresses(session: Session, reader: Client) -> None:
+    for second in range(0, 100, 5):
+        call(session, second)
+    html = page(reader, session)
+    assert "Zoom out" not in html
+    for name in ("Zoom in", "Later ›", "Zoom out", "‹ Earlier", "Zoom in"):
+        found = re.search(rf'<a class="btn" href="(\?from=[^"]*)"[^>]*>{name}</a>', html)
+        assert found, name
+        html = page(reader, session, found[1].replace("&amp;", "&"))
+        assert "All of it" in html
+
+
+def test_a_time_shows_only_what_is_in_it(session: Session, reader: Client) -> None:
+    first, second = call(session, 1), call(session, 50)
+    html = page(reader, session, "?from=2025-03-04T10:42:50Z&to=2025-03-04T10:43:10Z")
+    assert f"/calls/{second}/" in html
+    assert f"/calls/{first}/" not in html
+    empty = page(reader, session, "?from=2001-03-04T10:42:50Z&to=2001-03-04T10:43:10Z")
+    assert "Nothing happened in this time." in empty
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?from=x&to=y",
+        "?from=2025-03-04T10:43:00Z&to=2025-03-04T10:42:00Z",
+        "?from=0001-01-01T00:00:00&to=9999-12-31T23:59:59.999999",
+        "?from=0001-01-01T00:00:00%2B14:00",
+        "?to=2025-03-04",
+        "?from=2025-03-04T10:42:00",
+        "?row=99999",
+        "?row=-1",
+        "?from=%00",
+    ],
+)
+def test_a_time_that_is_none_shows_what_there_is(session: Session, reader: Client, query: str) -> None:
+    call(session, 1)
+    assert reader.get(f"/sessions/{session.pk}/timeline/{query}").status_code == 200
+
+
+def test_the_list_goes_on_on_further_pages(session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline, "ROWS", 2)
+    made = [call(session, second) for second in range(5)]
+    seen: list[int] = []
+    query: str | None = ""
+    while query is not None:
+        html = page(reader, session, query)
+        seen += map(int, re.findall(r'data-row href="/sessions/\d+/calls/(\d+)/"', html))
+        found = re.search(r'rel="next" href="(\?row=\d+)#listed"', html)
+        query = found[1] if found else None
+    assert seen == made
+    assert "5–5 of 5" in said(reader.get(f"/sessions/{session.pk}/timeline/?row=4"))
+
+
+def test_what_cannot_be_drawn_one_by_one_is_counted_and_leads_closer(session: Session, reader: Client) -> None:
+    for number in range(12):
+        moment = THEN + timedelta(seconds=50 + number / 1000)
+        call(session, number, issued_at=moment, settled_at=moment)
+    call(session, 20)
+    html = page(reader, session)
+    assert "of these stand too close to be drawn one by one." in html
+    found = re.search(r'<a href="(\?from=[^"]*)" tabindex="-1"><title>(\d+) together: \d+ tool call</title>', html)
+    assert found
+    assert sum(map(int, re.findall(r"<title>(\d+) together", html))) == 12
+
+
+def test_the_chart_has_its_numbers_as_a_table(session: Session, reader: Client) -> None:
+    for number in range(3):
+        make_checkpoint(session=session, budget_spent_usd=f"0.{number}", usage='{"total_tokens":1200}')
+    words = said(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert "Version Saved Cost Tokens Messages v1" in words
+    assert "$0.20 1,200 0" in words
+
+
+def test_what_agents_wrote_is_text(session: Session, reader: Client) -> None:
+    call(session, 1, tool=SCRIPT)
+    html = page(reader, session)
+    assert SCRIPT not in html
+    assert "&lt;script&gt;alert(1)" in html
+
+
+def test_nothing_is_styled_inline(session: Session, reader: Client) -> None:
+    call(session, 1)
+    html = page(reader, session)
+    assert " style=" not in html
+    assert "<style" not in html
+
+
+def test_a_session_without_a_run_says_so(reader: Client) -> None:
+    assert "Nothing has happened yet." in page(reader, make_session())
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_how_much_happened(
+    session: Session, reader: Client, count: int, django_assert_num_queries: Queries
+) -> None:
+    for number in range(count):
+        make_run(session=session, started_at=THEN, heartbeat_at=THEN)
+        make_checkpoint(session=session)
+        make_decision(call=make_call(session=session, call_id=str(number)))
+    with django_assert_num_queries(20):
+        reader.get(f"/sessions/{session.pk}/timeline/")
+    with django_assert_num_queries(21):
+        reader.get(f"/sessions/{session.pk}/timeline/?from=2025-03-04T10:42:00Z&to=2025-03-04T10:43:00Z")

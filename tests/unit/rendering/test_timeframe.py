@@ -1,0 +1,111 @@
+"""The drawing of a timeline, with few things to tell and with thousands."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from checkpoints.enums import DecisionKind, PeerCallStatus, RunStatus
+from checkpoints.queries.occasions import Takeover
+from checkpoints.queries.origins import RunFacts
+from checkpoints.queries.timeframe import Asked, Course, Event, Timeframe, Turn
+from checkpoints.queries.timeline import Lane, Mark, Stretch
+from harness_site.rendering.happenings import listed
+from harness_site.rendering.packing import LEVELS
+from harness_site.rendering.timeframe import LEFT, RIGHT, Bar, Drawing, draw
+
+BEGIN = datetime(2026, 3, 4, 10, 0, tzinfo=UTC)
+
+
+def later(seconds: float) -> datetime:
+    return BEGIN + timedelta(seconds=seconds)
+
+
+def course(number: int = 1, status: str = RunStatus.RUNNING, seconds: float = 100) -> Course:
+    return Course(Lane(RunFacts(number, status, "worker-3", 7, BEGIN, later(seconds), None), later(seconds)))
+
+
+def busy(count: int) -> Timeframe:
+    """A run with so many turns and calls, every hundredth of which has failed and the last of which is unknown."""
+    made = course(seconds=count * 10.0)
+    for number in range(count):
+        start, end = later(number * 10), later(number * 10 + 6)
+        kind = "lost" if number == count - 1 else "failed" if number % 100 == 99 else "ran"
+        made.lane.stretches.append(Stretch(kind, start, end, "pay", number))
+        made.lane.marks.append(Mark(number + 1, end, "post_llm", number))
+        made.turns.append(Turn("model", start, end, number + 1, number))
+        made.events.append(Event("decision", end, DecisionKind.APPROVE, "alice", "pay", number))
+    return Timeframe((made,), BEGIN, later(count * 10), None)
+
+
+def drawn(drawing: Drawing) -> list[Bar]:
+    return [bar for lane in drawing.lanes for bar in (*lane.bars, *lane.signs, *lane.versions)]
+
+
+@pytest.mark.parametrize("count", [1, 5, 5_000])
+def test_nothing_is_lost_and_the_drawing_is_bounded(count: int) -> None:
+    drawing = draw(busy(count))
+    bars = drawn(drawing)
+    assert sum(bar.count for bar in bars) == 4 * count
+    assert len(bars) <= 4 * LEVELS * (RIGHT - LEFT) / 4
+    assert len(drawing.labels) + len(drawing.folds) <= 20
+    assert len(bars) < 200
+    assert f"{count:,} model turn" in drawing.words
+
+
+def test_few_are_drawn_one_by_one_with_their_place() -> None:
+    drawing = draw(busy(5))
+    assert [bar.count for bar in drawn(drawing)] == [1] * 20
+    assert drawing.grouped == 0
+    assert [(bar.kind, bar.label, bar.title) for bar in drawing.lanes[0].bars][5:7] == [
+        ("ran", "pay", "pay: completed, 6.0 s"),
+        ("ran", "pay", "pay: completed, 6.0 s"),
+    ]
+    assert [bar.item and bar.item.call_pk for bar in drawing.lanes[0].bars[5:]] == [0, 1, 2, 3, 4]
+
+
+def test_many_are_counted_by_kind_and_what_went_wrong_is_seen() -> None:
+    bars = [bar for bar in draw(busy(5_000)).lanes[0].bars if bar.height > 12]
+    assert {bar.kind for bar in bars} == {"ran"}
+    assert {bar.grave for bar in bars} == {"failed", "lost"}
+    assert bars[-1].grave == "lost"
+    assert all(bar.label == str(bar.count) and bar.item is None for bar in bars[:-1])
+    assert f"{bars[0].count:,} together: 1 failed, {bars[0].count - 1:,} tool call" == bars[0].title
+    assert [bar.since for bar in bars] == sorted(bar.since for bar in bars)
+
+
+def test_everything_stands_inside_the_drawing() -> None:
+    for count in (1, 5, 5_000):
+        drawing = draw(busy(count))
+        for bar in drawn(drawing):
+            assert bar.x >= LEFT - 7
+            assert bar.x + bar.width <= RIGHT + 16
+            assert bar.y + bar.height <= drawing.height
+
+
+def test_the_list_tells_the_same_as_the_drawing() -> None:
+    frame = busy(5_000)
+    items = listed(frame)
+    assert len(items) == 3 * 5_000  # a version that ends a turn is told by the turn
+    assert [item.start for item in items] == sorted(item.start for item in items)
+
+
+def test_each_kind_of_event_has_a_sign_and_a_word() -> None:
+    lost, taken = course(1, RunStatus.LOST), course(2)
+    lost.events = [Event("lost", later(50)), Event("pause", later(10)), Event("taken", later(20))]
+    lost.asked = [Asked("stock", PeerCallStatus.EXPIRED, later(10), later(20))]
+    taken.lane.takeover = Takeover(2, later(90), None)
+    taken.events = [
+        Event("takeover", later(90)),
+        Event("decision", later(60), DecisionKind.MARK_FAILED, "bob", "pay", 3),
+    ]
+    drawing = draw(Timeframe((lost, taken), BEGIN, later(100), None))
+    assert [kind for kind, _ in drawing.signs] == ["crash", "takeover", "pause", "taken", "decision"]
+    assert [sign.title for lane in drawing.lanes for sign in lane.signs] == [
+        "Run 1: paused for other agents",
+        "Run 1: the task was taken up again",
+        "Run 1: the run was lost",
+        "bob about pay: it did not happen",
+        "Run 2: the session was taken over",
+    ]
+    assert [bar.title for bar in drawing.lanes[0].bars] == ["Asked stock: no answer in time, 10 s"]
+    assert [lane.lost for lane in drawing.lanes] == [True, False]
