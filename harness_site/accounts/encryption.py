@@ -27,7 +27,7 @@ def decrypt(text: str, *, purpose: str = _FACTORS) -> str:
     except InvalidToken:
         raise ImproperlyConfigured(
             f"What is stored was encrypted under another key ({purpose}). Put the former key into "
-            "HARNESS_OLD_SECRET_KEYS; or reset the second factors of this account, or make the webhook anew."
+            "HARNESS_OLD_SECRET_KEYS, or reset the second factors of this account (or make the webhook anew)."
         ) from None
 
 

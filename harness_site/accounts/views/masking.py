@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods
 
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import secrecy, trail
+from harness_site.accounts.again import shown_lately
 from harness_site.accounts.forms import dressed
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.accounts.models import MaskingSettings
@@ -66,6 +67,7 @@ def _lines(text: str) -> list[str]:
 
 @require_http_methods(["GET", "POST"])
 @member(Role.ADMIN)
+@shown_lately
 def masking(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
     chosen = secrecy.settings_of(workspace)

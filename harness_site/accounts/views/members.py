@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import Role
 from harness_site.accounts import people
+from harness_site.accounts.again import shown_lately
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.accounts.models import Invitation, Membership
 
@@ -31,6 +32,7 @@ def members(request: MemberRequest) -> HttpResponse:
 
 @require_POST
 @member(Role.ADMIN)
+@shown_lately
 def change_role(request: MemberRequest, pk: int) -> HttpResponse:
     found, form = _find(request, pk), RoleForm(request.POST)
     if not form.is_valid():
@@ -44,6 +46,7 @@ def change_role(request: MemberRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @member(Role.ADMIN)
+@shown_lately
 def remove(request: MemberRequest, pk: int) -> HttpResponse:
     try:
         people.remove(request.membership, _find(request, pk), request=request)
@@ -54,6 +57,7 @@ def remove(request: MemberRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @member(Role.ADMIN)
+@shown_lately
 def reset_factors(request: MemberRequest, pk: int) -> HttpResponse:
     try:
         people.reset_factors(request.membership, _find(request, pk), request=request)
@@ -64,6 +68,7 @@ def reset_factors(request: MemberRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @member(Role.ADMIN)
+@shown_lately
 def invite(request: MemberRequest) -> HttpResponse:
     """The answer is the one page that shows the link."""
     form = InvitationForm(request.POST)

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import ActorKind, Role
 from harness_site.accounts import tokens as api_tokens
+from harness_site.accounts.again import shown_lately
 from harness_site.accounts.forms import dressed
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.accounts.models import ApiToken, TokenRole
@@ -41,6 +42,7 @@ def tokens(request: MemberRequest) -> HttpResponse:
 
 @require_POST
 @member(Role.ADMIN)
+@shown_lately
 def create(request: MemberRequest) -> HttpResponse:
     """The answer is the one page that shows the token."""
     form = TokenForm(request.POST)

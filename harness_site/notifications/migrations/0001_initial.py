@@ -135,7 +135,7 @@ class Migration(migrations.Migration):
                 (
                     "format",
                     models.CharField(
-                        choices=[("json", "JSON, documented"), ("slack", "Slack and what takes its messages")],
+                        choices=[("json", "JSON"), ("slack", "Slack message")],
                         default="json",
                         max_length=10,
                     ),

@@ -5,8 +5,8 @@ from checkpoints.models import Workspace
 
 
 class WebhookFormat(models.TextChoices):
-    JSON = "json", "JSON, documented"
-    SLACK = "slack", "Slack and what takes its messages"
+    JSON = "json", "JSON"
+    SLACK = "slack", "Slack message"
 
 
 class Webhook(models.Model):

@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import Role
+from harness_site.accounts.again import shown_lately
 from harness_site.accounts.forms import dressed
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.notifications import posting
@@ -54,6 +55,7 @@ def webhooks(request: MemberRequest) -> HttpResponse:
 
 @require_POST
 @member(Role.ADMIN)
+@shown_lately
 def create(request: MemberRequest) -> HttpResponse:
     """The answer is the one page that shows the secret."""
     form = WebhookForm(request.POST)
@@ -95,6 +97,7 @@ def resume(request: MemberRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @member(Role.ADMIN)
+@shown_lately
 def delete(request: MemberRequest, pk: int) -> HttpResponse:
     hooks.delete(request.membership, _find(request, pk), request=request)
     return redirect("webhooks")

@@ -7,6 +7,7 @@ from pytest_django.fixtures import Settings
 
 from checkpoints.enums import Role
 from tests.support.factories import PASSWORD, make_user
+from tests.support.signing import sign_in
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +40,4 @@ def carol(db: None) -> User:
 @pytest.fixture
 def admin(bob: User) -> Client:
     """Bob's browser."""
-    client = Client()
-    client.force_login(bob)
-    return client
+    return sign_in(Client(), bob)

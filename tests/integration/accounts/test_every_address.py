@@ -27,6 +27,7 @@ from tests.support.factories import (
     make_user,
     make_workspace,
 )
+from tests.support.signing import sign_in
 
 pytestmark = pytest.mark.django_db
 
@@ -376,8 +377,7 @@ def clients(named: dict[str, Any]) -> dict[str, Client]:
     tokens.revoke(token, by=maker)
     found = {"anonymous": Client(), "revoked token": Client(headers={"Authorization": f"Bearer {secret}"})}
     for name, role in (("stranger", None), *((str(role), role) for role in Role)):
-        found[name] = Client()
-        found[name].force_login(make_user(name=f"the-{name}", role=role))
+        found[name] = sign_in(Client(), make_user(name=f"the-{name}", role=role))
     return found
 
 

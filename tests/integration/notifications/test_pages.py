@@ -19,6 +19,7 @@ from tests.integration.notifications.conftest import Start, gathered, interrupte
 from tests.support.auditing import entries
 from tests.support.factories import make_user, make_workspace
 from tests.support.pages import said
+from tests.support.signing import sign_in
 from tests.support.site import free_port
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
@@ -34,9 +35,7 @@ FORM = {
 
 @pytest.fixture
 def admin(dora: User) -> Client:
-    client = Client()
-    client.force_login(dora)
-    return client
+    return sign_in(Client(), dora)
 
 
 def make(client: Client, **fields: Any) -> Any:

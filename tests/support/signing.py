@@ -1,0 +1,21 @@
+"""Being signed in without typing a password."""
+
+import time
+from datetime import timedelta
+
+from allauth.account.internal.flows.login import record_authentication
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from django.test import Client
+
+
+def sign_in(client: Client, user: User, *, ago: timedelta = timedelta()) -> Client:
+    """As if `user` had given their password so long `ago`. Returns the client."""
+    client.force_login(user)
+    request = HttpRequest()
+    request.session = client.session
+    record_authentication(request, user, "password", username=user.get_username())
+    for record in request.session["account_authentication_methods"]:
+        record["at"] = time.time() - ago.total_seconds()
+    request.session.save()
+    return client
