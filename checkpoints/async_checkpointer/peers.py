@@ -40,7 +40,7 @@ class Peers(Hopping):
         *,
         wait: bool = False,
         timeout: float | None = None,  # noqa: ASYNC109 - how long to wait for people, not for this code
-        takeover: bool = False,
+        takeover: bool | str = False,
     ) -> TakenTask:
         if registry is not None:
             registry.bind(self, session_id)

@@ -22,7 +22,7 @@ class Resuming(Hopping):
         *,
         wait: bool = False,
         timeout: float | None = None,  # noqa: ASYNC109 - how long to wait for people, not for this code
-        takeover: bool = False,
+        takeover: bool | str = False,
     ) -> ResumePoint:
         if registry is not None:
             registry.bind(self, session_id)
@@ -36,7 +36,7 @@ class Resuming(Hopping):
         *,
         wait: bool = False,
         timeout: float | None = None,  # noqa: ASYNC109 - how long to wait for people, not for this code
-        takeover: bool = False,
+        takeover: bool | str = False,
     ) -> ResumePoint:
         session_id = await self.hop(partial(gate.session_of, self.store, run_id))
         return await self.resume(session_id, registry, wait=wait, timeout=timeout, takeover=takeover)

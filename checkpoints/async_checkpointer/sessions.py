@@ -26,7 +26,7 @@ class Sessions(Hopping):
         scratchpad_root: str | None = None,
         metadata: dict[str, Any] | None = None,
         labels: Iterable[str] = (),
-        takeover: bool = False,
+        takeover: bool | str = False,
     ) -> Run:
         return await self.hop(
             partial(

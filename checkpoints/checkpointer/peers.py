@@ -52,7 +52,7 @@ class Peers:
         *,
         wait: bool = False,
         timeout: float | None = None,
-        takeover: bool = False,
+        takeover: bool | str = False,
     ) -> TakenTask:
         """Own a session whose join is complete, pass the gate as `resume` does, and get the answers.
 

@@ -23,7 +23,7 @@ class Resuming:
         *,
         wait: bool = False,
         timeout: float | None = None,
-        takeover: bool = False,
+        takeover: bool | str = False,
     ) -> ResumePoint:
         """Own the session, pass the gate, and return where to go on.
 
@@ -43,7 +43,7 @@ class Resuming:
         *,
         wait: bool = False,
         timeout: float | None = None,
-        takeover: bool = False,
+        takeover: bool | str = False,
     ) -> ResumePoint:
         """`resume` for who has kept the id of a run: a new run, linked to the last one of its session, goes on with
         everything that was used up carried forward. Raises `RunNotFound`, and what `resume` raises."""

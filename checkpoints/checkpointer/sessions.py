@@ -31,13 +31,13 @@ class Sessions:
         scratchpad_root: str | None = None,
         metadata: dict[str, Any] | None = None,
         labels: Iterable[str] = (),
-        takeover: bool = False,
+        takeover: bool | str = False,
     ) -> Run:
         """Create the session, or go on with an unfinished one, and own it.
 
         `user_message` becomes the title where none is given; `system_prompt` belongs to the transcript and is not
-        kept here. An existing session keeps its description. Raises `InvalidIdentifier`, `SessionBusy`,
-        `SessionFinished`.
+        kept here. An existing session keeps its description. `takeover` ends a run that still gives signs of life:
+        True, or why, in a sentence for the audit trail. Raises `InvalidIdentifier`, `SessionBusy`, `SessionFinished`.
         """
         description = Description(user_message, agent, title, scratchpad_root, metadata, labels)
         return starting.start(self.store, session_id, description, takeover=takeover)

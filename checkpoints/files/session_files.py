@@ -60,7 +60,9 @@ class Folder:
     def _load(self, session_id: str) -> ImportedSession:
         return importing.import_file(self.store, self.path(session_id), session_id=session_id)
 
-    def _resume_flow(self, session_id: str, *, wait: bool, timeout: float | None, takeover: bool) -> Flow[ResumePoint]:
+    def _resume_flow(
+        self, session_id: str, *, wait: bool, timeout: float | None, takeover: bool | str
+    ) -> Flow[ResumePoint]:
         yield Transact(partial(self._fetch, session_id))
         return (yield from gate.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover))
 
@@ -103,7 +105,7 @@ class SyncSessionFiles(Folder):
         *,
         wait: bool = False,
         timeout: float | None = None,
-        takeover: bool = False,
+        takeover: bool | str = False,
     ) -> ResumePoint:
         """Resume a session by its id: from the database, or from its file where the database does not have it.
 
@@ -134,7 +136,7 @@ class SessionFiles(Folder):
         *,
         wait: bool = False,
         timeout: float | None = None,  # noqa: ASYNC109 - how long to wait for people, not for this code
-        takeover: bool = False,
+        takeover: bool | str = False,
     ) -> ResumePoint:
         if registry is not None:
             registry.bind(self._checkpointer, session_id)

@@ -33,7 +33,7 @@ class _Given:
 
 
 def take_flow(
-    store: Store, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool = False
+    store: Store, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
 ) -> Flow[TakenTask]:
     """Own the session, pass the gate as a resume does, and get what the other agents have answered.
 

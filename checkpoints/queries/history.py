@@ -12,6 +12,7 @@ from django.db.models import TextChoices
 
 from checkpoints.enums import AuditKind, DecisionKind
 from checkpoints.models import AuditEvent, Decision
+from checkpoints.queries import trail
 from checkpoints.serde import parse
 
 PAGE = 100
@@ -21,7 +22,8 @@ PAGE = 100
 class Happening:
     """An audit event, or a decision about a call (then `call_pk` and `tool` name it). `details` is JSON.
 
-    `final` is False for one voice of the `approvals` people who have to agree.
+    `final` is False for one voice of the `approvals` people who have to agree; `intact` is False for an event that is
+    not what was recorded.
     """
 
     at: datetime
@@ -38,6 +40,7 @@ class Happening:
     tool: str = ""
     final: bool = True
     approvals: int = 1
+    intact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,9 @@ def page(session_pk: int, *, before: tuple[int, int] | None = None, size: int = 
     decisions = Decision.objects.filter(session=session_pk).select_related("tool_call")
     if before is not None:
         events, decisions = events.filter(pk__lt=before[0]), decisions.filter(pk__lt=before[1])
-    found = [(event.created_at, event.pk, 0, _event(event)) for event in events.order_by("-pk")[: size + 1]]
+    recorded = list(events.order_by("-pk")[: size + 1])
+    broken = trail.broken(recorded[0].workspace_id, recorded) if recorded else frozenset()
+    found = [(event.created_at, event.pk, 0, _event(event, event.pk not in broken)) for event in recorded]
     ruled = [(row.created_at, row.pk, 1, _decision(row)) for row in decisions.order_by("-pk")[: size + 1]]
     newest = list(islice(merge(found, ruled, key=lambda row: row[:3], reverse=True), size + 1))
     shown = newest[:size]
@@ -65,7 +70,7 @@ def page(session_pk: int, *, before: tuple[int, int] | None = None, size: int = 
     return HistoryPage(tuple(row[3] for row in shown), (last[0], last[1]))
 
 
-def _event(event: AuditEvent) -> Happening:
+def _event(event: AuditEvent, intact: bool) -> Happening:
     return Happening(
         at=event.created_at,
         label=_label(AuditKind, event.kind),
@@ -73,6 +78,7 @@ def _event(event: AuditEvent) -> Happening:
         actor=event.actor,
         actor_kind=event.actor_kind,
         details=_details(event.details),
+        intact=intact,
     )
 
 

@@ -155,6 +155,14 @@ def integrity(workspace_pk: int) -> Integrity:
     return Integrity(chain.number, chain.seal, waiting, chain.verified_at, chain.verified_number, chain.problem)
 
 
+def broken(workspace_pk: int, events: list[AuditEvent]) -> frozenset[int]:
+    """The keys of those `events` of one workspace that are not what was recorded, or not where it was. One query."""
+    seals = _seals_before(workspace_pk, events)
+    return frozenset(
+        event.pk for event in events if event.number is not None and not _intact(event, event.number, seals)
+    )
+
+
 def _filtered(workspace_pk: int, wanted: TrailFilter) -> QuerySet[AuditEvent]:
     found = AuditEvent.objects.filter(workspace=workspace_pk)
     if wanted.subject:

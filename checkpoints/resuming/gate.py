@@ -79,7 +79,7 @@ def resume_flow(
     *,
     wait: bool = False,
     timeout: float | None = None,
-    takeover: bool = False,
+    takeover: bool | str = False,
     paused: bool = False,
 ) -> Flow[ResumePoint]:
     """Take the session, pass the gate, and return where to go on.
@@ -118,7 +118,7 @@ def session_of(store: Store, run_id: object) -> str:
     return found
 
 
-def _own(store: Store, session_id: str, *, takeover: bool, paused: bool) -> Held:
+def _own(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -> Held:
     held = store.holds(session_id)
     if held is not None and ownership.still_owns(store, held):
         call_log.interrupt_abandoned(store, held)

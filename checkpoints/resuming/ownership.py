@@ -20,13 +20,17 @@ from checkpoints.saving.checkpoints import head_of
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
 
+#: Of the reason for taking a session over, so many characters are kept.
+WHY_LENGTH = 200
 
-def take(store: Store, session_id: str, *, takeover: bool = False, paused: bool = False) -> Held:
+
+def take(store: Store, session_id: str, *, takeover: bool | str = False, paused: bool = False) -> Held:
     """Become the owner of an existing session.
 
     In one transaction: the fence grows, a new run is linked to the last one, and what the last run had issued
     and not settled becomes interrupted (calls that only read are discarded). Raises `SessionNotFound`,
-    `SessionFinished`, `SchemaFromFuture`, and `SessionBusy` while the owner may still live, unless `takeover` is given.
+    `SessionFinished`, `SchemaFromFuture`, and `SessionBusy` while the owner may still live, unless `takeover` is
+    given: True, or why, in a sentence for the audit trail.
     A session that waits for other agents is only taken with `paused`, by who uses their answers: `PausedForPeers`.
     """
     with operation(store.using), transaction.atomic(using=store.using):
@@ -64,14 +68,19 @@ def _require_known_schema(store: Store, row: Session) -> None:
         raise SchemaFromFuture(row.session_id, newest, SCHEMA_VERSION)
 
 
-def _replace(store: Store, row: Session, previous: Run, takeover: bool) -> None:
+def _replace(store: Store, row: Session, previous: Run, takeover: bool | str) -> None:
     """End the run that owns the session, if it may be ended."""
     mine = previous.owner_token == store.token  # taken before, and the answer to that was lost
     alive = not mine and liveness.is_alive(previous)
     if alive and not takeover:
         owner = f"run {previous.number} on {previous.host} (pid {previous.pid})"
         raise SessionBusy(row.session_id, owner, previous.heartbeat_at, previous.lease_expires_at)
-    _end_lost(store, row, previous, AuditKind.TAKEOVER if alive else AuditKind.RUN_LOST)
+    if not alive:
+        _end_lost(store, row, previous, AuditKind.RUN_LOST)
+        return
+    here, why = process.this_process(), " ".join(takeover.split())[:WHY_LENGTH] if isinstance(takeover, str) else None
+    taker = {"taken_by": f"run {previous.number + 1}", "host": here.host, "pid": here.pid, "why": why}
+    _end_lost(store, row, previous, AuditKind.TAKEOVER, **taker)
 
 
 def declare_lost(store: Store, row: Session, owner: Run) -> None:
@@ -83,10 +92,10 @@ def declare_lost(store: Store, row: Session, owner: Run) -> None:
     row.save(using=store.using, update_fields=["fence", "owner", "revision", "updated_at"])
 
 
-def _end_lost(store: Store, row: Session, run: Run, kind: AuditKind) -> None:
+def _end_lost(store: Store, row: Session, run: Run, kind: AuditKind, **details: Any) -> None:
     _end(store, run, RunStatus.LOST)
     last_seen = run.heartbeat_at.isoformat()
-    audit.record(store, kind, session_pk=row.pk, actor=f"run {run.number}", last_seen=last_seen)
+    audit.record(store, kind, session_pk=row.pk, actor=f"run {run.number}", last_seen=last_seen, **details)
 
 
 def _new_run(store: Store, row: Session, previous: Run | None) -> Run:

@@ -55,7 +55,7 @@ def _line(text: object, what: str, length: int = TITLE_LENGTH) -> str:
     return words if len(words) <= length else words[: length - 1] + "…"
 
 
-def start(store: Store, session_id: str, description: Description, *, takeover: bool = False) -> Run:
+def start(store: Store, session_id: str, description: Description, *, takeover: bool | str = False) -> Run:
     """Create the session, or go on with it, and own it. Calling it again on a session this checkpointer owns
     returns the run it has.
 

@@ -6,7 +6,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.enums import AuditKind, CallStatus
 from checkpoints.queries import calls as logged
-from checkpoints.queries import history, origins, versions
+from checkpoints.queries import history, origins, trail, versions
 from checkpoints.queries.blocks import Call
 from checkpoints.queries.calls import CallFilter
 from checkpoints.queries.conversation import CallCard
@@ -71,7 +71,14 @@ def audit(request: MemberRequest, pk: int) -> HttpResponse:
     events, decisions = number(request, "event"), number(request, "decision")
     before = (events, decisions) if events is not None and decisions is not None else None
     page = history.page(pk, before=before)
-    context = {"head": head, "tab": "history", "page": page, "before": before, "takers": _takers(pk, page)}
+    context = {
+        "head": head,
+        "tab": "history",
+        "page": page,
+        "before": before,
+        "takers": _takers(pk, page),
+        "integrity": trail.integrity(request.membership.workspace_id),
+    }
     return render(request, "sessions/history.html", context)
 
 

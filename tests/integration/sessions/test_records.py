@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
+from checkpoints import integrity
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind
 from checkpoints.models import AuditEvent, Session
 from checkpoints.queries import calls, history
@@ -180,3 +181,42 @@ def test_an_event_of_a_newer_version_is_shown_as_it_is(session: Session, reader:
     AuditEvent.objects.update(kind="teleported")
     page = said(reader.get(f"/sessions/{session.pk}/history/"))
     assert "Teleported by run 1 details damaged" in page
+
+
+class TestIntegrity:
+    def page(self, reader: Client, session: Session) -> str:
+        return said(reader.get(f"/sessions/{session.pk}/history/"))
+
+    def test_history_says_what_the_last_verification_found(self, session: Session, reader: Client) -> None:
+        event(session, AuditKind.RUN_STARTED)
+        assert "Not verified yet This session in the audit trail" in self.page(reader, session)
+        integrity.verify(session.workspace_id)
+        assert "Verified The audit trail was as it was recorded, 2 entries, checked just now." in self.page(
+            reader, session
+        )
+        AuditEvent.objects.update(actor="somebody else")
+        integrity.verify(session.workspace_id)
+        assert "Not intact" in self.page(reader, session)
+
+    def test_an_entry_that_was_changed_is_marked_before_anybody_verifies(
+        self, session: Session, reader: Client
+    ) -> None:
+        event(session, AuditKind.RUN_STARTED)
+        event(session, AuditKind.SESSION_FINISHED)
+        integrity.seal(session.workspace_id)
+        assert "is not what was recorded" not in self.page(reader, session)
+        AuditEvent.objects.filter(kind=AuditKind.RUN_STARTED).update(actor="run 7")
+        page = self.page(reader, session)
+        assert page.count("This entry is not what was recorded, or not where it was.") == 1
+        assert "Run started by run 7 This entry is not what was recorded" in page
+
+    @pytest.mark.parametrize("events", [1, 3])
+    def test_the_number_of_queries_does_not_depend_on_the_number_of_events(
+        self, session: Session, reader: Client, django_assert_num_queries: Queries, events: int
+    ) -> None:
+        for _ in range(events):
+            event(session, AuditKind.RUN_STARTED)
+        integrity.seal(session.workspace_id)
+        self.page(reader, session)  # the first reading is recorded
+        with django_assert_num_queries(15):
+            reader.get(f"/sessions/{session.pk}/history/")

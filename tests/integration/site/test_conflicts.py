@@ -83,7 +83,7 @@ def test_a_takeover_is_told_with_who_and_when_and_why(alice: Client) -> None:
         first.save_checkpoint("rent", [{"role": "user", "content": "Pay the rent."}], None, 0.01)
         first.record_tool_call_issued("rent", "call_9", "pay_rent", {"month": 11}, "rent-11")
         with pytest.raises(ReviewRequired):
-            second.resume("rent", takeover=True)
+            second.resume("rent", takeover="worker-3 hangs")
         with pytest.raises(LateResultRefused):
             first.record_tool_call_result("rent", "call_9", "paid", True)
     call = ToolCall.objects.get()
@@ -95,7 +95,7 @@ def test_a_takeover_is_told_with_who_and_when_and_why(alice: Client) -> None:
     history = said(alice.get(f"/sessions/{call.session_id}/history/"))
     assert (
         f"Session taken over from run 1 by run 2 on {two.host} (pid {two.pid}), which was told to take it; "
-        f"run 1 still gave signs of life, last at {one.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC."
+        f"run 1 still gave signs of life, last at {one.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC. worker-3 hangs"
     ) in history
     transcript = alice.get(f"/sessions/{call.session_id}/")
     assert "run 1 had its session taken over at " in said(transcript)

@@ -161,6 +161,21 @@ def test_takeover_ends_a_live_run(open_checkpointer: Open) -> None:
         first.save_checkpoint("s", [], None, 0)
 
 
+@pytest.mark.parametrize(
+    ("takeover", "why"), [(True, None), ("worker-3 hangs,\nsays the pager", "worker-3 hangs, says the pager")]
+)
+def test_takeover_is_recorded_with_who_took_it_and_why(
+    open_checkpointer: Open, takeover: bool | str, why: str | None
+) -> None:
+    started(open_checkpointer())
+    run = open_checkpointer().start_session("s", takeover=takeover)
+
+    event = AuditEvent.objects.get(kind="takeover")
+    details = json.loads(event.details)
+    assert (event.actor, details["taken_by"], details["host"]) == ("run 1", "run 2", run.host)
+    assert (details["pid"], details["why"]) == (run.pid, why)
+
+
 def test_run_that_lost_the_session_is_told_once_and_then_owns_nothing(open_checkpointer: Open) -> None:
     first = started(open_checkpointer())
     lose_run(open_checkpointer)
