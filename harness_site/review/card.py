@@ -36,7 +36,7 @@ def card(request: MemberRequest, pk: int) -> HttpResponse:
         return _show(request, call, form=form, refused=refused)
     if not form.is_valid():
         return _show(request, call, form=form, status=422)
-    if isinstance(form, ApprovalForm) and form.unseen:
+    if isinstance(form, ApprovalForm) and form.unseen and call.status == CallStatus.AWAITING_APPROVAL:
         return _show(request, call, form=form)
     return _decide(request, call, form)
 

@@ -19,7 +19,7 @@ from harness_site.rendering.masking import MASK, masked_value, restored
 #: Longer arguments are not edited in a browser.
 LONGEST: Final = 100_000
 #: What could not be seen in a text field, or would not come back from it as it was.
-_UNSEEN = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]")
+UNSEEN = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]")
 #: Deeper values are shown as JSON text.
 _DEEP: Final = 8
 
@@ -50,7 +50,7 @@ def editable(stored: str) -> str | None:
     if not isinstance(value, dict) or len(stored) > LONGEST:
         return None
     text = json.dumps(masked_value(value), ensure_ascii=False, indent=2)
-    return _UNSEEN.sub(_escaped, text)
+    return UNSEEN.sub(_escaped, text)
 
 
 def _escaped(found: re.Match[str]) -> str:

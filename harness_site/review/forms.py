@@ -8,7 +8,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.models import ToolCall
 from harness_site import wording
 from harness_site.rendering.saying import safe_link
-from harness_site.review import change
+from harness_site.review import change, fields
 from harness_site.review.answers import APPROVALS, OUTCOMES, Answer
 
 
@@ -70,13 +70,17 @@ class OutcomeForm(DecisionForm):
 
 
 class ApprovalForm(DecisionForm):
-    """Whether a call may happen. `shown` is the digest of the changed arguments whose change its sender has seen."""
+    """Whether a call may happen. `shown` is the digest of the changed arguments whose change its sender has seen.
+
+    Changed arguments are `written_as` JSON in one text, or with `fields`, one for each argument.
+    """
 
     answers = APPROVALS
     self_explaining = frozenset({DecisionKind.REJECT, DecisionKind.RESPOND})
     kind = forms.ChoiceField(
         choices=_choices(APPROVALS), error_messages={"required": "Choose one of the four answers."}
     )
+    written_as = forms.ChoiceField(choices=[("json", "json"), ("fields", "fields")], required=False)
     args = _text("Arguments")
     message = _text("Message to the agent")
     answer = _text("Answer to the agent")
@@ -85,6 +89,8 @@ class ApprovalForm(DecisionForm):
     def __init__(self, *args: Any, call: ToolCall, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.call = call
+        typed = {name: str(value) for name, value in self.data.items()}
+        self.argument_fields = fields.argument_fields(call.args, typed)
         #: The arguments that an edit makes, as far as they can be read, and how they differ from what the model asked
         #: for.
         self.differences: tuple[change.Difference, ...] = ()
@@ -97,11 +103,12 @@ class ApprovalForm(DecisionForm):
         self.need(data, reject, "message", "The agent gets a message instead of a result: say what it should know.")
         self.need(data, respond, "answer", "The agent waits for a result: say what it gets as the call's.")
         if data.get("kind") == DecisionKind.EDIT:
-            self._read_change(data.get("args", ""))
+            self._read_change(data.get("args", ""), by_field=data.get("written_as") == "fields")
         return data
 
-    def _read_change(self, text: str) -> None:
+    def _read_change(self, text: str, *, by_field: bool) -> None:
         try:
+            text = fields.composed(self.argument_fields) if by_field else text
             self.changed = change.written(text, self.call.args)
             self.digest = change.digest(self.changed)
             self.differences = change.differences(change.asked_for(self.call), self.changed)
@@ -112,6 +119,19 @@ class ApprovalForm(DecisionForm):
         else:
             if self.digest == change.digest(wording.parsed(self.call.args)):
                 self.add_error("args", "These are the arguments that the call has already: nothing would change.")
+
+    @property
+    def by_field(self) -> bool:
+        """Whether its fields are what counts, rather than its JSON."""
+        asked = self["written_as"].value() if self.is_bound else "fields"
+        return asked == "fields" and bool(self.argument_fields)
+
+    @property
+    def typed_arguments(self) -> str:
+        """What stands in it now, for who comes too late to send it."""
+        if not self.by_field:
+            return str(self["args"].value() or "")
+        return "\n".join(f"{field.name}: {field.typed}" for field in self.argument_fields)
 
     @property
     def lines(self) -> int:

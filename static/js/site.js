@@ -7,5 +7,6 @@ import "./times.js";
 import "./copy.js";
 import "./keys.js";
 import "./decide.js";
+import "./typed.js";
 
 document.documentElement.classList.add("js");

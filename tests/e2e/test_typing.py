@@ -41,6 +41,24 @@ def test_a_live_update_leaves_the_reason_and_the_focus_alone(
     expect(steps.reason(page)).to_have_value(f"{HALF}op.")
 
 
+def test_a_reload_leaves_the_reason_and_a_recorded_one_is_forgotten(
+    site: Site, start_agent: StartAgent, visit: Visit, order: int
+) -> None:
+    start_agent(site, order)
+    page = visit("alice")
+    steps.open_card(page, order)
+    _type_half(page)
+    page.reload()
+    _expect_half(page)
+    expect(page.get_by_role("button", name=steps.RECORD["It did not happen"])).to_be_visible()
+    page.goto("/review/")
+    steps.open_card(page, order)
+    _expect_half(page)
+    steps.record(page, "It did not happen")
+    expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
+    assert page.evaluate("Object.keys(sessionStorage).filter((key) => key.startsWith('typed:'))") == []
+
+
 def test_a_lost_connection_is_said_and_loses_nothing(
     own_site: Site, start_agent: StartAgent, visit: Visit, watches: list[Watch]
 ) -> None:

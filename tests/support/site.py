@@ -134,7 +134,7 @@ class Site:
 
     def start(self) -> None:
         """Returns when it answers; the port stays the same over a stop."""
-        self._child = start_site(self.port, self.folder / "site.log", lambda: False, self._environment())
+        self._child = start_site(self.port, self.folder / "site.log", lambda: False, self.environment())
 
     def stop(self) -> None:
         if self._child is not None:
@@ -156,9 +156,9 @@ class Site:
         return (self.folder / "site.log").read_text(errors="replace")
 
     def _prepare(self) -> None:
-        subprocess.run([sys.executable, "-m", "tests.support.site"], env=self._environment(), check=True)
+        subprocess.run([sys.executable, "-m", "tests.support.site"], env=self.environment(), check=True)
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         return {**os.environ, "HARNESS_DATABASE_URL": self.database, "DJANGO_SETTINGS_MODULE": "harness_site.settings"}
 
 

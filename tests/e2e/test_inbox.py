@@ -1,0 +1,92 @@
+"""Two people at one call, fifty calls lost at once, a keyboard, a phone, no JavaScript."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e import steps
+from tests.e2e.conftest import StartAgent, Visit
+from tests.support import axe, outage
+from tests.support.site import Site
+
+WHY = "The carrier's list says so."
+PHONE = {"width": 360, "height": 740}
+
+
+@pytest.fixture
+def parcels(own_site: Site) -> Site:
+    outage.lose(own_site, 50)
+    return own_site
+
+
+def group(page: Page) -> None:
+    """Wait for what stands above the list."""
+    expect(page.get_by_role("link", name="50 calls of ship_parcel were lost in one outage")).to_be_visible()
+
+
+def test_two_people_see_each_other_at_a_call(site: Site, start_agent: StartAgent, visit: Visit, order: int) -> None:
+    start_agent(site, order)
+    alice, bob = visit("alice"), visit("bob")
+    for page in (alice, bob):
+        steps.open_card(page, order)
+    expect(alice.get_by_text("bob has this card open.")).to_be_visible()
+
+    alice.keyboard.press("c")
+    expect(alice.get_by_text("You are on it", exact=True)).to_be_visible()
+    expect(bob.get_by_text(re.compile(r"^alice is on it since \d\d:\d\d:\d\d$"))).to_be_visible()
+    bob.get_by_role("button", name="Take over").click()
+    expect(bob.get_by_text("You are on it", exact=True)).to_be_visible()
+    expect(alice.get_by_text(re.compile(r"^bob is on it since"))).to_be_visible()
+
+    steps.fill(alice, "It did not happen", WHY)
+    steps.record(alice, "It did not happen")
+    expect(bob.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
+    expect(bob.get_by_text("You are on it", exact=True)).to_have_count(0)
+
+
+def test_fifty_interruptions_by_keyboard(parcels: Site, visit: Visit) -> None:
+    page = visit("alice", parcels)
+    page.goto("/review/")
+    group(page)
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1, name="50 of 50 wait for a person")).to_be_visible()
+    page.keyboard.press("s")
+    page.keyboard.type(WHY)
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("heading", level=1, name="10 of 50 wait for a person")).to_be_visible()
+    expect(page.get_by_label("What came of it").get_by_text("It happened", exact=True)).to_have_count(40)
+
+    page.keyboard.press("j")
+    page.keyboard.press("2")
+    expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
+    steps.reason(page).fill(WHY)
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
+
+
+def test_an_outage_on_a_phone_and_for_everybody(parcels: Site, visit: Visit) -> None:
+    for theme in ("light", "dark"):
+        page = visit("alice", parcels, viewport=PHONE, color_scheme=theme)
+        page.goto("/review/?sort=risk")
+        page.get_by_text("Filter and sort").click()
+        assert axe.violations(page) == []
+        page.get_by_role("link", name="50 calls of ship_parcel were lost in one outage").click()
+        expect(page.get_by_role("button", name="Settle 40 by their evidence")).to_be_visible()
+        assert axe.violations(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+
+
+def test_an_outage_without_javascript(parcels: Site, visit: Visit) -> None:
+    page = visit("alice", parcels, java_script_enabled=False)
+    page.goto("/review/?risk=high")
+    page.get_by_role("link", name="50 calls of ship_parcel were lost in one outage").click()
+    page.get_by_role("textbox", name="Why").fill(WHY)
+    page.get_by_role("button", name="Settle 40 by their evidence").click()
+    expect(page.get_by_role("heading", level=1, name="10 of 50 wait for a person")).to_be_visible()
+    page.get_by_role("link", name="Ship parcel 0", exact=True).click()
+    page.get_by_role("button", name="I am on it").click()
+    expect(page.get_by_text("You are on it", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Let go").click()
+    expect(page.get_by_role("button", name="I am on it")).to_be_visible()

@@ -1,0 +1,47 @@
+"""Fifty calls lost at once: `python -m tests.support.outage 50` puts them into the database of HARNESS_DATABASE_URL.
+
+All but every fifth of them have a late witness.
+"""
+
+import subprocess
+import sys
+from typing import Final
+
+from tests.support.site import Site
+
+TOOL: Final = "ship_parcel"
+
+
+def lose(site: Site, number: int) -> None:
+    """Into the database of a running site."""
+    command = [sys.executable, "-m", "tests.support.outage", str(number)]
+    subprocess.run(command, env=site.environment(), check=True)
+
+
+def main(number: int) -> None:
+    import django
+
+    django.setup()
+
+    from checkpoints import clock
+    from checkpoints.enums import SessionStatus
+    from tests.support.factories import make_call, make_late_result, make_run, make_session
+
+    now = clock.now()
+    for parcel in range(number):
+        session = make_session(session_id=f"parcel-{parcel}", agent="shipping", status=SessionStatus.NEEDS_REVIEW)
+        make_run(session=session)
+        call = make_call(
+            session=session,
+            tool=TOOL,
+            args={"parcel": parcel},
+            sentence=f"Ship parcel {parcel}",
+            issued_at=now,
+            interrupted_at=now,
+        )
+        if parcel % 5:
+            make_late_result(call=call, result=f"shipped as {parcel}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
