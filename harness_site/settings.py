@@ -32,8 +32,17 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # A file, not memory: threads and processes share it. One per process, so that two test runs may overlap.
     DATABASES["default"]["TEST"] = {"NAME": str(VAR_DIR / f"test-{os.getpid()}.sqlite3")}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-# Only for counting attempts. In the database, because every process has to count the same ones.
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "harness_throttle"}}
+CACHES = {
+    # Only for counting attempts. In the database, because every process has to count the same ones.
+    "default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "harness_throttle"},
+    # Messages as HTML. In each process, because making one again costs less than a query for it.
+    "rendered": {
+        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "LOCATION": "rendered",
+        "TIMEOUT": 86_400,
+        "OPTIONS": {"MAX_ENTRIES": 10_000},
+    },
+}
 
 # ------------------------------------------------------------------------------------------------ what it is made of
 

@@ -73,7 +73,8 @@ def read(session_pk: int, remembered: Occasions | None = None) -> Timeline:
     remembered = occasions.read(session_pk) if remembered is None else remembered
     runs = list(Run.objects.filter(session=session_pk).order_by("-number")[: LANES + 1])
     lanes = {run.pk: lane_of(run, remembered) for run in runs[:LANES][::-1]}
-    calls = list(ToolCall.objects.filter(session=session_pk, run__in=lanes).order_by("-pk")[: CALLS + 1])
+    logged = ToolCall.objects.filter(session=session_pk, run__in=lanes).defer("args", "result")
+    calls = list(logged.order_by("-pk")[: CALLS + 1])
     saved = Checkpoint.objects.filter(session=session_pk, run__in=lanes).order_by("-version")
     marks = list(saved.values_list("run", "version", "created_at")[: MARKS + 1])
     for run_pk, version, at in reversed(marks[:MARKS]):

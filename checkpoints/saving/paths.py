@@ -44,11 +44,14 @@ def read_window(
     """Messages `first` to `upto` (exclusive), in order, but counted back from the end no more than `size` characters
     of bodies; the newest message is always there."""
     body, position = column(Message, "body"), column(Message, "position")
-    inner = ", ".join(f"m.{column(Message, field)}" for field in fields)
-    newer = f"SUM(LENGTH(m.{body})) OVER (ORDER BY m.{position} DESC) - LENGTH(m.{body}) AS newer"
+    # Sizes are added up beside the rows: no copy of a large body is made for it. PostgreSQL knows a size in bytes
+    # without reading the text.
+    size_of = f"OCTET_LENGTH(m.{body})" if connection.vendor == "postgresql" else f"LENGTH(m.{body})"
+    newer = f"SUM({size_of}) OVER (ORDER BY m.{position} DESC) - {size_of} AS newer"
     sql = (
-        f"{_path()} SELECT {', '.join(column(Message, field) for field in fields)} "
-        f"FROM (SELECT {inner}, {newer} FROM {_messages()}) AS sized WHERE newer < %s ORDER BY {position}"
+        f"{_path()}, sized AS (SELECT m.id, {newer} FROM {_messages()}) "
+        f"SELECT {', '.join(f'm.{column(Message, field)}' for field in fields)} "
+        f"FROM sized JOIN {table(Message)} m ON m.id = sized.id WHERE sized.newer < %s ORDER BY m.{position}"
     )
     return _rows(connection, sql, [upto, segment_id, first, first, size])
 

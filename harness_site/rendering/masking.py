@@ -137,6 +137,11 @@ def _under(wanted: Rules | None, pieces: Iterator[T]) -> Iterator[T]:
         yield piece
 
 
+def rules_in_force() -> Rules | None:
+    """The rules that hold for who reads now."""
+    return _reader.get()
+
+
 def masks() -> bool:
     """Whether anything is masked for who reads now."""
     return _reader.get() is not None

@@ -1,0 +1,49 @@
+"""Messages of a conversation, each made once for everybody who may see the same of it."""
+
+from typing import Any, Final
+
+from django import template
+from django.template import Context
+from django.template.loader import get_template
+from django.utils.safestring import SafeString, mark_safe
+
+from checkpoints.queries.conversation import CallCard, Entry
+from harness_site.rendering.kept import kept
+from harness_site.rendering.lanes import Drawing
+
+register = template.Library()
+
+#: Stands for the version in what is kept, so that one message is made once for all versions that hold it. No text of
+#: a message holds it: what is shown has no control characters.
+_VERSION: Final = "\x01"
+
+
+@register.simple_tag(takes_context=True)
+def message(context: Context, entry: Entry) -> SafeString:
+    """One message of the conversation of the session `session_pk`, with links to version `version_text` of it."""
+    shown = {name: context.get(name) for name in ("session_pk", "whole", "offline")}
+    if not _lasting(entry):
+        return _made(entry, {**shown, "version_text": context["version_text"]})
+    html = kept((shown, entry), lambda: _made(entry, {**shown, "version_text": _VERSION}))
+    return mark_safe(html.replace(_VERSION, context["version_text"]))  # noqa: S308 - a number takes its place
+
+
+@register.simple_tag(takes_context=True)
+def timeline(context: Context, drawing: Drawing | None) -> SafeString:
+    """The drawn timeline of the session `head` is about."""
+    shown = {"head": context["head"], "drawing": drawing}
+    return kept((context["head"].row.pk, drawing), lambda: _rendered("sessions/parts/lanes.html", shown))
+
+
+def _lasting(entry: Entry) -> bool:
+    """Whether it says the same tomorrow: decisions tell how long ago they were made."""
+    cards = [part for part in entry.parts if isinstance(part, CallCard)]
+    return not any(attempt.rulings or attempt.late for card in cards for attempt in card.attempts)
+
+
+def _made(entry: Entry, shown: dict[str, Any]) -> SafeString:
+    return _rendered("sessions/parts/message.html", {**shown, "entry": entry})
+
+
+def _rendered(name: str, shown: dict[str, Any]) -> SafeString:
+    return mark_safe(get_template(name).render(shown))  # noqa: S308 - a template's
