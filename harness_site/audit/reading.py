@@ -35,8 +35,8 @@ SESSION_PAGES: Final = frozenset(
         "session-audit",
     }
 )
-#: What is recorded as something else: what it takes away.
-EXPORTS: Final = frozenset({"session-export"})
+#: What shows nothing itself: exports are recorded as such, and a jump leads to a page.
+OTHERS: Final = frozenset({"session-export", "session-jump"})
 #: Pages about one call, by its key.
 CALL_PAGES: Final = frozenset({"card"})
 ONCE_IN: Final = timedelta(minutes=15)

@@ -3,19 +3,22 @@
 import base64
 import binascii
 from typing import Final
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
 from checkpoints.models import Session
 from checkpoints.queries import blocks, conversation, occasions, timeline, transcripts, versions
 from checkpoints.queries.conversation import Conversation, Entry, Place
+from checkpoints.queries.passages import Landmark
 from checkpoints.queries.sessions import SessionHead
 from checkpoints.queries.transcripts import WINDOW
 from harness_site.accounts.guard import MemberRequest
 from harness_site.rendering import lanes
 from harness_site.rendering.saying import DATA_URL
+from harness_site.sessions import finding
 from harness_site.sessions.lookup import Missing, headline, no_version, number, reader, row
 
 #: An open page follows a session over so many messages before it asks for a reload.
@@ -30,24 +33,37 @@ _IMAGE_HEADERS: Final = {
 @require_GET
 @reader
 def session(request: MemberRequest, pk: int) -> HttpResponse:
-    """The newest messages, or those that `before`, `after`, `at` or `since` names by position; `v` is the version."""
+    """The newest messages, or those that `before`, `after`, `at` or `since` names by position; `v` is the version, and
+    `find` what is looked for in all of it."""
     head = headline(request, pk)
-    found = row(head)
-    place = _place(request, head, found)
-    shown = _window(request, found, place)
+    stored = row(head)
+    place = place_of(request, head, stored)
+    words, at = request.GET.get("find", "").strip()[: finding.LONGEST], number(request, "at")
+    hit = finding.first(place, words) if words and at is None and not _piece(request) else None
+    if hit is not None:
+        query = urlencode({"v": place.version, "find": words, "at": hit})
+        return redirect(f"{request.path}?{query}#m-{hit}")
+    shown = _window(request, stored, place)
     numbers = versions.numbers(pk, around=place.version)
     remembered = occasions.read(pk)
+    following = not {"v", "before", "after", "at", "find"} & request.GET.keys()
     context = {
         "head": head,
         "tab": "transcript",
         "place": place,
         "conversation": shown,
-        "following": not {"v", "before", "after", "at"} & request.GET.keys(),
+        "following": following,
+        "words": words,
+        "found": finding.find(place, words, at) if words and at is not None else None,
+        "at": at,
+        "piece": _piece(request),
+        "spot": at if at is not None else shown.first - 1 if "after" in request.GET else shown.upto,
+        "nothing_further": Landmark(none) if (none := request.GET.get("none")) in set(Landmark) else None,
         "as_of": "v" in request.GET and not place.newest,
         "numbers": numbers,
         "older": max((version for version in numbers if version < place.version), default=None),
         "newer": min((version for version in numbers if version > place.version), default=None),
-        "drawing": lanes.draw(timeline.read(pk, remembered)) if place.newest else None,
+        "drawing": lanes.draw(timeline.read(pk, remembered)) if following else None,
         "takeovers": remembered.takeovers,
     }
     return render(request, "sessions/transcript.html", context)
@@ -59,13 +75,21 @@ def message(request: MemberRequest, pk: int, position: int) -> HttpResponse:
     """One message with everything in it."""
     head = headline(request, pk)
     found = row(head)
-    place = _place(request, head, found)
+    place = place_of(request, head, found)
     shown = conversation.read(found, place, first=position, upto=position + 1)
     entries = [item for item in shown.items if isinstance(item, Entry) and _holds(item, position)]
     stored = _stored(place, position)
     if not entries or stored is None:
         raise _no_message(head, place, position)
-    context = {"head": head, "tab": "transcript", "place": place, "entry": entries[0], "stored": stored}
+    words = request.GET.get("find", "").strip()[: finding.LONGEST]
+    context = {
+        "head": head,
+        "tab": "transcript",
+        "place": place,
+        "entry": entries[0],
+        "stored": stored,
+        "words": words,
+    }
     return render(request, "sessions/message.html", context)
 
 
@@ -74,7 +98,7 @@ def message(request: MemberRequest, pk: int, position: int) -> HttpResponse:
 def image(request: MemberRequest, pk: int, position: int, index: int) -> HttpResponse:
     """An image out of a message: only what is one, as what it is."""
     head = headline(request, pk)
-    place = _place(request, head, row(head))
+    place = place_of(request, head, row(head))
     stored = _stored(place, position)
     found = list(blocks.images(blocks.read(stored.body))) if stored else []
     matched = DATA_URL.match(found[index - 1].url) if 0 < index <= len(found) else None
@@ -87,7 +111,7 @@ def image(request: MemberRequest, pk: int, position: int, index: int) -> HttpRes
     return HttpResponse(content, content_type=matched[1], headers=_IMAGE_HEADERS)
 
 
-def _place(request: HttpRequest, head: SessionHead, found: Session) -> Place:
+def place_of(request: HttpRequest, head: SessionHead, found: Session) -> Place:
     """The version `v`, or the newest. Raises `Missing`."""
     asked = request.GET.get("v", "")
     version = number(request, "v")
@@ -95,6 +119,13 @@ def _place(request: HttpRequest, head: SessionHead, found: Session) -> Place:
     if place is None:
         raise no_version(head, asked[:20])
     return place
+
+
+def _piece(request: MemberRequest) -> str:
+    """Which end of an open page asks for more: the other one has a link already."""
+    if not request.htmx:
+        return ""
+    return "earlier" if "before" in request.GET else "later" if "after" in request.GET else ""
 
 
 def _window(request: HttpRequest, found: Session, place: Place) -> Conversation:

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from harness_site.sessions import changes, exports, journals, listing, records, timeline, transcript
+from harness_site.sessions import changes, exports, journals, jumping, listing, records, timeline, transcript
 
 urlpatterns = [
     path("", listing.listing, name="sessions"),
@@ -9,6 +9,7 @@ urlpatterns = [
     path("<int:pk>/", transcript.session, name="session"),
     path("<int:pk>/messages/<int:position>/", transcript.message, name="session-message"),
     path("<int:pk>/messages/<int:position>/images/<int:index>/", transcript.image, name="session-image"),
+    path("<int:pk>/jump/", jumping.jump, name="session-jump"),
     path("<int:pk>/export/<str:form>/", exports.session, name="session-export"),
     path("<int:pk>/versions/", changes.versions, name="versions"),
     path("<int:pk>/compare/", changes.compare, name="compare"),

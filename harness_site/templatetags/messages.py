@@ -1,15 +1,19 @@
 """Messages of a conversation, each made once for everybody who may see the same of it."""
 
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from django import template
 from django.template import Context
 from django.template.loader import get_template
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.queries.conversation import CallCard, Entry
 from harness_site.rendering.kept import kept
 from harness_site.rendering.lanes import Drawing
+from harness_site.rendering.marking import marked
 
 register = template.Library()
 
@@ -22,10 +26,26 @@ _VERSION: Final = "\x01"
 def message(context: Context, entry: Entry) -> SafeString:
     """One message of the conversation of the session `session_pk`, with links to version `version_text` of it."""
     shown = {name: context.get(name) for name in ("session_pk", "whole", "offline")}
-    if not _lasting(entry):
-        return _made(entry, {**shown, "version_text": context["version_text"]})
-    html = kept((shown, entry), lambda: _made(entry, {**shown, "version_text": _VERSION}))
-    return mark_safe(html.replace(_VERSION, context["version_text"]))  # noqa: S308 - a number takes its place
+    version, words = context["version_text"], context.get("words", "")
+    if _lasting(entry):
+        made = kept((shown, entry), lambda: _made(entry, {**shown, "version_text": _VERSION}))
+        made = mark_safe(made.replace(_VERSION, version))  # noqa: S308 - a number takes its place
+    else:
+        made = _made(entry, {**shown, "version_text": version})
+    if not words:
+        return made
+    html, marks = marked(made, words)
+    is_hit = entry.position == context.get("at") and not marks
+    return html + _further(context, entry) if is_hit else html
+
+
+def _further(context: Context, entry: Entry) -> SafeString:
+    """That what was found stands in the part of a message that is folded, and the way there."""
+    address = reverse("session-message", args=[context["session_pk"], entry.position])
+    query = urlencode({"v": context["version_text"], "find": context["words"]})
+    return format_html(
+        '<p class="fold further">Found in what is folded: <a href="{}">show all of it</a></p>', f"{address}?{query}"
+    )
 
 
 @register.simple_tag(takes_context=True)

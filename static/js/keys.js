@@ -1,5 +1,6 @@
 // j and k move through a list, Enter opens (the rows are links), u goes up, ? lists the keys. On a row of the queue a
-// number opens the card with that answer; on a card, c claims the call or lets it go.
+// number opens the card with that answer; on a card, c claims the call or lets it go. What has `data-key` has a key of its
+// own: a link is followed, a field gets the focus.
 
 const dialog = document.getElementById("keys");
 let last = null; // the row that had the focus, and where it stood
@@ -51,9 +52,14 @@ const actions = {
   4: () => answer(4),
 };
 
+function own(key) {
+  const element = [...document.querySelectorAll("[data-key]")].find((each) => each.dataset.key === key);
+  return element && (() => (element.matches("a") ? element.click() : element.focus()));
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
-  const action = actions[event.key];
+  const action = actions[event.key] ?? own(event.key);
   if (!action) return;
   if ("1234".includes(event.key) && !document.activeElement.matches("[data-answers]")) return;
   event.preventDefault();

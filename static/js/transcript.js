@@ -1,8 +1,11 @@
-// Earlier messages come when the reader scrolls up to them, and what is being read stays where it is.
+// Earlier and later messages come when the reader scrolls to them, and what is being read stays where it is. The address
+// names the message that is being read, so that Back and reload find the place again.
 
 let last = window.scrollY;
 let kept = null; // an element that is being read, and where it stands
 let focused = false;
+let resting = 0;
+let moved = false; // by the reader, not by the browser on its way to a place
 
 const link = () => document.querySelector("a[data-earlier]");
 
@@ -11,6 +14,58 @@ function reached(element) {
   return box.bottom > 0 && box.top < window.innerHeight;
 }
 
+/** The message at the top of the view. */
+function reading() {
+  const named = location.hash.startsWith("#m-") && document.querySelector(location.hash)?.closest(".msg");
+  if (named && !moved) return named;
+  const top = 8 + parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop || 0);
+  for (const message of document.querySelectorAll(".transcript .msg[id]")) {
+    if (message.getBoundingClientRect().bottom > top) return message;
+  }
+  return null;
+}
+
+function remember() {
+  if (!moved) return;
+  const end = document.getElementById("end");
+  const message = end && reached(end) ? null : reading();
+  const hash = message ? `#${message.id}` : "";
+  if (hash !== location.hash) history.replaceState(history.state, "", location.pathname + location.search + hash);
+}
+
+// A place that this page does not hold: another window of the transcript does.
+function find() {
+  const position = location.hash.match(/^#m-(\d+)$/)?.[1];
+  const transcript = document.querySelector(".transcript");
+  if (!position || !transcript || document.getElementById(`m-${position}`)) return;
+  const address = new URL(location.href);
+  if (address.searchParams.get("at") === position) return;
+  address.searchParams.set("v", transcript.dataset.version);
+  address.searchParams.set("at", position);
+  for (const name of ["before", "after", "since"]) address.searchParams.delete(name);
+  location.replace(address);
+}
+
+for (const name of ["wheel", "touchmove", "pointerdown"]) {
+  document.addEventListener(name, (event) => (moved ||= !event.target.closest("a, button, input, select")), {
+    passive: true,
+  });
+}
+document.addEventListener("keydown", (event) => (moved ||= /^(Page|Arrow|Home|End| )/.test(event.key)));
+
+find();
+window.addEventListener("hashchange", find);
+
+// From what is being read to the next error or decision, not from where the page began.
+document.addEventListener("click", (event) => {
+  const step = event.target.closest?.("a[data-from-here]");
+  const message = step && moved && window.scrollY > 0 ? reading() : null;
+  if (!message) return;
+  const address = new URL(step.href);
+  address.searchParams.set("at", message.id.slice(2));
+  step.href = address;
+});
+
 document.addEventListener(
   "scroll",
   () => {
@@ -18,6 +73,10 @@ document.addEventListener(
     last = window.scrollY;
     const earlier = link();
     if (up && earlier && reached(earlier)) window.htmx.trigger(earlier, "earlier");
+    const later = !up && document.querySelector("a[data-later]");
+    if (later && reached(later)) window.htmx.trigger(later, "later");
+    clearTimeout(resting);
+    resting = setTimeout(remember, 200);
   },
   { passive: true },
 );

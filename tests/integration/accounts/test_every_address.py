@@ -142,6 +142,7 @@ TABLE: Final = (
     ),
     line("sessions/", "302 403 200 200 200 302", "302 405 405 405 405 302"),
     line("sessions/export/", "302 403 200 200 200 302", "302 405 405 405 405 302"),
+    line("sessions/<int:pk>/jump/", "302 403 302 302 302 302", "302 405 405 405 405 302", "/sessions/{session}/jump/"),
     line(
         "sessions/<int:pk>/export/<str:form>/",
         "302 403 200 200 200 302",
@@ -297,6 +298,7 @@ FOREIGN: Final = (
     ("/sessions/{foreign_session}/", "get"),
     ("/sessions/{foreign_session}/messages/0/", "get"),
     ("/sessions/{foreign_session}/messages/0/images/1/", "get"),
+    ("/sessions/{foreign_session}/jump/?to=error", "get"),
     ("/sessions/{foreign_session}/export/jsonl/", "get"),
     ("/sessions/{foreign_session}/export/html/", "get"),
     ("/sessions/{foreign_session}/export/file/", "get"),

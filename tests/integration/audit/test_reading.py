@@ -108,4 +108,4 @@ def test_lists_are_none(client: Client, numbers: dict[str, int]) -> None:
 def test_every_address_of_a_session_is_known_here() -> None:
     """A new page about a session has to be put on the list."""
     names = {pattern.name for pattern in session_urls.urlpatterns if "<int:pk>" in str(pattern.pattern)}
-    assert names == reading.SESSION_PAGES | reading.EXPORTS
+    assert names == reading.SESSION_PAGES | reading.OTHERS

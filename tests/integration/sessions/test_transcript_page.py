@@ -189,7 +189,7 @@ def test_the_newest_hundred_are_sent_and_earlier_ones_are_a_link_away(session: S
     assert f'href="/sessions/{session.pk}/?v=1&amp;before=150#m-149"' in newest
     earlier = page(reader, session, "?v=1&before=150")
     assert positions(earlier) == list(range(50, 150))
-    assert f'href="/sessions/{session.pk}/?v=1&amp;after=150"' in earlier
+    assert f'href="/sessions/{session.pk}/?v=1&amp;after=150#m-150"' in earlier
     assert positions(page(reader, session, "?v=1&before=50")) == list(range(50))
     assert positions(page(reader, session, "?v=1&after=150")) == list(range(150, 250))
 

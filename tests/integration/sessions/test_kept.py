@@ -1,0 +1,94 @@
+"""Messages that were rendered before."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.core.cache import caches
+from django.test import Client
+
+from checkpoints.enums import CallStatus, Role
+from checkpoints.models import Session, ToolCall
+from harness_site.rendering import kept
+from tests.support.factories import (
+    make_call,
+    make_checkpoint,
+    make_decision,
+    make_message,
+    make_run,
+    make_session,
+    make_user,
+)
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> Iterator[None]:
+    caches["rendered"].clear()
+    yield
+    caches["rendered"].clear()
+
+
+@pytest.fixture
+def session() -> Session:
+    session = make_session()
+    make_run(session=session)
+    make_message(session=session, text="password: hunter22")
+    ask = [{"kind": "tool_call", "id": "c1", "name": "pay", "args": {}}]
+    make_message(session=session, role="assistant", blocks=ask)
+    make_checkpoint(session=session)
+    return session
+
+
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is kept from now on."""
+    store, found = caches["rendered"], []
+    keep = store.set
+
+    def watched(key: str, html: str) -> None:
+        found.append(html)
+        keep(key, html)
+
+    monkeypatch.setattr(store, "set", watched)
+    return found
+
+
+def test_a_message_is_made_once_for_all_versions_and_readers(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_checkpoint(session=session)
+    found = made(monkeypatch)
+    for name in ("alice", "carol"):
+        client = Client()
+        client.force_login(make_user(name=name, role=Role.AUDITOR))
+        for version in (1, 2):
+            html = client.get(f"/sessions/{session.pk}/?v={version}").content.decode()
+            assert f"?v={version}&amp;at=1#m-1" in html
+    assert len(found) == 2
+
+
+def test_nobody_sees_what_was_made_for_who_is_shown_secrets(session: Session, client: Client) -> None:
+    client.force_login(make_user(name="dora", role=Role.ADMIN))
+    client.post("/accounts/secrets/")
+    assert "hunter22" in said(client.get(f"/sessions/{session.pk}/"))
+    client.post("/accounts/secrets/hide/")
+    assert "hunter22" not in said(client.get(f"/sessions/{session.pk}/"))
+
+
+def test_what_becomes_of_a_call_is_seen_at_once(session: Session, client: Client) -> None:
+    client.force_login(make_user())
+    address = f"/sessions/{session.pk}/"
+    assert "pay No result not logged" in said(client.get(address))
+    call = make_call(session=session, call_id="c1", tool="pay", args={}, step=1, status=CallStatus.ISSUED)
+    assert "pay Running" in said(client.get(address))
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.FAILED, revision=2)
+    assert "pay Failed" in said(client.get(address))
+    make_decision(call=call)
+    assert "alice — Seen in the bank's export." in said(client.get(address))
+
+
+def test_large_messages_are_not_kept(session: Session, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    client.force_login(make_user())
+    monkeypatch.setattr(kept, "_LARGEST", 10)
+    found = made(monkeypatch)
+    client.get(f"/sessions/{session.pk}/")
+    assert found == []

@@ -1,0 +1,199 @@
+"""Finding places in a whole transcript: words, errors, decisions, a message by its number."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import CallStatus, Role
+from checkpoints.models import Segment, Session
+from checkpoints.queries import conversation
+from checkpoints.queries.passages import Landmark, Spot, next_landmark
+from harness_site.accounts.models import MaskingSettings
+from harness_site.sessions import finding
+from tests.support.factories import (
+    make_call,
+    make_checkpoint,
+    make_decision,
+    make_message,
+    make_messages,
+    make_run,
+    make_session,
+    make_user,
+    make_workspace,
+)
+from tests.support.long_session import make_long_session
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+Queries = Callable[[int], AbstractContextManager[object]]
+
+
+@pytest.fixture
+def session() -> Session:
+    session = make_session()
+    make_run(session=session)
+    return session
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user(role=Role.AUDITOR))
+    return client
+
+
+def asked(session: Session, call_id: str, *, is_error: bool = False) -> None:
+    """A call and its result, as two messages."""
+    ask = [{"kind": "tool_call", "id": call_id, "name": "pay", "args": {}}]
+    make_message(session=session, role="assistant", blocks=ask)
+    answer = [{"kind": "tool_result", "call_id": call_id, "content": "x", "is_error": is_error}]
+    make_message(session=session, role="tool", blocks=answer)
+
+
+def found(session: Session, words: str, here: int) -> tuple[int, int | None, int | None, int]:
+    at = finding.find(conversation.newest(session), words, here)
+    return at.before, at.previous, at.following, at.after
+
+
+def test_words_are_found_in_all_of_it_in_any_case_and_language(session: Session) -> None:
+    make_messages(session=session, texts=["A LAMP", "none", "the „lamp“", "Straße 注文", 'a "quoted"\nline', "lamp"])
+    assert found(session, "lamp", 2) == (1, 0, 5, 1)
+    assert found(session, "lamp", 1) == (1, 0, 2, 2)
+    place = conversation.newest(session)
+    assert [finding.first(place, words) for words in ("注文", "STRASSE", 'A "q', "“", "nowhere", "%", "_")] == (
+        [3, None, 4, 2, None, None, None]
+    )
+
+
+def test_an_older_version_says_what_it_said(session: Session) -> None:
+    make_messages(session=session, texts=["a", "lamp"])
+    make_checkpoint(session=session)
+    session.head_segment = Segment.objects.create(session=session, parent=session.head_segment, parent_length=1)
+    session.save()
+    make_message(session=session, text="shade")
+    make_checkpoint(session=session)
+    assert finding.first(conversation.newest(session), "lamp") is None
+    old = conversation.place(session, 1)
+    assert old is not None
+    assert (finding.first(old, "lamp"), finding.first(old, "shade")) == (1, None)
+
+
+def test_calls_results_and_what_nobody_understands_are_found(session: Session) -> None:
+    asked(session, "c1")
+    make_message(session=session, blocks=[{"kind": "hologram", "depth": 17}])
+    make_message(session=session, body={"role": "user", "content": [{"type": "thinking", "thinking": "hmm"}]})
+    place = conversation.newest(session)
+    assert [finding.first(place, words) for words in ("pay", "hologram", "hmm")] == [0, 2, 3]
+
+
+def test_what_is_masked_is_not_found(session: Session, reader: Client) -> None:
+    MaskingSettings.objects.create(workspace=make_workspace(), words="violet-*")
+    make_message(session=session, text="the password: hunter22 and violet-1")
+    ask = [{"kind": "tool_call", "id": "c1", "name": "pay", "args": {"secret": {"inner": "nested-99"}}}]
+    make_message(session=session, role="assistant", blocks=ask)
+    make_checkpoint(session=session)
+    for words in ("hunter22", "violet-1", "nested-99"):
+        assert "does not say" in said(reader.get(f"/sessions/{session.pk}/", {"find": words}))
+    assert reader.get(f"/sessions/{session.pk}/", {"find": "the password"}).status_code == 302
+
+
+def test_a_search_opens_at_the_first_hit_and_goes_on_from_there(reader: Client) -> None:
+    pk = make_long_session(300, logged=False)
+    response = reader.get(f"/sessions/{pk}/", {"find": "order-"})
+    assert response.headers["Location"] == f"/sessions/{pk}/?v=3&find=order-&at=16#m-16"
+    page = reader.get(response.headers["Location"])
+    assert "order- in message 16 0 before, 28 after Next Clear" in said(page)
+    html = page.content.decode()
+    assert "<code><mark>order-</mark>16</code>" in html
+    assert f'href="/sessions/{pk}/?v=3&amp;find=order-&amp;at=24#m-24" data-key="n"' in html
+    last = reader.get(f"/sessions/{pk}/?v=3&find=order-&at=296")
+    assert "order- in message 296 28 before, 0 after Previous Clear" in said(last)
+
+
+def test_a_hit_in_what_is_folded_says_where_it_is(session: Session, reader: Client) -> None:
+    make_messages(session=session, texts=["word " * 4000 + "THE END"])
+    make_checkpoint(session=session)
+    html = reader.get(f"/sessions/{session.pk}/?find=the+end&at=0").content.decode()
+    address = f"/sessions/{session.pk}/messages/0/?v=1&amp;find=the+end"
+    assert f'Found in what is folded: <a href="{address}">' in html
+    assert "<mark>THE END</mark>" in reader.get(address.replace("&amp;", "&")).content.decode()
+
+
+def test_hostile_words_are_text(session: Session, reader: Client) -> None:
+    make_message(session=session, text="x")
+    make_checkpoint(session=session)
+    html = reader.get(f"/sessions/{session.pk}/", {"find": "\"><script>alert(1)</script>\0'"}).content.decode()
+    assert "<script>alert" not in html
+
+
+def landmark(session: Session, wanted: Landmark, beyond: int, *, back: bool = False) -> Spot | None:
+    return next_landmark(session, conversation.newest(session), wanted, beyond=beyond, back=back)
+
+
+def test_errors_are_those_of_results_and_of_the_log(session: Session) -> None:
+    make_message(session=session)
+    make_checkpoint(session=session)
+    asked(session, "c1", is_error=True)
+    make_checkpoint(session=session)
+    make_message(session=session, text='not one: "is_error":true')
+    asked(session, "c2")
+    make_checkpoint(session=session)
+    failed = make_call(session=session, call_id="c2", tool="pay", args={}, step=2, status=CallStatus.FAILED)
+    open_one = make_call(session=session, call_id="c3", tool="pay", step=3)
+    assert landmark(session, Landmark.ERROR, -1) == Spot(1)
+    assert landmark(session, Landmark.ERROR, 1) == Spot(4, failed.pk)
+    assert landmark(session, Landmark.ERROR, 4) == Spot(None, open_one.pk)
+    assert landmark(session, Landmark.ERROR, 6, back=True) == Spot(4, failed.pk)
+    assert landmark(session, Landmark.ERROR, 4, back=True) == Spot(1)
+    assert landmark(session, Landmark.ERROR, 1, back=True) is None
+
+
+def test_decisions_are_found_where_their_calls_were_asked_for(session: Session) -> None:
+    for number in range(3):
+        asked(session, f"c{number}")
+        make_checkpoint(session=session)
+    calls = [
+        make_call(session=session, call_id=f"c{number}", step=number, status=CallStatus.COMPLETED)
+        for number in range(3)
+    ]
+    make_decision(call=calls[0])
+    make_decision(call=calls[2])
+    assert landmark(session, Landmark.DECISION, -1) == Spot(0, calls[0].pk)
+    assert landmark(session, Landmark.DECISION, 0) == Spot(4, calls[2].pk)
+    assert landmark(session, Landmark.DECISION, 4) is None
+    assert landmark(session, Landmark.DECISION, 4, back=True) == Spot(0, calls[0].pk)
+
+
+def test_a_jump_leads_to_the_place(session: Session, reader: Client) -> None:
+    asked(session, "c1", is_error=True)
+    make_checkpoint(session=session)
+    jump = f"/sessions/{session.pk}/jump/"
+
+    def led(**query: str) -> str:
+        return reader.get(jump, query).headers["Location"]
+
+    assert led(to="message", at="1") == f"/sessions/{session.pk}/?v=1&at=1#m-1"
+    assert led(to="message", at="999") == f"/sessions/{session.pk}/?v=1&at=1#m-1"
+    assert led(to="error") == f"/sessions/{session.pk}/?v=1&at=0#m-0"
+    assert led(to="error", at="0") == f"/sessions/{session.pk}/?v=1&at=0&none=error#m-0"
+    address = led(to="decision", at="1", back="1")
+    assert parse_qs(urlsplit(address).query)["none"] == ["decision"]
+    assert "There is no earlier decision than message 1." in said(reader.get(address))
+    call = make_call(session=session, call_id="c9", step=1)
+    assert led(to="error", at="0") == f"/sessions/{session.pk}/#call-{call.pk}"
+    assert reader.get(jump, {"v": "7"}).status_code == 404
+
+
+@pytest.mark.parametrize("count", [300, 900])
+def test_a_page_deep_in_a_long_transcript_takes_as_many_queries_as_any(
+    reader: Client, count: int, django_assert_num_queries: Queries
+) -> None:
+    pk = make_long_session(count)
+    reader.get(f"/sessions/{pk}/")
+    with django_assert_num_queries(20):
+        reader.get(f"/sessions/{pk}/?at=150")
+    with django_assert_num_queries(24):
+        assert "anywhere" in said(reader.get(f"/sessions/{pk}/?at=150&find=nobody+says+this"))
