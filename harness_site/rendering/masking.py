@@ -50,7 +50,7 @@ _SHAPES: Final = (
     (("xox",), r"\bxox[abeoprs]-[\w-]{10,}"),
     (("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
     (("AIza", "ya29."), r"\bAIza[\w-]{30,}|\bya29\.[\w-]{20,}"),
-    (("harness_", "invite_"), r"\b(?:harness|invite)_[\w-]{32,}"),
+    (("harness_", "invite_", "whsec_"), r"\b(?:harness|invite|whsec)_[\w-]{32,}"),
     (("://",), r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"),  # name and password in an address
     (("earer ", "asic ", "EARER ", "ASIC "), r"(?i:(?<=\bbearer )|(?<=\bbasic ))[\w.~+/=-]{8,}"),
 )

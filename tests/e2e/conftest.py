@@ -1,5 +1,6 @@
 """A real site, a real agent and a real browser. Run as a process of its own: `pytest tests/e2e`."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
@@ -13,6 +14,8 @@ from tests.support.browser import PATIENCE, Watch, chromium, sign_in, watched
 from tests.support.site import PASSWORD, Agent, Site, fresh_database
 
 _orders = count(17)
+#: Seconds: less than after which a sign-in no longer counts as a proof.
+LATELY = 600.0
 expect.set_options(timeout=PATIENCE)
 
 
@@ -84,11 +87,14 @@ SignedIn = Callable[[Site, str], Any]
 
 @pytest.fixture(scope="session")
 def signed_in(browser: Browser) -> SignedIn:
-    """Signs in once for each site and name, because passwords are hashed slowly."""
+    """Signs in seldom for each site and name, because passwords are hashed slowly; but often enough that nobody is
+    asked for theirs again."""
     known: dict[tuple[str, str], Any] = {}
+    since: dict[tuple[str, str], float] = {}
 
     def cookies(site: Site, name: str) -> Any:
-        if (site.address, name) not in known:
+        if time.monotonic() - since.get((site.address, name), -LATELY) >= LATELY:
+            since[site.address, name] = time.monotonic()
             with watched(browser, site.address) as (context, _):
                 sign_in(context.new_page(), name, PASSWORD)
                 known[site.address, name] = context.storage_state()

@@ -22,6 +22,9 @@ PAGES = {
     "members": "/settings/members/",
     "tokens": "/settings/tokens/",
     "masking": "/settings/masking/",
+    "notifications": "/settings/notifications/",
+    "messages": "/settings/notifications/log/",
+    "what one is told": "/accounts/notifications/",
     "audit": "/audit/",
     "audit, nothing found": "/audit/?actor=nobody&first=2026-01-01",
 }

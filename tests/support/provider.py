@@ -1,32 +1,50 @@
-"""An OpenID Connect provider on a port of this machine: it lets everybody in as who the test says."""
+"""An OpenID Connect provider on a port of this machine: it lets everybody in as who the test says.
+
+It is as strict as its protocol: a code is for one client and one address to come back to, is taken once, and only from
+who can prove to have asked for it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import secrets
 import threading
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 import jwt
 
+from tests.support.processes import say
+
 CLIENT = "harness-test"
+SECRET = "s"
+_ACCESS = "the access token"
 
 
 class Provider:
-    """`person` are the claims of whoever signs in next; `asked` are the forms that the token endpoint got."""
+    """`person` are the claims of whoever signs in next; `asked` are the forms that the token endpoint got, `visited`
+    all paths."""
 
     def __init__(self) -> None:
         self.person: dict[str, Any] = {"sub": "1", "preferred_username": "erin", "email": "erin@example.com"}
         self.asked: list[dict[str, list[str]]] = []
+        self.visited: list[str] = []
+        self._codes: dict[str, dict[str, str]] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
 
     @property
+    def port(self) -> int:
+        return int(self._server.server_port)
+
+    @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"http://127.0.0.1:{self.port}"
 
     def run(self) -> None:
         self._server.serve_forever(poll_interval=0.05)
@@ -35,7 +53,14 @@ class Provider:
         self._server.shutdown()
         self._server.server_close()
 
-    def answer(self, path: str, form: dict[str, list[str]]) -> dict[str, Any]:
+    def sent_back(self, asked: dict[str, str]) -> str:
+        """Where a browser goes on that was sent here: everybody is let in."""
+        code = secrets.token_urlsafe(12)
+        self._codes[code] = asked
+        return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
+
+    def answer(self, path: str, form: dict[str, list[str]], access: str) -> dict[str, Any] | None:
+        """None where it is refused."""
         if path == "/.well-known/openid-configuration":
             return {
                 "issuer": self.address,
@@ -47,23 +72,47 @@ class Provider:
             }
         if path == "/token":
             self.asked.append(form)
+            if not self._proven({name: values[0] for name, values in form.items()}):
+                return None
             now = int(time.time())
             claims = {"iss": self.address, "aud": CLIENT, "iat": now, "exp": now + 60, **self.person}
             # The site got this token from the provider itself, so nothing depends on its signature.
-            return {"access_token": "a", "token_type": "Bearer", "id_token": jwt.encode(claims, "k" * 32)}
-        return self.person
+            return {"access_token": _ACCESS, "token_type": "Bearer", "id_token": jwt.encode(claims, "k" * 32)}
+        return self.person if path == "/userinfo" and access == f"Bearer {_ACCESS}" else None
+
+    def _proven(self, form: dict[str, str]) -> bool:
+        asked = self._codes.pop(form.get("code", ""), None)
+        if asked is None or asked["code_challenge_method"] != "S256":
+            return False
+        verifier = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        challenge = urlsafe_b64encode(verifier).decode().rstrip("=")
+        named = (form.get("client_id"), form.get("redirect_uri"), challenge)
+        expected = (asked["client_id"], asked["redirect_uri"], asked["code_challenge"])
+        return named == expected and form.get("client_secret") == SECRET
 
     def _handler(provider) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - `self` is the handler's
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self._reply({})
+                path, _, query = self.path.partition("?")
+                if path == "/authorize":
+                    provider.visited.append(path)
+                    asked = {name: values[0] for name, values in parse_qs(query).items()}
+                    self.send_response(302)
+                    self.send_header("Location", provider.sent_back(asked))
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                else:
+                    self._reply({})
 
             def do_POST(self) -> None:
                 self._reply(parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode()))
 
             def _reply(self, form: dict[str, list[str]]) -> None:
-                body = json.dumps(provider.answer(self.path.partition("?")[0], form)).encode()
-                self.send_response(200)
+                path = self.path.partition("?")[0]
+                provider.visited.append(path)
+                answer = provider.answer(path, form, self.headers.get("Authorization", ""))
+                body = json.dumps(answer or {"error": "invalid_grant"}).encode()
+                self.send_response(400 if answer is None else 200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -85,3 +134,10 @@ def provider() -> Iterator[Provider]:
     finally:
         running.stop()
         serving.join()
+
+
+def serve() -> None:
+    """A provider as a process: run it with `tests.support.processes.Child`."""
+    running = Provider()
+    say("listening", running.port)
+    running.run()

@@ -1,7 +1,8 @@
 """Signing in with an OpenID Connect provider: a real one, over HTTP, that belongs to the test."""
 
+import http.client
 from collections.abc import Iterator
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from allauth.mfa.models import Authenticator
@@ -16,7 +17,7 @@ from tests.support.auditing import entries
 from tests.support.factories import make_workspace
 from tests.support.factors import make_totp
 from tests.support.pages import said
-from tests.support.provider import CLIENT, Provider, provider
+from tests.support.provider import CLIENT, SECRET, Provider, provider
 
 LOGIN = "/accounts/oidc/sso/login/"
 CALLBACK = "/accounts/oidc/sso/login/callback/"
@@ -29,7 +30,7 @@ def elsewhere(db: None, settings: Settings) -> Iterator[Provider]:
             "provider_id": "sso",
             "name": "Shop account",
             "client_id": CLIENT,
-            "secret": "s",
+            "secret": SECRET,
             "settings": {"server_url": running.address, "oauth_pkce_enabled": True},
         }
         settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": [app]}}
@@ -43,8 +44,17 @@ def sent_away(client: Client, next_page: str = "") -> dict[str, list[str]]:
     return parse_qs(urlsplit(response.headers["Location"]).query)
 
 
-def comes_back(client: Client, asked: dict[str, list[str]]) -> str:
-    response = client.get(CALLBACK, {"code": "c", "state": asked["state"][0]})
+def let_in(elsewhere: Provider, asked: dict[str, list[str]]) -> dict[str, list[str]]:
+    """What the provider, which lets everybody in, sends a browser back with."""
+    connection = http.client.HTTPConnection("127.0.0.1", elsewhere.port)
+    connection.request("GET", f"/authorize?{urlencode(asked, doseq=True)}")
+    location = connection.getresponse().headers["Location"]
+    connection.close()
+    return parse_qs(urlsplit(location).query)
+
+
+def comes_back(client: Client, asked: dict[str, list[str]], elsewhere: Provider) -> str:
+    response = client.get(CALLBACK, let_in(elsewhere, asked))
     assert response.status_code == 302, said(response)
     return response.headers["Location"]
 
@@ -64,12 +74,27 @@ def test_the_provider_is_asked_with_proof_and_without_secrets(client: Client, el
     assert asked["code_challenge_method"] == ["S256"]
     assert asked["redirect_uri"] == [f"http://testserver{CALLBACK}"]
     assert "client_secret" not in asked
-    comes_back(client, asked)
+    comes_back(client, asked, elsewhere)
     assert set(elsewhere.asked[0]) >= {"code", "code_verifier", "client_secret"}
 
 
+def test_the_code_is_exchanged_and_the_person_asked_for(client: Client, elsewhere: Provider) -> None:
+    comes_back(client, sent_away(client), elsewhere)
+    expected = {"/.well-known/openid-configuration", "/authorize", "/token", "/userinfo"}
+    assert set(elsewhere.visited) == expected
+
+
+def test_a_code_that_was_used_or_is_another_ones_lets_nobody_in(client: Client, elsewhere: Provider) -> None:
+    other = Client()
+    stolen = let_in(elsewhere, sent_away(other))["code"]
+    asked = sent_away(client)
+    response = client.get(CALLBACK, {"code": stolen, "state": asked["state"][0]})
+    assert response.status_code == 401
+    assert not User.objects.exists()
+
+
 def test_somebody_new_has_an_account_and_no_rights(client: Client, elsewhere: Provider) -> None:
-    assert comes_back(client, sent_away(client)) == "/"
+    assert comes_back(client, sent_away(client), elsewhere) == "/"
     user = User.objects.get()
     assert (user.username, user.email, user.has_usable_password()) == ("erin", "erin@example.com", False)
     response = client.get("/", follow=True)
@@ -78,10 +103,10 @@ def test_somebody_new_has_an_account_and_no_rights(client: Client, elsewhere: Pr
 
 
 def test_somebody_known_is_let_in_and_recorded(client: Client, elsewhere: Provider) -> None:
-    comes_back(client, sent_away(client))
+    comes_back(client, sent_away(client), elsewhere)
     Membership.objects.create(user=User.objects.get(), workspace=make_workspace(), role=Role.AUDITOR)
     later = Client()
-    assert comes_back(later, sent_away(later, "/sessions/?q=lamp")) == "/sessions/?q=lamp"
+    assert comes_back(later, sent_away(later, "/sessions/?q=lamp"), elsewhere) == "/sessions/?q=lamp"
     assert later.get("/sessions/").status_code == 200
     assert entries("signed_in") == [("signed_in", "erin", {"methods": "single sign-on"})]
 
@@ -89,24 +114,24 @@ def test_somebody_known_is_let_in_and_recorded(client: Client, elsewhere: Provid
 def test_a_name_that_somebody_has_is_not_taken_over(client: Client, elsewhere: Provider, alice: User) -> None:
     User.objects.filter(pk=alice.pk).update(email="alice@example.com")
     elsewhere.person = {"sub": "2", "preferred_username": "alice", "email": "alice@example.com", "email_verified": True}
-    comes_back(client, sent_away(client))
+    comes_back(client, sent_away(client), elsewhere)
     assert User.objects.count() == 2
     assert client.get("/sessions/").status_code == 403
 
 
 def test_a_second_factor_is_asked_for_here_too(client: Client, elsewhere: Provider) -> None:
-    comes_back(client, sent_away(client))
+    comes_back(client, sent_away(client), elsewhere)
     make_totp(User.objects.get())
     later = Client()
-    assert comes_back(later, sent_away(later)).startswith("/accounts/login/code/")
+    assert comes_back(later, sent_away(later), elsewhere).startswith("/accounts/login/code/")
     assert later.get("/sessions/").headers["Location"].startswith("/accounts/login/")
 
 
 def test_a_switched_off_account_stays_out(client: Client, elsewhere: Provider) -> None:
-    comes_back(client, sent_away(client))
+    comes_back(client, sent_away(client), elsewhere)
     User.objects.update(is_active=False)
     later = Client()
-    assert comes_back(later, sent_away(later)) == "/accounts/inactive/"
+    assert comes_back(later, sent_away(later), elsewhere) == "/accounts/inactive/"
 
 
 def test_an_answer_nobody_asked_for_is_refused(client: Client, elsewhere: Provider) -> None:
@@ -131,7 +156,7 @@ def test_a_link_alone_sends_nobody_away(client: Client, elsewhere: Provider) -> 
 
 
 def test_who_came_by_single_sign_on_may_set_a_password(client: Client, elsewhere: Provider) -> None:
-    comes_back(client, sent_away(client))
+    comes_back(client, sent_away(client), elsewhere)
     assert "None: you come in by single sign-on." in said(client.get("/accounts/"))
     form = {"password1": "a phrase of my own", "password2": "a phrase of my own"}
     assert client.post("/accounts/password/set/", form).status_code == 302
@@ -139,7 +164,7 @@ def test_who_came_by_single_sign_on_may_set_a_password(client: Client, elsewhere
 
 
 def test_who_has_no_password_can_add_a_factor(client: Client, elsewhere: Provider) -> None:
-    comes_back(client, sent_away(client))
+    comes_back(client, sent_away(client), elsewhere)
     assert client.get("/accounts/app/").status_code == 200
     assert not Authenticator.objects.exists()
 

@@ -27,6 +27,7 @@ TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dBjftJeZ4CVP"
         "AIzaSyD-abcdefghijklmnopqrstuvwxyz012",
         "harness_" + "a" * 43,
         "invite_" + "a" * 43,
+        "whsec_" + "a" * 43,
         "4111 1111 1111 1111",
         "4111-1111-1111-1111",
         "378282246310005",
