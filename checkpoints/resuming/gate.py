@@ -29,7 +29,7 @@ from checkpoints.resuming import outlook, ownership, starting, verification
 from checkpoints.resuming.outlook import Tail
 from checkpoints.runs.details import RunTerminal
 from checkpoints.runs.snapshot import RuntimeSnapshot
-from checkpoints.saving import audit, call_log, calls, lookup, phases, reading
+from checkpoints.saving import audit, calls, lookup, phases, reading, settling
 from checkpoints.saving.operations import operation
 from checkpoints.saving.phases import Standing
 from checkpoints.saving.store import Held, Store
@@ -121,7 +121,7 @@ def session_of(store: Store, run_id: object) -> str:
 def _own(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -> Held:
     held = store.holds(session_id)
     if held is not None and ownership.still_owns(store, held):
-        call_log.interrupt_abandoned(store, held)
+        settling.interrupt_abandoned(store, held)
         return held
     return ownership.take(store, session_id, takeover=takeover, paused=paused)
 

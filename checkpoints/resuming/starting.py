@@ -13,7 +13,7 @@ from checkpoints.exceptions import CallInProgress, InvalidInput, NotRepresentabl
 from checkpoints.ids import checked
 from checkpoints.models import Run, Session
 from checkpoints.resuming import ownership
-from checkpoints.saving import audit, call_log, calls, lookup, pauses
+from checkpoints.saving import audit, calls, lookup, pauses, settling
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
 from checkpoints.serde.canonical import canonical
@@ -111,7 +111,7 @@ def _settle(store: Store, held: Held, row: Session, *, cancelled: bool) -> None:
     """Nothing may be open when a session ends, unless it is cancelled: then the outcome of what was open is unknown,
     and it stays in the queue."""
     if cancelled:
-        call_log.interrupt_abandoned(store, held, running_too=True)
+        settling.interrupt_abandoned(store, held, running_too=True)
     else:
         require_settled(store, held, row)
 
@@ -134,5 +134,5 @@ def release(store: Store) -> None:
         store.flush()
     finally:
         for held in store.all_held():
-            call_log.interrupt_abandoned(store, held, running_too=True)
+            settling.interrupt_abandoned(store, held, running_too=True)
             ownership.give_up(store, held)

@@ -17,7 +17,7 @@ from checkpoints.outcomes import Landed, NotLanded, Unknown
 from checkpoints.resuming import actors, decisions
 from checkpoints.resuming.actors import Actor
 from checkpoints.resuming.decisions import Target, Verdict
-from checkpoints.saving import audit, call_log, lookup
+from checkpoints.saving import audit, lookup, revisions
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store
 from checkpoints.serde.canonical import parse
@@ -111,7 +111,7 @@ def _record_unknown(store: Store, probe: Probe, why: str) -> None:
             revision=call.revision,
         )
         ToolCall.objects.using(store.using).filter(pk=call.pk).update(verify_requested_by="")
-        call_log.touch(store, session.pk)
+        revisions.touch(store, session.pk)
 
 
 def request(store: Store, target: Target, actor: Actor) -> ToolCall:

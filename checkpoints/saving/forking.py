@@ -12,7 +12,7 @@ from checkpoints.enums import AuditKind, CallStatus, InterruptReason, RunStatus,
 from checkpoints.exceptions import SessionExists, VersionNotFound
 from checkpoints.ids import checked
 from checkpoints.models import Checkpoint, Run, Segment, Session
-from checkpoints.saving import audit, call_log, calls, carrying, lookup, phases
+from checkpoints.saving import audit, calls, carrying, lookup, phases, revisions
 from checkpoints.saving.operations import operation
 from checkpoints.saving.state import total_tokens
 from checkpoints.saving.store import Store
@@ -139,4 +139,4 @@ def _tell_both(store: Store, origin: Session, forked: Session, source: Checkpoin
             version=source.version,
             other=other.pk,
         )
-        call_log.touch(store, row.pk)
+        revisions.touch(store, row.pk)

@@ -132,7 +132,7 @@ class Watch:
 
 
 def _place() -> str:
-    """The innermost named function of the library that is at work, such as `saving.call_log.issue`."""
+    """The innermost named function of the library that is at work, such as `saving.issuing.issue`."""
     frame = sys._getframe()
     while frame.f_back is not None:
         frame = frame.f_back

@@ -24,7 +24,7 @@ from checkpoints.ids import checked, checked_number
 from checkpoints.models import ToolCall
 from checkpoints.outcomes import ToolResult
 from checkpoints.resuming import verification
-from checkpoints.saving import call_log, calls, liveness, lookup
+from checkpoints.saving import calls, issuing, liveness, lookup, settling
 from checkpoints.saving.intents import Intent, Issued, Outcome
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
@@ -136,12 +136,12 @@ def issue(store: Store, held: Held, wanted: Intent, waiting: Waiting) -> Flow[Is
     An `Issued` call runs now; whoever asked for it takes it out of `store.executing` at the end.
     """
     while True:
-        found: Issued | ToolCall = yield Transact(lambda: call_log.issue(store, held, wanted, executing=True))
+        found: Issued | ToolCall = yield Transact(lambda: issuing.issue(store, held, wanted, executing=True))
         if isinstance(found, Issued):
             return found
         if found.status in _ANSWERS:
             calls.require_intact(found)
-            yield Transact(partial(call_log.count_replay, store, held, found))
+            yield Transact(partial(issuing.count_replay, store, held, found))
             return found
         yield from _wait_for(store, held, found, waiting)
 
@@ -180,7 +180,7 @@ def _executor_lives(store: Store, held: Held, found: ToolCall) -> bool:
             return liveness.is_alive(found.run)
     if found.pk in store.executing:
         return True
-    call_log.interrupt(store, held, found)
+    settling.interrupt(store, held, found)
     return False
 
 
@@ -254,7 +254,7 @@ def record(store: Store, held: Held, issued: Issued, outcome: Outcome, content: 
     """Write the outcome of a call that has run, however often that takes. Raises `ResultNotRecorded`."""
     for attempt in range(1, RECORD_ATTEMPTS + 1):
         try:
-            yield Transact(lambda: call_log.settle(store, held, issued, outcome))
+            yield Transact(lambda: settling.settle(store, held, issued, outcome))
         except StorageError as error:
             if attempt == RECORD_ATTEMPTS:
                 raise ResultNotRecorded(held.session_id, issued.call_id, content) from error

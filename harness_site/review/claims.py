@@ -11,7 +11,7 @@ from checkpoints import clock
 from checkpoints.checkpointer import SyncCheckpointer
 from checkpoints.enums import AuditKind
 from checkpoints.models import ToolCall
-from checkpoints.saving import call_log
+from checkpoints.saving import revisions
 from harness_site.accounts import trail
 from harness_site.accounts.models import Membership
 from harness_site.review.company import CLAIMED_FOR
@@ -79,4 +79,4 @@ def _tell(kind: AuditKind, call: ToolCall, by: Membership, request: HttpRequest,
     """The audit trail, and the pages that are open."""
     about = {"call_id": call.call_id, "step": call.step, **details}
     trail.record(by, kind, request=request, session_pk=call.session_id, **about)
-    call_log.touch(SyncCheckpointer(workspace=by.workspace.slug).store, call.session_id)
+    revisions.touch(SyncCheckpointer(workspace=by.workspace.slug).store, call.session_id)

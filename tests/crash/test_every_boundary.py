@@ -23,9 +23,9 @@ WRITING = {
     "resuming.starting.finish",
     "saving.checkpoints._write",
     "saving.checkpoints._save_locked",
-    "saving.call_log.issue",
-    "saving.call_log._issue_locked",
-    "saving.call_log.settle",
+    "saving.issuing.issue",
+    "saving.issuing._issue_locked",
+    "saving.settling.settle",
 }
 
 

@@ -93,7 +93,7 @@ MUTATIONS = [
     ),
     Mutation(
         "an unknown outcome blocks other effects",
-        "checkpoints/saving/call_log.py",
+        "checkpoints/saving/issuing.py",
         "if unknown and wanted.mutates:",
         "if False:",
         f"{TOOLS}/test_dispatch.py::test_mutating_call_waits_for_the_review_of_another",
@@ -107,21 +107,21 @@ MUTATIONS = [
     ),
     Mutation(
         "an approval is about the arguments that were seen",
-        "checkpoints/saving/call_log.py",
+        "checkpoints/saving/issuing.py",
         "    return call.args_digest == wanted.args_digest or wanted",
         "    return True or wanted",
         f"{RESUMING}/test_decisions.py::test_approved_rerun_is_not_for_other_arguments",
     ),
     Mutation(
         "an approval of a re-run is used up",
-        "checkpoints/saving/call_log.py",
+        "checkpoints/saving/issuing.py",
         "status=transitions.RERUN.after, revision",
         "status=transitions.RERUN.before, revision",
         f"{SAVING}/test_late_results.py::test_result_of_a_lost_run_does_not_settle_the_attempt_of_the_next",
     ),
     Mutation(
         "an approval is used up",
-        "checkpoints/saving/call_log.py",
+        "checkpoints/saving/issuing.py",
         "status=transitions.BEGIN.after, run",
         "status=transitions.BEGIN.before, run",
         f"{RESUMING}/test_approvals.py::test_approved_call_runs_once",

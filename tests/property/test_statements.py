@@ -15,8 +15,9 @@ from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall, Workspace
 from checkpoints.saving import paths, statements
-from checkpoints.saving.call_log import issue, settle
 from checkpoints.saving.intents import Issued, Outcome, intent
+from checkpoints.saving.issuing import issue
+from checkpoints.saving.settling import settle
 from tests.support import orm_twin
 
 pytestmark = pytest.mark.django_db(transaction=True)
