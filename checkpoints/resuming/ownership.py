@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import time
 from typing import Any
 
 from django.db import transaction
@@ -20,6 +21,9 @@ from checkpoints.saving.checkpoints import head_of
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
 
+#: A run that has just taken a session from another has so many seconds before the next one may take it over: where
+#: many processes take over at once, each gets to write something before it is ousted.
+GRACE = 0.25
 #: Of the reason for taking a session over, so many characters are kept.
 WHY_LENGTH = 200
 
@@ -33,6 +37,25 @@ def take(store: Store, session_id: str, *, takeover: bool | str = False, paused:
     given: True, or why, in a sentence for the audit trail.
     A session that waits for other agents is only taken with `paused`, by who uses their answers: `PausedForPeers`.
     """
+    while True:
+        try:
+            held = _taken(store, session_id, takeover=takeover, paused=paused)
+        except _TooSoon as error:
+            time.sleep(error.seconds)
+        else:
+            store.hold(held)
+            heartbeat.beat_for(store)
+            return held
+
+
+class _TooSoon(Exception):
+    """The owner has just taken the session over itself."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+
+def _taken(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -> Held:
     with operation(store.using), transaction.atomic(using=store.using):
         row = lookup.session(store, session_id, lock=True)
         if row.finished:
@@ -55,10 +78,7 @@ def take(store: Store, session_id: str, *, takeover: bool | str = False, paused:
         row.fence, row.owner = run.fence, run
         row.revision, row.updated_at = row.revision + 1, Now()
         row.save(using=store.using, update_fields=["head_segment", "fence", "owner", "revision", "updated_at"])
-        held = Held(row.pk, session_id, run, run.fence, row.key_space, head_of(row))
-    store.hold(held)
-    heartbeat.beat_for(store)
-    return held
+        return Held(row.pk, session_id, run, run.fence, row.key_space, head_of(row))
 
 
 def _require_known_schema(store: Store, row: Session) -> None:
@@ -78,9 +98,17 @@ def _replace(store: Store, row: Session, previous: Run, takeover: bool | str) ->
     if not alive:
         _end_lost(store, row, previous, AuditKind.RUN_LOST)
         return
+    _leave_time(store, previous)
     here, why = process.this_process(), " ".join(takeover.split())[:WHY_LENGTH] if isinstance(takeover, str) else None
     taker = {"taken_by": f"run {previous.number + 1}", "host": here.host, "pid": here.pid, "why": why}
     _end_lost(store, row, previous, AuditKind.TAKEOVER, **taker)
+
+
+def _leave_time(store: Store, owner: Run) -> None:
+    if owner.resumed_from is not None and owner.resumed_from.status == RunStatus.LOST:
+        age = (clock.database_now(store.using) - owner.started_at).total_seconds()
+        if age < GRACE:
+            raise _TooSoon(GRACE - age)
 
 
 def declare_lost(store: Store, row: Session, owner: Run) -> None:

@@ -110,6 +110,22 @@ def take_at_once(url: str, session_id: str, how: str) -> Any:
     return said
 
 
+def take_over_for_each_save(url: str, session_id: str, saves: int) -> list[int]:
+    """One of many processes that each oust the others again and again; returns the versions it wrote."""
+    cp = SyncCheckpointer.open(url)
+    say("ready")
+    heed()
+    written: list[int] = []
+    while len(written) < saves:
+        try:
+            cp.start_session(session_id, takeover=True)
+            written.append(cp.save_checkpoint(session_id, [{"by": len(written)}], None, 0))
+        except (exceptions.OwnershipLost, exceptions.NotOwner, exceptions.StorageBusy):
+            continue
+    cp.close()
+    return written
+
+
 def stall(url: str, session_id: str) -> Any:
     """Own a session with a short lease, wait until told, and then try everything."""
     cp = SyncCheckpointer.open(url, lease_seconds=1)

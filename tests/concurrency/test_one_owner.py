@@ -98,3 +98,17 @@ def test_saves_of_an_owner_and_its_successor_do_not_mix(open_checkpointer: Open,
     for version in theirs:
         assert taker.load("s", version)["transcript"] == [{"by": "first", "n": n} for n in range(version)]
     assert Message.objects.count() == len(theirs) + 5
+
+
+def test_processes_that_oust_each_other_for_every_save_all_get_to_write(start_child: StartChild, released: str) -> None:
+    children = [
+        start_child(agents.take_over_for_each_save, url=database_url(), session_id="s", saves=10) for _ in range(4)
+    ]
+    for child in children:
+        child.expect("ready")
+    for child in children:
+        child.tell()
+
+    written = [child.result() for child in children]
+    assert [len(versions) for versions in written] == [10] * 4
+    assert sorted(version for versions in written for version in versions) == list(range(2, 42))
