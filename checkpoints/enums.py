@@ -233,6 +233,7 @@ class AuditKind(TextChoices):
     RELEASED = "released", "Call released"
     VIEWED = "viewed", "Session read"
     EXPORTED = "exported", "Exported"
+    LABELLED = "labelled", "Labels changed"
     UNMASKED = "unmasked", "Secrets shown"
     MASKING_CHANGED = "masking_changed", "Masking changed"
     WEBHOOK_CREATED = "webhook_created", "Webhook made"

@@ -1,10 +1,11 @@
 from django.urls import path
 
-from harness_site.sessions import changes, exports, journals, jumping, listing, records, timeline, transcript
+from harness_site.sessions import changes, exports, journals, jumping, labelling, listing, records, timeline, transcript
 
 urlpatterns = [
     path("", listing.listing, name="sessions"),
     path("export/", exports.listed, name="sessions-export"),
+    path("labels/", labelling.labels, name="session-labels"),
     path("find/", listing.find, name="session-find"),
     path("<int:pk>/", transcript.session, name="session"),
     path("<int:pk>/messages/<int:position>/", transcript.message, name="session-message"),

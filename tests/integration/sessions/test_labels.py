@@ -1,0 +1,103 @@
+"""Labels that people give to sessions."""
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import Role
+from checkpoints.models import AuditEvent, Session
+from harness_site.sessions import labelling
+from tests.integration.search.conftest import complete
+from tests.integration.sessions.test_listing import listed
+from tests.support.factories import make_session, make_user, make_workspace
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user(name="alice", role=Role.AUDITOR))
+    return client
+
+
+def ask(client: Client, *keys: int, label: str = "vip", what: str = "add", **more: str) -> tuple[int, str]:
+    response = client.post(
+        "/sessions/labels/", {"session": [str(pk) for pk in keys], "label": label, "what": what, **more}
+    )
+    return response.status_code, response.headers.get("Location", "")
+
+
+def labels(session: Session) -> str:
+    session.refresh_from_db()
+    return session.labels
+
+
+def test_several_sessions_get_a_label_at_once_and_the_list_comes_back(reader: Client) -> None:
+    one, two, other = make_session(labels='["late"]'), make_session(), make_session()
+    assert ask(reader, one.pk, two.pk, query="agent=desk&after=x&rows=1") == (302, "/sessions/?agent=desk")
+    assert (labels(one), labels(two), labels(other)) == ('["late","vip"]', '["vip"]', "[]")
+    assert set(listed(reader, "/sessions/?label=vip")) == {one.pk, two.pk}
+    events = AuditEvent.objects.filter(kind="labelled").order_by("pk").values_list("actor", "session_id")
+    assert list(events) == [("alice", one.pk), ("alice", two.pk)]
+
+
+def test_a_label_is_taken_away_and_no_filter_finds_it_any_more(reader: Client) -> None:
+    session = make_session(labels='["late","vip"]')
+    complete()
+    assert ask(reader, session.pk, what="remove") == (302, f"/sessions/{session.pk}/")
+    assert labels(session) == '["late"]'
+    assert listed(reader, "/sessions/?label=vip") == []
+    complete()
+    assert listed(reader, "/sessions/?label=vip") == []
+
+
+def test_labelling_is_no_activity_but_pages_can_tell(reader: Client) -> None:
+    session = make_session()
+    session.refresh_from_db()
+    before = (session.updated_at, session.revision)
+    ask(reader, session.pk)
+    ask(reader, session.pk)
+    session.refresh_from_db()
+    assert (session.updated_at, session.revision) == (before[0], before[1] + 1)
+    assert AuditEvent.objects.filter(kind="labelled").count() == 1
+
+
+def test_there_are_not_more_labels_than_can_be_read_and_then_nothing_changes(
+    reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(labelling, "MOST", 1)
+    free, full = make_session(), make_session(session_id="full-1", labels='["late"]')
+    response = reader.post("/sessions/labels/", {"session": [free.pk, full.pk], "label": "vip", "what": "add"})
+    assert response.status_code == 422
+    assert "“full-1” has 1 labels already. Nothing was changed" in said(response)
+    assert labels(free) == "[]"
+
+
+@pytest.mark.parametrize("label", ["", " ", "x" * 61, "a\0b"])
+def test_a_label_that_is_none_is_refused(reader: Client, label: str) -> None:
+    session = make_session()
+    assert ask(reader, session.pk, label=label)[0] == 422
+    assert labels(session) == "[]"
+
+
+@pytest.mark.parametrize("keys", [(), ("x",), ("9" * 30,)])
+def test_without_a_session_nothing_happens(reader: Client, keys: tuple[str, ...]) -> None:
+    response = reader.post("/sessions/labels/", {"session": keys, "label": "vip", "what": "add"})
+    assert response.status_code == 422
+    assert "Choose one session at least" in said(response)
+
+
+def test_sessions_of_another_workspace_stay_as_they_are(reader: Client) -> None:
+    foreign = make_session(workspace=make_workspace(slug="other"))
+    ask(reader, foreign.pk)
+    assert labels(foreign) == "[]"
+    assert not AuditEvent.objects.filter(kind="labelled").exists()
+
+
+def test_a_hostile_label_is_text_everywhere(reader: Client) -> None:
+    session = make_session()
+    ask(reader, session.pk, label="<script>alert(1)</script>")
+    for address in ("/sessions/", f"/sessions/{session.pk}/"):
+        page = reader.get(address).content.decode()
+        assert "<script>alert" not in page
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;</a>" in page
