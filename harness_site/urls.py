@@ -9,6 +9,7 @@ urlpatterns = [
     path("accounts/", include("harness_site.accounts.urls")),
     path("review/", include("harness_site.review.urls")),
     path("sessions/", include("harness_site.sessions.urls")),
+    path("overview/", include("harness_site.overview.urls")),
     path("saved/", include("harness_site.saved.urls")),
     path("audit/", include("harness_site.audit.urls")),
     path("", include("harness_site.notifications.urls")),

@@ -6,7 +6,7 @@ import logging
 from channels.db import database_sync_to_async
 
 from harness_site.live.background import Background
-from harness_site.search import indexing
+from harness_site.search import indexing, session_days
 
 logger = logging.getLogger(__name__)
 
@@ -14,6 +14,8 @@ logger = logging.getLogger(__name__)
 PAUSE_SECONDS = 1.0
 #: Between two steps while there is more to do: others want the processor too.
 BREATH_SECONDS = 0.02
+#: Between two counts of the days in which something has changed.
+DAYS_SECONDS = 10.0
 
 
 class Indexer(Background):
@@ -22,10 +24,15 @@ class Indexer(Background):
     name = "indexer"
 
     async def _run(self) -> None:
+        clock = asyncio.get_running_loop().time
+        next_days, days = 0.0, None
         while True:
             done = 0
             try:
                 done = await database_sync_to_async(indexing.step)()
+                if clock() >= next_days:
+                    next_days = clock() + DAYS_SECONDS
+                    days = await database_sync_to_async(session_days.bring_up)(days)
             except Exception:
                 logger.exception("The search index could not be brought up to date; it tries again.")
             await asyncio.sleep(BREATH_SECONDS if done else PAUSE_SECONDS)

@@ -21,9 +21,9 @@ from checkpoints.models import Decision, Message, Session, ToolCall, Workspace
 from checkpoints.queries.sessions import labels_of
 from harness_site.accounts import secrecy
 from harness_site.rendering import masking
-from harness_site.search import extracting
+from harness_site.search import extracting, tool_days
 from harness_site.search.leaving import SOURCES
-from harness_site.search.models import Fact, Kind, Passage, Progress, Trait
+from harness_site.search.models import Fact, Kind, Passage, Progress, ToolDay, Trait
 from harness_site.search.words import dense
 
 #: Texts of one step: little enough that a step's transaction is over in a moment.
@@ -77,6 +77,8 @@ def _step(kind: Kind) -> int:
     found = list(_read(kind, [*new, *changed]))
     with transaction.atomic():
         Progress.objects.select_for_update().get(kind=kind)
+        if kind == Kind.CALL:
+            tool_days.count([one.source for one in found if not one.open])
         Passage.objects.filter(kind=kind, source__in=changed).delete()
         _write(kind, found)
         _move(progress, new, oldest)
@@ -237,6 +239,7 @@ def _held(kind: Kind, keys: list[int]) -> set[int]:
 def forget() -> None:
     """Empty the index. What is in the store goes in again, under the present rules of masking."""
     with transaction.atomic():
+        ToolDay.objects.all().delete()
         Progress.objects.all().delete()
         Passage.objects.all().delete()
         Fact.objects.all().delete()

@@ -83,6 +83,48 @@ class Fact(models.Model):
         return f"{self.trait}: {self.value}"
 
 
+class SessionDay(models.Model):
+    """What became of the sessions of one agent that began on one day (UTC), and what they have cost so far."""
+
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    day = models.DateField()
+    agent = models.CharField(max_length=200, blank=True)
+    sessions = models.IntegerField()
+    completed = models.IntegerField()
+    failed = models.IntegerField()
+    cost = models.DecimalField(max_digits=18, decimal_places=6)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["workspace", "day", "agent"], name="agent_day"),)
+
+    def __str__(self) -> str:
+        return f"{self.agent} on {self.day}"
+
+
+class ToolDay(models.Model):
+    """How the calls of one tool went that were issued on one day (UTC) and are settled for good."""
+
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    day = models.DateField()
+    tool = models.CharField(max_length=200)
+    calls = models.IntegerField(default=0)
+    failed = models.IntegerField(default=0)
+    interrupted = models.IntegerField(default=0)
+    #: Of the calls that were not interrupted and have ended: how many, and how long they took together.
+    timed = models.IntegerField(default=0)
+    seconds = models.FloatField(default=0)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["workspace", "day", "tool"], name="tool_day"),)
+
+    def __str__(self) -> str:
+        return f"{self.tool} on {self.day}"
+
+
 class Progress(models.Model):
     """How far the index has come with one kind of text."""
 

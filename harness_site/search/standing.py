@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -31,5 +32,14 @@ def standing() -> Standing:
         last = model._default_manager.aggregate(last=Max("pk"))["last"] or 0
         reached = progress[kind].reached if kind in progress else 0
         behind += max(0, last - reached)
-    times = [one.complete_at for one in progress.values() if one.complete_at is not None]
-    return Standing(behind, min(times) if len(times) == len(Kind) else None)
+    return Standing(behind, _earliest(progress.values()))
+
+
+def complete_at() -> datetime | None:
+    """When nothing of the store was left to read the last time; None while it is read for the first time."""
+    return _earliest(Progress.objects.all())
+
+
+def _earliest(progress: Iterable[Progress]) -> datetime | None:
+    times = [one.complete_at for one in progress if one.complete_at is not None]
+    return min(times) if len(times) == len(Kind) else None

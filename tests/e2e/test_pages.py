@@ -29,6 +29,8 @@ PAGES = {
     "card, decided": "/review/calls/{decided_call}/",
     "sessions": "/sessions/",
     "sessions, found": "/sessions/?q=cracked+shade",
+    "sessions, narrowed": "/sessions/?tool=refund_card&sort=cost&least=0",
+    "overview": "/overview/",
     "sessions, none found": "/sessions/?q=nothing+of+this+name",
     "session": "/sessions/{session}/",
     "session, waiting": "/sessions/{waiting_session}/",

@@ -207,6 +207,7 @@ TABLE: Final = (
         "302 405 405 405 405 302",
         "/sessions/{session}/history/",
     ),
+    line("overview/", "302 403 200 200 200 302", "302 405 405 405 405 302"),
     line("saved/<str:page>/", "302 405 405 405 405 302", "302 403 422 422 422 302", "/saved/sessions/"),
     line(
         "saved/views/<int:pk>/remove/",

@@ -3,11 +3,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from harness_site.search import indexing
+from harness_site.search import indexing, session_days
 
 
 class Command(BaseCommand):
-    help = "Brings the search index up to the store, and ends when nothing is left."
+    help = "Brings the search index and the numbers of the overview up to the store, and ends when nothing is left."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -24,4 +24,5 @@ class Command(BaseCommand):
             total += done
             if options["verbosity"] > 1 or total % 20_000 < done:
                 self.stderr.write(f"{total:,} texts …")
+        session_days.bring_up(None)
         self.stdout.write(f"{total:,} {'text' if total == 1 else 'texts'} went into the index; it is complete.")
