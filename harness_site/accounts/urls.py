@@ -24,6 +24,7 @@ urlpatterns = [
     path("inactive/", account_inactive, name="account_inactive"),
     path("invitations/<str:secret>/", invitation.invitation, name="invitation"),
     path("workspace/", account.switch, name="switch-workspace"),
+    path("workspace/<str:workspace>/<path:place>", account.enter, name="enter-workspace"),
     path("secrets/", secrets.reveal, name="reveal-secrets"),
     path("secrets/hide/", secrets.hide, name="hide-secrets"),
     path("sign-ins/end/", account.end_others, name="end-sign-ins"),

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from checkpoints.enums import CallStatus
-from checkpoints.models import ToolCall
+from checkpoints.models import ToolCall, Workspace
 from harness_site import wording
 from harness_site.accounts import secrecy
 from harness_site.notifications.models import Event, Notice
@@ -80,15 +80,17 @@ def message(notice: Notice) -> Message | None:
     event = Event(notice.event)
     with masking.reading(secrecy.rules_of(notice.workspace)):
         if event is Event.TEST:
-            return _message(notice, "A test message", [], 0, link(reverse("review")))
+            return _message(notice, "A test message", [], 0, _there(reverse("review"), notice.workspace))
         calls, count = _waiting(notice)
         if not calls:
             return None
         one, many = _HEADLINES[event]
-        items = [_item(call) for call in calls]
+        items = [_item(call, notice.workspace) for call in calls]
         tool = visible(notice.tool)
         headline = one.format(items[0].sentence) if count == 1 else many.format(count, tool)
-        return _message(notice, headline, items, count, items[0].link if count == 1 else _list(calls[0]))
+        return _message(
+            notice, headline, items, count, items[0].link if count == 1 else _list(calls[0], notice.workspace)
+        )
 
 
 def link(path: str) -> str:
@@ -109,12 +111,19 @@ def _waiting(notice: Notice) -> tuple[list[ToolCall], int]:
     return list(calls.select_related("session", "run")[:LISTED]), calls.count()
 
 
-def _list(call: ToolCall) -> str:
+def _there(path: str, workspace: Workspace) -> str:
+    """A link that also says in which workspace, where there are several: whoever opens it may be in another one."""
+    if Workspace.objects.exclude(pk=workspace.pk).exists():
+        return link(reverse("enter-workspace", args=[workspace.slug, path.removeprefix("/")]))
+    return link(path)
+
+
+def _list(call: ToolCall, workspace: Workspace) -> str:
     query = urlencode({"tab": _TABS[CallStatus(call.status)], "tool": call.tool})
-    return link(f"{reverse('review')}?{query}")
+    return f"{_there(reverse('review'), workspace)}?{query}"
 
 
-def _item(call: ToolCall) -> Item:
+def _item(call: ToolCall, workspace: Workspace) -> Item:
     agent, session_id, tool = visible(call.session.agent), visible(call.session.session_id), visible(call.tool)
     interrupted = call.status == CallStatus.INTERRUPTED
     facts = [tool, agent, f"session {session_id}"]
@@ -131,5 +140,5 @@ def _item(call: ToolCall) -> Item:
         facts=" · ".join(filter(None, facts)),
         since=call.interrupted_at if interrupted else call.issued_at,
         deadline=call.deadline,
-        link=link(reverse("card", args=[call.pk])),
+        link=_there(reverse("card", args=[call.pk]), workspace),
     )

@@ -14,6 +14,7 @@ from checkpoints.enums import AuditKind
 from harness_site.accounts import trail
 from harness_site.accounts.guard import WORKSPACE_KEY, membership_for
 from harness_site.accounts.models import Membership
+from harness_site.accounts.places import inside
 from harness_site.accounts.signing import end_sign_ins, sign_ins
 
 
@@ -60,7 +61,21 @@ def switch(request: HttpRequest) -> HttpResponse:
     if theirs is None:
         raise Http404("There is no such workspace.")
     request.session[WORKSPACE_KEY] = theirs
-    return redirect("home")
+    return redirect(inside(request.POST.get("next", "")))
+
+
+@require_GET
+def enter(request: HttpRequest, workspace: str, place: str) -> HttpResponse:
+    """A place in a workspace, for links in messages. It leads there; from another workspace it asks first."""
+    memberships = Membership.objects.filter(user=cast(User, request.user)).select_related("workspace")
+    theirs = memberships.filter(workspace__slug=workspace.replace("\0", "")).first()
+    if theirs is None:
+        raise Http404("There is no such workspace.")
+    query = request.META["QUERY_STRING"]
+    onward = inside(f"/{place}?{query}" if query else f"/{place}")
+    if membership_for(request) == theirs:
+        return redirect(onward)
+    return render(request, "accounts/enter.html", {"workspace": theirs.workspace, "onward": onward})
 
 
 def _factors(user: User) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import secrecy, trail
 from harness_site.accounts.guard import MemberRequest, RoleTooSmall, member
+from harness_site.accounts.places import inside
 
 
 @require_POST
@@ -32,7 +32,5 @@ def hide(request: MemberRequest) -> HttpResponse:
 
 
 def _back(request: HttpRequest) -> str:
-    """The page that was open; never another site."""
-    asked = request.POST.get("next", "")
-    safe = asked.startswith("/") and url_has_allowed_host_and_scheme(asked, allowed_hosts=None)
-    return asked if safe else "/"
+    """The page that was open."""
+    return inside(request.POST.get("next", ""))

@@ -1,5 +1,6 @@
 """One's own account: the page, the sign-ins, the workspaces."""
 
+import pytest
 from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
 from django.test import Client
@@ -82,3 +83,38 @@ def test_who_is_removed_from_the_chosen_workspace_is_back_in_the_other(client: C
     client.post("/accounts/workspace/", {"workspace": "second"})
     membership.delete()
     assert "Approver in Default" in said(client.get("/accounts/"))
+
+
+class TestLinksIntoWorkspaces:
+    """Messages say in which workspace what they link to lies."""
+
+    def test_one_leads_on_in_the_present_workspace(self, client: Client, alice: User) -> None:
+        client.force_login(alice)
+        response = client.get("/accounts/workspace/default/review/?tab=awaiting&tool=pay")
+        assert response.headers["Location"] == "/review/?tab=awaiting&tool=pay"
+
+    def test_from_another_one_it_asks_first(self, client: Client, alice: User) -> None:
+        second = make_workspace(slug="second")
+        alice.memberships.create(workspace=second, role=Role.ADMIN)
+        session = make_session(workspace=second)
+        client.force_login(alice)
+        page = client.get(f"/accounts/workspace/second/sessions/{session.pk}/?q=lamp")
+        assert "This is in “Second” You are working in another workspace, “Default”." in said(page)
+        assert client.get(f"/sessions/{session.pk}/").status_code == 404
+        there = {"workspace": "second", "next": f"/sessions/{session.pk}/?q=lamp"}
+        assert f'value="{there["next"]}"' in page.content.decode()
+        assert client.post("/accounts/workspace/", there).headers["Location"] == there["next"]
+        assert client.get(there["next"]).status_code == 200
+
+    @pytest.mark.parametrize("place", ["/evil.example/", "//evil.example", "\\evil.example"])
+    def test_it_leads_to_no_other_site(self, client: Client, alice: User, place: str) -> None:
+        client.force_login(alice)
+        assert client.get(f"/accounts/workspace/default/{place}").headers["Location"] == "/"
+        asked = {"workspace": "default", "next": f"/{place}"}
+        assert client.post("/accounts/workspace/", asked).headers["Location"] == "/"
+
+    @pytest.mark.parametrize("workspace", ["elsewhere", "nowhere", "%00"])
+    def test_one_of_others_is_not_there(self, client: Client, alice: User, workspace: str) -> None:
+        make_workspace(slug="elsewhere")
+        client.force_login(alice)
+        assert client.get(f"/accounts/workspace/{workspace}/review/").status_code == 404

@@ -65,6 +65,12 @@ TABLE: Final = (
         "/accounts/invitations/invite_none/",
     ),
     line("accounts/workspace/", "302 405 405 405 405 302", "302 404 404 404 404 302"),
+    line(
+        "accounts/workspace/<str:workspace>/<path:place>",
+        "302 404 302 302 302 302",
+        "302 405 405 405 405 302",
+        "/accounts/workspace/default/review/",
+    ),
     line("accounts/secrets/", "302 405 405 405 405 302", "302 403 403 403 302 302"),
     line("accounts/secrets/hide/", "302 405 405 405 405 302", "302 403 302 302 302 302"),
     line("accounts/sign-ins/end/", "302 405 405 405 405 302", "302 302 302 302 302 302"),

@@ -28,6 +28,7 @@ from tests.integration.notifications.conftest import (
     interrupted,
     make_webhook,
 )
+from tests.support.factories import make_workspace
 from tests.support.site import free_port
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
@@ -82,6 +83,19 @@ class TestMail:
         assert "&lt;script&gt;" in mail["html"]
         assert "hunter22" not in json.dumps(mail)
         assert mail["subject"].startswith("[Harness] Needs a decision: <script>alert(1)</script> Bcc: all@example.com")
+
+    def test_among_several_workspaces_a_link_says_in_which(self, post_office: Start, alice: User) -> None:
+        office = post_office()
+        make_workspace(slug="second")
+        call = interrupted()
+        told()
+        there = "https://harness.example/accounts/workspace/default/review/"
+        assert f"{there}calls/{call.pk}/" in office.messages[0]["text"]
+        Delivery.objects.all().delete()
+        interrupted("send_mail")
+        interrupted("send_mail")
+        told()
+        assert f"{there}?tab=interrupted&tool=send_mail" in office.messages[1]["text"]
 
     def test_an_hour_without_a_mail_server_loses_nothing(
         self, post_office: Start, settings: Settings, alice: User, dora: User

@@ -5,6 +5,7 @@ from django.core.management.base import BaseCommand
 
 from harness_site.notifications.collecting import collect
 from harness_site.notifications.delivering import LIMIT, deliver
+from harness_site.notifications.forgetting import forget
 
 
 class Command(BaseCommand):
@@ -19,6 +20,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         collected = collect()
         done = deliver(limit=options["limit"])
+        forget()
         self.stdout.write(
             f"{collected} calls noticed, {done.sent} messages sent, {done.failed} failed for now, "
             f"{done.given_up} given up, {done.not_needed} not needed any more."
