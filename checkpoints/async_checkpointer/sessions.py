@@ -11,6 +11,7 @@ from checkpoints.async_checkpointer.hopping import Hopping
 from checkpoints.files.exporting import ExportedFile
 from checkpoints.files.importing import ImportedSession
 from checkpoints.models import Run
+from checkpoints.resuming.actors import Actor
 from checkpoints.saving.pruning import Removed
 
 
@@ -46,8 +47,15 @@ class Sessions(Hopping):
     async def finish_session(self, session_id: str, status: str, result: Any = None) -> None:
         await self.hop(partial(self.sync.finish_session, session_id, status, result))
 
-    async def fork_session(self, session_id: str, new_session_id: str, *, version: int | None = None) -> int:
-        return await self.hop(partial(self.sync.fork_session, session_id, new_session_id, version=version))
+    async def fork_session(
+        self,
+        session_id: str,
+        new_session_id: str,
+        *,
+        version: int | None = None,
+        actor: Actor | str | None = None,
+    ) -> int:
+        return await self.hop(partial(self.sync.fork_session, session_id, new_session_id, version=version, actor=actor))
 
     async def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
         return await self.hop(partial(self.sync.export_session, session_id, path))

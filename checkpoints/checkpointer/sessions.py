@@ -11,6 +11,7 @@ from checkpoints.files.exporting import ExportedFile
 from checkpoints.files.importing import ImportedSession
 from checkpoints.models import Run
 from checkpoints.resuming import starting
+from checkpoints.resuming.actors import Actor, as_actor
 from checkpoints.resuming.starting import Description
 from checkpoints.saving import forking, pruning
 from checkpoints.saving.pruning import Removed
@@ -49,13 +50,25 @@ class Sessions:
         """
         starting.finish(self.store, session_id, status, result)
 
-    def fork_session(self, session_id: str, new_session_id: str, *, version: int | None = None) -> int:
+    def fork_session(
+        self,
+        session_id: str,
+        new_session_id: str,
+        *,
+        version: int | None = None,
+        actor: Actor | str | None = None,
+    ) -> int:
         """Open a new session that goes on from `version` (None: the newest) of another one. Returns its version, 1.
 
         No message is copied. Calls that had an effect come along, so that the fork replays them instead of repeating
-        the effect. Raises `SessionNotFound`, `VersionNotFound`, `SessionExists`.
+        the effect. A person or token that asks for it, named by `actor`, stands in the audit trail and has to be one
+        that may decide. Raises `SessionNotFound`, `VersionNotFound`, `SessionExists`, `NotPermitted`.
         """
-        return forking.fork(self.store, session_id, new_session_id, version=version)
+        if actor is None:
+            return forking.fork(self.store, session_id, new_session_id, version=version)
+        by = as_actor(actor)
+        by.require_deciding("fork a session")
+        return forking.fork(self.store, session_id, new_session_id, version=version, actor=by.name, actor_kind=by.kind)
 
     def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
         """Write a session with everything of it to one file, at once or not at all. Raises `SessionNotFound`,

@@ -16,6 +16,7 @@ from django.db.models import (
     Count,
     Exists,
     ExpressionWrapper,
+    F,
     OuterRef,
     Q,
     QuerySet,
@@ -27,7 +28,8 @@ from django.db.models.functions import Now
 from checkpoints import clock
 from checkpoints.enums import UNDECIDED_CALL, CallStatus, RunStatus, SessionStatus
 from checkpoints.models import PausedTask, Run, Session, ToolCall, Workflow
-from checkpoints.queries import keyset, peers
+from checkpoints.queries import forks, keyset, peers
+from checkpoints.queries.forks import Forks
 from checkpoints.queries.keyset import AmountCursor, Cursor
 from checkpoints.queries.peers import Waiting
 from checkpoints.serde import parse
@@ -121,7 +123,7 @@ class SessionRow:
 @dataclass(frozen=True, slots=True)
 class SessionHead:
     """What stands above every page about one session. `result` is canonical JSON text; `waiting` is what a paused one
-    waits for."""
+    waits for. A fork names the session it came from by key (`forked_from`) and id (`origin_id`)."""
 
     row: SessionRow
     runs: int
@@ -132,6 +134,8 @@ class SessionHead:
     undecided_call: int | None
     forked_from: int | None
     forked_version: int | None
+    origin_id: str | None
+    forks: Forks | None
     has_workflows: bool
     has_pauses: bool
     waiting: Waiting | None
@@ -247,6 +251,8 @@ def head(workspace_id: int, pk: int) -> SessionHead | None:
         undecided_call=undecided[0] if undecided else None,
         forked_from=session.forked_from_id,
         forked_version=session.forked_version,
+        origin_id=session.origin_id,  # type: ignore[attr-defined]
+        forks=forks.of(pk) if session.has_forks else None,  # type: ignore[attr-defined]
         has_workflows=session.has_workflows,  # type: ignore[attr-defined]
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]
         waiting=peers.waiting(pk) if session.status == SessionStatus.PAUSED else None,
@@ -307,6 +313,8 @@ def _with_journals(found: QuerySet[Session]) -> QuerySet[Session]:
     return found.annotate(
         has_workflows=Exists(Workflow.objects.filter(session=OuterRef("pk"))),
         has_pauses=Exists(PausedTask.objects.filter(session=OuterRef("pk"))),
+        has_forks=Exists(Session.objects.filter(forked_from=OuterRef("pk"))),
+        origin_id=F("forked_from__session_id"),
     )
 
 

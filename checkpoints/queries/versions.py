@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
+from django.db.models import Count, Q
+
 from checkpoints.enums import Phase
-from checkpoints.models import Checkpoint, Segment
+from checkpoints.models import Checkpoint, Segment, ToolCall
 from checkpoints.queries import plans
 from checkpoints.queries.plans import Change, Plan, StepChange
 from checkpoints.queries.transcripts import Stretch, shared
@@ -41,7 +43,8 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """A version and what it changed against `previous`, the version before it that still exists."""
+    """A version and what it changed against `previous`, the version before it that still exists. So many `calls` were
+    begun between the two."""
 
     version: Version
     previous: Version | None
@@ -51,6 +54,7 @@ class VersionRow:
     plan_changed: bool
     cost_delta: Decimal | None
     tokens_delta: int | None
+    calls: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,9 @@ def page(session_pk: int, *, before: int | None = None, size: int = PAGE) -> Ver
         found = found.filter(version__lt=before)
     versions = [read(row) for row in found.select_related("run").defer("payload").order_by("-version")[: size + 1]]
     tree = _tree(session_pk)
-    pairs = zip(versions, [*versions[1:], None], strict=False)
-    rows = tuple(_row(version, previous, tree) for version, previous in list(pairs)[:size])
+    pairs = list(zip(versions, [*versions[1:], None], strict=False))[:size]
+    calls = _calls(session_pk, pairs)
+    rows = tuple(_row(version, previous, tree, calls[version.version]) for version, previous in pairs)
     return VersionPage(rows, rows[-1].version.version if len(versions) > size else None)
 
 
@@ -105,9 +110,24 @@ def read(row: Checkpoint) -> Version:
     )
 
 
-def _row(version: Version, previous: Version | None, tree: Mapping[int, tuple[int | None, int]]) -> VersionRow:
+def _calls(session_pk: int, pairs: Sequence[tuple[Version, Version | None]]) -> dict[int, int]:
+    """How many calls were begun between a version and the one before it, by its number; counted by the database."""
+    asked = {}
+    for version, previous in pairs:
+        begun = Q(issued_at__lte=version.at)
+        if previous is not None:
+            begun &= Q(issued_at__gt=previous.at)
+        asked[f"v{version.version}"] = Count("pk", filter=begun)
+    found = ToolCall.objects.filter(session=session_pk).aggregate(**asked)
+    return {int(name.removeprefix("v")): count for name, count in found.items()}
+
+
+def _row(
+    version: Version, previous: Version | None, tree: Mapping[int, tuple[int | None, int]], calls: int
+) -> VersionRow:
     if previous is None:
-        return VersionRow(version, None, version.length, 0, (), version.plan is not None, version.cost, version.tokens)
+        planned = version.plan is not None
+        return VersionRow(version, None, version.length, 0, (), planned, version.cost, version.tokens, calls)
     common = _common(previous, version, tree)
     changes = plans.compare(previous.plan, version.plan)
     return VersionRow(
@@ -119,6 +139,7 @@ def _row(version: Version, previous: Version | None, tree: Mapping[int, tuple[in
         plan_changed=previous.plan != version.plan,
         cost_delta=_delta(previous.cost, version.cost),
         tokens_delta=_delta(previous.tokens, version.tokens),
+        calls=calls,
     )
 
 

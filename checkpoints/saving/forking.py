@@ -8,7 +8,7 @@ from django.db import connections, transaction
 from django.db.models.functions import Now
 
 from checkpoints import process
-from checkpoints.enums import AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SessionExists, VersionNotFound
 from checkpoints.ids import checked
 from checkpoints.models import Checkpoint, Run, Segment, Session
@@ -27,7 +27,15 @@ CARRIED = {
 }
 
 
-def fork(store: Store, session_id: str, new_session_id: str, *, version: int | None = None) -> int:
+def fork(
+    store: Store,
+    session_id: str,
+    new_session_id: str,
+    *,
+    version: int | None = None,
+    actor: str = "fork",
+    actor_kind: ActorKind = ActorKind.MACHINE,
+) -> int:
     """A new session whose version 1 is `version` (None: the newest) of another one. Returns 1.
 
     No message is copied: the fork's segment branches from the origin's. Calls with an effect come along, so that
@@ -54,7 +62,7 @@ def fork(store: Store, session_id: str, new_session_id: str, *, version: int | N
         forked.head_segment = segment
         forked.status = SessionStatus.NEEDS_REVIEW if undecided else SessionStatus.ACTIVE
         forked.save(using=store.using, update_fields=["head_segment", "status"])
-        _tell_both(store, origin, forked, source)
+        _tell_both(store, origin, forked, source, actor, actor_kind)
     return 1
 
 
@@ -127,13 +135,16 @@ def _first_version(store: Store, forked: Session, run: Run, segment: Segment, so
     )
 
 
-def _tell_both(store: Store, origin: Session, forked: Session, source: Checkpoint) -> None:
+def _tell_both(
+    store: Store, origin: Session, forked: Session, source: Checkpoint, actor: str, actor_kind: ActorKind
+) -> None:
     for row, other in ((origin, forked), (forked, origin)):
         audit.record(
             store,
             AuditKind.SESSION_FORKED,
             session_pk=row.pk,
-            actor="fork",
+            actor=actor,
+            actor_kind=actor_kind,
             origin=origin.session_id,
             forked=forked.session_id,
             version=source.version,

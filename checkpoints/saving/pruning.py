@@ -183,7 +183,8 @@ def _longest_version(store: Store, row: Session) -> dict[int | None, int]:
 
 
 def delete_session(store: Store, session_id: str, *, dry_run: bool = False) -> Removed:
-    """Remove a session and everything of it. Messages that a fork of it reaches go over to the fork.
+    """Remove a session and everything of it. Messages that a fork of it reaches go over to the fork; what other agents
+    have not been told yet, they are not told any more.
 
     Raises `SessionNotFound`, and `StillNeeded` while a run drives it or a person has to decide.
     """

@@ -28,6 +28,7 @@ SESSION_PAGES: Final = frozenset(
         "compare",
         "calls",
         "session-call",
+        "session-fork",
         "session-timeline",
         "session-workflows",
         "session-peers",

@@ -1,6 +1,17 @@
 from django.urls import path
 
-from harness_site.sessions import changes, exports, journals, jumping, labelling, listing, records, timeline, transcript
+from harness_site.sessions import (
+    changes,
+    exports,
+    forking,
+    journals,
+    jumping,
+    labelling,
+    listing,
+    records,
+    timeline,
+    transcript,
+)
 
 urlpatterns = [
     path("", listing.listing, name="sessions"),
@@ -13,6 +24,7 @@ urlpatterns = [
     path("<int:pk>/jump/", jumping.jump, name="session-jump"),
     path("<int:pk>/export/<str:form>/", exports.session, name="session-export"),
     path("<int:pk>/versions/", changes.versions, name="versions"),
+    path("<int:pk>/fork/", forking.fork, name="session-fork"),
     path("<int:pk>/compare/", changes.compare, name="compare"),
     path("<int:pk>/calls/", records.calls, name="calls"),
     path("<int:pk>/calls/<int:call_pk>/", records.call, name="session-call"),

@@ -39,6 +39,8 @@ PAGES = {
     "timeline": "/sessions/{session}/timeline/",
     "timeline, waiting": "/sessions/{waiting_session}/timeline/",
     "versions": "/sessions/{session}/versions/",
+    "fork": "/sessions/{session}/fork/?v=3",
+    "fork, undecided": "/sessions/{waiting_session}/fork/",
     "compare": "/sessions/{session}/compare/?a=2&b=7",
     "calls": "/sessions/{session}/calls/",
     "call": "/sessions/{session}/calls/{decided_call}/",

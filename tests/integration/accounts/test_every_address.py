@@ -191,6 +191,7 @@ TABLE: Final = (
         "302 405 405 405 405 302",
         "/sessions/{session}/calls/{call}/",
     ),
+    line("sessions/<int:pk>/fork/", "302 403 200 200 200 302", "302 403 403 422 422 302", "/sessions/{session}/fork/"),
     line(
         "sessions/<int:pk>/timeline/",
         "302 403 200 200 200 302",
@@ -315,6 +316,8 @@ FOREIGN: Final = (
     ("/sessions/{foreign_session}/calls/", "get"),
     ("/sessions/{foreign_session}/calls/{foreign_call}/", "get"),
     ("/sessions/{session}/calls/{foreign_call}/", "get"),
+    ("/sessions/{foreign_session}/fork/", "get"),
+    ("/sessions/{foreign_session}/fork/", "post"),
     ("/sessions/{foreign_session}/timeline/", "get"),
     ("/sessions/{foreign_session}/workflows/", "get"),
     ("/sessions/{foreign_session}/peers/", "get"),

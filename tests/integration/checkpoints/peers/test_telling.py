@@ -7,7 +7,7 @@ from django.db.models import F
 
 from checkpoints import SyncCheckpointer
 from checkpoints.clock import database_now
-from checkpoints.exceptions import NotPaused, SessionBusy, SessionFinished, SessionNotFound
+from checkpoints.exceptions import NotPaused, SessionBusy, SessionFinished, SessionNotFound, StillNeeded
 from checkpoints.models import AuditEvent, PausedTask, PeerCall, Session, Workspace
 from checkpoints.peers import Join, Notice, Told
 from checkpoints.peers import PeerCall as Call
@@ -238,3 +238,19 @@ def test_task_that_was_taken_and_lost_can_be_cancelled(cp: SyncCheckpointer, ope
     other.cancel_paused("s", tell=peers)
     assert peers.told == [("cancel", "stock", "c2")]
     assert (Session.objects.get().status, Session.objects.get().owner) == ("cancelled", None)
+
+
+def test_what_a_deleted_session_had_still_to_tell_is_dropped(cp: SyncCheckpointer) -> None:
+    peers = Peers()
+    pause(cp, join("j", "c1"))
+    cp.cancel_paused("s")
+    cp.delete_session("s")
+    assert cp.tell_peers(peers) == Told()
+    assert peers.told == []
+
+
+def test_a_session_that_waits_is_not_deleted(cp: SyncCheckpointer) -> None:
+    pause(cp, join("j", "c1"))
+    with pytest.raises(StillNeeded):
+        cp.delete_session("s")
+    assert statuses() == {"c1": "waiting"}

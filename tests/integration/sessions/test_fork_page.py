@@ -1,0 +1,233 @@
+"""Forking from a page: what it means is said first, it is done by who may, and both sessions show it."""
+
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+from django.test import Client
+
+from checkpoints import SyncCheckpointer
+from checkpoints.enums import ActorKind, CallStatus, KeyScope, Role
+from checkpoints.exceptions import NotPermitted
+from checkpoints.models import AuditEvent, Session, ToolCall, Workflow
+from checkpoints.queries import forks, versions
+from checkpoints.resuming.actors import Actor
+from tests.support.auditing import entries
+from tests.support.factories import (
+    make_call,
+    make_checkpoint,
+    make_messages,
+    make_run,
+    make_session,
+    make_user,
+)
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+Queries = Callable[[int], AbstractContextManager[object]]
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def session() -> Session:
+    session = make_session(session_id="origin")
+    make_run(session=session)
+    make_messages(session=session, texts=["The lamp is broken.", "I am sorry."])
+    make_checkpoint(session=session, length=1)
+    make_checkpoint(session=session)
+    return session
+
+
+@pytest.fixture
+def approver(client: Client) -> Client:
+    client.force_login(make_user())
+    return client
+
+
+@pytest.fixture
+def auditor() -> Client:
+    client = Client()
+    client.force_login(make_user(name="carol", role=Role.AUDITOR))
+    return client
+
+
+def path(session: Session) -> str:
+    return f"/sessions/{session.pk}/fork/"
+
+
+def call(session: Session, status: CallStatus, count: int = 1, **fields: object) -> None:
+    for number in range(count):
+        make_call(session=session, call_id=f"{status}-{number}", status=status, **fields)  # type: ignore[arg-type]
+
+
+def test_what_comes_along_and_what_stays_is_said(session: Session, approver: Client) -> None:
+    call(session, CallStatus.COMPLETED, 2)
+    call(session, CallStatus.FAILED)
+    call(session, CallStatus.AWAITING_APPROVAL, 3)
+    make_call(session=session, call_id="w", status=CallStatus.COMPLETED, key_scope=KeyScope.WORKSPACE)
+    Workflow.objects.create(session=session, workflow_id="w")
+    words = said(approver.get(path(session), {"v": 1}))
+    assert "Fork from version 1" in words
+    assert "1 message, the plan, the payload, $0.031 spent" in words
+    assert "2 completed calls: asked for again, they are answered from the log" in words
+    assert "1 call of operations that the whole workspace shares" in words
+    assert "1 workflow with its journals" in words
+    assert "3 calls: Awaiting approval" in words
+    assert "1 call: Failed" in words
+    assert "undecided" not in words.replace("Paused — 3 calls await approval", "")
+
+
+def test_what_is_undecided_is_said_to_stay_so_in_both(session: Session, approver: Client) -> None:
+    call(session, CallStatus.INTERRUPTED)
+    call(session, CallStatus.ISSUED)
+    words = said(approver.get(path(session)))
+    assert "2 calls are undecided, and will be so in the fork too." in words
+    assert "approve a re-run in at most one of them, or it happens twice." in words
+    assert words.count("Refund card: amount 40.00, currency EUR, order 17") == 2
+    assert "A process drives this session: what it is running right now is among them." in words
+
+
+def test_calls_after_the_version_come_along_and_are_counted(session: Session, approver: Client) -> None:
+    call(session, CallStatus.COMPLETED, 2, issued_at="2999-01-01T00:00Z")
+    assert "2 of them were begun after this version" in said(approver.get(path(session)))
+
+
+def test_what_was_said_is_what_happens(session: Session, approver: Client) -> None:
+    call(session, CallStatus.COMPLETED, 2)
+    call(session, CallStatus.INTERRUPTED)
+    call(session, CallStatus.FAILED)
+    second = versions.one(session.pk, 2)
+    assert second is not None
+    found = forks.prospect(session.pk, second)
+    approver.post(path(session), {"version": 2, "session_id": "copy"})
+    carried = ToolCall.objects.filter(session__session_id="copy")
+    statuses = sorted(carried.values_list("status", flat=True))
+    assert statuses == ["completed"] * found.settled + ["interrupted"] * found.open
+    assert found.left == ((CallStatus.FAILED, 1),)
+    copy = Session.objects.get(session_id="copy")
+    assert "Paused — 1 call needs a decision" in said(approver.get(f"/sessions/{copy.pk}/"))
+
+
+def test_a_fork_is_made_and_recorded_with_the_name_of_who_made_it(session: Session, approver: Client) -> None:
+    answer = approver.post(path(session), {"version": 1, "session_id": "copy"})
+    copy = Session.objects.get(session_id="copy")
+    assert (answer.status_code, answer.headers["Location"]) == (302, f"/sessions/{copy.pk}/")
+    assert (copy.forked_from_id, copy.forked_version, copy.message_count) == (session.pk, 1, 1)
+    told = AuditEvent.objects.filter(kind="session_forked").order_by("pk")
+    assert [(event.session_id, event.actor, event.actor_kind) for event in told] == [
+        (session.pk, "alice", "person"),
+        (copy.pk, "alice", "person"),
+    ]
+    assert "Session forked by alice" in said(approver.get(f"/sessions/{session.pk}/history/"))
+
+
+def test_both_sessions_show_where_they_come_from_and_go_to(session: Session, approver: Client) -> None:
+    approver.post(path(session), {"version": 1, "session_id": "copy"})
+    copy = Session.objects.get(session_id="copy")
+    here = approver.get(f"/sessions/{session.pk}/plan/")
+    assert "forks: copy from version 1" in said(here)
+    assert f'href="/sessions/{copy.pk}/"' in here.content.decode()
+    there = approver.get(f"/sessions/{copy.pk}/plan/")
+    assert "forked from origin at version 1" in said(there)
+    assert f'href="/sessions/{session.pk}/?v=1"' in there.content.decode()
+
+
+def test_of_many_forks_the_newest_are_named_and_all_counted(session: Session, approver: Client) -> None:
+    for number in range(forks.NAMED + 2):
+        approver.post(path(session), {"version": 1, "session_id": f"copy-{number}"})
+    words = said(approver.get(f"/sessions/{session.pk}/plan/"))
+    assert "forks: copy-5 from version 1, copy-4 from version 1" in words
+    assert "copy-1 from" not in words
+    assert "and 6 in all" in words
+
+
+def test_who_may_not_is_told_so_and_who_can(session: Session, approver: Client, auditor: Client) -> None:
+    words = said(auditor.get(path(session)))
+    assert "Your role, auditor, covers reading this and not making the fork. Who can: alice." in words
+    assert "Make the fork" not in words
+    assert auditor.post(path(session), {"version": 1, "session_id": "copy"}).status_code == 403
+    assert not Session.objects.filter(session_id="copy").exists()
+    assert entries("session_forked") == []
+
+
+def test_the_library_refuses_who_may_not(session: Session) -> None:
+    with pytest.raises(NotPermitted):
+        SyncCheckpointer().fork_session("origin", "copy", actor=Actor(ActorKind.PERSON, "carol", Role.AUDITOR))
+    assert not Session.objects.filter(session_id="copy").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("origin", "There already is a session 'origin'. Choose an id that is not taken. Nothing was written."),
+        ("", "Id of the new session is missing."),
+        ("   ", "cannot be a session id: it is empty."),
+        ("x" * 256, "Ensure this value has at most 255 characters"),
+    ],
+)
+def test_an_id_that_cannot_be_is_refused_with_words(session: Session, approver: Client, name: str, words: str) -> None:
+    answer = approver.post(path(session), {"version": 1, "session_id": name})
+    assert answer.status_code == 422
+    assert words in said(answer)
+    assert Session.objects.count() == 1
+
+
+@pytest.mark.parametrize("version", ["99", "0", "abc", "9" * 30])
+def test_a_version_that_is_not_there_is_said(session: Session, approver: Client, version: str) -> None:
+    assert approver.get(path(session), {"v": version}).status_code == 404
+    posted = approver.post(path(session), {"version": version, "session_id": "copy"})
+    assert posted.status_code in {404, 422}
+    assert Session.objects.count() == 1
+
+
+def test_a_session_without_versions_has_nothing_to_fork(approver: Client) -> None:
+    answer = approver.get(path(make_session()))
+    assert answer.status_code == 404
+    assert "This session has no version to go on from." in said(answer)
+
+
+def test_the_id_that_is_offered_is_free(session: Session, approver: Client) -> None:
+    for expected in ("origin-fork-v2", "origin-fork-v2-2", "origin-fork-v2-3"):
+        found = re.search(r'name="session_id" value="([^"]*)"', approver.get(path(session)).content.decode())
+        assert found
+        assert found[1] == expected
+        approver.post(path(session), {"version": 2, "session_id": expected})
+
+
+def test_every_version_offers_it(session: Session, approver: Client) -> None:
+    html = approver.get(f"/sessions/{session.pk}/versions/").content.decode()
+    assert re.findall(r"/fork/\?v=(\d+)", html) == ["2", "1"]
+
+
+def test_versions_say_how_many_calls_were_begun(session: Session, approver: Client) -> None:
+    first, second = session.checkpoints.order_by("version")
+    call(session, CallStatus.COMPLETED, 2, issued_at=first.created_at)
+    make_call(session=session, issued_at=second.created_at)
+    words = said(approver.get(f"/sessions/{session.pk}/versions/"))
+    assert "2 tool calls" in words
+    assert "1 tool call " in words
+
+
+def test_what_agents_wrote_is_text(approver: Client) -> None:
+    session = make_session(session_id=SCRIPT, title=SCRIPT)
+    make_run(session=session)
+    make_checkpoint(session=session)
+    make_call(session=session, tool=SCRIPT, sentence=SCRIPT)
+    approver.post(path(session), {"version": 1, "session_id": f"{SCRIPT}2"})
+    for page in ("fork/", "plan/"):
+        html = approver.get(f"/sessions/{session.pk}/{page}").content.decode()
+        assert SCRIPT not in html
+        assert "&lt;script&gt;alert(1)" in html
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
+    session: Session, approver: Client, count: int, django_assert_num_queries: Queries
+) -> None:
+    call(session, CallStatus.INTERRUPTED, count)
+    call(session, CallStatus.COMPLETED, count)
+    call(session, CallStatus.FAILED, count)
+    with django_assert_num_queries(19):
+        approver.get(path(session))
