@@ -191,6 +191,13 @@ SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 DATA_UPLOAD_MAX_MEMORY_SIZE = FILE_UPLOAD_MAX_MEMORY_SIZE = 2_621_440
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 200
 DATA_UPLOAD_MAX_NUMBER_FILES = 10
+#: How large a file may be that is given as evidence for a decision.
+EVIDENCE_BYTES = env.number("HARNESS_EVIDENCE_MEGABYTES", 5) * 1_048_576
+FILE_UPLOAD_HANDLERS = [
+    "harness_site.review.uploading.Limit",
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
+]
 if env.flag("HARNESS_BEHIND_PROXY", default=False):
     # Only for a proxy that sets these headers itself on every request.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")

@@ -37,7 +37,13 @@ _KINDS: Final = {
         AuditKind.SIGNED_OUT,
         AuditKind.SIGN_INS_ENDED,
     },
-    Subject.READING: {AuditKind.VIEWED, AuditKind.EXPORTED, AuditKind.UNMASKED, AuditKind.AUDIT_VERIFIED},
+    Subject.READING: {
+        AuditKind.VIEWED,
+        AuditKind.EVIDENCE_OPENED,
+        AuditKind.EXPORTED,
+        AuditKind.UNMASKED,
+        AuditKind.AUDIT_VERIFIED,
+    },
     Subject.DECISIONS: {
         AuditKind.DECIDED,
         AuditKind.VERIFY_REQUESTED,

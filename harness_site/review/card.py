@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -15,10 +16,11 @@ from checkpoints.models import ToolCall
 from checkpoints.queries import inbox
 from checkpoints.resuming.actors import Actor
 from harness_site.accounts.guard import MemberRequest, able, member
-from harness_site.review import claims, company, standing
+from harness_site.review import claims, company, evidence, standing
 from harness_site.review.forms import ApprovalForm, OutcomeForm, bound
 from harness_site.review.problems import Problem, over, problem
 from harness_site.review.recording import record
+from harness_site.review.uploading import too_large
 
 
 @require_http_methods(["GET", "POST"])
@@ -30,7 +32,8 @@ def card(request: MemberRequest, pk: int) -> HttpResponse:
             claims.forget()
             claims.see(call, by=request.membership)
         return _show(request, call)
-    form = bound(request.POST, call)
+    form = bound(request.POST, call, request.FILES)
+    form.too_large = too_large(request)
     if not request.membership.may(Role.APPROVER):
         refused = Problem(403, "Your role does not cover deciding.", "Nothing was recorded.")
         return _show(request, call, form=form, refused=refused)
@@ -113,6 +116,8 @@ def _show(
 ) -> HttpResponse:
     context: dict[str, Any] = {
         **standing.context(call, request.membership),
+        "evidence_limit": settings.EVIDENCE_BYTES,
+        "files": evidence.of_call(call),
         "company": company.of_call(call.pk, request.membership),
         "refused": refused,
         "seen": _seen(request) or str(call.revision),

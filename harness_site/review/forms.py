@@ -1,7 +1,13 @@
+from __future__ import annotations
+
 from typing import Any
 
 from django import forms
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
+from django.template.defaultfilters import filesizeformat
+from django.utils.datastructures import MultiValueDict
 
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
@@ -29,10 +35,13 @@ class DecisionForm(forms.Form):
     evidence = forms.CharField(
         required=False, label="Evidence", max_length=2000, widget=forms.TextInput(attrs={"class": "input"})
     )
+    file = forms.FileField(required=False, label="File")
     revision = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
     #: Its answers, and those for which the text that the agent gets is reason enough.
     answers: tuple[Answer, ...] = ()
     self_explaining = frozenset[DecisionKind]()
+    #: Whether a file was sent that is larger than it may be.
+    too_large = False
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}
@@ -40,16 +49,23 @@ class DecisionForm(forms.Form):
             self.add_error("reason", "Say why in a sentence: it is kept with your name.")
         return data
 
+    def clean_file(self) -> UploadedFile[Any] | None:
+        if self.too_large:
+            limit = filesizeformat(settings.EVIDENCE_BYTES).replace("\xa0", " ")
+            raise forms.ValidationError(f"The file is larger than {limit}. Nothing was recorded: link to it instead.")
+        given: UploadedFile[Any] | None = self.cleaned_data["file"]
+        return given
+
     def need(self, data: dict[str, Any], kind: DecisionKind, name: str, words: str) -> None:
         """An answer of this kind takes a text in the field `name`."""
         if data.get("kind") == kind and not data.get(name, "").strip():
             self.add_error(name, words)
 
-    def cited(self) -> dict[str, str] | None:
+    def cited(self) -> dict[str, Any]:
         """The evidence as it is stored: a link, or a reference in words."""
         given: str = self.cleaned_data["evidence"]
         if not given:
-            return None
+            return {}
         return {"link": given} if safe_link(given) else {"text": given}
 
 
@@ -145,9 +161,9 @@ class ApprovalForm(DecisionForm):
         return bool(given["kind"] == DecisionKind.EDIT and given["shown"] != self.digest)
 
 
-def bound(data: QueryDict, call: ToolCall) -> OutcomeForm | ApprovalForm:
+def bound(data: QueryDict, call: ToolCall, files: MultiValueDict[str, Any] | None = None) -> OutcomeForm | ApprovalForm:
     """The form that was sent: that of its answer, else that of the question which is open."""
     kind = data.get("kind", "")
     asked = {answer.kind.value: answer for answer in (*OUTCOMES, *APPROVALS)}.get(kind)
     about_approval = call.status == CallStatus.AWAITING_APPROVAL if asked is None else asked in APPROVALS
-    return ApprovalForm(data, call=call) if about_approval else OutcomeForm(data)
+    return ApprovalForm(data, files, call=call) if about_approval else OutcomeForm(data, files)

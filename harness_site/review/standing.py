@@ -129,7 +129,7 @@ def _cited(decision: Decision | None) -> dict[str, Any] | None:
         return {"rest": given}
     link = safe_link(given.get("link"))
     text = given.get("text") if isinstance(given.get("text"), str) else ""
-    said = {name for name, kept in (("link", link), ("text", text)) if kept}
+    said = {name for name, kept in (("link", link), ("text", text)) if kept} | {"file"}
     return {"link": link, "text": text, "rest": {name: value for name, value in given.items() if name not in said}}
 
 

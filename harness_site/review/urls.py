@@ -1,10 +1,11 @@
 from django.urls import path
 
-from harness_site.review import card, outage, people, queue
+from harness_site.review import card, evidence, outage, people, queue
 
 urlpatterns = [
     path("", queue.queue, name="review"),
     path("count/", queue.count, name="review-count"),
+    path("evidence/<int:pk>/", evidence.evidence, name="evidence"),
     path("outages/", outage.outage, name="outage"),
     path("outages/verify/", outage.verify, name="outage-verify"),
     path("outages/settle/", outage.settle, name="outage-settle"),

@@ -8,19 +8,23 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from checkpoints.enums import ActorKind, Role
+from checkpoints.enums import ActorKind, DecisionKind, Role
 from checkpoints.models import Workspace
+from checkpoints.serde import canonical
 from harness_site.accounts import tokens
 from harness_site.accounts.models import Invitation, Membership, TokenRole
 from harness_site.notifications.models import Delivery, Event, Notice, Webhook
+from harness_site.review import evidence
 from harness_site.saved.models import SavedView
 from tests.integration.notifications.conftest import make_webhook
 from tests.support.factories import (
     make_call,
     make_checkpoint,
+    make_decision,
     make_message,
     make_run,
     make_session,
@@ -107,6 +111,12 @@ TABLE: Final = (
     ),
     line("review/", "302 403 200 200 200 302", "302 405 405 405 405 302"),
     line("review/count/", "302 403 200 200 200 302", "302 405 405 405 405 302"),
+    line(
+        "review/evidence/<int:pk>/",
+        "302 403 200 200 200 302",
+        "302 405 405 405 405 302",
+        "/review/evidence/{file}/",
+    ),
     line(
         "review/outages/",
         "302 403 200 200 200 302",
@@ -299,6 +309,7 @@ TABLE: Final = (
 FOREIGN: Final = (
     ("/review/calls/{foreign_call}/", "get"),
     ("/review/calls/{foreign_call}/", "post"),
+    ("/review/evidence/{foreign_file}/", "get"),
     ("/review/calls/{foreign_call}/claim/", "post"),
     ("/review/calls/{foreign_call}/release/", "post"),
     ("/review/calls/{foreign_call}/present/", "post"),
@@ -363,12 +374,16 @@ def things(workspace: Workspace, prefix: str = "") -> dict[str, Any]:
     webhook = make_webhook(workspace=workspace)
     notice = Notice.objects.create(workspace=workspace, event=Event.TEST, send_at="2999-01-01T00:00Z")
     delivery = Delivery.objects.create(notice=notice, webhook=webhook, due_at="2999-01-01T00:00Z")
+    call = make_call(session=session, verifiable=True)
+    file = evidence.keep(call, SimpleUploadedFile("seen.txt", b"seen"), given_by="dave")
+    make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, evidence=canonical({"file": evidence.cited(file)}))
     named = {
         "webhook": webhook.pk,
         "delivery": delivery.pk,
         "session": session.pk,
         "id": session.session_id,
-        "call": make_call(session=session, verifiable=True).pk,
+        "call": call.pk,
+        "file": file.pk,
         "member": member.pk,
         "token": token.pk,
         "invitation": invitation.pk,
