@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("checkpoints", "0012_evidence_files"),
+        ("checkpoints", "0013_evidence_opened"),
         ("review", "0001_initial"),
     ]
 
