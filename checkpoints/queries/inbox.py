@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db.models import Q, QuerySet, TextChoices
 
@@ -92,6 +92,13 @@ def page(
     found = list(order.ordered(calls, sort, status, after=after)[: limit + 1])
     shown = found[:limit]
     return shown, shown[-1].pk if len(found) > limit else None
+
+
+def begun(workspace: Workspace, since: datetime, *, limit: int = 4 * PAGE) -> list[ToolCall]:
+    """The calls that wait and began to after `since`, the longest waiting first."""
+    waits = Q(status=CallStatus.INTERRUPTED, interrupted_at__gt=since)
+    waits |= Q(status=CallStatus.AWAITING_APPROVAL, issued_at__gt=since)
+    return list(_undecided(workspace).filter(waits).order_by("pk")[:limit])
 
 
 def decided(

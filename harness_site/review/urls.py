@@ -1,9 +1,10 @@
 from django.urls import path
 
-from harness_site.review import card, evidence, outage, people, queue
+from harness_site.review import card, evidence, news, outage, people, queue
 
 urlpatterns = [
     path("", queue.queue, name="review"),
+    path("news/", news.news, name="review-news"),
     path("count/", queue.count, name="review-count"),
     path("evidence/<int:pk>/", evidence.evidence, name="evidence"),
     path("outages/", outage.outage, name="outage"),

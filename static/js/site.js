@@ -8,5 +8,6 @@ import "./copy.js";
 import "./keys.js";
 import "./decide.js";
 import "./typed.js";
+import "./notify.js";
 
 document.documentElement.classList.add("js");

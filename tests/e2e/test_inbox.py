@@ -11,6 +11,15 @@ from tests.support import axe, outage
 from tests.support.site import Site
 
 WHY = "The carrier's list says so."
+#: What the desktop would show: the browser's own notifications cannot be seen from outside.
+SHOWN = """
+window.shown = [];
+window.Notification = class extends EventTarget {
+  static permission = "default";
+  static async requestPermission() { return (this.permission = "granted"); }
+  constructor(title, options) { super(); window.shown.push(`${title} ${options.body}`); }
+};
+"""
 PHONE = {"width": 360, "height": 740}
 
 
@@ -90,3 +99,22 @@ def test_an_outage_without_javascript(parcels: Site, visit: Visit) -> None:
     expect(page.get_by_text("You are on it", exact=True)).to_be_visible()
     page.get_by_role("button", name="Let go").click()
     expect(page.get_by_role("button", name="I am on it")).to_be_visible()
+
+
+def test_the_desktop_tells_of_an_outage_once_and_only_who_wants_it(own_site: Site, visit: Visit) -> None:
+    pages = [visit(name, own_site) for name in ("alice", "bob")]
+    for page in pages:
+        page.add_init_script(SHOWN)
+        page.goto("/review/")
+    pages[0].get_by_role("button", name="Notify me while a page is open").click()
+    expect(pages[0].get_by_role("button", name="Notifications are on: turn off")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    outage.lose(own_site, 50)
+    for page in pages:
+        group(page)
+        expect(page).to_have_title(re.compile(r"^\(50\) "))
+        expect(page.locator("#favicon")).to_have_attribute("href", re.compile("favicon-many"))
+    pages[0].wait_for_function("window.shown.length > 0")
+    told = ["Calls of ship_parcel were lost in one outage Nobody knows what became of them."]
+    assert [page.evaluate("window.shown.filter((one) => !one.startsWith('Did this'))") for page in pages] == [told, []]

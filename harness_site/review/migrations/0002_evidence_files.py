@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("checkpoints", "0013_evidence_opened"),
+        ("checkpoints", "0010_lost_calls"),
         ("review", "0001_initial"),
     ]
 

@@ -110,6 +110,12 @@ TABLE: Final = (
         "/accounts/oidc/sso/login/callback/",
     ),
     line("review/", "302 403 200 200 200 302", "302 405 405 405 405 302"),
+    line(
+        "review/news/",
+        "302 403 200 200 200 302",
+        "302 405 405 405 405 302",
+        "/review/news/?since=2025-03-04T10:00:00Z",
+    ),
     line("review/count/", "302 403 200 200 200 302", "302 405 405 405 405 302"),
     line(
         "review/evidence/<int:pk>/",

@@ -1,0 +1,66 @@
+"""What began to wait for a person since a moment: for notifications of pages that are open."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.core.exceptions import BadRequest
+from django.http import HttpResponse, JsonResponse
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from checkpoints.enums import CallStatus, Role
+from checkpoints.models import ToolCall
+from checkpoints.queries import inbox, outages
+from checkpoints.queries.outages import Outage
+from harness_site import wording
+from harness_site.accounts.guard import MemberRequest, member
+from harness_site.rendering.text import visible
+from harness_site.review.outage import address_of
+from harness_site.templatetags.harness import sentence
+
+#: What is told has committed so much later than its time says; a page knows by its tag what it has told.
+_OVERLAP: Final = timedelta(seconds=5)
+#: More at once are told as a number.
+MOST: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One notification. Another of the same `tag` takes its place."""
+
+    tag: str
+    title: str
+    body: str
+    url: str
+
+
+@require_GET
+@member(Role.AUDITOR)
+def news(request: MemberRequest) -> HttpResponse:
+    try:
+        since = datetime.fromisoformat(request.GET.get("since", ""))
+        if since.tzinfo is None:
+            raise ValueError
+        begun = inbox.begun(request.membership.workspace, since - _OVERLAP)
+    except (ValueError, OverflowError):
+        raise BadRequest("The moment to tell news since cannot be read.") from None
+    found = list(dict.fromkeys(_told(begun, outages.open_outages(request.membership.workspace) if begun else [])))
+    more = len(found) - MOST
+    if more > 0:
+        found = [*found[:MOST], News("more", f"{more} more wait for a person", "", reverse("review"))]
+    return JsonResponse({"news": [asdict(one) for one in found]})
+
+
+def _told(calls: Iterable[ToolCall], found: list[Outage]) -> Iterable[News]:
+    together = {pk: outage for outage in found for pk in outage.pks}
+    for call in calls:
+        outage = together.get(call.pk)
+        if outage is not None:
+            tag = f"outage {outage.tool} {wording.iso(outage.first)}"
+            title = f"Calls of {visible(outage.tool)} were lost in one outage"
+            yield News(tag, title, "Nobody knows what became of them.", address_of(outage))
+        else:
+            asks = "May this happen?" if call.status == CallStatus.AWAITING_APPROVAL else "Did this happen?"
+            yield News(f"call {call.pk}", asks, sentence(call), reverse("card", args=[call.pk]))
