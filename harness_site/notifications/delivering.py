@@ -22,7 +22,7 @@ from django.db.models.functions import Now
 
 from checkpoints import clock
 from harness_site.accounts.models import Membership
-from harness_site.notifications import mails, posting, webhooks
+from harness_site.notifications import failures, mails, posting, webhooks
 from harness_site.notifications.messages import Message, message
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice, Webhook
 from harness_site.notifications.recipients import may_be_told
@@ -142,13 +142,13 @@ def _outcome(delivery: Delivery) -> Outcome:
         status = webhooks.send(delivery, said)
         return Outcome(answer=status, problem="" if 200 <= status < 300 else f"The answer was {status}.", away=True)
     except (smtplib.SMTPRecipientsRefused, smtplib.SMTPDataError) as error:
-        return Outcome(problem=_said(error))  # others may well be taken
+        return Outcome(problem=failures.said(error))  # others may well be taken
     except (OSError, http.client.HTTPException, posting.AddressRefused, mails.NoMailServer) as error:
-        return Outcome(problem=_said(error), away=True)
+        return Outcome(problem=failures.said(error), away=True)
     except Exception as error:
         # One message that cannot be made must not keep all others from being sent.
         logger.exception("Delivery %s could not be made.", delivery.pk)
-        return Outcome(problem=_said(error))
+        return Outcome(problem=failures.said(error))
 
 
 def _not_needed(delivery: Delivery, said: Message | None) -> str:
@@ -160,10 +160,6 @@ def _not_needed(delivery: Delivery, said: Message | None) -> str:
     if member is None or not may_be_told(member, Event(delivery.notice.event)):
         return "Whom it was for may not decide here any more."
     return ""
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:500]
 
 
 def _status(delivery: Delivery, outcome: Outcome, most: int) -> DeliveryStatus:
