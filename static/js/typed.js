@@ -51,9 +51,11 @@ for (const name of ["input", "change"]) {
   });
 }
 
-// The answer to a decision: where the form is gone, it was recorded or is shown beside what others decided.
-document.body.addEventListener("htmx:afterSettle", () => {
-  if (!form() && standing()) window.sessionStorage.removeItem(place());
+// The answer to what was sent: a form that holds it has to be sent again; otherwise it was recorded, or stands beside
+// what others decided.
+document.body.addEventListener("htmx:afterSettle", (event) => {
+  if (event.target.id !== "main" || !standing()) return;
+  if (!form()?.hasAttribute("data-sent")) window.sessionStorage.removeItem(place());
 });
 
 if (!document.getElementById("live")) forget();

@@ -32,6 +32,7 @@ def start_payer(site: Site, order: int) -> Iterator[StartPayer]:
 def write(page: Page, before: str, after: str) -> None:
     """Change a part of the arguments."""
     steps.choose(page, "Edit")
+    page.get_by_role("radio", name="As JSON").check()
     arguments = page.get_by_role("textbox", name="Arguments")
     arguments.fill(arguments.input_value().replace(before, after))
     steps.reason(page).fill("Only the first tenth is due.")
@@ -77,6 +78,32 @@ def test_two_people_change_and_approve_a_payment(start_payer: StartPayer, visit:
         heading(page, "Approved: it has run")
         expect(page.get_by_text("Paid 1230.00 EUR to Northwind GmbH.").first).to_be_visible()
         expect(steps.finished(page)).to_be_visible()
+    assert payer.payments == [PAID]
+
+
+def test_one_argument_is_changed_by_itself_and_a_contract_given(start_payer: StartPayer, visit: Visit) -> None:
+    payer = start_payer()
+    page = visit("alice")
+    steps.open_payment(page, payer.session_id)
+    steps.choose(page, "Edit")
+    page.get_by_role("textbox", name="amount").fill("1230.00")
+    expect(page.get_by_text("1 argument differs from what the model asked for:")).to_be_visible()
+    steps.reason(page).fill("Only the first tenth is due.")
+    steps.record(page, "Edit")
+    expect(page.get_by_text("The model asked for other arguments.")).to_be_visible()
+    expect(steps.reason(page)).to_have_value("")
+    page.reload()
+    expect(steps.reason(page)).to_have_value("")
+
+    steps.choose(page, "Approve")
+    steps.reason(page).fill("The contract says so.")
+    contract = {"name": "contract.html", "mimeType": "text/html", "buffer": b"<script>alert(1)</script>"}
+    page.get_by_label("File").set_input_files(contract)  # type: ignore[arg-type]
+    steps.record(page, "Approve")
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="contract.html").click()
+    assert saved.value.path().read_bytes() == contract["buffer"]
+    heading(page, "Approved: it has run")
     assert payer.payments == [PAID]
 
 
