@@ -4,10 +4,13 @@ from playwright.sync_api import expect
 
 from tests.e2e import steps
 from tests.e2e.conftest import StartAgent, Visit
+from tests.support.browser import Watch
 from tests.support.site import Site
 
 
-def test_a_fork_without_javascript(site: Site, order: int, start_agent: StartAgent, visit: Visit) -> None:
+def test_a_fork_without_javascript(
+    site: Site, order: int, start_agent: StartAgent, visit: Visit, watches: list[Watch]
+) -> None:
     start_agent(site, order)
     watching = visit("alice")
     steps.open_card(watching, order)
@@ -15,6 +18,7 @@ def test_a_fork_without_javascript(site: Site, order: int, start_agent: StartAge
     watching.wait_for_url("**/sessions/*/")
 
     page = visit("alice", java_script_enabled=False)
+    watches[1].expect("status of 422")
     page.goto(f"{watching.url}versions/")
     page.get_by_role("row", name="v2").get_by_role("link", name="Fork").click()
     expect(page.get_by_role("heading", name="Fork from version 2")).to_be_visible()
