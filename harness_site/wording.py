@@ -70,6 +70,8 @@ _DID: Final[dict[str, str]] = {
     DecisionKind.RESPOND: "answered instead",
 }
 
+_PHASES: Final[dict[str, str]] = {phase.value: str(phase.label) for phase in Phase}
+
 _WHY: Final[dict[str, str]] = {
     InterruptReason.RUN_LOST: "its run was lost after the intent",
     InterruptReason.AMBIGUOUS_ERROR: "the tool failed and may still have done it",
@@ -89,7 +91,7 @@ def state(value: str) -> tuple[str, str]:
 
 def phase(value: str) -> str:
     """The word for the phase of a version. A value from a newer version shows as it is."""
-    return str(Phase(value).label) if value in Phase.values else value
+    return _PHASES.get(value, value)
 
 
 def did(decision: str) -> str:

@@ -22,7 +22,7 @@ LANES = 24
 LIMIT = 10_000
 
 #: The phase that ends a turn → what was done in it.
-_TURNS = {
+_TURNS: dict[str, str] = {
     Phase.TURN: "turn",
     Phase.POST_LLM: "model",
     Phase.POST_TOOL_BATCH: "tools",
@@ -194,7 +194,7 @@ def _place_marks(marks: Sequence[tuple[UUID, Mark]], courses: dict[UUID, Course]
             continue
         start = course.lane.marks[-1].at if course.lane.marks else course.lane.run.started_at
         course.lane.marks.append(mark)
-        kind = _TURNS.get(Phase(mark.phase)) if mark.phase in Phase.values else None
+        kind = _TURNS.get(mark.phase)
         if kind is not None:
             course.turns.append(Turn(kind, min(start, mark.at), mark.at, mark.version, mark.length))
 

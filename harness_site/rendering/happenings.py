@@ -91,7 +91,12 @@ class Told:
         yield from (*self.turns, *self.calls, *self.signs, *self.versions)
 
 
-def told(course: Course) -> Told:
+def told(frame: Timeframe) -> tuple[Told, ...]:
+    """The items of each run, in the order of the runs."""
+    return tuple(_told(course) for course in frame.courses)
+
+
+def _told(course: Course) -> Told:
     run, lane = course.lane.run.number, course.lane
     return Told(
         turns=_in_order(_turn(one, run) for one in course.turns),
@@ -105,11 +110,10 @@ def _in_order(items: Iterable[Item]) -> tuple[Item, ...]:
     return tuple(sorted(items, key=lambda item: item.start))
 
 
-def listed(frame: Timeframe) -> list[Item]:
-    """Everything of the time in order; versions are in it where no turn ends with them."""
+def listed(runs: Iterable[Told]) -> list[Item]:
+    """Everything that was told, in order of time; versions are in it where no turn ends with them."""
     found: list[Item] = []
-    for course in frame.courses:
-        items = told(course)
+    for items in runs:
         ended = {turn.version for turn in items.turns}
         found += [*items.turns, *items.calls, *items.signs]
         found += [version for version in items.versions if version.version not in ended]

@@ -12,7 +12,7 @@ from checkpoints.queries.timeframe import Course, Timeframe
 from harness_site import wording
 from harness_site.rendering import packing
 from harness_site.rendering.axis import Axis, Fold, Label
-from harness_site.rendering.happenings import KINDS, Item, Told, told
+from harness_site.rendering.happenings import KINDS, Item, Told
 from harness_site.rendering.packing import Packed
 from harness_site.rendering.text import visible
 
@@ -91,8 +91,8 @@ class Drawing:
     signs: tuple[tuple[str, str], ...]
 
 
-def draw(frame: Timeframe) -> Drawing:
-    items = [told(course) for course in frame.courses]
+def draw(frame: Timeframe, items: Sequence[Told]) -> Drawing:
+    """`items` are what is told of each of its runs."""
     axis = Axis(_moments(frame.courses, items), frame.since, frame.until, left=LEFT, right=RIGHT)
     lanes: list[Lane] = []
     y = float(TOP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +15,7 @@ from checkpoints.queries.timeframe import Timeframe
 from harness_site.accounts.guard import MemberRequest
 from harness_site.rendering import chart, happenings
 from harness_site.rendering import timeframe as drawing
-from harness_site.rendering.happenings import Item
+from harness_site.rendering.happenings import Item, Told
 from harness_site.rendering.timeframe import LEFT, RIGHT, Drawing
 from harness_site.sessions.lookup import headline, number, reader
 from harness_site.templatetags.timeline import between
@@ -65,12 +66,13 @@ def timeline(request: MemberRequest, pk: int) -> HttpResponse:
     frame = timeframe.read(pk, since=since, until=until)
     context = {"head": head, "tab": "timeline", "zoomed": since is not None or until is not None, "frame": frame}
     if frame is not None:
-        drawn = drawing.draw(frame)
+        told = happenings.told(frame)
+        drawn = drawing.draw(frame, told)
         grown = growth.read(pk, since=since, until=until)
         context |= {
             "drawing": drawn,
             "ways": _ways(frame, drawn),
-            "rows": _rows(frame, number(request, "row") or 0),
+            "rows": _rows(told, number(request, "row") or 0),
             "here": between(frame.since, frame.until) if context["zoomed"] else "?",
             "cut": between(since, frame.cut) if since and frame.cut else _until(frame.cut),
             "growth": grown,
@@ -115,7 +117,7 @@ def _until(cut: datetime | None) -> str:
     return between(datetime(1970, 1, 1, tzinfo=UTC), cut) if cut else ""
 
 
-def _rows(frame: Timeframe, first: int) -> Rows:
-    items = happenings.listed(frame)
+def _rows(told: Sequence[Told], first: int) -> Rows:
+    items = happenings.listed(told)
     first = first if first < len(items) else 0
     return Rows(tuple(items[first : first + ROWS]), first, len(items))

@@ -9,9 +9,10 @@ from checkpoints.queries.occasions import Takeover
 from checkpoints.queries.origins import RunFacts
 from checkpoints.queries.timeframe import Asked, Course, Event, Timeframe, Turn
 from checkpoints.queries.timeline import Lane, Mark, Stretch
-from harness_site.rendering.happenings import listed
+from harness_site.rendering import timeframe
+from harness_site.rendering.happenings import listed, told
 from harness_site.rendering.packing import LEVELS
-from harness_site.rendering.timeframe import LEFT, RIGHT, Bar, Drawing, draw
+from harness_site.rendering.timeframe import LEFT, RIGHT, Bar, Drawing
 
 BEGIN = datetime(2026, 3, 4, 10, 0, tzinfo=UTC)
 
@@ -35,6 +36,10 @@ def busy(count: int) -> Timeframe:
         made.turns.append(Turn("model", start, end, number + 1, number))
         made.events.append(Event("decision", end, DecisionKind.APPROVE, "alice", "pay", number))
     return Timeframe((made,), BEGIN, later(count * 10), None)
+
+
+def draw(frame: Timeframe) -> Drawing:
+    return timeframe.draw(frame, told(frame))
 
 
 def drawn(drawing: Drawing) -> list[Bar]:
@@ -83,8 +88,7 @@ def test_everything_stands_inside_the_drawing() -> None:
 
 
 def test_the_list_tells_the_same_as_the_drawing() -> None:
-    frame = busy(5_000)
-    items = listed(frame)
+    items = listed(told(busy(5_000)))
     assert len(items) == 3 * 5_000  # a version that ends a turn is told by the turn
     assert [item.start for item in items] == sorted(item.start for item in items)
 
