@@ -2,12 +2,14 @@ from django.conf import settings
 from django.urls import include, path
 
 from harness_site import views
+from harness_site.sessions import call_log
 
 urlpatterns = [
     path("", views.home, name="home"),
     path("health/", views.health, name="health"),
     path("accounts/", include("harness_site.accounts.urls")),
     path("review/", include("harness_site.review.urls")),
+    path("calls/", call_log.log, name="calls-log"),
     path("sessions/", include("harness_site.sessions.urls")),
     path("overview/", include("harness_site.overview.urls")),
     path("saved/", include("harness_site.saved.urls")),

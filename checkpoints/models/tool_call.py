@@ -75,6 +75,7 @@ class ToolCall(models.Model):
             ),
         )
         indexes = (
+            models.Index(fields=["workspace", "-issued_at", "-id"], name="call_newest"),
             models.Index(
                 fields=["workspace", "status", "interrupted_at", "id"],
                 condition=Q(status__in=_UNDECIDED),

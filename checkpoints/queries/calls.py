@@ -106,11 +106,24 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class CallFilter:
+    """`key` is a whole call id or idempotency key."""
+
     status: CallStatus | None = None
     tool: str = ""
+    key: str = ""
 
     def __bool__(self) -> bool:
-        return bool(self.status or self.tool)
+        return bool(self.status or self.tool or self.key)
+
+    def narrow(self, calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
+        if self.tool:
+            calls = calls.filter(tool=self.tool.replace("\0", ""))
+        if self.status:
+            calls = calls.filter(status=self.status)
+        if self.key:
+            key = self.key.replace("\0", "")
+            calls = calls.filter(Q(call_id=key) | Q(idempotency_key=key))
+        return calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +138,7 @@ class CallPage:
 def page(session_pk: int, wanted: CallFilter, *, before: int | None = None, size: int = PAGE) -> CallPage:
     logged = ToolCall.objects.filter(session=session_pk)
     tools = sorted(set(logged.values_list("tool", flat=True).distinct()))
-    if wanted.tool:
-        logged = logged.filter(tool=wanted.tool.replace("\0", ""))
-    if wanted.status:
-        logged = logged.filter(status=wanted.status)
+    logged = wanted.narrow(logged)
     if before is not None:
         logged = logged.filter(pk__lt=before)
     rows = records(logged.order_by("-pk")[: size + 1])

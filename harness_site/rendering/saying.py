@@ -138,6 +138,14 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def share(part: int, whole: int) -> str:
+    """12 (0.4 %): a part with what it is of the whole."""
+    if not part or not whole:
+        return count(part)
+    percent = 100 * part / whole
+    return f"{part:,} ({percent:.0f} %)" if percent >= 9.95 else f"{part:,} ({max(percent, 0.1):.1f} %)"
+
+
 def signed(number: int) -> str:
     """+3, −2, 0."""
     return f"{'+' if number > 0 else '−' if number < 0 else ''}{abs(number):,}"

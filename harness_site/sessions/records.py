@@ -8,12 +8,12 @@ from checkpoints.enums import AuditKind, CallStatus
 from checkpoints.queries import calls as logged
 from checkpoints.queries import history, origins, trail, versions
 from checkpoints.queries.blocks import Call
-from checkpoints.queries.calls import CallFilter
 from checkpoints.queries.conversation import CallCard
 from checkpoints.queries.history import HistoryPage
 from checkpoints.queries.origins import RunFacts
 from checkpoints.serde import parse
 from harness_site.accounts.guard import MemberRequest
+from harness_site.sessions.call_log import asked_calls
 from harness_site.sessions.lookup import Missing, headline, number, reader
 
 
@@ -21,10 +21,7 @@ from harness_site.sessions.lookup import Missing, headline, number, reader
 @reader
 def calls(request: MemberRequest, pk: int) -> HttpResponse:
     head = headline(request, pk)
-    status = request.GET.get("status", "")
-    wanted = CallFilter(
-        status=CallStatus(status) if status in CallStatus.values else None, tool=request.GET.get("tool", "")[:200]
-    )
+    wanted = asked_calls(request.GET)
     page = logged.page(pk, wanted, before=number(request, "before"))
     context = {
         "head": head,

@@ -53,13 +53,13 @@ const actions = {
 };
 
 function own(key) {
-  const element = [...document.querySelectorAll("[data-key]")].find((each) => each.dataset.key === key);
+  const element = [...document.querySelectorAll("a[data-key], input[data-key]")].find((each) => each.dataset.key === key);
   return element && (() => (element.matches("a") ? element.click() : element.focus()));
 }
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
-  const action = actions[event.key] ?? own(event.key);
+  const action = own(event.key) ?? actions[event.key];
   if (!action) return;
   if ("1234".includes(event.key) && !document.activeElement.matches("[data-answers]")) return;
   event.preventDefault();
