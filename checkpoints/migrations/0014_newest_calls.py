@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("checkpoints", "0012_labelled"),
+        ("checkpoints", "0013_evidence_opened"),
     ]
 
     operations = [
