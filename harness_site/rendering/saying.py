@@ -138,7 +138,7 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def share(part: int, whole: int) -> str:
+def portion(part: int, whole: int) -> str:
     """12 (0.4 %): a part with what it is of the whole."""
     if not part or not whole:
         return count(part)

@@ -48,7 +48,7 @@ register.filter("image_source", saying.image_source)
 register.filter("money", saying.money)
 register.filter("money_delta", saying.money_delta)
 register.filter("exact", wording.exact)
-register.filter("share", saying.share)
+register.filter("portion", saying.portion)
 
 
 @register.filter
