@@ -1,0 +1,114 @@
+"""What is generated is what the library would have written, and what the pages show."""
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import connection
+from django.test import Client
+
+from checkpoints import SyncCheckpointer
+from checkpoints.models import Decision, Message, Session, ToolCall
+from checkpoints.saving import calls
+from harness_site.load.plan import HUGE, Plan
+from tests.integration.search.conftest import complete
+from tests.support.factories import make_session, make_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def generate(sessions: int = 60, seed: int = 1, *more: str) -> None:
+    sizes = (f"--sessions={sessions}", f"--messages={sessions * 12}", f"--calls={sessions * 3}", f"--seed={seed}")
+    call_command("generate_load", *sizes, "--until=2026-01-31T12:00:00Z", *more)
+
+
+@pytest.fixture
+def filled() -> bool:
+    """Whether this database can be filled; SQLite says that it cannot, and stays empty."""
+    if connection.vendor == "postgresql":
+        return True
+    with pytest.raises(CommandError, match="Only PostgreSQL"):
+        generate()
+    assert not Session.objects.exists()
+    return False
+
+
+def facts() -> list[tuple[object, ...]]:
+    fields = ("session_id", "agent", "title", "status", "labels", "message_count", "budget_spent_usd", "head_chain")
+    rows = Session.objects.order_by("session_id").values_list(*fields)
+    return [(*row[:-1], bytes(row[-1])) for row in rows]
+
+
+def test_sizes_are_as_asked_for_and_a_few_sessions_are_huge() -> None:
+    plan = Plan(sessions=1000, messages=200_000, calls=20_000, seed=1)
+    sizes = [plan.size(number) for number in range(1000)]
+    huge = [size.messages for size in sizes if size.messages >= HUGE]
+    assert len(huge) == plan.huge == 5
+    assert abs(sum(size.messages for size in sizes) - 200_000) < 2_000
+    assert abs(sum(size.calls for size in sizes) - 20_000) < 2_000
+    assert all(2 * size.calls < size.messages for size in sizes)
+
+
+def test_the_library_reads_every_version_and_every_call_and_goes_on(filled: bool) -> None:
+    if not filled:
+        return
+    generate(400)
+    with SyncCheckpointer() as cp:
+        for session in Session.objects.order_by("pk")[:40]:
+            latest = cp.load_latest(session.session_id)
+            assert latest is not None
+            assert len(latest["transcript"]) == latest["version"] == session.message_count
+            for found in cp.list_checkpoints(session.session_id):
+                assert len(cp.load(session.session_id, found["version"])["transcript"]) == found["version"]
+        going = Session.objects.filter(status="active").first()
+        assert going is not None
+        cp.resume(going.session_id)
+        more = {"id": "new", "role": "user", "content": "And then?"}
+        assert cp.append_checkpoint(going.session_id, [more], expected_version=going.latest_version)
+        for call in ToolCall.objects.exclude(status="interrupted")[:50]:
+            calls.require_intact(call)
+    assert Message.objects.count() > 4000
+    assert Decision.objects.exists()
+    new = make_session()
+    assert new.pk > 400
+
+
+def test_the_same_seed_makes_the_same_sessions(filled: bool) -> None:
+    if not filled:
+        return
+    generate(30)
+    first = facts()
+    Session.objects.update(head_segment=None)
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE checkpoints_session CASCADE")
+    generate(30)
+    assert facts() == first
+
+
+def test_what_is_there_is_left_alone_unless_asked(filled: bool) -> None:
+    if not filled:
+        return
+    make_session(session_id="mine")
+    with pytest.raises(CommandError, match="--add"):
+        generate(10)
+    generate(10, 1, "--add")
+    with pytest.raises(CommandError, match="seed 1"):
+        generate(10, 1, "--add")
+    generate(10, 2, "--add")
+    assert Session.objects.count() == 21
+
+
+def test_the_pages_show_it(client: Client, filled: bool) -> None:
+    if not filled:
+        return
+    generate(20)
+    complete()
+    client.force_login(make_user())
+    session = Session.objects.filter(tool_calls__isnull=False).first()
+    assert session is not None
+    for address in (
+        "/sessions/?q=order-1-7",
+        f"/sessions/{session.pk}/",
+        f"/sessions/{session.pk}/calls/",
+        "/overview/",
+    ):
+        assert client.get(address).status_code == 200, address
