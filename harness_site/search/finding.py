@@ -1,7 +1,8 @@
 """Where in a workspace something was said: the newest first, with bounded work however much there is.
 
 What is common is found among the newest passages by reading them; what is less common by the index, within the newest
-era; what is rare by the index alone, wherever it is. Each of these has little to read exactly when it is needed.
+eras, first a few and then more; what is rare by the index alone, wherever it is. Each of these has little to read
+exactly when it is needed.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from harness_site.search.words import Query
 
 #: Places on one page.
 PAGE: Final = 60
-#: So many of the newest passages are read one by one.
-RECENT: Final = 10_000
+#: So many of the newest passages are read one by one; more where the index can do nothing.
+RECENT: Final = 2_000
+READ: Final = 10_000
+#: Eras that are looked through after those, from the newest on, before all that are older.
+_ERAS: Final = ((0, 2), (2, 20))
 #: Longer than this no search takes; it says so instead.
 _PATIENCE: Final = "1500ms"
 
@@ -69,19 +73,20 @@ def _found(there: QuerySet[Passage], query: Query, top: int, *, whole: bool) -> 
         found += matching(stretch, query).order_by("-pk")[: PAGE + 1 - len(found)]
         if len(found) > PAGE:
             return Found(_readable(found[:PAGE], query), found[PAGE - 1].pk)
-    return Found(_readable(found, query), partly=not (whole or query.indexed) and top > RECENT)
+    return Found(_readable(found, query), partly=not (whole or query.indexed) and top > READ)
 
 
 def _stretches(there: QuerySet[Passage], top: int, *, indexed: bool) -> Iterator[QuerySet[Passage]]:
-    edge = top - RECENT
+    edge = top - (RECENT if indexed else READ)
     yield there.filter(pk__gte=edge)
     if not indexed or edge <= 0:
         return
-    era = Passage.objects.filter(pk__lt=edge).order_by("-pk").values_list("era", flat=True).first()
-    if era is not None:
-        newest = (era, max(era - 1, 0))
-        yield there.filter(pk__lt=edge, era__in=newest)
-        yield there.filter(pk__lt=edge, era__lt=min(newest))
+    older = there.filter(pk__lt=edge)
+    newest = Passage.objects.filter(pk__lt=edge).order_by("-pk").values_list("era", flat=True).first()
+    if newest is not None:
+        for first, upto in _ERAS:
+            yield older.filter(era__in=[newest - number for number in range(first, upto)])
+        yield older.filter(era__lte=newest - _ERAS[-1][1])
 
 
 def _readable(found: Iterable[Passage], query: Query) -> tuple[Passage, ...]:

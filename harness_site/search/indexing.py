@@ -36,7 +36,7 @@ _QUIET: Final = timedelta(seconds=10)
 #: got its number is among them.
 _MARGIN: Final = 1_000
 #: Passages of one era.
-_ERA: Final = 1_000_000
+_ERA: Final = 100_000
 #: A call in one of these will not change any more.
 SETTLED_CALL: Final = frozenset(
     {CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED, CallStatus.SUPERSEDED, CallStatus.DISCARDED}

@@ -192,7 +192,7 @@ def test_rare_words_are_found_behind_the_newest_passages(search: Search, monkeyp
 def test_words_too_short_for_the_index_are_looked_for_in_the_newest_texts_and_the_page_says_so(
     reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finding, "RECENT", 1)
+    monkeypatch.setattr(finding, "READ", 1)
     session = make_session()
     for text in ("x7 here", "two"):
         make_message(session=session, text=text)
