@@ -201,7 +201,7 @@ def _table(found: list[Measured], options: Namespace) -> str:
         "",
         f"{options.sessions:,} sessions, {options.messages:,} messages, {options.calls:,} calls on PostgreSQL, all of",
         f"it in the search index. Server time in milliseconds over {options.rounds} answers of each page, in one",
-        "process, without the network; measured by `python -m benchmarks.pages`, on two cores that did other things too. The",
+        "process, without the network; measured by `python -m benchmarks.pages`. The",
         f"target for 95 of 100 answers is {PAGE} ms, for searches {SEARCH} ms: reached by {reached} of {len(found)}.",
         "",
         "| page | queries | median | p95 | KB | target |",
