@@ -50,8 +50,10 @@ def _targets(results: Results) -> Iterator[str]:
     for verdict in verdicts(results):
         limit = f"{'≥' if verdict.at_least else '≤'} {verdict.limit:g}{verdict.unit}"
         reached = "reached" if verdict.reached else "**not reached**"
-        rows.append([verdict.target, verdict.what, verdict.where, f"{verdict.value:.2f}{verdict.unit}", limit, reached])
-    yield from _table(["target", "what", "on", "measured", "wanted", ""], rows)
+        value = f"{verdict.value:.2f}{verdict.unit}"
+        bare = "" if verdict.bare is None else f"{verdict.bare:.2f}{verdict.unit}"
+        rows.append([verdict.target, verdict.what, verdict.where, value, limit, reached, bare])
+    yield from _table(["target", "what", "on", "measured", "wanted", "", "the hand-written statement"], rows)
 
 
 def _sections(results: Results) -> Iterator[str]:

@@ -23,6 +23,8 @@ class Verdict:
     #: Whether the value may not be below the limit, instead of not above it.
     at_least: bool = False
     unit: str = "×"
+    #: What the hand-written statement reaches beside the same peer: nothing that writes as much can do much better.
+    bare: float | None = None
 
     @property
     def reached(self) -> bool:
@@ -60,10 +62,13 @@ def _save(results: Results, kind: Kind, saving: Saving, key: str, name: str) -> 
     floor = saving.overall(key, turns).median / saving.overall("statement", turns).median
     yield Verdict("1 save", f"{name}: to the hand-written statement, all turns", kind, floor, 1.3)
     delta = saving.overall(key, early).median / saving.overall("delta", early).median
-    yield Verdict("1 save", f"{name}: to LangGraph's delta channel, to turn {together}", kind, delta, 1.0)
+    bare = saving.overall("statement", early).median / saving.overall("delta", early).median
+    what = f"{name}: to LangGraph's delta channel, to turn {together}"
+    yield Verdict("1 save", what, kind, delta, 1.0, bare=bare)
     faster = saving.median("langgraph", together) / saving.median(key, together)
     what = f"{name}: times faster than LangGraph's default at turn {together}"
-    yield Verdict("1 save", what, kind, faster, 30.0, at_least=True)
+    bare = saving.median("langgraph", together) / saving.median("statement", together)
+    yield Verdict("1 save", what, kind, faster, 30.0, at_least=True, bare=bare)
 
 
 def _load(results: Results, kind: Kind, found: Measured) -> Iterator[Verdict]:
