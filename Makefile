@@ -21,8 +21,9 @@ ON_POSTGRES := $(RUN) -m tests.support.cluster --
 # Tests wait for disks and for other processes more than they compute; each process has a database of its own.
 BESIDE := --numprocesses 4 --dist worksteal
 NEWEST_MATTERS := accounts sessions site checkpoints/saving checkpoints/resuming checkpoints/tools checkpoints/workflows
-POSTGRES_MATTERS := $(addprefix tests/,integration property concurrency crash) \
-	$(addprefix --ignore=tests/,crash/test_peers.py concurrency/test_peers_over_http.py)
+ALIKE := $(addprefix integration/,demo accounts audit checkpoints/adapters) crash/test_peers.py \
+	concurrency/test_peers_over_http.py
+POSTGRES_MATTERS := $(addprefix tests/,integration property concurrency crash) $(addprefix --ignore=tests/,$(ALIKE))
 
 # ------------------------------------------------------------------------------------------------ to run it
 
