@@ -15,7 +15,7 @@ from tests.crash.world import decide, observe, observe_replays
 #: Every operation that writes while a session runs.
 WRITING = {
     "resuming.starting._create",
-    "resuming.ownership.take",
+    "resuming.ownership._taken",
     "resuming.ownership.still_owns",
     "resuming.ownership.give_up",
     "resuming.gate._open",
