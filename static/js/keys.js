@@ -54,7 +54,13 @@ const actions = {
 
 function own(key) {
   const element = [...document.querySelectorAll("a[data-key], input[data-key]")].find((each) => each.dataset.key === key);
-  return element && (() => (element.matches("a") ? element.click() : element.focus()));
+  if (!element) return undefined;
+  return element.matches("a")
+    ? () => element.click()
+    : () => {
+        element.focus();
+        element.select();
+      };
 }
 
 document.addEventListener("keydown", (event) => {

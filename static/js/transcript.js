@@ -5,6 +5,7 @@ let last = window.scrollY;
 let kept = null; // an element that is being read, and where it stands
 let focused = false;
 let resting = 0;
+const SETTLED = 3000; // until then only what the reader does himself counts, not the way to a place in the address
 let moved = false; // by the reader, not by the browser on its way to a place
 
 const link = () => document.querySelector("a[data-earlier]");
@@ -53,8 +54,15 @@ for (const name of ["wheel", "touchmove", "pointerdown"]) {
 }
 document.addEventListener("keydown", (event) => (moved ||= /^(Page|Arrow|Home|End| )/.test(event.key)));
 
+// Back and reload come to the message, not to a distance from the top: what lies above is not laid out yet.
+function settle() {
+  if (!moved && location.hash.startsWith("#m-")) document.querySelector(location.hash)?.scrollIntoView();
+}
+
 find();
 window.addEventListener("hashchange", find);
+history.scrollRestoration = location.hash.startsWith("#m-") ? "manual" : "auto";
+window.addEventListener("pageshow", () => setTimeout(settle));
 
 // From what is being read to the next error or decision, not from where the page began.
 document.addEventListener("click", (event) => {
@@ -71,6 +79,7 @@ document.addEventListener(
   () => {
     const up = window.scrollY < last;
     last = window.scrollY;
+    if (!moved && performance.now() < SETTLED) return;
     const earlier = link();
     if (up && earlier && reached(earlier)) window.htmx.trigger(earlier, "earlier");
     const later = !up && document.querySelector("a[data-later]");

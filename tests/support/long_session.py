@@ -1,9 +1,12 @@
-"""A session as long and as varied as any, in a few bulk inserts. `python -m tests.support.long_session` prints its key.
+"""A session as long and as varied as any, in a few bulk inserts.
+
+`python -m tests.support.long_session 1200 name` makes one and prints its key.
 
 Of every ten messages two are a call and its result; the others say something of everything an agent may bring.
 """
 
 import hashlib
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
@@ -125,4 +128,5 @@ def make_long_session(
 
 if __name__ == "__main__":
     django.setup()
-    print(make_long_session(huge_at=7_500))
+    count, name = (int(sys.argv[1]), sys.argv[2]) if len(sys.argv) > 2 else (10_000, "long")
+    print(make_long_session(count, session_id=name, huge_at=7_500))

@@ -1,0 +1,127 @@
+"""Reading a long transcript: by keyboard, without JavaScript, with Back and reload; and what cannot see or point."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.conftest import Visit
+from tests.support.axe import violations
+from tests.support.browser import Watch
+from tests.support.site import Site
+
+
+@pytest.fixture(scope="module")
+def long_session(site: Site) -> str:
+    """The address of a session with 1,200 messages, whose last version is the twelfth."""
+    command = [sys.executable, "-m", "tests.support.long_session", "1200", "long"]
+    made = subprocess.run(command, env=site.environment(), check=True, capture_output=True, text=True)
+    return f"/sessions/{made.stdout.strip()}/"
+
+
+def positions(page: Page) -> list[int]:
+    found = page.evaluate(
+        "[...document.querySelectorAll('.transcript .msg[id]')].map(each => Number(each.id.slice(2)))"
+    )
+    return [int(position) for position in found]
+
+
+def arrived(page: Page, pattern: str) -> None:
+    """Keys work once the page is complete."""
+    expect(page).to_have_url(re.compile(pattern))
+    page.wait_for_load_state()
+
+
+def test_the_keyboard_finds_words_errors_and_messages(visit: Visit, long_session: str) -> None:
+    page = visit("carol")
+    page.goto(long_session)
+    page.keyboard.press("/")
+    page.keyboard.type("order-")
+    page.keyboard.press("Enter")
+    arrived(page, r"at=16#m-16$")
+    expect(page.locator(".hits")).to_contain_text("message 16")
+    page.keyboard.press("n")
+    arrived(page, r"at=24#m-24$")
+    expect(page.locator("#m-24 mark").first).to_have_text("order-")
+    page.keyboard.press("N")
+    arrived(page, r"at=16#m-16$")
+    page.keyboard.press("e")
+    arrived(page, r"at=498#m-498$")
+    page.keyboard.press("g")
+    page.keyboard.type("777")
+    page.keyboard.press("Enter")
+    arrived(page, r"at=777#m-777$")
+    expect(page.locator("#m-777")).to_be_in_viewport()
+    page.go_back()
+    arrived(page, r"#m-498$")
+    expect(page.locator("#m-498")).to_be_in_viewport()
+
+
+def test_scrolling_brings_the_rest_and_reload_finds_the_place(visit: Visit, long_session: str) -> None:
+    page = visit("carol")
+    page.goto(f"{long_session}?v=12&after=300")
+    page.mouse.move(600, 400)
+    for _ in range(200):
+        page.mouse.wheel(0, 3000)
+        page.wait_for_timeout(20)
+        if positions(page)[-1] >= 590:
+            break
+    shown = positions(page)
+    assert shown == sorted(set(shown))
+    assert shown[-1] >= 590
+    expect(page).to_have_url(re.compile(r"#m-\d+$"))
+    page.mouse.wheel(0, 1)
+    page.wait_for_timeout(600)
+    place = page.url.partition("#")[2]
+    assert int(place.removeprefix("m-")) > 400
+    page.reload()
+    expect(page.locator(f"#{place}")).to_be_in_viewport()
+
+
+def test_without_javascript_everything_is_links_and_forms(visit: Visit, long_session: str) -> None:
+    page = visit("carol", java_script_enabled=False)
+    page.goto(long_session)
+    page.get_by_role("link", name="from the start").click()
+    assert page.locator("#m-0").count() == 1
+    page.get_by_role("link", name="Later messages").click()
+    expect(page.locator("#m-100")).to_be_in_viewport()
+    page.get_by_label("Find in the transcript").fill("12 passed")
+    page.get_by_role("button", name="Find").click()
+    expect(page.locator(".hits")).to_contain_text("12 passed")
+    page.get_by_role("link", name="Next error").click()
+    expect(page).to_have_url(re.compile(r"at=498#m-498$"))
+    page.get_by_text("Export", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name=re.compile("^Page to read offline")).click()
+    assert download.value.suggested_filename == "long-v12.html"
+    page.goto(f"{long_session}versions/")
+    page.get_by_role("button", name="Compare the two chosen").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Version 11 → version 12")
+    page.get_by_role("link", name="read them", exact=True).click()
+    expect(page.locator("#m-0")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_shuts_anybody_out(visit: Visit, watches: list[Watch], long_session: str, scheme: str) -> None:
+    page = visit("carol", color_scheme=scheme)
+    watches[-1].expect("status of 403")  # the session file, for who may not see secrets
+    for address in (
+        f"{long_session}?v=12&at=500&find=12+passed",
+        f"{long_session}?v=12&at=1&none=decision",
+        f"{long_session}export/file/",
+        f"{long_session}calls/",
+        "/calls/",
+    ):
+        page.goto(address)
+        for menu in page.locator("details.menu > summary").all():
+            menu.click()
+        assert violations(page) == [], address
+
+
+def test_a_narrow_screen_needs_no_sideways_scrolling(visit: Visit, long_session: str) -> None:
+    page = visit("carol", viewport={"width": 320, "height": 700})
+    for address in (f"{long_session}?v=12&at=500&find=12+passed", "/calls/"):
+        page.goto(address)
+        assert page.evaluate("document.documentElement.scrollWidth") == 320
