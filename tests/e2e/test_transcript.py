@@ -122,6 +122,8 @@ def test_nothing_shuts_anybody_out(visit: Visit, watches: list[Watch], long_sess
 
 def test_a_narrow_screen_needs_no_sideways_scrolling(visit: Visit, long_session: str) -> None:
     page = visit("carol", viewport={"width": 320, "height": 700})
-    for address in (f"{long_session}?v=12&at=500&find=12+passed", "/calls/"):
+    for address in (f"{long_session}?v=12&at=500&find=12+passed", f"{long_session}plan/", "/calls/"):
         page.goto(address)
+        for menu in page.locator("details.menu > summary").all():
+            menu.click()
         assert page.evaluate("document.documentElement.scrollWidth") == 320
