@@ -14,14 +14,18 @@ from itertools import pairwise
 from math import ceil
 from typing import Final
 
+from harness_site import wording
+
 #: Width of a break, and how many there may be.
 BREAK = 34
 _BREAKS = 8
 #: Shorter than this (in seconds) nothing is folded; and a fold is so many times as long as all that is left.
 _SHORTEST = 10
 _MANY_TIMES = 2
-#: Between two labels.
+#: Between two labels, the width of one letter of them, and the room right of the last moment.
 _APART = 92
+_LETTER = 6.6
+_MARGIN = 16
 _STEPS: Final = (
     *(base * scale for scale in (0.001, 0.01, 0.1) for base in (1, 2, 5)),
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200),
@@ -31,11 +35,16 @@ _STEPS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A break in the axis: `seconds` that are not to scale."""
+    """A break in the axis: `seconds` that are not to scale. `text` is empty where it has no room."""
 
     x: float
     width: float
     seconds: float
+    text: str
+
+    @property
+    def middle(self) -> float:
+        return round(self.x + self.width / 2, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +88,21 @@ class Axis:
 
     @property
     def folds(self) -> tuple[Fold, ...]:
-        return tuple(Fold(piece.x, piece.width, piece.end - piece.start) for piece in self._pieces if piece.folded)
+        found: list[Fold] = []
+        for piece in self._pieces:
+            if piece.folded:
+                text = wording.duration(piece.end - piece.start)
+                middle = piece.x + piece.width / 2
+                room = all(_apart(middle, text, fold.middle, fold.text) for fold in found)
+                found.append(Fold(piece.x, piece.width, piece.end - piece.start, text if room else ""))
+        return tuple(found)
 
     def labels(self) -> tuple[Label, ...]:
-        """Times at round distances, and nothing where a break stands."""
+        """Times at round distances, and nothing where a break stands or says how long it is."""
         scaled = [piece for piece in self._pieces if not piece.folded]
         second = sum(piece.width for piece in scaled) / sum(piece.end - piece.start for piece in scaled)
         step = next((step for step in _STEPS if step * second >= _APART), _STEPS[-1])
+        folds = self.folds
         found: list[Label] = []
         day = ""
         for piece in scaled:
@@ -94,9 +111,17 @@ class Axis:
                 x = self.x(moment)
                 if found and x - found[-1].x < _APART - 1:
                     continue
-                found.append(Label(x, _text(moment, step, day)))
-                day = f"{moment:%Y-%m-%d}"
+                text = _text(moment, step, day)
+                inside = x + len(text) * _LETTER / 2 <= self.right + _MARGIN
+                if inside and all(_apart(x, text, fold.middle, fold.text) for fold in folds):
+                    found.append(Label(x, text))
+                    day = f"{moment:%Y-%m-%d}"
         return tuple(found)
+
+
+def _apart(x: float, text: str, other_x: float, other: str) -> bool:
+    """Whether two words do not touch, each centred at its place."""
+    return not other or abs(x - other_x) >= (len(text) + len(other)) * _LETTER / 2 + _LETTER
 
 
 def _pieces(points: Sequence[float], left: float, right: float) -> list[_Piece]:

@@ -40,7 +40,7 @@ _SIGN_KINDS: Final = ("crash", "takeover", "pause", "taken", "decision", "versio
 @dataclass(frozen=True, slots=True)
 class Bar:
     """One item, or several: `count` says how many. They look like what most of them are; `grave` is the gravest kind of
-    what went wrong among them, if it is another one. What is alone has a place to go."""
+    what went wrong among them, if it is another one. What is alone has a place to go. `label` begins at `label_x`."""
 
     kind: str
     grave: str
@@ -49,6 +49,7 @@ class Bar:
     width: float
     height: float
     label: str
+    label_x: float
     count: int
     title: str
     item: Item | None
@@ -148,7 +149,10 @@ def _lane(course: Course, items: Told, axis: Axis, y: float) -> tuple[Lane, floa
 
 def _bars(items: Sequence[Item], axis: Axis, y: float, height: float) -> tuple[list[Bar], float]:
     rows = packing.pack((axis.x(item.start), axis.x(item.end), item) for item in items)
-    drawn = [_bar(packed, y + index * (height + _BETWEEN), height) for index, row in enumerate(rows) for packed in row]
+    folds = axis.folds
+    drawn = [
+        _bar(packed, y + index * (height + _BETWEEN), height, folds) for index, row in enumerate(rows) for packed in row
+    ]
     return drawn, y + max(1, len(rows)) * (height + _BETWEEN)
 
 
@@ -158,15 +162,16 @@ def _points(items: Sequence[Item], axis: Axis, y: float, half: float) -> Iterato
     bars = ((x - half, x + half, item) for x, item in zip(places, items, strict=True))
     for row in packing.pack(bars, levels=1, small=float("inf")):
         for packed in row:
-            yield _bar(packed, y - half, 2 * half)
+            yield _bar(packed, y - half, 2 * half, ())
 
 
-def _bar(packed: Packed[Item], y: float, height: float) -> Bar:
+def _bar(packed: Packed[Item], y: float, height: float, folds: Sequence[Fold]) -> Bar:
     items = packed.items
     first = items[0]
     count = len(items)
     kinds = Counter(item.kind for item in items)
     kind = kinds.most_common(1)[0][0]
+    label, label_x = _fitting(first.what if count == 1 else f"{count}", packed.x, packed.width, folds)
     return Bar(
         kind=kind,
         grave=next((bad for bad in _GRAVE if bad != kind and bad in kinds), ""),
@@ -174,7 +179,8 @@ def _bar(packed: Packed[Item], y: float, height: float) -> Bar:
         y=round(y, 1),
         width=packed.width,
         height=height,
-        label=_fitting(first.what if count == 1 else f"{count}", packed.width),
+        label=label,
+        label_x=label_x,
         count=count,
         title=first.title if count == 1 else _several(items),
         item=first if count == 1 else None,
@@ -183,8 +189,15 @@ def _bar(packed: Packed[Item], y: float, height: float) -> Bar:
     )
 
 
-def _fitting(label: str, width: float) -> str:
-    return label if len(label) * _LETTER + 4 <= width else ""
+def _fitting(label: str, x: float, width: float, folds: Sequence[Fold]) -> tuple[str, float]:
+    """The label and where it begins: in the first part of the bar with room for it that no break crosses."""
+    inside = [fold for fold in folds if x < fold.x + fold.width and fold.x < x + width]
+    begins = [x, *(fold.x + fold.width for fold in inside)]
+    ends = [*(fold.x for fold in inside), x + width]
+    for begin, end in zip(begins, ends, strict=True):
+        if len(label) * _LETTER + 4 <= end - begin:
+            return label, round(begin + 3, 1)
+    return "", x
 
 
 def _several(items: Sequence[Item]) -> str:

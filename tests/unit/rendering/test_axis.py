@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 
-from harness_site.rendering.axis import BREAK, Axis
+from harness_site.rendering.axis import BREAK, Axis, Fold, Label
 
 BEGIN = datetime(2026, 3, 4, 10, 0, tzinfo=UTC)
 
@@ -69,3 +69,29 @@ def test_a_label_bears_the_date_where_it_changes() -> None:
     texts = [label.text for label in drawn.labels()]
     assert texts[0] == "04 Mar 10:00"
     assert [text for text in texts if "05 Mar" in text] == ["05 Mar 00:00"]
+
+
+def reach(word: Fold | Label) -> tuple[float, float]:
+    """From where to where it is written, a little less than it takes."""
+    middle = word.middle if isinstance(word, Fold) else word.x
+    return middle - len(word.text) * 3, middle + len(word.text) * 3
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        (0, 7, 57, 57.2),
+        (0, 1, 51, 58),
+        (0, 3, 53, 58),
+        (0, 5, 86_405, 86_405.01, 172_805, 172_807, 400_000, 400_003),
+        (0, 0.2, 0.4, 3_600, 3_600.1, 3_600.2),
+    ],
+)
+def test_no_word_stands_on_another_or_over_the_edge(seconds: tuple[float, ...]) -> None:
+    drawn = axis(*seconds)
+    assert drawn.folds
+    assert drawn.folds[0].text
+    written: list[Fold | Label] = [*drawn.labels(), *(fold for fold in drawn.folds if fold.text)]
+    words = sorted(map(reach, written))
+    assert all(before[1] < after[0] for before, after in pairwise(words))
+    assert words[-1][1] <= 1016

@@ -68,6 +68,22 @@ def test_few_are_drawn_one_by_one_with_their_place() -> None:
     assert [bar.item and bar.item.call_pk for bar in drawing.lanes[0].bars[5:]] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(("before", "after", "written"), [(4, 4, True), (0.1, 4, True), (0.2, 0.2, False)])
+def test_words_of_a_bar_are_not_crossed_by_a_break(before: float, after: float, written: bool) -> None:
+    end = before + 60 + after
+    made = course(seconds=end + 10)
+    made.lane.stretches.append(Stretch("ran", later(5), later(5.1), "look", 1))
+    made.lane.stretches.append(Stretch("wait", later(5.1), later(5 + end), "pay_invoice", 2))
+    made.lane.marks.append(Mark(1, later(5 + before), "post_llm", 1))
+    made.lane.marks.append(Mark(2, later(5 + before + 60), "post_llm", 1))
+    drawing = draw(Timeframe((made,), BEGIN, later(end + 10), None))
+    (fold,) = drawing.folds
+    (bar,) = (bar for bar in drawing.lanes[0].bars if bar.kind == "wait")
+    assert bar.x < fold.x < bar.x + bar.width  # it goes through the break
+    assert bool(bar.label) is written
+    assert bar.label_x + len(bar.label) * 6 < fold.x or bar.label_x > fold.x + fold.width or not written
+
+
 def test_many_are_counted_by_kind_and_what_went_wrong_is_seen() -> None:
     bars = [bar for bar in draw(busy(5_000)).lanes[0].bars if bar.height > 12]
     assert {bar.kind for bar in bars} == {"ran"}
