@@ -9,20 +9,37 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.RemoveIndex(model_name="session", name="session_changed"),
         migrations.AddIndex(
             model_name="session",
             index=models.Index(fields=["workspace", "-updated_at", "-id"], name="session_latest"),
         ),
         migrations.AddIndex(
             model_name="session",
-            index=models.Index(fields=["workspace", "agent", "-updated_at", "-id"], name="session_of_agent"),
+            index=models.Index(condition=models.Q(("status", "active")), fields=["workspace"], name="session_active"),
         ),
         migrations.AddIndex(
             model_name="session",
-            index=models.Index(fields=["workspace", "status", "-updated_at", "-id"], name="session_of_status"),
+            index=models.Index(
+                condition=models.Q(("status", "active"), _negated=True),
+                fields=["workspace", "status", "-updated_at", "-id"],
+                name="session_of_status",
+            ),
         ),
         migrations.AddIndex(
             model_name="session",
-            index=models.Index(fields=["workspace", "-budget_spent_usd", "-id"], name="session_costliest"),
+            index=models.Index(
+                condition=models.Q(("status", "active"), _negated=True),
+                fields=["workspace", "agent", "-updated_at", "-id"],
+                name="session_of_agent",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="session",
+            index=models.Index(
+                condition=models.Q(("status", "active"), _negated=True),
+                fields=["workspace", "-budget_spent_usd", "-id"],
+                name="session_costliest",
+            ),
         ),
     ]

@@ -6,6 +6,8 @@ from django.db.models.functions import Now
 from checkpoints.enums import FINISHED_SESSION, SessionStatus
 from checkpoints.models.workspace import Workspace
 
+_ACTIVE = models.Q(status=SessionStatus.ACTIVE)
+
 
 def new_key_space() -> str:
     return uuid.uuid4().hex
@@ -52,13 +54,19 @@ class Session(models.Model):
     class Meta:
         constraints = (models.UniqueConstraint(fields=["workspace", "session_id"], name="session_id_per_workspace"),)
         indexes = (
-            models.Index(fields=["updated_at"], name="session_changed"),
             models.Index(fields=["workspace", "-created_at", "-id"], name="session_newest"),
-            # What the list of sessions is sorted by and most often narrowed to.
+            # Each save of an active session writes this one anew, so it is the only one that follows what saves change.
             models.Index(fields=["workspace", "-updated_at", "-id"], name="session_latest"),
-            models.Index(fields=["workspace", "agent", "-updated_at", "-id"], name="session_of_agent"),
-            models.Index(fields=["workspace", "status", "-updated_at", "-id"], name="session_of_status"),
-            models.Index(fields=["workspace", "-budget_spent_usd", "-id"], name="session_costliest"),
+            models.Index(fields=["workspace"], condition=_ACTIVE, name="session_active"),
+            models.Index(
+                fields=["workspace", "status", "-updated_at", "-id"], condition=~_ACTIVE, name="session_of_status"
+            ),
+            models.Index(
+                fields=["workspace", "agent", "-updated_at", "-id"], condition=~_ACTIVE, name="session_of_agent"
+            ),
+            models.Index(
+                fields=["workspace", "-budget_spent_usd", "-id"], condition=~_ACTIVE, name="session_costliest"
+            ),
         )
 
     def __str__(self) -> str:

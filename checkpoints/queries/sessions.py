@@ -6,10 +6,10 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any, TypeAlias
-from uuid import UUID
 
 from django.db.models import (
     BooleanField,
@@ -18,20 +18,19 @@ from django.db.models import (
     ExpressionWrapper,
     F,
     OuterRef,
-    Q,
     QuerySet,
     Subquery,
-    TextChoices,
 )
-from django.db.models.functions import Now
 
 from checkpoints import clock
-from checkpoints.enums import UNDECIDED_CALL, CallStatus, RunStatus, SessionStatus
+from checkpoints.enums import UNDECIDED_CALL, CallStatus, SessionStatus
 from checkpoints.models import PausedTask, Run, Session, ToolCall, Workflow
 from checkpoints.queries import forks, keyset, peers
 from checkpoints.queries.forks import Forks
 from checkpoints.queries.keyset import AmountCursor, Cursor
+from checkpoints.queries.narrowing import SessionFilter, Sort, filtered, of, order, streams
 from checkpoints.queries.peers import Waiting
+from checkpoints.queries.standing import DRIVEN, Owner, Standing, owner_of, standing_of
 from checkpoints.serde import parse
 
 PAGE = 50
@@ -45,45 +44,6 @@ _CHUNK = 500
 
 #: Where a page of a list begins.
 Place: TypeAlias = Cursor | AmountCursor
-
-
-class Standing(TextChoices):
-    """How a session stands: its status, and whether any process drives it."""
-
-    RUNNING = "running", "Running"
-    STALLED = "stalled", "No process is driving it"
-    NEEDS_REVIEW = "needs_review", "Paused for a decision"
-    READY = "ready", "Decided, ready to go on"
-    PAUSED = "paused", "Paused"
-    COMPLETED = "completed", "Completed"
-    FAILED = "failed", "Failed"
-    CANCELLED = "cancelled", "Cancelled"
-
-
-_DRIVEN = Q(owner__lease_expires_at__gt=Now())
-_STANDING = {Standing.RUNNING: Q(status=SessionStatus.ACTIVE) & _DRIVEN}
-_STANDING |= {
-    Standing.STALLED: Q(status=SessionStatus.ACTIVE) & (Q(owner=None) | Q(owner__lease_expires_at__lte=Now())),
-    **{Standing(status): Q(status=status) for status in SessionStatus if status != SessionStatus.ACTIVE},
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """The run that owns a session. `alive` says whether its lease holds by the database's clock."""
-
-    run_id: UUID
-    number: int
-    status: str
-    host: str
-    pid: int
-    seen_at: datetime
-    lease_ends: datetime
-    alive: bool
-
-    @property
-    def waiting(self) -> bool:
-        return self.status == RunStatus.WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,38 +101,6 @@ class SessionHead:
     waiting: Waiting | None
 
 
-class Sort(TextChoices):
-    """By what a list is ordered, the largest or newest first."""
-
-    UPDATED = "updated", "Newest activity"
-    STARTED = "started", "Newest start"
-    COST = "cost", "Highest cost"
-
-
-@dataclass(frozen=True, slots=True)
-class SessionFilter:
-    """`first` and `last` are days in UTC, of the start where the list is sorted by it, else of the last activity.
-    `least` and `most` are US dollars. In each of the `among`, querysets of session keys, a session has to be."""
-
-    standing: Standing | None = None
-    agent: str = ""
-    first: date | None = None
-    last: date | None = None
-    least: Decimal | None = None
-    most: Decimal | None = None
-    among: tuple[QuerySet[Any, Any], ...] = ()
-    sort: Sort = Sort.UPDATED
-
-    def __bool__(self) -> bool:
-        narrowed = (self.first, self.last, self.least, self.most)
-        given = any(value is not None for value in narrowed)
-        return bool(self.standing or self.agent or self.among or given)
-
-    @property
-    def time_field(self) -> str:
-        return "created_at" if self.sort is Sort.STARTED else "updated_at"
-
-
 @dataclass(frozen=True, slots=True)
 class Known:
     """Agents and labels that there are."""
@@ -199,14 +127,14 @@ def place(token: str, sort: Sort) -> Place | None:
 
 def page(workspace_id: int, wanted: SessionFilter, *, after: Place | None = None, size: int = PAGE) -> SessionPage:
     """Sessions in the order that is wanted, after the one that `after` names."""
-    found = _filtered(workspace_id, wanted)
-    total = found.order_by()[: COUNT_LIMIT + 1].count()
+    parts = streams(workspace_id, wanted)
+    total = sum(found.order_by()[: COUNT_LIMIT + 1].count() for found in parts)
     if isinstance(after, AmountCursor):
-        found = found.filter(keyset.below(after, "budget_spent_usd"))
+        parts = [found.filter(keyset.below(after, "budget_spent_usd")) for found in parts]
     elif after is not None:
-        found = found.filter(keyset.before(after, wanted.time_field))
-    timed = _with_owner(found).annotate(stored_time=keyset.stored_text(wanted.time_field))
-    sessions: list[Session] = list(timed.order_by(*_order(wanted))[: size + 1])
+        parts = [found.filter(keyset.before(after, wanted.time_field)) for found in parts]
+    stored_time = keyset.stored_text(wanted.time_field)
+    sessions = _first([_with_owner(found).annotate(stored_time=stored_time) for found in parts], wanted, size + 1)
     shown = sessions[:size]
     last = _last(shown[-1], wanted.sort) if len(sessions) > size else None
     return SessionPage(_rows(shown), last, min(total, COUNT_LIMIT), total > COUNT_LIMIT, known(workspace_id))
@@ -214,14 +142,20 @@ def page(workspace_id: int, wanted: SessionFilter, *, after: Place | None = None
 
 def newest(workspace_id: int, wanted: SessionFilter, *, size: int = PAGE) -> tuple[int, ...]:
     """The ids that the first page would show now."""
-    found = _filtered(workspace_id, wanted).order_by(*_order(wanted))
-    return tuple(found.values_list("pk", flat=True)[:size])
+    return tuple(session.pk for session in _first(streams(workspace_id, wanted), wanted, size))
+
+
+def _first(parts: list[QuerySet[Session]], wanted: SessionFilter, size: int) -> list[Session]:
+    """The first sessions of all parts together."""
+    found = [session for part in parts for session in part.order_by(*order(wanted))[:size]]
+    ordered = attrgetter(order(wanted)[0].lstrip("-"), "pk")
+    return sorted(found, key=ordered, reverse=True)[:size]
 
 
 def every(workspace_id: int, wanted: SessionFilter) -> Iterator[SessionRow]:
     """Every session that is found now, newest activity first. Which they are is read at once, so that none is missed
     or told twice because it moves meanwhile; what is said of each, in pieces."""
-    found = _filtered(workspace_id, wanted).order_by(*_order(wanted)).values_list("pk", flat=True)
+    found = filtered(workspace_id, wanted).order_by(*order(wanted)).values_list("pk", flat=True)
     pks = array("q", found.iterator(_CHUNK))
     for start in range(0, len(pks), _CHUNK):
         yield from these(workspace_id, tuple(pks[start : start + _CHUNK]))
@@ -229,14 +163,14 @@ def every(workspace_id: int, wanted: SessionFilter) -> Iterator[SessionRow]:
 
 def these(workspace_id: int, pks: tuple[int, ...], wanted: SessionFilter | None = None) -> tuple[SessionRow, ...]:
     """The sessions with these ids, in this order; those that are gone or do not match are left out."""
-    found = _filtered(workspace_id, wanted or SessionFilter()).filter(pk__in=pks)
+    found = filtered(workspace_id, wanted or SessionFilter()).filter(pk__in=pks)
     rows = {row.pk: row for row in _rows(list(_with_owner(found)))}
     return tuple(rows[pk] for pk in pks if pk in rows)
 
 
 def head(workspace_id: int, pk: int) -> SessionHead | None:
     """One session with the counts its pages show; None where this workspace has no such session."""
-    session = _with_journals(_with_owner(_of(workspace_id))).filter(pk=pk).first()
+    session = _with_journals(_with_owner(of(workspace_id))).filter(pk=pk).first()
     if session is None:
         return None
     found = _undecided([pk]).order_by("interrupted_at", "pk").values_list("pk", "status")[:COUNT_LIMIT]
@@ -263,38 +197,7 @@ def pk_of(workspace_id: int, session_id: str) -> int | None:
     """The numeric key of a session by the id its agent gave it."""
     if "\0" in session_id:
         return None
-    return _of(workspace_id).filter(session_id=session_id).values_list("pk", flat=True).first()
-
-
-def _of(workspace_id: int) -> QuerySet[Session]:
-    return Session.objects.filter(workspace_id=workspace_id)
-
-
-def _filtered(workspace_id: int, wanted: SessionFilter) -> QuerySet[Session]:
-    found = _of(workspace_id)
-    if wanted.agent:
-        found = found.filter(agent=wanted.agent.replace("\0", ""))
-    if wanted.standing:
-        found = found.filter(_STANDING[wanted.standing])
-    if wanted.first is not None:
-        found = found.filter(**{f"{wanted.time_field}__gte": _midnight(wanted.first)})
-    if wanted.last is not None:
-        found = found.filter(**{f"{wanted.time_field}__lt": _midnight(wanted.last) + timedelta(days=1)})
-    if wanted.least is not None:
-        found = found.filter(budget_spent_usd__gte=wanted.least)
-    if wanted.most is not None:
-        found = found.filter(budget_spent_usd__lte=wanted.most)
-    for keys in wanted.among:
-        found = found.filter(pk__in=keys)
-    return found
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time.min, UTC)
-
-
-def _order(wanted: SessionFilter) -> tuple[str, str]:
-    return ("-budget_spent_usd" if wanted.sort is Sort.COST else f"-{wanted.time_field}"), "-pk"
+    return of(workspace_id).filter(session_id=session_id).values_list("pk", flat=True).first()
 
 
 def _last(session: Session, sort: Sort) -> Place:
@@ -304,7 +207,7 @@ def _last(session: Session, sort: Sort) -> Place:
 
 
 def _with_owner(found: QuerySet[Session]) -> QuerySet[Session]:
-    driven = ExpressionWrapper(_DRIVEN, output_field=BooleanField())
+    driven = ExpressionWrapper(DRIVEN, output_field=BooleanField())
     ended = Subquery(Run.objects.filter(session=OuterRef("pk")).order_by("-number").values("ended_at")[:1])
     return found.select_related("owner").annotate(driven=driven, ended=ended)
 
@@ -341,7 +244,7 @@ def _row(session: Session, undecided: Counter[str]) -> SessionRow:
         session_id=session.session_id,
         title=session.title,
         agent=session.agent,
-        standing=_standing(session.status, alive),
+        standing=standing_of(session.status, alive),
         undecided=undecided.total(),
         awaiting=undecided[CallStatus.AWAITING_APPROVAL],
         version=session.latest_version,
@@ -353,34 +256,13 @@ def _row(session: Session, undecided: Counter[str]) -> SessionRow:
         updated_at=session.updated_at,
         ended_at=session.ended,  # type: ignore[attr-defined]
         labels=labels_of(session.labels),
-        owner=_owner(session.owner, alive),
-    )
-
-
-def _standing(status: str, alive: bool) -> Standing:
-    if status == SessionStatus.ACTIVE:
-        return Standing.RUNNING if alive else Standing.STALLED
-    return Standing(status)
-
-
-def _owner(run: Run | None, alive: bool) -> Owner | None:
-    if run is None:
-        return None
-    return Owner(
-        run_id=run.pk,
-        number=run.number,
-        status=run.status,
-        host=run.host,
-        pid=run.pid,
-        seen_at=run.heartbeat_at,
-        lease_ends=run.lease_expires_at,
-        alive=alive,
+        owner=owner_of(session.owner, alive),
     )
 
 
 def known(workspace_id: int) -> Known:
     """What the newest sessions have, for suggestions."""
-    recent = _of(workspace_id).order_by("-updated_at", "-pk").values_list("agent", "labels")[:_RECENT]
+    recent = of(workspace_id).order_by("-updated_at", "-pk").values_list("agent", "labels")[:_RECENT]
     rows = list(recent)
     labels = {label for _, stored in rows for label in labels_of(stored)}
     return Known(tuple(sorted({agent for agent, _ in rows if agent})), tuple(sorted(labels)))

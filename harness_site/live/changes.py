@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from checkpoints.models import Session
+from checkpoints.models import Session, Workspace
 
 #: A change becomes visible when its transaction commits, with the time at which its statement ran. Looking back
 #: this far finds those that committed late; what was already told is told once.
@@ -23,9 +23,9 @@ class Change:
 
 def changed_since(moment: datetime, *, workspace: int | None = None) -> list[Change]:
     """Sessions changed since `moment` less the overlap, in order of time."""
-    rows = Session.objects.filter(updated_at__gt=moment - OVERLAP).order_by("updated_at")
-    if workspace is not None:
-        rows = rows.filter(workspace=workspace)
+    # The index is by workspace and time.
+    where = Workspace.objects.all() if workspace is None else Workspace.objects.filter(pk=workspace)
+    rows = Session.objects.filter(workspace__in=where, updated_at__gt=moment - OVERLAP).order_by("updated_at")
     return [Change(*row) for row in rows.values_list("workspace_id", "pk", "revision", "updated_at")]
 
 

@@ -10,7 +10,7 @@ from checkpoints.enums import RunStatus
 from checkpoints.queries.blocks import Image
 from checkpoints.queries.origins import RunFacts
 from checkpoints.queries.peers import Waiting
-from checkpoints.queries.sessions import Standing
+from checkpoints.queries.standing import Standing
 from checkpoints.serde import parse
 from harness_site import wording
 from harness_site.rendering.masking import masked

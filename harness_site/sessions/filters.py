@@ -8,7 +8,8 @@ from typing import Any, Final
 from django.db.models import QuerySet
 from django.http import QueryDict
 
-from checkpoints.queries.sessions import SessionFilter, Sort, Standing
+from checkpoints.queries.narrowing import SessionFilter, Sort
+from checkpoints.queries.standing import Standing
 from harness_site.search.matching import matching
 from harness_site.search.models import Fact, Passage, Trait
 from harness_site.search.words import Query

@@ -7,7 +7,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from checkpoints.queries import sessions
-from checkpoints.queries.sessions import SessionFilter, SessionRow
+from checkpoints.queries.narrowing import SessionFilter
+from checkpoints.queries.sessions import SessionRow
 from harness_site.accounts.guard import MemberRequest
 from harness_site.search import finding
 from harness_site.search.finding import Found

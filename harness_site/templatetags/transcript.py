@@ -13,11 +13,13 @@ from checkpoints.queries.blocks import Part, Text
 from checkpoints.queries.calls import CallRecord
 from checkpoints.queries.conversation import CallCard, Conversation, Handover
 from checkpoints.queries.history import Happening
+from checkpoints.queries.narrowing import Sort
 from checkpoints.queries.occasions import Takeover
 from checkpoints.queries.origins import RunFacts
 from checkpoints.queries.peers import Waiting
 from checkpoints.queries.plans import Step, StepState
-from checkpoints.queries.sessions import SessionRow, Sort, Standing
+from checkpoints.queries.sessions import SessionRow
+from checkpoints.queries.standing import Standing
 from checkpoints.serde import canonical, parse
 from harness_site import wording
 from harness_site.rendering import ansi, highlight, jsontree, markdown, saying, text

@@ -13,7 +13,7 @@ from django.test import Client
 from checkpoints.enums import ActorKind, CallStatus
 from checkpoints.models import Session
 from checkpoints.queries import sessions
-from checkpoints.queries.sessions import SessionFilter, Sort
+from checkpoints.queries.narrowing import SessionFilter, Sort
 from harness_site.saved.pages import FILTERS
 from harness_site.search.models import Fact
 from harness_site.sessions.filters import wanted
@@ -83,14 +83,21 @@ def test_cost_narrows_on_both_sides(reader: Client) -> None:
     assert set(listed(reader, "/sessions/?least=-1&most=a")) == {cheap, dear}
 
 
+@pytest.mark.parametrize("agent", ["", "desk"])
 @pytest.mark.parametrize("sort", Sort.values)
-def test_pages_of_every_order_follow_each_other_without_gaps_or_repeats(sort: str) -> None:
+def test_pages_of_every_order_follow_each_other_without_gaps_or_repeats(sort: str, agent: str) -> None:
     workspace = make_workspace()
     pks = [
-        made(created=n // 2, updated=-(n // 2), budget_spent_usd=(Decimal(n // 3) / 7).quantize(Decimal("0.000001")))
+        made(
+            created=n // 2,
+            updated=-(n // 2),
+            budget_spent_usd=(Decimal(n // 3) / 7).quantize(Decimal("0.000001")),
+            agent="desk",
+            status=("active", "completed", "paused")[n % 3],
+        )
         for n in range(7)
     ]
-    order = SessionFilter(sort=Sort(sort))
+    order = SessionFilter(sort=Sort(sort), agent=agent)
     seen: list[int] = []
     after = None
     while True:

@@ -10,7 +10,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, RunStatus, SessionStatus
 from checkpoints.models import Session
 from checkpoints.queries import sessions
-from checkpoints.queries.sessions import SessionFilter
+from checkpoints.queries.narrowing import SessionFilter
 from harness_site.sessions.listing import FOUR_LINES
 from tests.support.factories import THEN, make_call, make_run, make_session, make_user, make_workspace
 from tests.support.pages import said

@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 
 from checkpoints.queries.blocks import Image
-from checkpoints.queries.sessions import Standing
+from checkpoints.queries.standing import Standing
 from harness_site.rendering import saying
 from harness_site.rendering.saying import ImageSource
 

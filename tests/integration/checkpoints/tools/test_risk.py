@@ -26,7 +26,7 @@ def nothing() -> str:
         ({"side_effects": {"mutate"}, "risk": "low"}, "low"),
         ({"side_effects": {"write"}, "risk": Risk.HIGH}, "high"),
     ],
-    ids=repr,
+    ids=["undeclared", "mutating", "writing", "mutating but low", "writing but high"],
 )
 def test_a_call_keeps_the_risk_of_its_tool(cp: SyncCheckpointer, options: dict[str, object], risk: str) -> None:
     registry = ToolRegistry(checkpointer=started(cp), session_id="s")
