@@ -161,9 +161,12 @@ def named(session_pk: int, call_ids: Iterable[str], *, since_step: int | None = 
     return records(found.filter(chosen | Q(pk__in=recent)).order_by("step", "attempt", "pk"))
 
 
-def between(session_pk: int, after: datetime, upto: datetime) -> tuple[CallRecord, ...]:
-    """The calls issued after `after` and not after `upto`, oldest first; at most `OPEN_LIMIT` of them."""
-    issued = ToolCall.objects.filter(session=session_pk, issued_at__gt=after, issued_at__lte=upto)
+def between(session_pk: int, after: datetime | None, upto: datetime) -> tuple[CallRecord, ...]:
+    """The calls issued after `after` (None: from the start) and not after `upto`, oldest first; at most `OPEN_LIMIT` of
+    them."""
+    issued = ToolCall.objects.filter(session=session_pk, issued_at__lte=upto)
+    if after is not None:
+        issued = issued.filter(issued_at__gt=after)
     return records(issued.order_by("pk")[:OPEN_LIMIT])
 
 

@@ -1,4 +1,4 @@
-"""Two versions of one session side by side."""
+"""Two versions side by side, of one session or of two, such as a fork and its origin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import groupby
 
-from checkpoints.queries import blocks, calls, plans, transcripts, versions, words
+from checkpoints.queries import blocks, calls, plans, prefixes, transcripts, versions, words
 from checkpoints.queries.blocks import Part
 from checkpoints.queries.calls import CallRecord
 from checkpoints.queries.plans import Change, StepChange
@@ -92,8 +92,9 @@ Line = Fold | Added | Removed | Edited | More
 class Comparison:
     """What version `b` has that version `a` had not, and the other way round.
 
-    `shared` messages at the start are the same rows and were not read. `rest_a` and `rest_b` count the messages
-    behind the last compared one. `calls` were issued between the two, whichever is older.
+    `shared` messages at the start are the same and were not read. `rest_a` and `rest_b` count the messages behind the
+    last compared one. `calls` were issued between the two, whichever is older. Of two sessions, `calls_a` and `calls`
+    are those that the first and the second one issued since they parted.
     """
 
     a: Version
@@ -105,6 +106,7 @@ class Comparison:
     plan: tuple[StepChange, ...]
     plan_rest: tuple[Piece, ...]
     calls: tuple[CallRecord, ...]
+    calls_a: tuple[CallRecord, ...] = ()
 
     @property
     def added(self) -> int:
@@ -132,17 +134,17 @@ def _count(lines: Sequence[Line], kind: str) -> int:
     return more + sum(line.kind == kind for line in lines)
 
 
-def compare(session_pk: int, a: int, b: int) -> Comparison | None:
-    """None where one of the versions does not exist; `versions.one` says which."""
-    old, new = versions.one(session_pk, a), versions.one(session_pk, b)
+def compare(session_pk: int, a: int, b: int, *, other: int | None = None) -> Comparison | None:
+    """Version `a` of a session with version `b` of it, or of the session `other`. None where one of the versions does
+    not exist; `versions.one` says which."""
+    other = session_pk if other is None else other
+    old, new = versions.one(session_pk, a), versions.one(other, b)
     if old is None or new is None:
         return None
-    shared = transcripts.shared(
-        transcripts.stretches(old.segment_id, old.length), transcripts.stretches(new.segment_id, new.length)
-    )
+    shared = prefixes.common(old, new)
     before, after = _parted(old, new, shared)
     lines = [Fold(shared, 0)] if shared else []
-    earlier, later = sorted((old.at, new.at))
+    calls_a, calls_b = _calls((session_pk, old), (other, new), shared)
     was, now = plans.text_of(old.plan), plans.text_of(new.plan)
     return Comparison(
         a=old,
@@ -153,8 +155,21 @@ def compare(session_pk: int, a: int, b: int) -> Comparison | None:
         rest_b=new.length - shared - len(after),
         plan=plans.compare(old.plan, new.plan),
         plan_rest=words.diff(was, now) if was != now else (),
-        calls=calls.between(session_pk, earlier, later),
+        calls=calls_b,
+        calls_a=calls_a,
     )
+
+
+def _calls(
+    one: tuple[int, Version], two: tuple[int, Version], shared: int
+) -> tuple[tuple[CallRecord, ...], tuple[CallRecord, ...]]:
+    """What each of two sessions issued since they parted; of one session, what was issued between, as the second."""
+    (mine, old), (theirs, new) = one, two
+    if mine == theirs:
+        earlier, later = sorted((old.at, new.at))
+        return (), calls.between(mine, earlier, later)
+    parted, since = versions.parted(mine, old, shared), versions.parted(theirs, new, shared)
+    return calls.between(mine, parted, old.at), calls.between(theirs, since, new.at)
 
 
 def _parted(old: Version, new: Version, first: int) -> tuple[list[Said], list[Said]]:

@@ -89,6 +89,12 @@ def newest(session_pk: int) -> Version | None:
     return read(row) if row else None
 
 
+def parted(session_pk: int, version: Version, shared: int) -> datetime | None:
+    """When a session was last saved with no more than `shared` messages, up to `version`; None where it never was."""
+    found = Checkpoint.objects.filter(session=session_pk, version__lte=version.version, length__lte=shared)
+    return found.order_by("-version").values_list("created_at", flat=True).first()
+
+
 def numbers(session_pk: int, *, around: int, size: int = 200) -> tuple[int, ...]:
     """Version numbers to choose from, newest first: the newest ones, and always `around`."""
     found = Checkpoint.objects.filter(session=session_pk).order_by("-version").values_list("version", flat=True)

@@ -55,18 +55,21 @@ class ReadingIsRecorded:
         member: Membership | None = getattr(request, "membership", None)
         match = request.resolver_match
         if member is not None and match is not None and request.method == "GET" and response.status_code == 200:
-            session = _session_shown(match)
-            if session is not None:
+            for session in _sessions_shown(request, match):
                 _record(request, member, session)
         return response
 
 
-def _session_shown(match: ResolverMatch) -> int | None:
+def _sessions_shown(request: HttpRequest, match: ResolverMatch) -> list[int]:
     if match.url_name in SESSION_PAGES:
-        return int(match.kwargs["pk"])
+        shown = [int(match.kwargs["pk"])]
+        # Comparing shows a second session; the page was not answered unless it names one.
+        if match.url_name == "compare" and (other := request.GET.get("with")):
+            shown.append(int(other))
+        return list(dict.fromkeys(shown))
     if match.url_name in CALL_PAGES:
-        return ToolCall.objects.filter(pk=match.kwargs["pk"]).values_list("session_id", flat=True).first()
-    return None
+        return list(ToolCall.objects.filter(pk=match.kwargs["pk"]).values_list("session_id", flat=True))
+    return []
 
 
 def _record(request: HttpRequest, member: Membership, session: int) -> None:

@@ -1,4 +1,4 @@
-"""The versions of a session, and any two of them side by side."""
+"""The versions of a session, and any two of them side by side, or one of it and one of another session."""
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -6,8 +6,9 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.queries import compare as comparing
 from checkpoints.queries import versions as reading
+from checkpoints.queries.sessions import SessionHead
 from harness_site.accounts.guard import MemberRequest
-from harness_site.sessions.lookup import headline, no_version, number, reader
+from harness_site.sessions.lookup import Missing, headline, no_version, number, reader
 
 
 @require_GET
@@ -22,18 +23,43 @@ def versions(request: MemberRequest, pk: int) -> HttpResponse:
 @require_GET
 @reader
 def compare(request: MemberRequest, pk: int) -> HttpResponse:
-    """`a` and `b` are versions; without them, the newest against the one before it."""
+    """`a` is a version of this session and `b` one of it or, where `with` names one, of another session. Without
+    versions, the newest of one session against the one before it, or the newest of both."""
     head = headline(request, pk)
-    numbers = reading.numbers(pk, around=head.row.version)
-    asked = {name: request.GET.get(name, "") for name in ("a", "b")}
-    a, b = number(request, "a"), number(request, "b")
-    for name, value in (("a", a), ("b", b)):
-        if asked[name] and (value is None or reading.one(pk, value) is None):
-            raise no_version(head, asked[name][:20])
+    other = _other(request, head)
+    numbers_a = numbers_b = reading.numbers(pk, around=head.row.version)
+    if other is not head:
+        numbers_b = reading.numbers(other.row.pk, around=other.row.version)
+    a, b = _asked(request, "a", head), _asked(request, "b", other)
     if b is None:
-        b = next((found for found in numbers if found != a), None)
+        b = next((found for found in numbers_b if found != a or other is not head), None)
     if a is None:
-        a = next((found for found in numbers if b is not None and found < b), b)
-    found = comparing.compare(pk, a, b) if a is not None and b is not None else None
-    context = {"head": head, "tab": "versions", "found": found, "numbers": numbers}
+        a = next((found for found in numbers_a if other is not head or (b is not None and found < b)), b)
+    found = comparing.compare(pk, a, b, other=other.row.pk) if a is not None and b is not None else None
+    context = {
+        "head": head,
+        "other": other,
+        "two": other is not head,
+        "tab": "versions",
+        "found": found,
+        "numbers_a": numbers_a,
+        "numbers_b": numbers_b,
+    }
     return render(request, "sessions/compare.html", context)
+
+
+def _other(request: MemberRequest, head: SessionHead) -> SessionHead:
+    """The session of the second version: the one that `with` names, or the same. Raises `Missing`."""
+    asked = request.GET.get("with", "")
+    pk = number(request, "with") if asked else head.row.pk
+    if pk is None:
+        raise Missing("There is no such session to compare with.", "Its address ends in a number.", head)
+    return head if pk == head.row.pk else headline(request, pk)
+
+
+def _asked(request: MemberRequest, name: str, head: SessionHead) -> int | None:
+    """The version that a parameter names; None without one. Raises `Missing`."""
+    asked, version = request.GET.get(name, ""), number(request, name)
+    if asked and (version is None or reading.one(head.row.pk, version) is None):
+        raise no_version(head, asked[:20])
+    return version

@@ -30,6 +30,7 @@ from checkpoints.models import (
     Workspace,
 )
 from checkpoints.serde import canonical
+from checkpoints.serde.digests import EMPTY_CHAIN, link
 from harness_site.accounts.models import Membership
 
 PASSWORD = "correct horse battery"
@@ -203,7 +204,7 @@ def make_message(
         role=str(body.get("role", role)),
         created_at=created_at,
         body=canonical(body),
-        chain=_chain(session, position),
+        chain=link(_chain(segment, position), canonical(body)),
     )
     if segment == session.head_segment:
         session.message_count = position + 1
@@ -242,7 +243,7 @@ def make_checkpoint(
         run=run or session.owner or make_run(session=session),
         segment=segment,
         length=length,
-        chain=_chain(session, length - 1),
+        chain=_chain(segment, length),
         plan=None if plan is None else canonical(plan),
         budget_spent_usd=budget_spent_usd,
         schema_version=1,
@@ -252,5 +253,9 @@ def make_checkpoint(
     return checkpoint
 
 
-def _chain(session: Session, position: int) -> bytes:
-    return hashlib.blake2b(f"{session.pk}/{position}".encode(), digest_size=32).digest()
+def _chain(segment: Segment, length: int) -> bytes:
+    """The chain after the first `length` messages of the transcript that ends in `segment`."""
+    while segment.parent is not None and length <= segment.parent_length:
+        segment = segment.parent
+    found = segment.messages.filter(position=length - 1).first()
+    return bytes(found.chain) if found else EMPTY_CHAIN

@@ -138,7 +138,7 @@ def test_of_many_forks_the_newest_are_named_and_all_counted(session: Session, ap
     for number in range(forks.NAMED + 2):
         approver.post(path(session), {"version": 1, "session_id": f"copy-{number}"})
     words = said(approver.get(f"/sessions/{session.pk}/plan/"))
-    assert "forks: copy-5 from version 1, copy-4 from version 1" in words
+    assert "forks: copy-5 from version 1 · compare with the fork copy-5, copy-4 from version 1" in words
     assert "copy-1 from" not in words
     assert "and 6 in all" in words
 

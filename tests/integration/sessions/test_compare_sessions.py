@@ -1,0 +1,261 @@
+"""Versions of two sessions side by side: a fork and its origin, or any two."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from checkpoints import clock
+from checkpoints.enums import CallStatus
+from checkpoints.models import AuditEvent, Checkpoint, Message, Segment, Session
+from checkpoints.queries import compare, transcripts
+from checkpoints.queries.compare import Added, Comparison, Fold
+from checkpoints.serde.digests import chain
+from tests.support.factories import (
+    THEN,
+    make_call,
+    make_checkpoint,
+    make_message,
+    make_messages,
+    make_run,
+    make_session,
+    make_user,
+    make_workspace,
+)
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+Queries = Callable[[int], AbstractContextManager[object]]
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user())
+    return client
+
+
+@pytest.fixture
+def origin() -> Session:
+    session = make_session(session_id="origin")
+    make_run(session=session)
+    make_messages(session=session, texts=["Hello.", "What is it?"])
+    make_checkpoint(session=session)
+    return session
+
+
+def forked(origin: Session, **fields: Any) -> Session:
+    """A fork of the newest version, as the library makes one: no message is copied."""
+    source = origin.checkpoints.order_by("-version")[0]
+    fork = make_session(session_id="fork", forked_from=origin, forked_version=source.version, **fields)
+    make_run(session=fork)
+    segment = Segment.objects.create(session=fork, parent=source.segment, parent_length=source.length)
+    fork.head_segment, fork.message_count = segment, source.length
+    fork.save()
+    make_checkpoint(session=fork)
+    return fork
+
+
+def say(session: Session, text: str) -> None:
+    make_message(session=session, body={"id": text, "role": "user", "content": text})
+
+
+def path(one: Session, other: Session, query: str = "") -> str:
+    return f"/sessions/{one.pk}/compare/?with={other.pk}{query}"
+
+
+def compared(one: Session, a: int, other: Session, b: int) -> Comparison:
+    found = compare.compare(one.pk, a, b, other=other.pk)
+    assert found is not None
+    return found
+
+
+def test_a_fork_is_compared_with_its_origin(origin: Session, reader: Client) -> None:
+    fork = forked(origin)
+    say(origin, "A broken lamp.")
+    make_checkpoint(session=origin)
+    say(fork, "A vase, unhurt.")
+    make_checkpoint(session=fork)
+    found = compared(origin, 2, fork, 2)
+    assert [line.kind for line in found.lines] == ["fold", "removed", "added"]
+    page = said(reader.get(path(origin, fork)))
+    assert "Version 2 of origin → version 2 of fork" in page
+    assert "… 2 unchanged messages" in page
+    assert "A broken lamp." in page
+    assert "A vase, unhurt." in page
+
+
+def test_each_line_leads_to_the_session_it_is_from(origin: Session, reader: Client) -> None:
+    fork = forked(origin)
+    say(origin, "A broken lamp.")
+    make_checkpoint(session=origin)
+    say(fork, "A vase, unhurt.")
+    make_checkpoint(session=fork)
+    html = reader.get(path(origin, fork)).content.decode()
+    for session in (origin, fork):
+        assert f'href="/sessions/{session.pk}/?v=2&amp;at=2#m-2"' in html
+    assert f'href="/sessions/{fork.pk}/compare/?a=2&amp;b=2&amp;with={origin.pk}"' in html
+    assert f"/compare/?a=2&amp;b=2&amp;with={fork.pk}" in html
+
+
+def test_both_sessions_offer_it(origin: Session, reader: Client) -> None:
+    fork = forked(origin)
+    for session in (origin, fork):
+        html = reader.get(f"/sessions/{session.pk}/versions/").content.decode()
+        assert f'href="/sessions/{origin.pk}/compare/?with={fork.pk}"' in html
+
+
+def test_calls_of_both_since_they_parted(origin: Session, reader: Client) -> None:
+    fork = forked(origin)
+    for session, tool in ((origin, "refund_card"), (fork, "send_voucher")):
+        say(session, session.session_id)
+        make_checkpoint(session=session)
+        for call_id, of, minutes in (("old", "look_up", -1), ("new", tool, 1), ("next", "later", 3)):
+            at = THEN + timedelta(minutes=minutes)
+            make_call(session=session, call_id=call_id, tool=of, issued_at=at, status=CallStatus.COMPLETED)
+    for version in (1, 2):
+        at = THEN + timedelta(minutes=2 * (version - 1))
+        Checkpoint.objects.filter(version=version).update(created_at=at)
+    found = compared(origin, 2, fork, 2)
+    assert [record.tool for record in found.calls_a] == ["refund_card"]
+    assert [record.tool for record in found.calls] == ["send_voucher"]
+    page = said(reader.get(path(origin, fork)))
+    assert "Tool calls since they parted1 → 1" in page
+    assert "Tool calls of origin since they parted" in page
+    assert "Tool calls of fork since they parted" in page
+
+
+def test_equal_beginnings_stored_twice_are_shared(origin: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two imports of one conversation: different rows, the same chain."""
+    twin = make_session(session_id="twin")
+    make_run(session=twin)
+    make_messages(session=twin, texts=["Hello.", "What is it?", "A vase."])
+    make_checkpoint(session=twin)
+    read: list[tuple[int, int]] = []
+    window = transcripts.window
+
+    def counted(segment_id: int, first: int, upto: int, **limits: Any) -> Any:
+        read.append((first, upto))
+        return window(segment_id, first, upto, **limits)
+
+    monkeypatch.setattr(transcripts, "window", counted)
+    found = compared(origin, 1, twin, 1)
+    assert found.shared == 2
+    assert read == [(2, 3)]
+    assert isinstance(found.lines[1], Added)
+
+
+@pytest.mark.parametrize("parts", [0, 1, 64, 65, 700, 2_999])
+def test_where_two_transcripts_part_is_found_by_a_few_digests(parts: int) -> None:
+    one, two = _long("one", 3_000), _long("two", 3_000, other_from=parts)
+    with CaptureQueriesContext(connection) as queries:
+        found = compared(one, 1, two, 1)
+    assert found.shared == parts
+    digests = [query for query in queries if "chain" in query["sql"] and "body" not in query["sql"]]
+    assert len([query for query in digests if "checkpoint" not in query["sql"]]) <= 3
+
+
+def test_of_a_long_shared_beginning_no_message_is_read(reader: Client, django_assert_num_queries: Queries) -> None:
+    origin = _long("origin", 3_000)
+    fork = forked(origin)
+    make_message(session=fork, text="Only this is new.")
+    make_checkpoint(session=fork)
+    Message.objects.filter(segment__session=origin).update(body="not read, or it would not be JSON")
+    found = compared(origin, 1, fork, 2)
+    assert (found.shared, found.lines[0]) == (3_000, Fold(3_000, 0))
+    assert [line.message.text for line in found.lines if isinstance(line, Added)] == ["Only this is new."]
+    with django_assert_num_queries(9):
+        compared(origin, 1, fork, 2)
+
+
+def _long(name: str, count: int, other_from: int | None = None) -> Session:
+    """A version of `count` messages; those from `other_from` on say something else."""
+    session = make_session(session_id=name)
+    make_run(session=session)
+    segment = session.head_segment
+    bodies = [f'{{"role":"user","content":"{number}{_tone(number, other_from)}"}}' for number in range(count)]
+    Message.objects.bulk_create(
+        Message(
+            session=session, segment=segment, position=place, role="user", created_at=clock.now(), body=body, chain=link
+        )
+        for place, (body, link) in enumerate(zip(bodies, chain(bodies), strict=True))
+    )
+    session.message_count = count
+    make_checkpoint(session=session)
+    return session
+
+
+def _tone(number: int, other_from: int | None) -> str:
+    return "!" if other_from is not None and number >= other_from else "."
+
+
+@pytest.mark.parametrize("messages", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_what_differs(
+    origin: Session, reader: Client, messages: int, django_assert_num_queries: Queries
+) -> None:
+    fork = forked(origin)
+    for session in (origin, fork):
+        for number in range(messages):
+            make_message(session=session, text=f"{session.session_id} {number}")
+            make_call(session=session, call_id=str(number), issued_at=clock.now())
+        make_checkpoint(session=session)
+    with django_assert_num_queries(37):
+        reader.get(path(origin, fork))
+
+
+def test_reading_both_is_recorded_for_both(origin: Session, reader: Client) -> None:
+    fork = forked(origin)
+    assert reader.get(path(origin, fork)).status_code == 200
+    seen = AuditEvent.objects.filter(kind="viewed").order_by("session_id").values_list("session_id", flat=True)
+    assert list(seen) == [origin.pk, fork.pk]
+
+
+def test_a_session_of_another_workspace_is_not_there(origin: Session, reader: Client) -> None:
+    foreign = make_session(workspace=make_workspace(slug="elsewhere"), title="Not for you")
+    make_run(session=foreign)
+    make_checkpoint(session=foreign)
+    for one, other in ((origin, foreign), (foreign, origin)):
+        answer = reader.get(path(one, other))
+        assert answer.status_code == 404
+        assert "Not for you" not in said(answer)
+    assert not AuditEvent.objects.filter(kind="viewed").exists()
+
+
+@pytest.mark.parametrize("value", ["x", "-1", "²", "999999", "9" * 30])
+def test_what_is_no_session_is_not_there(origin: Session, reader: Client, value: str) -> None:
+    assert reader.get(f"/sessions/{origin.pk}/compare/?with={value}").status_code == 404
+
+
+def test_each_version_is_looked_for_in_its_own_session(origin: Session, reader: Client) -> None:
+    fork = forked(origin)
+    make_checkpoint(session=fork)
+    assert reader.get(path(origin, fork, "&a=1&b=2")).status_code == 200
+    assert reader.get(path(origin, fork, "&a=2&b=1")).status_code == 404
+
+
+def test_a_session_with_itself_is_one_session(origin: Session, reader: Client) -> None:
+    make_checkpoint(session=origin)
+    assert "Version 1 → version 2" in said(reader.get(path(origin, origin)))
+
+
+def test_a_session_without_a_version_has_nothing_to_compare(origin: Session, reader: Client) -> None:
+    page = said(reader.get(path(origin, make_session(session_id="empty"))))
+    assert "One of the two sessions has no version yet." in page
+
+
+def test_what_agents_wrote_is_text(reader: Client) -> None:
+    script = "<script>alert(1)</script>"
+    one, other = make_session(session_id=script, title=script), make_session(session_id=f"{script}2")
+    for session in (one, other):
+        make_run(session=session)
+        make_message(session=session, text=f"{script}{session.pk}")
+        make_checkpoint(session=session)
+        make_call(session=session, tool=script, sentence=script, issued_at=clock.now() - timedelta(days=1))
+    html = reader.get(path(one, other)).content.decode()
+    assert script not in html
+    assert "&lt;script&gt;alert(1)" in html
