@@ -10,6 +10,9 @@ from checkpoints.queries.sessions import SessionHead
 from harness_site.accounts.guard import MemberRequest
 from harness_site.sessions.lookup import Missing, headline, no_version, number, reader
 
+#: So many stretches of unchanged messages are open at once.
+_OPEN = 20
+
 
 @require_GET
 @reader
@@ -35,17 +38,25 @@ def compare(request: MemberRequest, pk: int) -> HttpResponse:
         b = next((found for found in numbers_b if found != a or other is not head), None)
     if a is None:
         a = next((found for found in numbers_a if other is not head or (b is not None and found < b)), b)
-    found = comparing.compare(pk, a, b, other=other.row.pk) if a is not None and b is not None else None
+    opened = _opened(request)
+    found = comparing.compare(pk, a, b, other=other.row.pk, opened=opened) if a is not None and b is not None else None
     context = {
         "head": head,
         "other": other,
         "two": other is not head,
         "tab": "versions",
         "found": found,
+        "opened": opened,
         "numbers_a": numbers_a,
         "numbers_b": numbers_b,
     }
     return render(request, "sessions/compare.html", context)
+
+
+def _opened(request: MemberRequest) -> list[int]:
+    """Where folds are open: the last ones of the address, each a position."""
+    asked = [text for text in request.GET.getlist("open") if text.isascii() and text.isdigit() and len(text) <= 9]
+    return list(dict.fromkeys(map(int, asked)))[-_OPEN:]
 
 
 def _other(request: MemberRequest, head: SessionHead) -> SessionHead:

@@ -2,13 +2,16 @@
 
 from decimal import Decimal
 from itertools import groupby
+from urllib.parse import urlencode
 
 from django import template
+from django.template import Context
 from django.utils.safestring import SafeString
 
 from checkpoints.queries import blocks
+from checkpoints.queries.alignment import Fold
 from checkpoints.queries.blocks import Result
-from checkpoints.queries.compare import Comparison
+from checkpoints.queries.compare import OPENED, Comparison
 from checkpoints.queries.plans import Plan
 from checkpoints.queries.words import Piece
 from harness_site.rendering import markdown, masking, saying, text
@@ -30,6 +33,23 @@ def _lengths(found: Comparison) -> tuple[int, int]:
     """Where not everything was compared, only the lengths say something."""
     difference = found.b.length - found.a.length
     return max(difference, 0), max(-difference, 0)
+
+
+@register.simple_tag(takes_context=True)
+def opening(context: Context, position: int) -> str:
+    """The address of this page with the unchanged messages from `position` on shown as well."""
+    found: Comparison = context["found"]
+    query: list[tuple[str, object]] = [("a", found.a.version), ("b", found.b.version)]
+    if context["two"]:
+        query.append(("with", context["other"].row.pk))
+    query += [("open", place) for place in [*context["opened"], position]]
+    return f"?{urlencode(query)}#m-{position}"
+
+
+@register.filter
+def begins_last(fold: Fold) -> int:
+    """Where the last messages of a fold begin that can be opened at once."""
+    return fold.position + max(0, fold.count - OPENED)
 
 
 @register.filter

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from checkpoints.checkpointer import SyncCheckpointer
 from checkpoints.models import Session
-from checkpoints.queries import compare
-from checkpoints.queries.compare import Added, Edited, Fold, Line, Removed, Said
+from checkpoints.queries import alignment, compare
+from checkpoints.queries.alignment import Added, Edited, Fold, Left, Line, Moved, Removed, Said
 from checkpoints.serde import canonical
 
 THEN = datetime(2026, 11, 21, 10, 42, tzinfo=UTC)
@@ -70,7 +70,9 @@ def read_back(lines: Sequence[Line], new: Sequence[Said]) -> tuple[list[str], li
             case Edited(old=was, new=now):
                 ours.append(was.body)
                 theirs.append(now.body)
-            case Added(message=message):
+            case Left(old=message):
+                ours.append(message.body)
+            case Added(message=message) | Moved(new=message):
                 theirs.append(message.body)
             case Removed(message=message):
                 ours.append(message.body)
@@ -88,7 +90,7 @@ def said(messages: Sequence[dict[str, Any]]) -> list[Said]:
 @given(operations)
 def test_aligning_finds_exactly_the_changes_that_were_made(operations: list[tuple[str, int]]) -> None:
     old, new, done = changed(operations)
-    assert found_in(list(compare.align(said(old), said(new)))) == done
+    assert found_in(list(alignment.align(said(old), said(new)))) == done
 
 
 @given(
@@ -98,8 +100,20 @@ def test_aligning_finds_exactly_the_changes_that_were_made(operations: list[tupl
 def test_aligned_lines_are_both_transcripts(old: list[tuple[str, str]], new: list[tuple[str, str]]) -> None:
     before = said([{"role": role, "content": text} for role, text in old])
     after = said([{"role": role, "content": text} for role, text in new])
-    lines = list(compare.align(before, after))
+    lines = list(alignment.align(before, after))
     assert read_back(lines, after) == ([one.body for one in before], [one.body for one in after])
+
+
+@given(st.lists(st.integers(0, 30), unique=True, max_size=12), st.data())
+def test_whatever_is_put_in_another_order_is_found_again(numbers: list[int], data: st.DataObject) -> None:
+    """Nothing came and nothing went: what does not stay has moved, and is named where it was and where it is."""
+    messages = [{"id": f"m{number}", "role": "user", "content": str(number)} for number in numbers]
+    before, after = said(messages), said(data.draw(st.permutations(messages)))
+    lines = list(alignment.align(before, after))
+    assert found_in(lines) == {"added": set(), "removed": set(), "edited": set()}
+    left = [line.old.message_id for line in lines if isinstance(line, Left)]
+    moved = [line.new.message_id for line in lines if isinstance(line, Moved)]
+    assert sorted(left) == sorted(moved)
 
 
 @pytest.mark.django_db(transaction=True)

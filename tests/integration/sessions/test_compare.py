@@ -10,7 +10,8 @@ from django.test import Client
 from checkpoints.enums import CallStatus
 from checkpoints.models import Checkpoint, Segment, Session
 from checkpoints.queries import compare, transcripts
-from checkpoints.queries.compare import Added, Comparison, Edited, Fold, More, Removed
+from checkpoints.queries.alignment import Added, Edited, Fold, More, Removed
+from checkpoints.queries.compare import Comparison
 from checkpoints.queries.words import Piece
 from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session, make_user
 from tests.support.pages import said
@@ -199,7 +200,7 @@ def test_the_page_says_what_changed(session: Session, reader: Client) -> None:
     page = said(response)
     assert "Version 1 → version 2" in page
     assert "Messages+1 Edited1 Plan steps done0 Tool calls between0 Cost+$0.012 Tokens–" in page
-    assert "… 1 unchanged message · read it" in page
+    assert "… 1 unchanged message · read it · show it here" in page
     assert "Pay — was “to do”, now “in progress”" in page
     html = response.content.decode()
     assert "qualifies for a<del> partial</del><ins> full</ins> refund." in html

@@ -14,7 +14,8 @@ from checkpoints import clock
 from checkpoints.enums import CallStatus
 from checkpoints.models import AuditEvent, Checkpoint, Message, Segment, Session
 from checkpoints.queries import compare, transcripts
-from checkpoints.queries.compare import Added, Comparison, Fold
+from checkpoints.queries.alignment import Added, Fold
+from checkpoints.queries.compare import Comparison
 from checkpoints.serde.digests import chain
 from tests.support.factories import (
     THEN,

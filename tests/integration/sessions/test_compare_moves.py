@@ -1,0 +1,159 @@
+"""What moved between two versions, and opening what both have."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.models import Segment, Session
+from checkpoints.queries import compare
+from checkpoints.queries.alignment import Added, Fold, Left, More, Moved, Same
+from checkpoints.queries.compare import Comparison
+from tests.support.factories import make_checkpoint, make_message, make_run, make_session, make_user
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def session() -> Session:
+    session = make_session()
+    make_run(session=session)
+    return session
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user())
+    return client
+
+
+def say(session: Session, *texts: str, **fields: Any) -> None:
+    for text in texts:
+        make_message(session=session, body={"role": "assistant", "content": text, **fields})
+
+
+def rewrite(session: Session, keep: int) -> None:
+    session.head_segment = Segment.objects.create(session=session, parent=session.head_segment, parent_length=keep)
+    session.message_count = keep
+    session.save()
+
+
+def compared(session: Session, a: int, b: int) -> Comparison:
+    found = compare.compare(session.pk, a, b)
+    assert found is not None
+    return found
+
+
+def stored(session: Session, names: str) -> None:
+    """A version that holds one message for each letter of `names`, and nothing else."""
+    rewrite(session, 0)
+    for name in names:
+        say(session, f"What {name} says.", id=name)
+    make_checkpoint(session=session)
+
+
+def test_a_message_in_another_place_has_moved(session: Session, reader: Client) -> None:
+    stored(session, "abcd")
+    stored(session, "bcda")
+    found = compared(session, 1, 2)
+    assert [line.kind for line in found.lines] == ["left", "fold", "moved"]
+    assert (found.added, found.removed, found.moved, found.unchanged) == (0, 0, 1, 3)
+    page = said(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
+    assert "Messages0 Edited0 Moved1" in page
+    assert "Moved from here:" in page
+    assert "Moved here; it was elsewhere in version 1" in page
+
+
+def test_a_moved_message_that_was_edited_shows_its_words(session: Session, reader: Client) -> None:
+    stored(session, "abcd")
+    rewrite(session, 0)
+    for name in "bcd":
+        say(session, f"What {name} says.", id=name)
+    say(session, "What a said.", id="a")
+    make_checkpoint(session=session)
+    found = compared(session, 1, 2)
+    left, moved = found.lines[0], found.lines[-1]
+    assert isinstance(left, Left)
+    assert isinstance(moved, Moved)
+    assert (left.new.position, moved.old.position) == (3, 0)
+    html = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2").content.decode()
+    assert "<del> says</del><ins> said</ins>" in html
+    assert 'href="#moved-3"' in html
+
+
+def test_a_long_stretch_that_moved_is_shortened(session: Session) -> None:
+    names = [chr(0x4E00 + number) for number in range(100)]
+    stored(session, "".join(names[:40] + names[40:]))
+    stored(session, "".join(names[40:] + names[:40]))
+    found = compared(session, 1, 2)
+    assert (found.moved, found.unchanged) == (40, 60)
+    assert [line.kind for line in found.lines] == [
+        *["left"] * 25,
+        "more",
+        *["left"] * 4,
+        "fold",
+        *["moved"] * 25,
+        "more",
+        *["moved"] * 4,
+    ]
+    assert found.lines[25] == More("left", 11, 25)
+
+
+@pytest.fixture
+def folded(session: Session) -> Session:
+    """One new message behind 200 unchanged ones."""
+    say(session, *[f"message {number}" for number in range(200)])
+    make_checkpoint(session=session)
+    say(session, "new")
+    make_checkpoint(session=session)
+    return session
+
+
+@pytest.mark.parametrize(
+    ("opened", "expected"),
+    [
+        ((0,), [("same", 0, 50), ("fold", 50, 150), ("added", 200, 1)]),
+        ((150,), [("fold", 0, 150), ("same", 150, 50), ("added", 200, 1)]),
+        ((20, 150), [("fold", 0, 20), ("same", 20, 50), ("fold", 70, 80), ("same", 150, 50), ("added", 200, 1)]),
+        ((0, 30), [("same", 0, 80), ("fold", 80, 120), ("added", 200, 1)]),
+        ((190,), [("fold", 0, 190), ("same", 190, 10), ("added", 200, 1)]),
+        ((200, 999), [("fold", 0, 200), ("added", 200, 1)]),
+    ],
+)
+def test_a_fold_is_opened_where_one_asks(
+    folded: Session, opened: tuple[int, ...], expected: list[tuple[str, int, int]]
+) -> None:
+    found = compare.compare(folded.pk, 1, 2, opened=opened)
+    assert found is not None
+    stretches: list[tuple[str, int, int]] = []
+    for line in found.lines:
+        if isinstance(line, Fold):
+            stretches.append(("fold", line.position, line.count))
+            continue
+        assert isinstance(line, Same | Added)
+        if stretches and stretches[-1][0] == line.kind:
+            stretches[-1] = (line.kind, stretches[-1][1], stretches[-1][2] + 1)
+        else:
+            stretches.append((line.kind, line.message.position, 1))
+    assert stretches == expected
+    assert (found.unchanged, found.added) == (200, 1)
+
+
+def test_folds_are_opened_by_links_that_add_up(folded: Session, reader: Client) -> None:
+    path = f"/sessions/{folded.pk}/compare/"
+    html = reader.get(f"{path}?a=1&b=2").content.decode()
+    assert 'href="?a=1&amp;b=2&amp;open=0#m-0">show the first 50 here' in html
+    assert 'href="?a=1&amp;b=2&amp;open=150#m-150">show the last 50 here' in html
+    answer = reader.get(f"{path}?a=1&b=2&open=0")
+    html = answer.content.decode()
+    assert 'id="m-49"' in html
+    assert 'id="m-50"' not in html
+    assert 'href="?a=1&amp;b=2&amp;open=0&amp;open=50#m-50"' in html
+    assert "150 unchanged messages folded · fold all" in said(answer)
+
+
+@pytest.mark.parametrize("value", ["x", "-1", "²", "9" * 40, ""])
+def test_what_is_no_position_opens_nothing(folded: Session, reader: Client, value: str) -> None:
+    answer = reader.get(f"/sessions/{folded.pk}/compare/?a=1&b=2&open={value}")
+    assert "200 unchanged messages folded" in said(answer)
