@@ -14,12 +14,12 @@ _wsgi: Any = get_wsgi_application()
 # What follows needs the apps to be loaded.
 from a2wsgi import WSGIMiddleware  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
-from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 from channels.sessions import CookieMiddleware  # noqa: E402
 from django.urls import path  # noqa: E402
 
 from harness_site.live.consumer import LiveConsumer  # noqa: E402
 from harness_site.live.feed import lifespan  # noqa: E402
+from harness_site.live.origin import SameOrigin  # noqa: E402
 
 _live: Any = LiveConsumer.as_asgi()
 _routes: Any = [path("ws/live/", _live)]
@@ -27,7 +27,7 @@ _routes: Any = [path("ws/live/", _live)]
 application = ProtocolTypeRouter(
     {
         "http": WSGIMiddleware(_wsgi, workers=8),
-        "websocket": AllowedHostsOriginValidator(CookieMiddleware(URLRouter(_routes))),
+        "websocket": SameOrigin(CookieMiddleware(URLRouter(_routes))),
         "lifespan": lifespan,
     }
 )

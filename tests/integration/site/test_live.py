@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.test import Client
+from django.test import Client, override_settings
 
 from checkpoints import clock
 from checkpoints.enums import Role
@@ -34,9 +34,9 @@ def signed_in(user: User) -> tuple[Client, str]:
     return client, client.cookies[settings.SESSION_COOKIE_NAME].value
 
 
-def socket(cookie: str, *, origin: str = ORIGIN, query: str = "") -> Browser:
+def socket(cookie: str, *, origin: str = ORIGIN, host: str = "127.0.0.1:8000", query: str = "") -> Browser:
     cookies = f"{settings.SESSION_COOKIE_NAME}={cookie}"
-    headers = {"host": "127.0.0.1:8000", "origin": origin, "cookie": cookies}
+    headers = {"host": host, "origin": origin, "cookie": cookies}
     return Browser(application, "/ws/live/", query=query, headers=headers)
 
 
@@ -77,10 +77,34 @@ async def test_a_member_hears_nothing_of_another_workspace() -> None:
         assert await browser.hears_nothing()
 
 
-@pytest.mark.parametrize("origin", ["https://elsewhere.example", "null", ""])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://elsewhere.example",
+        "http://127.0.0.1:8000.elsewhere.example",
+        "http://127.0.0.1:9999",
+        "http://localhost:8000",
+        "null",
+        "",
+    ],
+)
 async def test_another_site_is_refused(origin: str) -> None:
     _, cookie = await signed_in(await sync_to_async(make_user)())
     assert not await socket(cookie, origin=origin).connect()
+
+
+async def test_a_host_that_is_not_ours_is_refused() -> None:
+    _, cookie = await signed_in(await sync_to_async(make_user)())
+    elsewhere = "elsewhere.example"
+    assert not await socket(cookie, origin=f"http://{elsewhere}", host=elsewhere).connect()
+
+
+async def test_a_trusted_origin_is_let_in_where_a_proxy_changes_the_host() -> None:
+    _, cookie = await signed_in(await sync_to_async(make_user)())
+    with override_settings(CSRF_TRUSTED_ORIGINS=["https://harness.example"]):
+        browser = socket(cookie, origin="https://harness.example")
+        assert await browser.connect()
+        await browser.leave()
 
 
 async def test_nobody_is_refused() -> None:
