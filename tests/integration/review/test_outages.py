@@ -72,6 +72,19 @@ def test_the_queue_leads_to_the_outage(people: dict[str, Client], lost: Lost) ->
     assert [row.call.pk for row in people["carol"].get(address).context["rows"]] == [call.pk for call in calls]
 
 
+@pytest.mark.parametrize(
+    ("apart", "on_page"),
+    [(0.2, "whose runs were lost at 10:42:07 UTC"), (5, "whose runs were lost from 10:42:07 to 10:42:12 UTC")],
+)
+def test_an_outage_of_a_moment_has_one_time(people: dict[str, Client], lost: Lost, apart: float, on_page: str) -> None:
+    for second in (0, apart):
+        lost(second)
+    page = people["carol"].get("/review/")
+    assert ("in one outage 2025-03-04 10:42:07 to " in said(page)) is (apart > 1)
+    shown = said(people["carol"].get(page.context["groups"][0].address)).replace("2025-03-04 ", "")
+    assert on_page in shown
+
+
 def test_the_page_keeps_what_was_decided_and_lists_it_last(people: dict[str, Client], lost: Lost) -> None:
     calls = [lost(second) for second in range(3)]
     people["alice"].post(
