@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from checkpoints.queries import calls, plans, prefixes, transcripts, versions, words
+from checkpoints.models import Session
+from checkpoints.queries import calls, fieldwise, plans, prefixes, transcripts, versions, words
 from checkpoints.queries.alignment import Fold, Line, More, Said, Same, align, joined, shortened
 from checkpoints.queries.calls import CallRecord
+from checkpoints.queries.fieldwise import Differences
 from checkpoints.queries.plans import Change, StepChange
 from checkpoints.queries.transcripts import StoredMessage
 from checkpoints.queries.versions import Version
@@ -26,7 +28,7 @@ class Comparison:
 
     `shared` messages at the start are the same and were not read. `rest_a` and `rest_b` count the messages behind the
     last compared one. `calls` were issued between the two, whichever is older. Of two sessions, `calls_a` and `calls`
-    are those that the first and the second one issued since they parted.
+    are those that the first and the second one issued since they parted, and `metadata` says how theirs differs.
     """
 
     a: Version
@@ -37,8 +39,10 @@ class Comparison:
     rest_b: int
     plan: tuple[StepChange, ...]
     plan_rest: tuple[Piece, ...]
+    payload: Differences
     calls: tuple[CallRecord, ...]
     calls_a: tuple[CallRecord, ...] = ()
+    metadata: Differences = field(default_factory=Differences)
 
     @property
     def added(self) -> int:
@@ -97,9 +101,18 @@ def compare(
         rest_b=new.length - shared - len(after),
         plan=plans.compare(old.plan, new.plan),
         plan_rest=words.diff(was, now) if was != now else (),
+        payload=fieldwise.compare(versions.payload(session_pk, a), versions.payload(other, b)),
         calls=calls_b,
         calls_a=calls_a,
+        metadata=_metadata(session_pk, other),
     )
+
+
+def _metadata(one: int, other: int) -> Differences:
+    if one == other:
+        return Differences()
+    found = dict(Session.objects.filter(pk__in=(one, other)).values_list("pk", "metadata"))
+    return fieldwise.compare(found.get(one), found.get(other))
 
 
 def _calls(

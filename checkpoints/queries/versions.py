@@ -83,6 +83,12 @@ def one(session_pk: int, version: int) -> Version | None:
     return read(row) if row else None
 
 
+def payload(session_pk: int, version: int) -> str | None:
+    """What else a version was saved with, as canonical JSON text."""
+    found = Checkpoint.objects.filter(session=session_pk, version=version).values_list("payload", flat=True)
+    return found.first()
+
+
 def newest(session_pk: int) -> Version | None:
     found = Checkpoint.objects.filter(session=session_pk).select_related("run").defer("payload")
     row = found.order_by("-version").first()

@@ -12,9 +12,10 @@ from checkpoints.queries import blocks
 from checkpoints.queries.alignment import Fold
 from checkpoints.queries.blocks import Result
 from checkpoints.queries.compare import OPENED, Comparison
+from checkpoints.queries.fieldwise import FieldChange
 from checkpoints.queries.plans import Plan
 from checkpoints.queries.words import Piece
-from harness_site.rendering import markdown, masking, saying, text
+from harness_site.rendering import jsontree, markdown, masking, saying, text
 
 register = template.Library()
 
@@ -50,6 +51,25 @@ def opening(context: Context, position: int) -> str:
 def begins_last(fold: Fold) -> int:
     """Where the last messages of a fold begin that can be opened at once."""
     return fold.position + max(0, fold.count - OPENED)
+
+
+@register.filter
+def dotted(path: tuple[str | int, ...]) -> str:
+    """Where a field stands: `order.items[2].price`."""
+    steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.visible(steps.removeprefix("."))
+
+
+@register.simple_tag
+def field_value(change: FieldChange, side: str) -> str:
+    """The old or the new value on one line, masked where any name on the way to it makes it a secret."""
+    value = change.old if side == "old" else change.new
+    for step in reversed(change.path):
+        value = {str(step): value}
+    value = masking.masked_value(value)
+    for step in change.path:
+        value = value[str(step)] if isinstance(value, dict) and str(step) in value else value
+    return text.visible(saying.beginning(jsontree.dumped(value)))
 
 
 @register.filter

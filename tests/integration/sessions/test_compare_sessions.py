@@ -170,7 +170,7 @@ def test_of_a_long_shared_beginning_no_message_is_read(reader: Client, django_as
     found = compared(origin, 1, fork, 2)
     assert (found.shared, found.lines[0]) == (3_000, Fold(3_000, 0))
     assert [line.message.text for line in found.lines if isinstance(line, Added)] == ["Only this is new."]
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(12):
         compared(origin, 1, fork, 2)
 
 
@@ -205,7 +205,7 @@ def test_the_number_of_queries_does_not_depend_on_what_differs(
             make_message(session=session, text=f"{session.session_id} {number}")
             make_call(session=session, call_id=str(number), issued_at=clock.now())
         make_checkpoint(session=session)
-    with django_assert_num_queries(37):
+    with django_assert_num_queries(40):
         reader.get(path(origin, fork))
 
 

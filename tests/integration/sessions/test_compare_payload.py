@@ -1,0 +1,84 @@
+"""What a version was saved with beside its messages, field by field."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.models import Session
+from checkpoints.queries import fieldwise
+from checkpoints.serde import canonical
+from tests.support.factories import make_checkpoint, make_run, make_session, make_user
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user())
+    return client
+
+
+def saved(*payloads: dict[str, Any] | None) -> Session:
+    session = make_session()
+    make_run(session=session)
+    for payload in payloads:
+        make_checkpoint(session=session, payload=None if payload is None else canonical(payload))
+    return session
+
+
+def page(reader: Client, session: Session) -> Any:
+    return reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
+
+
+def test_fields_of_the_payload_are_compared(reader: Client) -> None:
+    session = saved({"phase": {"turn": 3, "old": True}, "same": 1}, {"phase": {"turn": 4, "new": "x"}, "same": 1})
+    words = said(page(reader, session))
+    assert "Payload 3 differences" in words
+    assert '+ phase.new "x"' in words
+    assert "− phase.old true" in words
+    assert "~ phase.turn 3 → 4" in words
+
+
+def test_a_payload_that_came_is_a_difference(reader: Client) -> None:
+    assert "Payload 1 difference" in said(page(reader, saved(None, {})))
+
+
+def test_an_unchanged_payload_is_not_mentioned(reader: Client) -> None:
+    assert "Payload" not in said(page(reader, saved({"a": 1}, {"a": 1})))
+
+
+def test_metadata_of_two_sessions_is_compared(reader: Client) -> None:
+    one, other = saved({}), saved({})
+    Session.objects.filter(pk=other.pk).update(metadata='{"customer":7}')
+    words = said(reader.get(f"/sessions/{one.pk}/compare/?with={other.pk}"))
+    assert "Metadata of the sessions 1 difference" in words
+    assert "+ customer 7" in words
+
+
+def test_secrets_stay_masked_however_deep_the_difference_is(reader: Client) -> None:
+    session = saved({"password": {"inner": "hunter-one"}, "b": 1}, {"password": {"inner": "hunter-two"}, "b": 2})
+    html = page(reader, session).content.decode()
+    assert "password.inner" in html
+    assert "hunter" not in html
+
+
+def test_names_and_values_are_text(reader: Client) -> None:
+    script = "<script>alert(1)</script>"
+    html = page(reader, saved({"a": 1}, {"a": 1, script: script})).content.decode()
+    assert script not in html
+    assert html.count("&lt;script&gt;alert(1)") >= 2
+
+
+def test_what_is_not_told_is_counted(reader: Client) -> None:
+    many = {f"field-{number:04}": number for number in range(fieldwise.TOLD + 3)}
+    words = said(page(reader, saved({}, many)))
+    assert f"Payload {fieldwise.TOLD + 3} differences" in words
+    assert "3 further differences." in words
+
+
+def test_a_damaged_payload_is_a_text(reader: Client) -> None:
+    session = saved({"a": 1}, {"a": 2})
+    session.checkpoints.filter(version=1).update(payload="{broken")
+    assert "{broken" in said(page(reader, session))
