@@ -99,6 +99,16 @@ def test_an_auditor_sees_the_card_and_cannot_decide(cards: Callable[..., list[Pa
     expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
 
 
+@pytest.mark.parametrize("height", [620, 720, 900])
+def test_the_button_is_in_sight_without_scrolling(cards: Callable[..., list[Page]], height: int) -> None:
+    (page,) = cards("alice")
+    page.set_viewport_size({"width": 1280, "height": height})
+    page.reload()
+    steps.choose(page, "It happened")
+    assert page.evaluate("scrollY") == 0
+    expect(page.get_by_role("button", name=steps.RECORD["It happened"])).to_be_in_viewport(ratio=1)
+
+
 def test_the_probe_can_be_asked_again(cards: Callable[..., list[Page]]) -> None:
     (page,) = cards("alice")
     said = page.get_by_text("the card processor shows refunds only after the nightly settlement")
