@@ -50,13 +50,15 @@ class Command(BaseCommand):
         builder = Builder(workspace, Words(plan.seed), plan.seed, Keys())
         since, now, written = time.monotonic(), options["until"] or clock.now(), 0
         batch: list[Built] = []
+        waiting = 0
         for number in range(plan.sessions):
             began = now - timedelta(days=DAYS) * (plan.sessions - number) / plan.sessions
             batch.append(builder.build(number, plan.size(number), began))
-            if sum(len(built.messages) for built in batch) >= BATCH or number == plan.sessions - 1:
+            waiting += len(batch[-1].messages)
+            if waiting >= BATCH or number == plan.sessions - 1:
                 write(batch)
-                written += sum(len(built.messages) for built in batch)
-                batch = []
+                written += waiting
+                batch, waiting = [], 0
                 pace = written / max(time.monotonic() - since, 0.001)
                 self.stderr.write(
                     f"{number + 1:,} of {plan.sessions:,} sessions, {written:,} messages, {pace:,.0f} a second"
