@@ -57,7 +57,7 @@ def _along(stretches: Sequence[Stretch], chains: dict[tuple[int, int], bytes]) -
 
 def _chains(asked: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
     """The chain at each (segment, position); one query."""
-    wanted = Q()
+    wanted = Q(pk__in=())
     for segment, place in sorted(asked):
         wanted |= Q(segment=segment, position=place)
     found = Message.objects.filter(wanted).values_list("segment", "position", "chain")

@@ -42,6 +42,7 @@ PAGES = {
     "fork": "/sessions/{session}/fork/?v=3",
     "fork, undecided": "/sessions/{waiting_session}/fork/",
     "compare": "/sessions/{session}/compare/?a=2&b=7",
+    "compare, unfolded": "/sessions/{session}/compare/?a=2&b=7&open=0",
     "calls": "/sessions/{session}/calls/",
     "call": "/sessions/{session}/calls/{decided_call}/",
     "plan": "/sessions/{session}/plan/",
