@@ -20,9 +20,9 @@ ON_SQLITE := env -u HARNESS_DATABASE_URL -u HARNESS_DATABASE_URL_FILE
 ON_POSTGRES := $(RUN) -m tests.support.cluster --
 # Tests wait for disks and for other processes more than they compute; each process has a database of its own.
 BESIDE := --numprocesses 4 --dist worksteal
-NEWEST_MATTERS := accounts sessions site checkpoints/saving checkpoints/resuming checkpoints/tools checkpoints/workflows
-ALIKE := $(addprefix integration/,demo accounts audit checkpoints/adapters) crash/test_peers.py \
-	concurrency/test_peers_over_http.py
+NEWEST_MATTERS := accounts notifications review search sessions site checkpoints/saving checkpoints/resuming
+ALIKE := $(addprefix integration/,demo accounts audit site $(addprefix checkpoints/,adapters files runs test_opening.py)) \
+	crash/test_peers.py concurrency/test_peers_over_http.py
 POSTGRES_MATTERS := $(addprefix tests/,integration property concurrency crash) $(addprefix --ignore=tests/,$(ALIKE))
 
 # ------------------------------------------------------------------------------------------------ to run it
@@ -87,7 +87,7 @@ test-next: ## Tests on the newest Django, where a Python is found that it runs o
 
 .PHONY: test-on-newer
 test-on-newer: $(VENV_NEXT)/.complete
-	$(ON_SQLITE) $(RUN_NEXT) -m pytest $(BESIDE) tests/unit $(addprefix tests/integration/,$(NEWEST_MATTERS))
+	$(ON_SQLITE) $(RUN_NEXT) -m pytest $(BESIDE) $(addprefix tests/integration/,$(NEWEST_MATTERS))
 
 $(VENV_NEXT)/.complete: requirements.lock
 	@echo "Setting up $(VENV_NEXT) with $(NEWER) …"

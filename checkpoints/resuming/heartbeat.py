@@ -45,16 +45,14 @@ def renew(store: Store) -> int:
 
 def _run() -> None:
     due: dict[str, float] = {}
-    used: set[str] = set()
     try:
-        while pause := _beat(due, used):
+        while pause := _beat(due):
             time.sleep(pause)
     finally:
-        for alias in used:
-            connections[alias].close()
+        connections.close_all()  # of this thread
 
 
-def _beat(due: dict[str, float], used: set[str]) -> float:
+def _beat(due: dict[str, float]) -> float:
     """Renew what is due. Returns the seconds until the next look, or 0 when nothing is owned any more."""
     global _thread
     with _lock:
@@ -66,7 +64,6 @@ def _beat(due: dict[str, float], used: set[str]) -> float:
         interval = store.lease.total_seconds() / BEATS_PER_LEASE
         if time.monotonic() >= due.setdefault(store.token, time.monotonic() + interval):
             due[store.token] = time.monotonic() + interval
-            used.add(store.using)
             _renew_quietly(store)
     return min(1.0, *(store.lease.total_seconds() / BEATS_PER_LEASE / 4 for store in owning))
 
