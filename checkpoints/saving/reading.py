@@ -82,7 +82,7 @@ def _checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
         workspace_id=store.workspace_id, session_id=checked("session id", session_id)
     )
     # Not a join: the newest version comes first from the index of one session, however little the planner knows of it.
-    return Checkpoint.objects.using(store.using).filter(session=Subquery(sessions.values("pk")))
+    return Checkpoint.objects.using(store.using).filter(session=Subquery(sessions.values("pk")[:1]))
 
 
 def loaded(store: Store, session_id: str, row: Checkpoint, *, first: int = 0) -> dict[str, Any]:
