@@ -17,7 +17,7 @@ from checkpoints.models import EarlyResponse, PeerCall, Session
 from checkpoints.peers import counting, pausing, sealing, turnstile
 from checkpoints.peers.answers import Accepted, Answer, Cancelled, Duplicate, Early, Foreign, Late, Unknown
 from checkpoints.saving import audit, pauses
-from checkpoints.saving.operations import operation
+from checkpoints.saving.operations import operation, reading_back
 from checkpoints.saving.store import Store
 from checkpoints.serde import digests
 from checkpoints.serde.canonical import canonical
@@ -137,9 +137,7 @@ def _may_pause(store: Store, session_id: str) -> bool:
 
 def _read_back(store: Store, response: Response, error: StorageUnavailable) -> Answer:
     """After a commit whose answer was lost: the receipt tells whether this response was the one that counted."""
-    if not error.may_have_happened:
-        raise error
-    with operation(store.using, writes=False):
+    with reading_back(store.using, error):
         call = _find(store, response.call_id)
     if call is None or call.receipt != response.receipt:
         raise StorageUnavailable(error.what, may_have_happened=False) from error

@@ -21,7 +21,7 @@ from checkpoints.peers import counting, sealing, turnstile, values
 from checkpoints.peers.values import Deadline, Paused
 from checkpoints.resuming import ownership, starting
 from checkpoints.saving import audit, lookup, pauses
-from checkpoints.saving.operations import operation
+from checkpoints.saving.operations import operation, reading_back
 from checkpoints.saving.store import Held, Store
 
 
@@ -205,12 +205,11 @@ def settle(store: Store, call: PeerCall, result: str, receipt: str) -> bool:
 
 def _read_back(store: Store, held: Held, error: StorageUnavailable) -> Paused:
     """After a commit whose answer was lost: a run pauses once, so a task of this run is the one just written."""
-    if not error.may_have_happened:
-        raise error
-    with operation(store.using, writes=False):
+    with reading_back(store.using, error):
+        lookup.session(store, held.session_id, lock=True)
         task = PausedTask.objects.using(store.using).filter(run_id=held.run_id).select_related("session").first()
-        if task is None:
-            raise StorageUnavailable(error.what, may_have_happened=False) from error
-        complete = Join.objects.using(store.using).filter(task=task, completed_by=held.run_id.hex)
-        named = tuple(complete.order_by("pk").values_list("join_id", flat=True))
-        return Paused(held.session_id, task.number, named, pauses.takeable(store, task.session).exists())
+        if task is not None:
+            complete = Join.objects.using(store.using).filter(task=task, completed_by=held.run_id.hex)
+            named = tuple(complete.order_by("pk").values_list("join_id", flat=True))
+            return Paused(held.session_id, task.number, named, pauses.takeable(store, task.session).exists())
+    raise StorageUnavailable(error.what, may_have_happened=False) from error

@@ -14,7 +14,7 @@ from checkpoints.ids import checked
 from checkpoints.models import Run, Session
 from checkpoints.resuming import ownership
 from checkpoints.saving import audit, calls, lookup, pauses, settling
-from checkpoints.saving.operations import operation
+from checkpoints.saving.operations import operation, reading_back
 from checkpoints.saving.store import Held, Store
 from checkpoints.serde.canonical import canonical
 
@@ -101,8 +101,10 @@ def finish(store: Store, session_id: str, status: object, result: Any = None) ->
             actor = f"run {held.run.number}"
             audit.record(store, AuditKind.SESSION_FINISHED, session_pk=held.pk, actor=actor, status=status)
     except StorageUnavailable as error:
-        if not error.may_have_happened or lookup.session(store, session_id).status != status:
-            raise
+        with reading_back(store.using, error):
+            ended = lookup.session(store, session_id, lock=True).status == status
+        if not ended:
+            raise StorageUnavailable(error.what, may_have_happened=False) from error
     store.drop(held)
     store.saved(session_id)
 

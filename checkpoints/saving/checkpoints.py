@@ -14,7 +14,7 @@ from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, Vers
 from checkpoints.ids import checked_number
 from checkpoints.models import Checkpoint, Session
 from checkpoints.saving import lookup, snapshots, statements, transcripts
-from checkpoints.saving.operations import operation
+from checkpoints.saving.operations import operation, reading_back
 from checkpoints.saving.state import Change, State, total_tokens
 from checkpoints.saving.statements import Base, NewMessage
 from checkpoints.saving.store import Head, Held, Store
@@ -133,9 +133,8 @@ def _read_back(store: Store, held: Held, before: Head, end: _End, state: State, 
 
     Only this run writes under its fence, so a newer version of the same content is the one that was just written.
     """
-    if not error.may_have_happened:
-        raise error
-    with operation(store.using, writes=False):
+    with reading_back(store.using, error):
+        lookup.session(store, held.session_id, lock=True)
         written = (
             Checkpoint.objects.using(store.using)
             .filter(session_id=held.pk, run_id=held.run_id, version__gt=before.version, length=end.length)

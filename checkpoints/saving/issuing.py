@@ -27,7 +27,7 @@ from checkpoints.exceptions import (
 from checkpoints.models import Session, ToolCall
 from checkpoints.saving import audit, calls, lookup, revisions, statements, transitions
 from checkpoints.saving.intents import Intent, Issued
-from checkpoints.saving.operations import operation
+from checkpoints.saving.operations import operation, reading_back
 from checkpoints.saving.store import Held, Store
 
 #: Approvals that the next dispatch uses up.
@@ -64,9 +64,8 @@ def issue(store: Store, held: Held, wanted: Intent, *, executing: bool = False) 
 def _read_back_intent(store: Store, held: Held, wanted: Intent, error: StorageUnavailable) -> Issued:
     """After a commit whose answer was lost: the intent of this run that this process has not issued before is the
     one just written."""
-    if not error.may_have_happened:
-        raise error
-    with operation(store.using, writes=False):
+    with reading_back(store.using, error):
+        lookup.session(store, held.session_id, lock=True)
         mine = ToolCall.objects.using(store.using).filter(
             session_id=held.pk, run_id=held.run_id, call_id=wanted.call_id, idempotency_key=wanted.key
         )

@@ -14,9 +14,9 @@ from checkpoints.exceptions import (
     StorageUnavailable,
 )
 from checkpoints.models import LateResult, Session, ToolCall
-from checkpoints.saving import audit, calls, revisions, statements, transitions
+from checkpoints.saving import audit, calls, lookup, revisions, statements, transitions
 from checkpoints.saving.intents import Issued, Outcome
-from checkpoints.saving.operations import operation
+from checkpoints.saving.operations import operation, reading_back
 from checkpoints.saving.store import Held, Store
 from checkpoints.serde import digests
 
@@ -40,15 +40,15 @@ def settle(store: Store, held: Held, call: Issued, outcome: Outcome) -> None:
             if not settled:
                 raise keep_late(store, held.pk, call.pk, held, outcome)
     except StorageUnavailable as error:
-        _read_back_outcome(store, call, outcome, error)
+        _read_back_outcome(store, held, call, outcome, error)
     store.issued.discard(call.pk)
 
 
-def _read_back_outcome(store: Store, call: Issued, outcome: Outcome, error: StorageUnavailable) -> None:
+def _read_back_outcome(store: Store, held: Held, call: Issued, outcome: Outcome, error: StorageUnavailable) -> None:
     """After a commit whose answer was lost: only this run may settle the call, so its outcome there is this one."""
-    if not error.may_have_happened:
-        raise error
-    row = calls.get(store, call.pk)
+    with reading_back(store.using, error):
+        lookup.session(store, held.session_id, lock=True)
+        row = calls.get(store, call.pk)
     if (row.status, row.result) != (outcome.status, outcome.result):
         raise StorageUnavailable(error.what, may_have_happened=False) from error
 
