@@ -9,7 +9,7 @@ from django.db import connection
 from checkpoints import clock
 from checkpoints.models import Session, Workspace
 from harness_site.load.building import Builder, Built
-from harness_site.load.copying import Keys, finish, write
+from harness_site.load.copying import Keys, Writer, finish
 from harness_site.load.plan import Plan
 from harness_site.load.words import Words
 
@@ -51,18 +51,19 @@ class Command(BaseCommand):
         since, now, written = time.monotonic(), options["until"] or clock.now(), 0
         batch: list[Built] = []
         waiting = 0
-        for number in range(plan.sessions):
-            began = now - timedelta(days=DAYS) * (plan.sessions - number) / plan.sessions
-            batch.append(builder.build(number, plan.size(number), began))
-            waiting += len(batch[-1].messages)
-            if waiting >= BATCH or number == plan.sessions - 1:
-                write(batch)
-                written += waiting
-                batch, waiting = [], 0
-                pace = written / max(time.monotonic() - since, 0.001)
-                self.stderr.write(
-                    f"{number + 1:,} of {plan.sessions:,} sessions, {written:,} messages, {pace:,.0f} a second"
-                )
+        with Writer() as write:
+            for number in range(plan.sessions):
+                began = now - timedelta(days=DAYS) * (plan.sessions - number) / plan.sessions
+                batch.append(builder.build(number, plan.size(number), began))
+                waiting += len(batch[-1].messages)
+                if waiting >= BATCH or number == plan.sessions - 1:
+                    write(batch)
+                    written += waiting
+                    batch, waiting = [], 0
+                    pace = written / max(time.monotonic() - since, 0.001)
+                    self.stderr.write(
+                        f"{number + 1:,} of {plan.sessions:,} sessions, {written:,} messages, {pace:,.0f} a second"
+                    )
         finish()
         self.stdout.write(
             f"{plan.sessions:,} sessions with {written:,} messages are there. Next: manage.py index_search"
