@@ -1,19 +1,23 @@
-"""What only the audit trail of a session remembers of its runs: who was taken over, who asked for an approval."""
+"""What only the audit trail of a session remembers of its runs: who was taken over, who asked for an
+approval, when somebody asked for a probe."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from checkpoints.enums import AuditKind
 from checkpoints.models import AuditEvent
 from checkpoints.serde import parse
 
-#: The newest so many of both are looked at.
+#: The newest so many of all are looked at.
 LIMIT = 200
+#: The id and the step of a call.
+ProbeKey: TypeAlias = tuple[str, int | None]
 _RUN = re.compile(r"run (\d{1,9})\Z", re.ASCII)
 
 
@@ -40,6 +44,8 @@ class Occasions:
 
     takeovers: dict[int, Takeover] = field(default_factory=dict)
     asked: dict[str, list[Asked]] = field(default_factory=dict)
+    #: When the probe of a call was last asked for, by its id and step.
+    probes: dict[ProbeKey, datetime] = field(default_factory=dict)
 
     def question(self, call_id: str, before: datetime) -> Asked | None:
         """The last time somebody was asked about a call by then."""
@@ -48,12 +54,16 @@ class Occasions:
 
 def read(session_pk: int) -> Occasions:
     """One query."""
-    kinds = [AuditKind.TAKEOVER, AuditKind.APPROVAL_REQUESTED]
+    kinds = [AuditKind.TAKEOVER, AuditKind.APPROVAL_REQUESTED, AuditKind.VERIFY_REQUESTED]
     events = AuditEvent.objects.filter(session=session_pk, kind__in=kinds).order_by("-pk")[:LIMIT]
     takeovers: dict[int, Takeover] = {}
     asked: defaultdict[str, list[Asked]] = defaultdict(list)
+    probes: dict[ProbeKey, datetime] = {}
     for event in reversed(events):
         run, details = _RUN.fullmatch(event.actor), _details(event.details)
+        if event.kind == AuditKind.VERIFY_REQUESTED:
+            probes[_probe(details)] = event.created_at
+            continue
         if run is None:
             continue
         number = int(run.group(1))
@@ -61,7 +71,18 @@ def read(session_pk: int) -> Occasions:
             takeovers[number] = Takeover(number, event.created_at, _moment(details.get("last_seen")))
         else:
             asked[str(details.get("call_id"))].append(Asked(number, event.created_at))
-    return Occasions(takeovers, dict(asked))
+    return Occasions(takeovers, dict(asked), probes)
+
+
+def probe_times(sessions: Iterable[int]) -> dict[tuple[int, ProbeKey], datetime]:
+    """When the probes of calls were last asked for, by session and call; one query."""
+    events = AuditEvent.objects.filter(session__in=sessions, kind=AuditKind.VERIFY_REQUESTED).order_by("pk")
+    rows = events.values_list("session_id", "details", "created_at")
+    return {(session, _probe(_details(details))): at for session, details, at in rows}
+
+
+def _probe(details: dict[str, Any]) -> ProbeKey:
+    return str(details.get("call_id")), details.get("step")
 
 
 def _details(stored: str) -> dict[str, Any]:

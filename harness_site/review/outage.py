@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from re import ASCII, fullmatch
 from urllib.parse import urlencode
 
 from django import forms
@@ -18,30 +18,39 @@ from checkpoints.checkpointer import SyncCheckpointer
 from checkpoints.enums import CallStatus, Role
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, ToolCall
-from checkpoints.queries import outages
+from checkpoints.queries import occasions, outages
 from checkpoints.queries.outages import PAGE, Outage, Witness
 from harness_site import wording
 from harness_site.accounts.guard import MemberRequest, member
-from harness_site.review import prospect
+from harness_site.review import company, outcome, prospect
 from harness_site.review.card import actor_of
+from harness_site.review.company import Company
 from harness_site.review.settling import Chosen, settle_all
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the address of an outage says: a tool and whole seconds, the last one included."""
+    """What the address of an outage says: a tool and whole seconds, the last one included; and on a later page, the
+    last call of the one before."""
 
     tool: str
     first: datetime
     last: datetime
+    after: int | None = None
 
     @property
-    def query(self) -> str:
-        return urlencode({"tool": self.tool, "from": wording.iso(self.first), "to": wording.iso(self.last)})
+    def beginning(self) -> str:
+        """The address of the first page."""
+        named = {"tool": self.tool, "from": wording.iso(self.first), "to": wording.iso(self.last)}
+        return f"{reverse('outage')}?{urlencode(named)}"
 
     @property
     def address(self) -> str:
-        return f"{reverse('outage')}?{self.query}"
+        return self.beginning if self.after is None else self.behind(self.after)
+
+    def behind(self, call: int) -> str:
+        """The address of the page that begins behind this call."""
+        return f"{self.beginning}&after={call}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,9 @@ class Lost:
     late: tuple[LateResult, ...]
     witness: Witness | None
     waiting_run: Run | None
+    company: Company
+    #: When somebody last asked for its probe.
+    asked_at: datetime | None
 
     @property
     def undecided(self) -> bool:
@@ -104,7 +116,7 @@ def verify(request: MemberRequest) -> HttpResponse:
     """Ask the probe of each call that waits for one. What they answer shows up on the page, each by itself."""
     window = _window(request.POST)
     checkpointer, actor = SyncCheckpointer(workspace=request.membership.workspace.slug), actor_of(request)
-    for lost in _lost(request, window)[:PAGE]:
+    for lost in _lost(request, _page(request, window)):
         call = lost.call
         if not lost.can_be_probed:
             continue
@@ -127,23 +139,25 @@ def settle(request: MemberRequest) -> HttpResponse:
     if not form.is_valid():
         return _show(request, window, form, status=422)
     settled = settle_all(chosen, by=request.membership, actor=actor_of(request), reason=form.cleaned_data["reason"])
-    return _show(request, window, ReasonForm(), settled=settled)
+    return redirect(f"{window.beginning}&settled={outcome.keep(request, settled)}")
 
 
-def _show(request: MemberRequest, window: Window, form: ReasonForm, *, status: int = 200, **more: Any) -> HttpResponse:
-    rows = _lost(request, window)
-    shown = rows[:PAGE]
-    undecided = [row for row in shown if row.undecided]
+def _show(request: MemberRequest, window: Window, form: ReasonForm, *, status: int = 200) -> HttpResponse:
+    page = _page(request, window)
+    rows = _lost(request, page)
+    undecided = [row for row in rows if row.undecided]
     context = {
         "window": window,
-        "rows": shown,
-        "more": len(rows) > PAGE,
+        "page": page,
+        "rows": rows,
+        "page_size": min(PAGE, page.following),
+        "next_page": window.behind(page.calls[-1].pk) if page.following else "",
         "undecided": undecided,
         "probes": [row for row in undecided if row.can_be_probed],
         "asked": [row for row in undecided if row.call.verify_requested_by],
         "settling": [row for row in undecided if row.settles],
         "form": form,
-        **more,
+        "outcome": outcome.kept(request, request.GET.get("settled", "")),
     }
     return render(request, "review/outage.html", context, status=status)
 
@@ -151,17 +165,24 @@ def _show(request: MemberRequest, window: Window, form: ReasonForm, *, status: i
 def _window(asked: QueryDict) -> Window:
     try:
         first, last = (datetime.fromisoformat(asked.get(name, "")) for name in ("from", "to"))
-        if not first <= last or "\0" in asked.get("tool", ""):
+        after = asked.get("after", "")
+        if not first <= last or "\0" in asked.get("tool", "") or not fullmatch(r"\d{0,18}", after, ASCII):
             raise ValueError
     except (ValueError, TypeError):
         raise BadRequest("The outage has to be named by a tool, and two times with their zone.") from None
-    return Window(asked.get("tool", ""), first, last)
+    return Window(asked.get("tool", ""), first, last, int(after) if after else None)
 
 
-def _lost(request: MemberRequest, window: Window) -> list[Lost]:
-    """The calls of the outage with what is known about each; three queries."""
+def _page(request: MemberRequest, window: Window) -> outages.Lost:
     last = window.last + timedelta(seconds=1)
-    calls = outages.calls_of(request.membership.workspace, window.tool, window.first, last)
+    return outages.calls_of(request.membership.workspace, window.tool, window.first, last, after=window.after)
+
+
+def _lost(request: MemberRequest, page: outages.Lost) -> list[Lost]:
+    """The calls of a page with what is known about each; five queries."""
+    calls = page.calls
+    people = company.of_calls([call.pk for call in calls], request.membership)
+    asked = occasions.probe_times([call.session_id for call in calls if call.verify_requested_by])
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     late: defaultdict[int, list[LateResult]] = defaultdict(list)
     for made in Decision.objects.filter(tool_call__in=calls).order_by("pk"):
@@ -175,6 +196,8 @@ def _lost(request: MemberRequest, window: Window) -> list[Lost]:
             tuple(late[call.pk]),
             outages.witness(late[call.pk]),
             prospect.waiting_run(call.session),
+            people.get(call.pk, company.NOBODY),
+            asked.get((call.session_id, (call.call_id, call.step))),
         )
         for call in calls
     ]

@@ -90,5 +90,5 @@ def _afterwards(call: ToolCall, evidence: Evidence, occasions: Occasions, decide
         events.append(Event("deadline", call, call.deadline))
     events = sorted([*events, *decided], key=lambda event: event.at or call.issued_at)
     if call.verify_requested_by:
-        events.append(Event("requested", call))
+        events.append(Event("requested", call, occasions.probes.get((call.call_id, call.step))))
     return events

@@ -1,15 +1,17 @@
 """Calls that were lost together: found, shown with the evidence of each, probed and settled one by one."""
 
+import re
 from datetime import timedelta
 
 import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, RunStatus, SessionStatus
-from checkpoints.models import Decision, Run, Session, ToolCall
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason, RunStatus, SessionStatus
+from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
 from checkpoints.queries import outages
 from checkpoints.serde import parse
+from harness_site.review import outage
 from harness_site.review.models import Claim
 from tests.integration.review.conftest import Lost
 from tests.support.factories import make_decision, make_late_result, make_workspace
@@ -28,8 +30,11 @@ def chosen(client: Client) -> list[str]:
 
 def settle(client: Client, calls: list[str] | None = None) -> str:
     response = client.post("/review/outages/settle/", {**WHY, "call": chosen(client) if calls is None else calls})
-    assert response.status_code == 200
-    return said(response)
+    assert response.status_code == 302
+    address = response.headers["Location"]
+    page = said(client.get(address))
+    assert said(client.get(address)) == page  # loading it again settles nothing
+    return page
 
 
 def status(call: ToolCall) -> str:
@@ -122,7 +127,88 @@ def test_verify_all_asks_each_probe_that_can_answer(people: dict[str, Client], l
     assert "1 is being asked. What they find shows up below." in said(response)
 
 
+def test_who_asked_for_a_probe_and_when(people: dict[str, Client], lost: Lost) -> None:
+    call = waited_for(lost(0, verifiable=True))
+    people["alice"].post("/review/outages/verify/", WINDOW)
+    at = AuditEvent.objects.get(kind=AuditKind.VERIFY_REQUESTED).created_at
+    assert f"alice asked for its probe at {at:%H:%M:%S}" in said(people["carol"].get(PAGE))
+    card = people["carol"].get(f"/review/calls/{call.pk}/")
+    assert f"{at:%H:%M:%S}" in said(card).partition(" alice asked for the probe")[0][-15:]
+
+
+def test_a_decision_and_what_a_probe_said_have_a_time(people: dict[str, Client], lost: Lost) -> None:
+    made = make_decision(call=lost(), kind=DecisionKind.PROBE_UNKNOWN, actor="stock", reason="No answer.")
+    at = f"{made.created_at:%H:%M:%S}"
+    assert f"{at} stock: Probe: cannot tell “No answer.”" in said(people["carol"].get(PAGE))
+
+
+# who is on them
+
+
+def test_who_is_on_a_call_and_who_looks_at_it(people: dict[str, Client], lost: Lost) -> None:
+    mine, theirs = lost(0), lost(1)
+    people["alice"].post(f"/review/calls/{mine.pk}/claim/")
+    people["bob"].post(f"/review/calls/{theirs.pk}/claim/")
+    people["dora"].post(f"/review/calls/{theirs.pk}/present/")
+    page = said(people["alice"].get(PAGE))
+    assert page.count("You are on it since ") == 1
+    assert re.search(r"bob is on it since [\d:]+ · dora is looking at it", page)
+
+
+# many
+
+
+def test_more_than_a_page_of_them(people: dict[str, Client], lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outages, "PAGE", 2)
+    monkeypatch.setattr(outage, "PAGE", 2)
+    calls = [lost(second) for second in (0, 0, 1, 2, 3)]
+    people["bob"].post(f"/review/calls/{calls[1].pk}/", {"kind": "mark_failed", "reason": "Gone.", "revision": 1})
+    order = [calls[place].pk for place in (0, 2, 3, 4, 1)]
+    address, seen, told = PAGE, [], []
+    while address:
+        page = people["alice"].get(address)
+        assert "4 of 5 wait for a person" in said(page)
+        seen += [row.call.pk for row in page.context["rows"]]
+        told += re.findall(r"\d more follow", said(page))
+        address = page.context["next_page"]
+    assert seen == order
+    assert told == ["3 more follow", "1 more follow"]
+    last = people["alice"].get(f"{PAGE}&after={calls[3].pk}")
+    assert "From the beginning" in said(last)
+    assert last.context["next_page"] == ""
+
+
+def test_a_later_page_is_settled_by_itself(
+    people: dict[str, Client], lost: Lost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outages, "PAGE", 2)
+    calls = [waited_for(lost(second, verifiable=True)) for second in range(3)]
+    for call in calls:
+        make_late_result(call=call)
+    second = people["alice"].get(people["alice"].get(PAGE).context["next_page"])
+    later = {**WINDOW, "after": str(calls[1].pk)}
+    assert f'name="after" value="{calls[1].pk}"' in second.content.decode()
+    assert people["alice"].post("/review/outages/verify/", later).headers["Location"].endswith(f"&after={calls[1].pk}")
+    asked = ToolCall.objects.exclude(verify_requested_by="").values_list("pk", flat=True)
+    assert list(asked) == [calls[2].pk]
+    settle(people["alice"], [row.chosen for row in second.context["settling"]])
+    assert [status(call) for call in calls] == ["interrupted", "interrupted", "completed"]
+
+
+@pytest.mark.parametrize("after", ["x", "-1", "9" * 19])
+def test_a_damaged_place_is_not_understood(people: dict[str, Client], after: str) -> None:
+    assert people["alice"].get(f"{PAGE}&after={after}").status_code == 400
+
+
 # settling
+
+
+def test_what_came_of_it_is_its_authors_alone(people: dict[str, Client], lost: Lost) -> None:
+    make_late_result(call=lost())
+    response = people["alice"].post("/review/outages/settle/", {**WHY, "call": chosen(people["alice"])})
+    address = response.headers["Location"]
+    assert "What came of it" not in said(people["bob"].get(address))
+    assert "What came of it" not in said(people["alice"].get(f"{PAGE}&settled=another"))
 
 
 def test_only_those_whose_evidence_agrees_are_settled(people: dict[str, Client], lost: Lost) -> None:
@@ -240,7 +326,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
         call = waited_for(lost(second, verifiable=True))
         make_late_result(call=call)
         make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor_kind=ActorKind.HOOK, final=True)
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(10):
         people["carol"].get(PAGE)
 
 
@@ -249,4 +335,6 @@ def test_hostile_text_stays_text(people: dict[str, Client], lost: Lost) -> None:
     make_late_result(call=call, result="<script>alert(2)</script>")
     make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor="<script>alert(3)</script>", reason="<script>a")
     assert "<script>a" not in people["alice"].get(PAGE).content.decode()
-    assert "<script>a" not in people["alice"].post("/review/outages/settle/", {**WHY, "call": []}).content.decode()
+    settled = people["alice"].post("/review/outages/settle/", {**WHY, "call": chosen(people["alice"])}, follow=True)
+    assert "What came of it" in said(settled)
+    assert "<script>a" not in settled.content.decode()
