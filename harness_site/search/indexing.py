@@ -5,29 +5,25 @@ yet a key that is committed: on PostgreSQL a transaction may end after younger o
 stands behind `settled`, and `settled` follows when every transaction that was open at the time has ended.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
 from django.db import connection, transaction
-from django.db.models import Exists, Max, OuterRef, Q, QuerySet
+from django.db.models import Exists, Max, Model, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints import clock
-from checkpoints.enums import ActorKind, CallStatus
-from checkpoints.models import Decision, Message, Session, ToolCall, Workspace
-from checkpoints.queries.sessions import labels_of
-from harness_site.accounts import secrecy
-from harness_site.rendering import masking
-from harness_site.search import extracting, tool_days
+from checkpoints.models import Decision, Message, Session, ToolCall
+from checkpoints.saving.naming import inserting
+from harness_site.search import extracting, texts, tool_days
 from harness_site.search.leaving import SOURCES
-from harness_site.search.models import Fact, Kind, Passage, Progress, ToolDay, Trait
-from harness_site.search.words import dense
+from harness_site.search.models import Fact, Kind, Passage, Progress, ToolDay
+from harness_site.search.texts import Found
+from harness_site.search.words import dense, folded
 
 #: Texts of one step: little enough that a step's transaction is over in a moment.
-STEP: Final = 200
+STEP: Final = 1_000
 #: How long a process may take for a step before another one may try.
 _LEASE: Final = timedelta(seconds=60)
 #: How often a process that finds nothing to do says so.
@@ -37,26 +33,22 @@ _QUIET: Final = timedelta(seconds=10)
 _MARGIN: Final = 1_000
 #: Passages of one era.
 _ERA: Final = 100_000
-#: A call in one of these will not change any more.
-SETTLED_CALL: Final = frozenset(
-    {CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED, CallStatus.SUPERSEDED, CallStatus.DISCARDED}
+_PASSAGE: Final = (
+    "workspace",
+    "session",
+    "kind",
+    "source",
+    "part",
+    "position",
+    "revision",
+    "open",
+    "era",
+    "text",
+    "folded",
+    "dense",
 )
-
+_FACT: Final = ("workspace", "session", "trait", "value")
 Source: TypeAlias = Message | ToolCall | Decision | Session
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """One text of the store, ready for the index."""
-
-    session: int
-    workspace: int
-    source: int
-    text: str
-    position: int | None = None
-    revision: int = 0
-    open: bool = False
-    facts: tuple[tuple[Trait, str], ...] = ()
 
 
 def step() -> int:
@@ -74,14 +66,16 @@ def _step(kind: Kind) -> int:
         return 0
     if not _lease(kind):
         return 0
-    found = list(_read(kind, [*new, *changed]))
+    found, taken = texts.read(kind, [*new, *changed])
+    more = len(new) == STEP or taken < len(new)
+    new, changed = new[:taken], changed[: max(0, taken - len(new))]
     with transaction.atomic():
         Progress.objects.select_for_update().get(kind=kind)
         if kind == Kind.CALL:
             tool_days.count([one.source for one in found if not one.open])
         Passage.objects.filter(kind=kind, source__in=changed).delete()
         _write(kind, found)
-        _move(progress, new, oldest)
+        _move(progress, new, oldest, more=more)
     return len(found)
 
 
@@ -90,10 +84,10 @@ def _lease(kind: Kind) -> bool:
     return bool(Progress.objects.filter(free, kind=kind).update(leased_until=clock.from_now(_LEASE)))
 
 
-def _move(progress: Progress, new: list[int], oldest: int) -> None:
+def _move(progress: Progress, new: list[int], oldest: int, *, more: bool) -> None:
     if progress.horizon <= oldest:
-        # Of a full step, more may follow that lie before `reached`.
-        seen = new[-1] if len(new) == STEP else progress.reached
+        # Where more follow, some may lie before `reached`.
+        seen = new[-1] if more else progress.reached
         progress.settled = max(progress.settled, min(progress.reached, seen) - _MARGIN)
     if new and new[-1] > progress.reached:
         progress.reached, progress.horizon = new[-1], _next_transaction()
@@ -148,81 +142,28 @@ def _changed() -> list[int]:
     return list(calls.order_by("pk").values_list("pk", flat=True)[:STEP])
 
 
-def _read(kind: Kind, keys: list[int]) -> Iterator[_Found]:
-    """The texts of these rows, masked as their workspaces mask them."""
-    by_workspace: defaultdict[int, list[Any]] = defaultdict(list)
-    rows: QuerySet[Any] = _model(kind)._default_manager.filter(pk__in=keys).order_by("pk")
-    beside = kind in {Kind.MESSAGE, Kind.DECISION}  # their workspace stands in their session's row
-    for row in rows.select_related("session") if beside else rows:
-        by_workspace[row.session.workspace_id if beside else row.workspace_id].append(row)
-    workspaces = Workspace.objects.select_related("masking").in_bulk(by_workspace)
-    for pk, theirs in by_workspace.items():
-        with masking.reading(secrecy.rules_of(workspaces[pk])):
-            found = [_found(row, pk) for row in theirs]
-        yield from found
-
-
-def _found(row: Source, workspace: int) -> _Found:
-    if isinstance(row, Message):
-        text = extracting.of_message(row.body, row.message_id)
-        return _Found(row.session_id, workspace, row.pk, text, position=row.position)
-    if isinstance(row, ToolCall):
-        return _call(row, workspace)
-    if isinstance(row, Decision):
-        by = ((Trait.DECIDED_BY, row.actor),) if row.actor_kind != ActorKind.MACHINE else ()
-        return _Found(row.session_id, workspace, row.pk, extracting.of_decision(row), facts=by)
-    labels = tuple((Trait.LABEL, label) for label in labels_of(row.labels))
-    return _Found(row.pk, workspace, row.pk, extracting.of_session(row), facts=labels)
-
-
-def _call(row: ToolCall, workspace: int) -> _Found:
-    still_open = row.status not in SETTLED_CALL
-    interrupted = ((Trait.INTERRUPTED, ""),) if row.interrupted_at is not None else ()
-    facts = ((Trait.TOOL, row.tool), *interrupted)
-    text = extracting.of_call(row)
-    return _Found(row.session_id, workspace, row.pk, text, revision=row.revision, open=still_open, facts=facts)
-
-
-def _write(kind: Kind, found: Iterable[_Found]) -> None:
+def _write(kind: Kind, found: list[Found]) -> None:
     """Only what is still there: what is deleted meanwhile waits for this, and its passages go with it."""
-    found = sorted(found, key=lambda one: one.source)
     there = _held(kind, [one.source for one in found])
+    found = sorted((one for one in found if one.source in there), key=lambda one: one.source)
     era = (Passage.objects.aggregate(last=Max("pk"))["last"] or 0) // _ERA
-    Passage.objects.bulk_create(
-        (
-            Passage(
-                workspace_id=one.workspace,
-                session_id=one.session,
-                kind=kind,
-                source=one.source,
-                part=part,
-                position=one.position,
-                revision=one.revision,
-                open=one.open,
-                era=era,
-                text=text,
-                dense=dense(text),
-            )
-            for one in found
-            if one.source in there
-            for part, text in enumerate(extracting.pieces(one.text))
-        ),
-        batch_size=STEP,
-        ignore_conflicts=True,
-    )
-    _tell(one for one in found if one.source in there)
+    _insert(Passage, _PASSAGE, [row for one in found for row in _passages(kind, one, era)])
+    facts = {(one.workspace, one.session, trait.value, value) for one in found for trait, value in one.facts}
+    _insert(Fact, _FACT, sorted(facts))
 
 
-def _tell(found: Iterable[_Found]) -> None:
-    facts = {(one.workspace, one.session, trait, value) for one in found for trait, value in one.facts}
-    Fact.objects.bulk_create(
-        (
-            Fact(workspace_id=workspace, session_id=session, trait=trait, value=value)
-            for workspace, session, trait, value in sorted(facts)
-        ),
-        batch_size=STEP,
-        ignore_conflicts=True,
-    )
+def _passages(kind: Kind, one: Found, era: int) -> Iterator[tuple[Any, ...]]:
+    """In the order of `_PASSAGE`."""
+    place = (one.workspace, one.session, kind.value, one.source)
+    for part, text in enumerate(extracting.pieces(one.text)):
+        state = (part, one.position, one.revision, one.open, era)
+        yield (*place, *state, text, folded(text), dense(text))
+
+
+def _insert(model: type[Model], fields: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
+    """What is there already stays. By hand: most of the time went into Django's statements for it."""
+    with connection.cursor() as cursor:
+        cursor.executemany(f"{inserting(model, fields)} ON CONFLICT DO NOTHING", rows)
 
 
 def _held(kind: Kind, keys: list[int]) -> set[int]:

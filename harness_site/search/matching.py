@@ -8,7 +8,7 @@ from django.db.models import BooleanField, F, Func, QuerySet, Value
 from django.db.models.expressions import RawSQL
 
 from harness_site.search.models import Passage
-from harness_site.search.words import GAP, Query, Term
+from harness_site.search.words import GAP, Query, Term, folded
 
 _WORDS: Final = "search_words"
 #: A full-text table of trigrams knows no shorter ones.
@@ -20,19 +20,23 @@ _POSTGRESQL: Final = (
     "CREATE INDEX passage_words ON search_passage USING gin (era, text gin_trgm_ops)",
     "CREATE INDEX passage_dense ON search_passage USING gin (era, dense gin_trgm_ops) WHERE dense <> ''",
 )
-_SQLITE: Final = (
-    f"CREATE VIRTUAL TABLE {_WORDS} USING fts5("
-    "text, dense, content='search_passage', content_rowid='id', tokenize='trigram')",
-    f"CREATE TRIGGER passage_arrives AFTER INSERT ON search_passage BEGIN "
-    f"INSERT INTO {_WORDS} (rowid, text, dense) VALUES (new.id, new.text, new.dense); END",
-    f"CREATE TRIGGER passage_leaves AFTER DELETE ON search_passage BEGIN "
-    f"INSERT INTO {_WORDS} ({_WORDS}, rowid, text, dense) VALUES ('delete', old.id, old.text, old.dense); END",
-)
+
+
+def _sqlite(text: str) -> tuple[str, ...]:
+    """The full-text table of a column of the passages and of their pairs."""
+    return (
+        f"CREATE VIRTUAL TABLE {_WORDS} USING fts5("
+        f"{text}, dense, content='search_passage', content_rowid='id', tokenize='trigram')",
+        f"CREATE TRIGGER passage_arrives AFTER INSERT ON search_passage BEGIN "
+        f"INSERT INTO {_WORDS} (rowid, {text}, dense) VALUES (new.id, new.{text}, new.dense); END",
+        f"CREATE TRIGGER passage_leaves AFTER DELETE ON search_passage BEGIN "
+        f"INSERT INTO {_WORDS} ({_WORDS}, rowid, {text}, dense) VALUES ('delete', old.id, old.{text}, old.dense); END",
+    )
 
 
 def create(_: Any, schema_editor: Any) -> None:
     """For the migration."""
-    statements = _SQLITE if schema_editor.connection.vendor == "sqlite" else _POSTGRESQL
+    statements = _sqlite("text") if schema_editor.connection.vendor == "sqlite" else _POSTGRESQL
     for statement in statements:
         schema_editor.execute(statement)
 
@@ -43,11 +47,24 @@ def drop(_: Any, schema_editor: Any) -> None:
         schema_editor.execute(f"DROP TABLE {_WORDS}")
 
 
+def fold(_: Any, schema_editor: Any) -> None:
+    """For the migration: the index of words is one of lower case. What was in it is read again."""
+    for table in ("passage", "fact", "toolday", "progress"):
+        schema_editor.execute(f"DELETE FROM search_{table}")
+    if schema_editor.connection.vendor == "sqlite":
+        # The triggers have gone with the table that had one column less.
+        for statement in (f"DROP TABLE {_WORDS}", *_sqlite("folded")):
+            schema_editor.execute(statement)
+        return
+    schema_editor.execute("DROP INDEX passage_words")
+    schema_editor.execute("CREATE INDEX passage_words ON search_passage USING gin (era, folded gin_trgm_ops)")
+
+
 class _Like(Func):
-    """`text ILIKE pattern`, as PostgreSQL's index of trigrams wants it; the pattern is a parameter."""
+    """`folded LIKE pattern`, as PostgreSQL's index of trigrams wants it; the pattern is a parameter."""
 
     template = "%(expressions)s"
-    arg_joiner = " ILIKE "
+    arg_joiner = " LIKE "
     output_field = BooleanField()
 
 
@@ -56,7 +73,7 @@ def matching(passages: QuerySet[Passage], query: Query) -> QuerySet[Passage]:
     if _connection(passages).vendor == "sqlite":
         return _in_sqlite(passages, query)
     for term in query.terms:
-        passages = passages.filter(_Like(F("text"), Value(f"%{_escaped(term.text)}%")))
+        passages = passages.filter(_Like(F("folded"), Value(f"%{_escaped(folded(term.text))}%")))
         if term.pairs:
             passages = passages.exclude(dense="")
         for pair in term.pairs:
@@ -66,8 +83,8 @@ def matching(passages: QuerySet[Passage], query: Query) -> QuerySet[Passage]:
 
 def _in_sqlite(passages: QuerySet[Passage], query: Query) -> QuerySet[Passage]:
     for term in query.terms:
-        if len(term.text) < _TRIGRAM:
-            passages = passages.filter(text__icontains=term.text)
+        if len(words := folded(term.text)) < _TRIGRAM:
+            passages = passages.filter(folded__contains=words)
     wanted = " AND ".join(part for term in query.terms for part in _phrases(term))
     if not wanted:
         return passages
@@ -76,8 +93,10 @@ def _in_sqlite(passages: QuerySet[Passage], query: Query) -> QuerySet[Passage]:
 
 
 def _phrases(term: Term) -> list[str]:
-    text = [f"text : {_quoted(term.text)}"] if len(term.text) >= _TRIGRAM else []
-    return text + [f"dense : {_quoted(GAP + pair)}" for pair in term.pairs]
+    words = folded(term.text)
+    return ([f"folded : {_quoted(words)}"] if len(words) >= _TRIGRAM else []) + [
+        f"dense : {_quoted(GAP + pair)}" for pair in term.pairs
+    ]
 
 
 def _quoted(text: str) -> str:

@@ -5,13 +5,18 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import date
 
-from django.db.models import F
+from django.db import connection
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall
+from checkpoints.saving.naming import inserting, prepared, table
 from harness_site.search.models import Kind, Passage, ToolDay
 
 _NUMBERS = ("calls", "failed", "interrupted", "timed", "seconds")
+_FIELDS = ("workspace", "day", "tool", *_NUMBERS)
+_ADD = f"{inserting(ToolDay, _FIELDS)} ON CONFLICT (workspace_id, day, tool) DO UPDATE SET " + ", ".join(
+    f"{name} = {table(ToolDay)}.{name} + excluded.{name}" for name in _NUMBERS
+)
 #: These say nothing about a tool: it was never asked, or another row says how it went.
 _UNCOUNTED = frozenset({CallStatus.REJECTED, CallStatus.SUPERSEDED})
 
@@ -26,10 +31,12 @@ def count(keys: Iterable[int]) -> None:
     for call in new.defer("args", "result"):
         place = (call.workspace_id, call.issued_at.date(), call.tool)
         sums[place] = [one + other for one, other in zip(sums[place], _numbers(call), strict=True)]
-    for (workspace, day, tool), added in sums.items():
-        row, _ = ToolDay.objects.get_or_create(workspace_id=workspace, day=day, tool=tool)
-        changes = {name: F(name) + number for name, number in zip(_NUMBERS, added, strict=True)}
-        ToolDay.objects.filter(pk=row.pk).update(**changes)
+    rows = [
+        prepared(connection, ToolDay, dict(zip(_FIELDS, (*place, *added), strict=True)))
+        for place, added in sorted(sums.items())
+    ]
+    with connection.cursor() as cursor:
+        cursor.executemany(_ADD, rows)
 
 
 def _numbers(call: ToolCall) -> tuple[float, ...]:

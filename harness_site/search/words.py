@@ -69,6 +69,11 @@ class Query:
         return all(re.search(re.escape(term.text), text, re.IGNORECASE) for term in self.terms)
 
 
+def folded(text: str) -> str:
+    """`text` as it is looked through, without upper case; each letter on its own, wherever in a word it stands."""
+    return text.replace("İ", "i").lower().replace("ς", "σ")
+
+
 def dense(text: str) -> str:
     """For `Passage.dense`: every pair of neighbours of dense scripts in `text`, each once, a last letter alone."""
     runs = _DENSE_RUN.findall(text)

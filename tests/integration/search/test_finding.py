@@ -46,6 +46,11 @@ Queries = Callable[[int], AbstractContextManager[object]]
         ("100% of it\\n", "100%"),
         ('say "no" to O\'Brien', "O'Brien"),
         ("a short id x7", "x7"),
+        ("ВОЗВРАТ за лампу", "возврат"),
+        ("Überweisung storniert", "ÜBERWEISUNG"),
+        ("А ТЫ кто", "ты"),
+        ("Ο ΔΡΟΜΟΣ ΜΟΥ", "δρόμος".replace("ό", "ο")),
+        ("İstanbul'da", "istanbul"),
     ],
 )
 def test_messages_are_found_in_any_language(search: Search, text: str, typed: str) -> None:

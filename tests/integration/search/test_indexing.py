@@ -9,6 +9,7 @@ from django.db import connection, transaction
 from checkpoints import SyncCheckpointer
 from checkpoints.models import Message, Session, ToolCall
 from harness_site.search import extracting, indexing
+from harness_site.search import texts as reading
 from harness_site.search.models import Kind, Passage, Progress
 from harness_site.search.standing import standing
 from tests.integration.search.conftest import complete
@@ -98,6 +99,17 @@ def test_what_is_deleted_leaves_in_the_same_transaction() -> None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM search_words WHERE search_words MATCH 'needle'")
             assert cursor.fetchone() == (0,)
+
+
+def test_long_texts_are_read_a_few_at_a_time_and_none_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_CHUNK", 2)
+    monkeypatch.setattr(reading, "_CHARACTERS", 30)
+    session = make_session()
+    for number in range(7):
+        make_message(session=session, text=f"This is long text {number}")
+    assert indexing._step(Kind.MESSAGE) == 2
+    complete()
+    assert [text[-1] for text in texts()] == list("0123456")
 
 
 def test_a_message_that_is_deleted_while_it_is_read_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from harness_site.search.extracting import OVERLAP, PIECE, pieces
-from harness_site.search.words import MOST, Query, Term, dense
+from harness_site.search.words import MOST, Query, Term, dense, folded
 
 
 def terms(typed: str) -> list[str]:
@@ -51,6 +51,12 @@ def test_the_pairs_of_a_term_stand_in_every_text_with_it(term: str) -> None:
     text = dense("前abc漢字表後 abc字表")
     assert Term(term).pairs
     assert all(f"  {pair}" in text for pair in Term(term).pairs)
+
+
+@pytest.mark.parametrize(("text", "part"), [("ΔΡΟΜΟΣΑ", "δρομοσ"), ("ΔΡΟΜΟΣ", "ΔΡΟΜΟΣΑ"[:6]), ("İÇ", "iç"), ("ẞ", "ß")])
+def test_each_letter_is_folded_wherever_in_a_word_it_stands(text: str, part: str) -> None:
+    assert folded(part) in folded(text)
+    assert Query.parse(part).within(text)
 
 
 def test_a_text_holds_all_terms_in_any_case() -> None:

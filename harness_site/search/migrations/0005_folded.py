@@ -1,0 +1,12 @@
+from django.db import migrations, models
+
+from harness_site.search import matching
+
+
+class Migration(migrations.Migration):
+    dependencies = [("search", "0004_days")]
+
+    operations = [
+        migrations.AddField("passage", "folded", models.TextField(default=""), preserve_default=False),
+        migrations.RunPython(matching.fold, migrations.RunPython.noop),
+    ]
