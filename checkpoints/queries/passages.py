@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 
 from django.db.models import Q, QuerySet
 
@@ -41,18 +41,22 @@ class Spot:
     call_pk: int | None = None
 
 
-def containing(at: Place, words: str, *, beyond: int, back: bool = False) -> Iterator[tuple[int, str]]:
-    """Position and body of the messages whose stored text holds `words`, in any case, behind position `beyond` or with
-    `back` before it, nearest first. On SQLite letters beyond ASCII are found in the usual cases only."""
-    stored = json.dumps(words.replace("\0", ""), ensure_ascii=False)[1:-1]
-    cases = {stored} if stored.isascii() else {stored, stored.lower(), stored.upper(), stored.title()}
-    wanted = reduce(or_, (Q(body__icontains=case) for case in sorted(cases)))
+def containing(at: Place, words: Iterable[str], *, beyond: int, back: bool = False) -> Iterator[tuple[int, str]]:
+    """Position and body of the messages whose stored text holds all of `words`, in any case, behind position `beyond`
+    or with `back` before it, nearest first. On SQLite letters beyond ASCII are found in the usual cases only."""
+    wanted = reduce(and_, map(_holding, words))
     while True:
         found = _beyond(at, beyond, back=back).filter(wanted).values_list("position", "body")[:_PIECE]
         yield from found
         if len(found) < _PIECE:
             return
         beyond = found[len(found) - 1][0]
+
+
+def _holding(word: str) -> Q:
+    stored = json.dumps(word.replace("\0", ""), ensure_ascii=False)[1:-1]
+    cases = {stored} if stored.isascii() else {stored, stored.lower(), stored.upper(), stored.title()}
+    return reduce(or_, (Q(body__icontains=case) for case in sorted(cases)))
 
 
 def next_landmark(session: Session, at: Place, wanted: Landmark, *, beyond: int, back: bool = False) -> Spot | None:

@@ -1,6 +1,7 @@
 """Marking words in HTML that is made already: between its tags, never inside one."""
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -10,27 +11,61 @@ from django.utils.safestring import SafeString, mark_safe
 _WRITTEN: Final = {"&": "&amp;", "<": "&lt;", ">": "(?:&gt;|>)", '"': '(?:&quot;|")', "'": "(?:&#x27;|&#39;|')"}
 _TAG: Final = r"""<(?:[^<>"']|"[^"]*"|'[^']*')*>"""
 _ENTITY: Final = r"&[#\w]+;"
+#: The first mark of a page, where it is asked for one.
+FOUND: Final = "found"
 
 
-def marked(html: SafeString, words: str) -> tuple[SafeString, int]:
-    """`html` with every occurrence of `words` marked, in any case, and how many there were. What stands across two tags
-    is not marked."""
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """HTML with the words marked, and whether each of them stands in it."""
+
+    html: SafeString
+    complete: bool
+
+
+def marked(html: SafeString, words: tuple[str, ...], *, named: bool = False) -> Marked:
+    """`html` with every occurrence of `words` marked, in any case, and all that is folded around one opened. What
+    stands across two tags is not marked. With `named`, the first mark can be linked to, as `FOUND`."""
     if not words:
-        return html, 0
-    count = 0
+        return Marked(html, complete=True)
+    parts: list[str] = []
+    folds: list[int] = []
+    seen: set[str] = set()
+    at = 0
+    for found in _pattern(words).finditer(html):
+        parts.append(html[at : found.start()])
+        at = found.end()
+        if found.lastgroup is None:
+            parts.append(_tag(found[0], folds, len(parts)))
+            continue
+        for fold in folds:
+            parts[fold] = "<details open" + parts[fold].removeprefix("<details").removeprefix(" open")
+        parts.append(f'<mark id="{FOUND}">{found[0]}</mark>' if named and not seen else f"<mark>{found[0]}</mark>")
+        seen.add(words[int(found.lastgroup[1:])].casefold())
+    parts.append(html[at:])
+    complete = all(any(word.casefold() in other for other in seen) for word in words)
+    return Marked(mark_safe("".join(parts)), complete)  # noqa: S308 - tags of ours around what is safe already
 
-    def mark(found: re.Match[str]) -> str:
-        nonlocal count
-        if found["words"] is None:
-            return found[0]
-        count += 1
-        return f"<mark>{found[0]}</mark>"
 
-    shown = _pattern(words).sub(mark, html)
-    return mark_safe(shown), count  # noqa: S308 - a tag of ours around what is safe already
+def _tag(tag: str, folds: list[int], place: int) -> str:
+    """Keeps count of the folds that are around what comes next."""
+    if tag.startswith("<details"):
+        folds.append(place)
+    elif tag == "</details>" and folds:
+        folds.pop()
+    return tag
 
 
 @lru_cache(maxsize=64)
-def _pattern(words: str) -> re.Pattern[str]:
-    written = "".join(_WRITTEN.get(letter, re.escape(letter)) for letter in words)
-    return re.compile(f"{_TAG}|(?P<words>{written})|{_ENTITY}", re.IGNORECASE)
+def _pattern(words: tuple[str, ...]) -> re.Pattern[str]:
+    """Longer words are tried first, so that the longest is marked."""
+    groups = [f"(?P<w{number}>{_written(word)})" for number, word in sorted(enumerate(words), key=_length)]
+    return re.compile(f"{_TAG}|{'|'.join(groups)}|{_ENTITY}", re.IGNORECASE)
+
+
+def _length(numbered: tuple[int, str]) -> int:
+    return -len(numbered[1])
+
+
+def _written(word: str) -> str:
+    return "".join(_WRITTEN.get(letter, re.escape(letter)) for letter in word)

@@ -48,7 +48,7 @@ def places(passages: Sequence[Passage], query: Query) -> dict[int, list[Place]]:
     """The places by session, both in the order of the passages. What is gone from the store is left out."""
     found: defaultdict[int, list[Place]] = defaultdict(list)
     messages = Message.objects.defer("body", "chain").in_bulk(_sources(passages, Kind.MESSAGE))
-    calls = ToolCall.objects.only("tool", "issued_at").in_bulk(_sources(passages, Kind.CALL))
+    calls = ToolCall.objects.only("call_id", "tool", "issued_at").in_bulk(_sources(passages, Kind.CALL))
     decisions = Decision.objects.only("actor", "created_at", "tool_call").in_bulk(_sources(passages, Kind.DECISION))
     versions = _versions(messages.values())
     seen: set[tuple[str, int]] = set()
@@ -70,10 +70,17 @@ def places(passages: Sequence[Passage], query: Query) -> dict[int, list[Place]]:
                 version=None if message is None else versions.get(message.segment_id),
                 who=_who(row),
                 at=_at(row),
-                stretches=stretches(passage.text, query.pattern),
+                stretches=stretches(_without_id(passage, row, query), query.pattern),
             )
         )
     return dict(found)
+
+
+def _without_id(passage: Passage, row: Message | ToolCall | Decision | None, query: Query) -> str:
+    """A message and a call begin with their id, which says nothing where it is not what was looked for."""
+    name = row.message_id if isinstance(row, Message) else row.call_id if isinstance(row, ToolCall) else ""
+    told = passage.text.removeprefix(f"{name}\n")
+    return told if name and query.pattern.search(told) else passage.text
 
 
 def stretches(text: str, pattern: re.Pattern[str]) -> tuple[Stretch, ...]:

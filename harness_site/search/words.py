@@ -53,6 +53,14 @@ class Query:
     def __bool__(self) -> bool:
         return bool(self.terms)
 
+    def __str__(self) -> str:
+        """As somebody would type it."""
+        return " ".join(f'"{term.text}"' if " " in term.text else term.text for term in self.terms)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(term.text for term in self.terms)
+
     @property
     def indexed(self) -> bool:
         """Whether one of the terms leads through the index; otherwise texts have to be read one by one."""

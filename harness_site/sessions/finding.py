@@ -1,4 +1,7 @@
-"""Finding words in a whole transcript, as its reader sees it: what is masked for them is not found by them."""
+"""Finding words in a whole transcript, as its reader sees it: what is masked for them is not found by them.
+
+They are read as the search of all sessions reads them: every word has to stand in the message, “quoted words” together.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,18 +13,19 @@ from checkpoints.queries.blocks import Call, Image, Other, Part, Reasoning, Resu
 from checkpoints.queries.conversation import Place
 from harness_site.rendering.jsontree import dumped
 from harness_site.rendering.masking import masked
+from harness_site.search.words import Query
 
 #: Messages that are counted on each side.
 LIMIT: Final = 100
-#: Nobody looks for more.
-LONGEST: Final = 200
+#: So much of an image's address can be found.
+_ADDRESS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """What a search found around `here`: the nearest hits on both sides, and how many there are up to `LIMIT`."""
 
-    words: str
+    query: Query
     here: int
     is_hit: bool
     previous: int | None
@@ -34,14 +38,14 @@ class Found:
         return self.is_hit or bool(self.before or self.after)
 
 
-def find(at: Place, words: str, here: int) -> Found:
+def find(at: Place, query: Query, here: int) -> Found:
     """The hits around position `here`."""
-    before = list(islice(_hits(at, words, beyond=here, back=True), LIMIT + 1))
-    after = list(islice(_hits(at, words, beyond=here - 1), LIMIT + 2))
+    before = list(islice(_hits(at, query, beyond=here, back=True), LIMIT + 1))
+    after = list(islice(_hits(at, query, beyond=here - 1), LIMIT + 2))
     is_hit = bool(after) and after[0] == here
     after = after[1:] if is_hit else after
     return Found(
-        words=words,
+        query=query,
         here=here,
         is_hit=is_hit,
         previous=before[0] if before else None,
@@ -51,14 +55,14 @@ def find(at: Place, words: str, here: int) -> Found:
     )
 
 
-def first(at: Place, words: str) -> int | None:
-    return next(_hits(at, words, beyond=-1), None)
+def first(at: Place, query: Query) -> int | None:
+    return next(_hits(at, query, beyond=-1), None)
 
 
-def _hits(at: Place, words: str, *, beyond: int, back: bool = False) -> Iterator[int]:
-    wanted = words.casefold()
-    for position, body in passages.containing(at, words, beyond=beyond, back=back):
-        if any(wanted in text.casefold() for part in blocks.read(body) for text in _texts(part)):
+def _hits(at: Place, query: Query, *, beyond: int, back: bool = False) -> Iterator[int]:
+    for position, body in passages.containing(at, query.words, beyond=beyond, back=back):
+        told = "\n".join(text for part in blocks.read(body) for text in _texts(part)).casefold()
+        if all(word.casefold() in told for word in query.words):
             yield position
 
 
@@ -68,7 +72,7 @@ def _texts(part: Part) -> Iterator[str]:
         case Text(text=text) | Reasoning(text=text):
             yield masked(text)
         case Image(url=url, alt=alt):
-            yield masked(alt or url[:LONGEST])
+            yield masked(alt or url[:_ADDRESS])
         case Call(name=name, args=args):
             yield masked(name)
             yield dumped(args)

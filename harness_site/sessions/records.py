@@ -13,6 +13,7 @@ from checkpoints.queries.history import HistoryPage
 from checkpoints.queries.origins import RunFacts
 from checkpoints.serde import parse
 from harness_site.accounts.guard import MemberRequest
+from harness_site.search.words import Query
 from harness_site.sessions.call_log import asked_calls
 from harness_site.sessions.lookup import Missing, headline, number, reader
 
@@ -50,6 +51,7 @@ def call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
         "record": found,
         "attempts": attempts,
         "card": CallCard(asked, None, None, (found,)),
+        "words": Query.parse(request.GET.get("find", "")),
     }
     return render(request, "sessions/call.html", context)
 

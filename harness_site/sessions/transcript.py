@@ -18,6 +18,7 @@ from checkpoints.queries.transcripts import WINDOW
 from harness_site.accounts.guard import MemberRequest
 from harness_site.rendering import lanes
 from harness_site.rendering.saying import DATA_URL
+from harness_site.search.words import Query
 from harness_site.sessions import finding
 from harness_site.sessions.lookup import Missing, headline, no_version, number, reader, row
 
@@ -38,10 +39,10 @@ def session(request: MemberRequest, pk: int) -> HttpResponse:
     head = headline(request, pk)
     stored = row(head)
     place = place_of(request, head, stored)
-    words, at = request.GET.get("find", "").strip()[: finding.LONGEST], number(request, "at")
+    words, at = Query.parse(request.GET.get("find", "")), number(request, "at")
     hit = finding.first(place, words) if words and at is None and not _piece(request) else None
     if hit is not None:
-        query = urlencode({"v": place.version, "find": words, "at": hit})
+        query = urlencode({"v": place.version, "find": str(words), "at": hit})
         return redirect(f"{request.path}?{query}#m-{hit}")
     shown = _window(request, stored, place)
     numbers = versions.numbers(pk, around=place.version)
@@ -81,14 +82,13 @@ def message(request: MemberRequest, pk: int, position: int) -> HttpResponse:
     stored = _stored(place, position)
     if not entries or stored is None:
         raise _no_message(head, place, position)
-    words = request.GET.get("find", "").strip()[: finding.LONGEST]
     context = {
         "head": head,
         "tab": "transcript",
         "place": place,
         "entry": entries[0],
         "stored": stored,
-        "words": words,
+        "words": Query.parse(request.GET.get("find", "")),
     }
     return render(request, "sessions/message.html", context)
 

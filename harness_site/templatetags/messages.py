@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 
 from django import template
 from django.template import Context
+from django.template.base import FilterExpression, NodeList, Parser, Token
 from django.template.loader import get_template
 from django.urls import reverse
 from django.utils.html import format_html
@@ -13,7 +14,8 @@ from django.utils.safestring import SafeString, mark_safe
 from checkpoints.queries.conversation import CallCard, Entry
 from harness_site.rendering.kept import kept
 from harness_site.rendering.lanes import Drawing
-from harness_site.rendering.marking import marked
+from harness_site.rendering.marking import FOUND, marked
+from harness_site.search.words import Query
 
 register = template.Library()
 
@@ -26,26 +28,50 @@ _VERSION: Final = "\x01"
 def message(context: Context, entry: Entry) -> SafeString:
     """One message of the conversation of the session `session_pk`, with links to version `version_text` of it."""
     shown = {name: context.get(name) for name in ("session_pk", "whole", "offline")}
-    version, words = context["version_text"], context.get("words", "")
+    version = context["version_text"]
     if _lasting(entry):
         made = kept((shown, entry), lambda: _made(entry, {**shown, "version_text": _VERSION}))
         made = mark_safe(made.replace(_VERSION, version))  # noqa: S308 - a number takes its place
     else:
         made = _made(entry, {**shown, "version_text": version})
+    words: Query | None = context.get("words")
     if not words:
         return made
-    html, marks = marked(made, words)
-    is_hit = entry.position == context.get("at") and not marks
-    return html + _further(context, entry) if is_hit else html
+    found = marked(made, words.words, named=bool(shown["whole"]))
+    return (
+        found.html + _further(context, entry) if _holds(entry, context.get("at")) and not found.complete else found.html
+    )
+
+
+@register.tag
+def marking(parser: Parser, token: Token) -> "_Marking":
+    """`{% marking words %}…{% endmarking %}`: with the words of a search marked in it."""
+    _, words = token.split_contents()
+    inner = parser.parse(["endmarking"])
+    parser.delete_first_token()
+    return _Marking(inner, parser.compile_filter(words))
+
+
+class _Marking(template.Node):
+    def __init__(self, inner: NodeList, words: FilterExpression) -> None:
+        self.inner, self.words = inner, words
+
+    def render(self, context: Context) -> SafeString:
+        return marked(self.inner.render(context), self.words.resolve(context).words, named=True).html
+
+
+def _holds(entry: Entry, position: int | None) -> bool:
+    """Whether a message, or a result that is shown with its call, stands at `position`."""
+    results = (part.result_position for part in entry.parts if isinstance(part, CallCard))
+    return position is not None and position in {entry.position, *results}
 
 
 def _further(context: Context, entry: Entry) -> SafeString:
     """That what was found stands in the part of a message that is folded, and the way there."""
     address = reverse("session-message", args=[context["session_pk"], entry.position])
-    query = urlencode({"v": context["version_text"], "find": context["words"]})
-    return format_html(
-        '<p class="fold further">Found in what is folded: <a href="{}">show all of it</a></p>', f"{address}?{query}"
-    )
+    query = urlencode({"v": context["version_text"], "find": str(context["words"])})
+    link = f"{address}?{query}#{FOUND}"
+    return format_html('<p class="fold further">Found in what is folded: <a href="{}">show all of it</a></p>', link)
 
 
 @register.simple_tag(takes_context=True)

@@ -27,9 +27,9 @@ def searched(context: Context, **changed: Any) -> str:
 @register.simple_tag
 def place_url(place: Place, query: Query) -> str:
     """Where a place is read: the transcript at the message, the page of the call, or the session."""
-    find = {"find": " ".join(term.text for term in query.terms)}
+    find = {"find": str(query)}
     if place.kind in {Kind.CALL, Kind.DECISION}:
-        return f"{reverse('session-call', args=[place.session, place.source])}?{urlencode(find)}"
+        return f"{reverse('session-call', args=[place.session, place.source])}?{urlencode(find)}#found"
     if place.kind == Kind.SESSION:
         return reverse("session", args=[place.session])
     version = {} if place.version is None else {"v": str(place.version)}

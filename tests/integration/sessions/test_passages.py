@@ -10,8 +10,10 @@ from django.test import Client
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Segment, Session
 from checkpoints.queries import conversation
+from checkpoints.queries.conversation import Place
 from checkpoints.queries.passages import Landmark, Spot, next_landmark
 from harness_site.accounts.models import MaskingSettings
+from harness_site.search.words import Query
 from harness_site.sessions import finding
 from tests.support.factories import (
     make_call,
@@ -54,8 +56,12 @@ def asked(session: Session, call_id: str, *, is_error: bool = False) -> None:
 
 
 def found(session: Session, words: str, here: int) -> tuple[int, int | None, int | None, int]:
-    at = finding.find(conversation.newest(session), words, here)
+    at = finding.find(conversation.newest(session), Query.parse(words), here)
     return at.before, at.previous, at.following, at.after
+
+
+def first(place: Place, *words: str) -> list[int | None]:
+    return [finding.first(place, Query.parse(each)) for each in words]
 
 
 def test_words_are_found_in_all_of_it_in_any_case_and_language(session: Session) -> None:
@@ -63,9 +69,13 @@ def test_words_are_found_in_all_of_it_in_any_case_and_language(session: Session)
     assert found(session, "lamp", 2) == (1, 0, 5, 1)
     assert found(session, "lamp", 1) == (1, 0, 2, 2)
     place = conversation.newest(session)
-    assert [finding.first(place, words) for words in ("注文", "STRASSE", 'A "q', "“", "nowhere", "%", "_")] == (
-        [3, None, 4, 2, None, None, None]
-    )
+    assert first(place, "注文", "STRASSE", 'A "q', "“", "nowhere", "%", "_") == [3, None, 4, 2, None, None, None]
+
+
+def test_several_words_stand_in_one_message_in_any_order_and_quoted_ones_together(session: Session) -> None:
+    make_messages(session=session, texts=["the shade", "a lamp", "its shade, cracked, and the lamp", "a cracked shade"])
+    place = conversation.newest(session)
+    assert first(place, "lamp shade", "cracked shade", '"cracked shade"', "lamp nowhere") == [2, 2, 3, None]
 
 
 def test_an_older_version_says_what_it_said(session: Session) -> None:
@@ -75,18 +85,17 @@ def test_an_older_version_says_what_it_said(session: Session) -> None:
     session.save()
     make_message(session=session, text="shade")
     make_checkpoint(session=session)
-    assert finding.first(conversation.newest(session), "lamp") is None
+    assert first(conversation.newest(session), "lamp") == [None]
     old = conversation.place(session, 1)
     assert old is not None
-    assert (finding.first(old, "lamp"), finding.first(old, "shade")) == (1, None)
+    assert first(old, "lamp", "shade") == [1, None]
 
 
 def test_calls_results_and_what_nobody_understands_are_found(session: Session) -> None:
     asked(session, "c1")
     make_message(session=session, blocks=[{"kind": "hologram", "depth": 17}])
     make_message(session=session, body={"role": "user", "content": [{"type": "thinking", "thinking": "hmm"}]})
-    place = conversation.newest(session)
-    assert [finding.first(place, words) for words in ("pay", "hologram", "hmm")] == [0, 2, 3]
+    assert first(conversation.newest(session), "pay", "hologram", "hmm") == [0, 2, 3]
 
 
 def test_what_is_masked_is_not_found(session: Session, reader: Client) -> None:
@@ -118,8 +127,29 @@ def test_a_hit_in_what_is_folded_says_where_it_is(session: Session, reader: Clie
     make_checkpoint(session=session)
     html = reader.get(f"/sessions/{session.pk}/?find=the+end&at=0").content.decode()
     address = f"/sessions/{session.pk}/messages/0/?v=1&amp;find=the+end"
-    assert f'Found in what is folded: <a href="{address}">' in html
-    assert "<mark>THE END</mark>" in reader.get(address.replace("&amp;", "&")).content.decode()
+    assert f'Found in what is folded: <a href="{address}#found">' in html
+    whole = reader.get(address.replace("&amp;", "&")).content.decode()
+    assert '<mark id="found">THE</mark> <mark>END</mark>' in whole
+
+
+def test_a_hit_in_a_folded_result_says_so_at_its_call(session: Session, reader: Client) -> None:
+    ask = [{"kind": "tool_call", "id": "c1", "name": "dump", "args": {"why": "look " * 200 + "needle"}}]
+    make_message(session=session, role="assistant", blocks=ask)
+    told = [{"kind": "tool_result", "call_id": "c1", "content": "word " * 4000 + "THE END"}]
+    make_message(session=session, role="tool", blocks=told)
+    make_checkpoint(session=session)
+    html = reader.get(f"/sessions/{session.pk}/?find=%22the+end%22&at=1").content.decode()
+    assert f'<a href="/sessions/{session.pk}/messages/0/?v=1&amp;find=%22the+end%22#found">' in html
+    html = reader.get(f"/sessions/{session.pk}/?find=needle&at=0").content.decode()
+    assert '<details open class="long">' in html
+    assert "Found in what is folded" not in html
+
+
+def test_what_was_found_in_a_call_is_marked_on_its_page(session: Session, reader: Client) -> None:
+    call = make_call(session=session, args={"order": "17", "why": "cracked shade"})
+    html = reader.get(f"/sessions/{session.pk}/calls/{call.pk}/?find=shade+cracked").content.decode()
+    assert '<mark id="found">cracked</mark> <mark>shade</mark>' in html
+    assert "<mark" not in reader.get(f"/sessions/{session.pk}/calls/{call.pk}/").content.decode()
 
 
 def test_hostile_words_are_text(session: Session, reader: Client) -> None:
