@@ -7,6 +7,7 @@ from typing import Final
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from harness_site.rendering.stretches import cut, joined
 from harness_site.rendering.text import uncovered
 
 #: One instruction of a terminal. Those that end in `m` say how what follows looks; the others have no meaning here.
@@ -24,19 +25,22 @@ def coloured(text: str) -> bool:
 def html(text: str) -> SafeString:
     """`text`, whose secrets are masked already, with its colours; everything else in it shown as what it is."""
     if not coloured(text):
-        return conditional_escape(uncovered(text))
-    return format_html_join("", "{}", ((piece,) for piece in _pieces(text)))
+        return joined([conditional_escape(part) for part in cut(uncovered(text))] or [SafeString()])
+    return joined(list(_coloured(text)))
 
 
-def _pieces(text: str) -> Iterator[SafeString]:
+def _coloured(text: str) -> Iterator[SafeString]:
     look: frozenset[str] = frozenset()
-    for index, part in enumerate(_CODE.split(text)):
-        if index % 2:
-            look = _changed(look, part)
-        elif part and look:
-            yield format_html('<span class="{}">{}</span>', " ".join(sorted(look)), uncovered(part))
-        elif part:
-            yield conditional_escape(uncovered(part))
+    for stretch in cut(text):
+        pieces: list[SafeString] = []
+        for index, part in enumerate(_CODE.split(stretch)):
+            if index % 2:
+                look = _changed(look, part)
+            elif part and look:
+                pieces.append(format_html('<span class="{}">{}</span>', " ".join(sorted(look)), uncovered(part)))
+            elif part:
+                pieces.append(conditional_escape(uncovered(part)))
+        yield format_html_join("", "{}", ((piece,) for piece in pieces))
 
 
 def _changed(look: frozenset[str], codes: str) -> frozenset[str]:

@@ -24,15 +24,14 @@ _formatter: HtmlFormatter[str] = HtmlFormatter(nowrap=True, classprefix=_PREFIX)
 
 def highlight(code: str, language: str) -> SafeString:
     """The inside of a `<pre>`. A language nobody knows, and very long code, are escaped text."""
-    return _highlight(masked(code), language)
+    code = masked(code)
+    return escape(uncovered(code)) if len(code) > LIMIT else _highlight(code, language)
 
 
 @lru_cache(maxsize=512)
 def _highlight(code: str, language: str) -> SafeString:
     # What depends on the reader has happened: this remembers for everybody.
     code = uncovered(code)
-    if len(code) > LIMIT:
-        return escape(code)
     try:
         lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
     except ClassNotFound:

@@ -43,18 +43,20 @@ _cleaner = nh3.Cleaner(
 def prose(text: str) -> SafeString:
     """`text`, read as Markdown, as safe HTML; as it is where it has the colours of a terminal. Remote images become
     links: opening a page calls no other host."""
-    return _prose(masked(text))
+    text = masked(text)
+    return _plain(text) if len(text) > LIMIT else _prose(text)
+
+
+def _plain(text: str) -> SafeString:
+    return format_html('<pre class="plain">{}</pre>', ansi.html(text))
 
 
 @lru_cache(maxsize=1024)
 def _prose(text: str) -> SafeString:
     # What depends on the reader has happened: this remembers for everybody.
     if ansi.coloured(text):
-        return format_html('<pre class="plain">{}</pre>', ansi.html(text))
-    text = uncovered(text)
-    if len(text) > LIMIT:
-        return format_html('<pre class="plain">{}</pre>', text)
-    return mark_safe(_cleaner.clean(_reader.render(text)))  # noqa: S308 - this is the sanitiser
+        return _plain(text)
+    return mark_safe(_cleaner.clean(_reader.render(uncovered(text))))  # noqa: S308 - this is the sanitiser
 
 
 def _code(code: str, language: str, _attributes: str) -> str:

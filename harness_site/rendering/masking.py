@@ -20,6 +20,8 @@ T = TypeVar("T")
 MASK: Final = "‹masked›"
 #: Shorter texts hold no secret worth the search.
 _SHORTEST = 4
+#: Longer ones are looked through each time: remembering thousands of them would fill the memory.
+_LONGEST: Final = 50_000
 
 #: A field is secret when its name ends like one of these, without regard to case, spaces, `-` and `_`.
 ENDINGS: Final = (
@@ -63,13 +65,18 @@ _PAIR = re.compile(
     (?P<quote>\\{0,8}["'])? (?<![\w.-]) (?P<name>[A-Za-z_][\w.-]*+) (?(quote)(?P=quote))
     [ \t]* [:=]{1,2} [ \t]*
     (?P<value>
-        "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*'
+        "(?:[^"\\]++|\\.)*+" | '(?:[^'\\]++|\\.)*+'
         | (?P<inner>\\{1,8}["']) .*? (?P=inner)
         | (?:(?:Bearer|Basic)[ ])? [^\s,;&"'{}\[\]()\\<>‹›]{1,64}
     )
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+#: Where there is a pair, there is one of these; most texts have few.
+_SIGN = re.compile("[:=]")
+#: What may stand before it, from there backwards.
+_BLANKS, _QUOTES = " \t".__contains__, "\"'\\".__contains__
+_LETTERS = re.compile(r"[\w.-]").match
 #: The rest of a long value that stands without quotes.
 _REST = re.compile(r"""[^\s,;&"'{}\[\]()\\<>‹›]*""")
 _NOISE = re.compile(r"[\W_]+")
@@ -197,10 +204,16 @@ def restored(edited: Any, original: Any) -> Any:
 def spans(text: str) -> tuple[tuple[int, int], ...]:
     """Where in `text` something is secret to who reads now: places in order, none inside another."""
     found = _reader.get()
-    return () if found is None or len(text) < _SHORTEST else _spans(text, found)
+    if found is None or len(text) < _SHORTEST:
+        return ()
+    return _spans(text, found) if len(text) > _LONGEST else _known_spans(text, found)
 
 
 @lru_cache(maxsize=2048)
+def _known_spans(text: str, found: Rules) -> tuple[tuple[int, int], ...]:
+    return _spans(text, found)
+
+
 def _spans(text: str, found: Rules) -> tuple[tuple[int, int], ...]:
     return _merged(sorted({*_by_shape(text, found), *_by_name(text, found)}))
 
@@ -215,10 +228,12 @@ def _by_shape(text: str, found: Rules) -> Iterator[tuple[int, int]]:
 
 
 def _by_name(text: str, found: Rules) -> Iterator[tuple[int, int]]:
-    if ":" not in text and "=" not in text:
-        return
     at = 0
-    while match := _PAIR.search(text, at):
+    while sign := _SIGN.search(text, at):
+        match = _pair_at(text, at, sign.start())
+        if match is None:
+            at = sign.end()
+            continue
         start, end = match.span("value")
         if not found.secret_name(match["name"]):
             # The value may be a pair itself: `curl: token=…`.
@@ -230,6 +245,15 @@ def _by_name(text: str, found: Rules) -> Iterator[tuple[int, int]]:
         at = end
         if end - start > 2 * len(quote):
             yield start + len(quote), end - len(quote)
+
+
+def _pair_at(text: str, at: int, sign: int) -> re.Match[str] | None:
+    """The pair whose sign stands there. Only what can belong to its name is looked at, back to `at`."""
+    start = sign
+    for belongs in (_BLANKS, _QUOTES, _LETTERS, _QUOTES):
+        while start > at and belongs(text[start - 1]):
+            start -= 1
+    return next(filter(None, (_PAIR.match(text, place) for place in range(start, sign))), None)
 
 
 def _whole(text: str, end: int) -> int:

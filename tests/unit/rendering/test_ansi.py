@@ -1,5 +1,6 @@
 from harness_site.rendering import ansi
 from harness_site.rendering.markdown import prose
+from harness_site.rendering.stretches import LINES
 
 
 def test_colours_become_classes() -> None:
@@ -29,3 +30,17 @@ def test_damaged_codes_do_no_harm() -> None:
 
 def test_a_text_with_colours_is_no_markdown() -> None:
     assert prose("\x1b[31m# x\x1b[0m **y**") == '<pre class="plain"><span class="ansi-red"># x</span> **y**</pre>'
+
+
+def test_a_long_text_stands_in_stretches_that_end_where_lines_do() -> None:
+    text = "\x1b[31m" + "".join(f"{number}\n" for number in range(LINES)) + "<last>"
+    first = "".join(f"{number}\n" for number in range(LINES))
+    assert ansi.html(text) == (
+        f'<span class="stretch"><span class="ansi-red">{first}</span></span>'
+        '<span class="stretch"><span class="ansi-red">&lt;last&gt;</span></span>'
+    )
+    assert ansi.html(first + "<last>") == (
+        f'<span class="stretch">{first}</span><span class="stretch">&lt;last&gt;</span>'
+    )
+    assert ansi.html(first) == first
+    assert ansi.html("") == ""
