@@ -6,6 +6,7 @@ one line of JSON for each message.
 
 import asyncio
 import json
+import ssl
 from contextlib import suppress
 from email import message_from_bytes, policy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,9 +16,9 @@ from typing import Any
 from tests.support.processes import append_line, heed, say
 
 
-def http_receiver(file: str, status: int = 200, *, asking: bool = False) -> None:
+def http_receiver(file: str, status: int = 200, *, asking: bool = False, certificate: str = "") -> None:
     """Answers every request with `status`; with 302 it leads to itself. If `asking`, it says `got` and answers only
-    when it is told to."""
+    when it is told to. With a `certificate` it speaks TLS."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -35,39 +36,58 @@ def http_receiver(file: str, status: int = 200, *, asking: bool = False) -> None
             """Nothing to tell."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if certificate:
+        server.socket = _tls(certificate).wrap_socket(server.socket, server_side=True)
     say("listening", server.server_port)
     server.serve_forever()
 
 
-def smtp_receiver(file: str, port: int = 0, *, asking: bool = False) -> None:
+def smtp_receiver(
+    file: str, port: int = 0, *, asking: bool = False, certificate: str = "", offering: bool = False
+) -> None:
     """Takes every message, except for those to an address that begins with `nobody`. If `asking`, it says `got` and
-    answers only when it is told to."""
-    asyncio.run(_serve_smtp(file, port, asking))
+    answers only when it is told to. With a `certificate` it speaks TLS: at once, or `offering` it with STARTTLS."""
+    asyncio.run(_serve_smtp(file, port, asking, _tls(certificate) if certificate else None, offering))
 
 
-async def _serve_smtp(file: str, port: int, asking: bool) -> None:
+async def _serve_smtp(file: str, port: int, asking: bool, tls: ssl.SSLContext | None, offering: bool) -> None:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
-            await _converse(reader, writer, file, asking)
+        with suppress(OSError):
+            await _converse(reader, writer, file, asking, tls if offering else None)
         writer.close()
 
-    server = await asyncio.start_server(connected, "127.0.0.1", port)
+    server = await asyncio.start_server(connected, "127.0.0.1", port, ssl=None if offering else tls)
     say("listening", server.sockets[0].getsockname()[1])
     await server.serve_forever()
 
 
-async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, file: str, asking: bool) -> None:
+def _tls(certificate: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return context
+
+
+async def _converse(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, file: str, asking: bool, offered: ssl.SSLContext | None
+) -> None:
     writer.write(b"220 here\r\n")
     while line := await reader.readline():
         command = line.decode().strip().upper()
         if command == "DATA":
             writer.write(b"354 go on\r\n")
             data = await reader.readuntil(b"\r\n.\r\n")
-            append_line(file, json.dumps(_message(data[:-5].replace(b"\r\n..", b"\r\n."))))
+            secure = writer.get_extra_info("ssl_object") is not None
+            taken = _message(data[:-5].replace(b"\r\n..", b"\r\n."))
+            append_line(file, json.dumps({**taken, "secure": secure}))
             if asking:
                 say("got")
                 await asyncio.to_thread(heed)
             writer.write(b"250 taken\r\n")
+        elif command.startswith("EHLO") and offered:
+            writer.write(b"250-here\r\n250 STARTTLS\r\n")
+        elif command == "STARTTLS" and offered:
+            writer.write(b"220 go on\r\n")
+            await writer.start_tls(offered)
         elif command.startswith("RCPT TO:<NOBODY"):
             writer.write(b"550 there is nobody of this name\r\n")
         elif command == "QUIT":
