@@ -241,4 +241,8 @@ class AuditKind(TextChoices):
     WEBHOOK_PAUSED = "webhook_paused", "Webhook paused"
     WEBHOOK_RESUMED = "webhook_resumed", "Webhook resumed"
     WEBHOOK_DELETED = "webhook_deleted", "Webhook deleted"
+    WEBHOOK_TESTED = "webhook_tested", "Webhook tested"
+    MESSAGE_RETRIED = "message_retried", "Message tried again"
+    NOTIFICATIONS_CHANGED = "notifications_changed", "Notifications chosen"
+    ADDRESS_CONFIRMED = "address_confirmed", "E-mail address confirmed"
     AUDIT_VERIFIED = "audit_verified", "Audit trail verified"

@@ -138,8 +138,9 @@ ACCOUNT_UNIQUE_EMAIL = False
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = False
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 900
-#: Wrong passwords: for one name, and from one address. Right ones do not count.
-ACCOUNT_RATE_LIMITS = {"login": "60/m/ip", "login_failed": "20/m/ip,5/5m/key"}
+#: Wrong passwords: for one name, and from one address. Right ones do not count. Links to confirm an address: for
+#: one address, and from one person.
+ACCOUNT_RATE_LIMITS = {"login": "60/m/ip", "login_failed": "20/m/ip,5/5m/key", "confirm_email": "1/m/key,10/h/user"}
 MFA_ADAPTER = "harness_site.accounts.adapters.FactorAdapter"
 MFA_FORMS = {
     "authenticate": "harness_site.accounts.forms.CodeForm",

@@ -61,6 +61,8 @@ _KINDS: Final = {
         AuditKind.ROLE_CHANGED,
         AuditKind.MEMBER_REMOVED,
         AuditKind.MASKING_CHANGED,
+        AuditKind.NOTIFICATIONS_CHANGED,
+        AuditKind.ADDRESS_CONFIRMED,
     },
     Subject.TOKENS: {
         AuditKind.TOKEN_CREATED,
@@ -71,6 +73,8 @@ _KINDS: Final = {
         AuditKind.WEBHOOK_PAUSED,
         AuditKind.WEBHOOK_RESUMED,
         AuditKind.WEBHOOK_DELETED,
+        AuditKind.WEBHOOK_TESTED,
+        AuditKind.MESSAGE_RETRIED,
     },
 }
 

@@ -19,8 +19,10 @@ from typing import Any, Final
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
+from django.http import HttpRequest
 
 from checkpoints import clock
+from checkpoints.enums import AuditKind
 from harness_site.accounts.models import Membership
 from harness_site.notifications import failures, mails, posting, webhooks
 from harness_site.notifications.messages import Message, message
@@ -80,7 +82,7 @@ def deliver(*, limit: int = LIMIT) -> Round:
     return done
 
 
-def send_test(webhook: Webhook) -> None:
+def send_test(webhook: Webhook, *, by: Membership, request: HttpRequest) -> None:
     """Send a message about nothing at once, and once; how that ended is in the log."""
     now = clock.database_now("default")
     with transaction.atomic():
@@ -88,6 +90,7 @@ def send_test(webhook: Webhook) -> None:
         trial = Delivery.objects.create(
             notice=notice, webhook=webhook, recipient=webhook.host, attempts=1, due_at=now + CLAIM
         )
+        webhooks.record(by, AuditKind.WEBHOOK_TESTED, webhook, request)
     attempt(trial, most=1)
 
 

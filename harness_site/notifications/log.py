@@ -6,9 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Count
 from django.db.models.functions import Now
+from django.http import HttpRequest
 
+from checkpoints.enums import AuditKind
+from harness_site.accounts import trail
+from harness_site.accounts.models import Membership
 from harness_site.notifications.models import Delivery, DeliveryStatus
 
 PAGE: Final = 50
@@ -42,8 +47,11 @@ def recent(workspace: int) -> LogPage:
     return page(workspace, size=RECENT)
 
 
-def take_up(workspace: int, pk: UUID) -> bool:
+def take_up(by: Membership, pk: UUID, *, request: HttpRequest) -> bool:
     """Let a message that was given up be sent again. False where this workspace has no such message."""
-    found = Delivery.objects.filter(pk=pk, notice__workspace=workspace)
-    found.filter(status=DeliveryStatus.GIVEN_UP).update(status=DeliveryStatus.WAITING, attempts=0, due_at=Now())
-    return found.exists()
+    with transaction.atomic():
+        found = Delivery.objects.filter(pk=pk, notice__workspace=by.workspace_id)
+        given_up = found.filter(status=DeliveryStatus.GIVEN_UP)
+        if given_up.update(status=DeliveryStatus.WAITING, attempts=0, due_at=Now()):
+            trail.record(by, AuditKind.MESSAGE_RETRIED, request=request, message=str(pk))
+        return found.exists()

@@ -31,12 +31,19 @@ class NoMailServer(Exception):
 
 def send(delivery: Delivery, message: Message) -> None:
     """Returns when the server has taken it. Raises `NoMailServer`, `SMTPException`, `OSError`."""
+    if settings.MAIL_SERVER is None:
+        raise NoMailServer
+    hand_over(compose(delivery, message), message.link)
+
+
+def hand_over(composed: EmailMessage, leads_to: str) -> None:
+    """Returns when the server has taken it; in development the subject and the link may be printed instead. Raises
+    what `send` raises."""
     server: MailServer | None = settings.MAIL_SERVER
     if server is None:
         raise NoMailServer
-    composed = compose(delivery, message)
     if server.security is Security.CONSOLE:
-        print(f"E-mail to {delivery.recipient}: {composed['Subject']}\n{message.link}", file=sys.stderr)
+        print(f"E-mail to {composed['To']}: {composed['Subject']}\n{leads_to}", file=sys.stderr)
         return
     with _connection(server) as connection:
         if server.security is Security.STARTTLS:
@@ -49,18 +56,22 @@ def send(delivery: Delivery, message: Message) -> None:
 def compose(delivery: Delivery, message: Message) -> EmailMessage:
     """The id of the message is that of the delivery, in every attempt."""
     composed = EmailMessage()
-    composed["Subject"] = wording.shortened(f"[Harness] {message.headline}", _SUBJECT)
-    composed["From"] = settings.MAIL_FROM
-    composed["To"] = delivery.recipient
-    composed["Date"] = formatdate()
+    head(composed, to=delivery.recipient, subject=message.headline)
     composed["Message-ID"] = f"<{delivery.pk}@{urlsplit(settings.SITE_ADDRESS).hostname}>"
     composed["X-Harness-Delivery"] = str(delivery.pk)
-    composed["Auto-Submitted"] = "auto-generated"
     preferences = link(reverse("notification-preferences"))
     composed.set_content(_text(message, preferences))
     page = render_to_string("notifications/message.html", {"message": message, "preferences": preferences})
     composed.add_alternative(page, subtype="html")
     return composed
+
+
+def head(composed: EmailMessage, *, to: str, subject: str) -> None:
+    composed["Subject"] = wording.shortened(f"[Harness] {subject}", _SUBJECT)
+    composed["From"] = settings.MAIL_FROM
+    composed["To"] = to
+    composed["Date"] = formatdate()
+    composed["Auto-Submitted"] = "auto-generated"
 
 
 def _text(message: Message, preferences: str) -> str:

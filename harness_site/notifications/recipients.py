@@ -37,12 +37,19 @@ def preferences_of(user: User) -> Preferences:
 
 def address_of(user: User) -> str:
     """Where their e-mail goes; empty where nobody knows."""
-    address = preferences_of(user).address or user.email
+    return preferences_of(user).address or account_address(user)
+
+
+def account_address(user: User) -> str:
+    """The address of the account; empty where it is none, and where the sign-in provider says that nobody has confirmed
+    it."""
+    known = user.emailaddress_set.all()  # type: ignore[attr-defined]
+    doubted = any(one.email.lower() == user.email.lower() for one in known if not one.verified)
     try:
-        validate_email(address)  # one that came from elsewhere may be anything
+        validate_email(user.email)  # one that came from elsewhere may be anything
     except ValidationError:
         return ""
-    return address
+    return "" if doubted else user.email
 
 
 def may_be_told(member: Membership, event: Event) -> bool:
@@ -54,7 +61,8 @@ def _people(workspace: int, event: Event) -> list[Recipient]:
     if not settings.MAIL_SERVER:
         return []
     members = Membership.objects.filter(workspace=workspace).select_related("user__notification_preferences")
-    told = [one.user for one in members.order_by("pk") if may_be_told(one, event)]
+    known = members.prefetch_related("user__emailaddress_set").order_by("pk")
+    told = [one.user for one in known if may_be_told(one, event)]
     return [Recipient(address, user=user) for user in told if (address := _wanted_at(user, event))]
 
 

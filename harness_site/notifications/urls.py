@@ -4,6 +4,7 @@ from harness_site.notifications.views import deliveries, preferences, webhooks
 
 urlpatterns = [
     path("accounts/notifications/", preferences.preferences, name="notification-preferences"),
+    path("accounts/notifications/confirm/<str:token>/", preferences.confirm, name="confirm-address"),
     path("settings/notifications/", webhooks.webhooks, name="webhooks"),
     path("settings/notifications/create/", webhooks.create, name="webhook-create"),
     path("settings/notifications/<int:pk>/test/", webhooks.test, name="webhook-test"),

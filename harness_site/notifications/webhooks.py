@@ -51,7 +51,7 @@ def create(
             events=",".join(event for event in CALL_EVENTS if event in wanted),
             created_by=by.user.get_username(),
         )
-        _record(by, AuditKind.WEBHOOK_CREATED, webhook, request, events=webhook.events)
+        record(by, AuditKind.WEBHOOK_CREATED, webhook, request, events=webhook.events)
     return webhook, secret
 
 
@@ -69,7 +69,7 @@ def delete(by: Membership, webhook: Webhook, *, request: HttpRequest) -> None:
     """It and its log are gone."""
     with transaction.atomic():
         if webhook.delete()[0]:
-            _record(by, AuditKind.WEBHOOK_DELETED, webhook, request)
+            record(by, AuditKind.WEBHOOK_DELETED, webhook, request)
 
 
 def send(delivery: Delivery, message: Message) -> int:
@@ -166,8 +166,9 @@ def _switch(by: Membership, webhook: Webhook, kind: AuditKind, request: HttpRequ
     with transaction.atomic():
         same = Webhook.objects.filter(pk=webhook.pk, paused_at__isnull=paused)
         if same.update(paused_at=clock.now() if paused else None):
-            _record(by, kind, webhook, request)
+            record(by, kind, webhook, request)
 
 
-def _record(by: Membership, kind: AuditKind, webhook: Webhook, request: HttpRequest, **details: Any) -> None:
+def record(by: Membership, kind: AuditKind, webhook: Webhook, request: HttpRequest, **details: Any) -> None:
+    """What a member did with a webhook, for the audit trail."""
     trail.record(by, kind, request=request, webhook=webhook.name, host=webhook.host, **details)

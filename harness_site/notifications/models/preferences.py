@@ -11,6 +11,8 @@ class Preferences(models.Model):
     email = models.BooleanField(default=True)
     #: Empty: the address of the account.
     address = models.EmailField(blank=True)
+    #: One that was typed and not confirmed yet; until then messages go where they went before.
+    asked_address = models.EmailField(blank=True)
     interrupted = models.BooleanField(default=True)
     awaiting_approval = models.BooleanField(default=True)
     reminder = models.BooleanField(default=True)

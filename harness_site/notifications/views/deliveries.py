@@ -33,7 +33,7 @@ def log(request: MemberRequest) -> HttpResponse:
 @member(Role.ADMIN)
 def again(request: MemberRequest, pk: UUID) -> HttpResponse:
     """Try a message that was given up once more, from the next round on."""
-    if not kept.take_up(request.membership.workspace_id, pk):
+    if not kept.take_up(request.membership, pk, request=request):
         raise Http404("There is no such message.")
     return redirect("delivery-log")
 

@@ -77,7 +77,7 @@ def create(request: MemberRequest) -> HttpResponse:
 @member(Role.ADMIN)
 def test(request: MemberRequest, pk: int) -> HttpResponse:
     """Sends a message at once. How that ended stands in the log."""
-    send_test(_find(request, pk))
+    send_test(_find(request, pk), by=request.membership, request=request)
     return redirect(f"{reverse('webhooks')}#log")
 
 

@@ -79,6 +79,12 @@ TABLE: Final = (
     line("accounts/secrets/hide/", "302 405 405 405 405 302", "302 403 302 302 302 302"),
     line("accounts/sign-ins/end/", "302 405 405 405 405 302", "302 302 302 302 302 302"),
     line("accounts/notifications/", "302 200 200 200 200 302", "302 302 302 302 302 302"),
+    line(
+        "accounts/notifications/confirm/<str:token>/",
+        "302 404 404 404 404 302",
+        "302 404 404 404 404 302",
+        "/accounts/notifications/confirm/none/",
+    ),
     line("accounts/password/", "302 200 200 200 200 302", "302 200 200 200 200 302"),
     line("accounts/password/set/", "302 302 302 302 302 302", "302 302 302 302 302 302"),
     line("accounts/again/", "302 200 200 200 200 302", "302 200 200 200 200 302"),

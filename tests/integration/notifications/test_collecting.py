@@ -186,7 +186,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
 ) -> None:
     for _ in range(calls):
         interrupted()
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(16):
         collect()
     with django_assert_num_queries(2):
         collect()
