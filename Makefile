@@ -22,7 +22,7 @@ ON_POSTGRES := $(RUN) -m tests.support.cluster --
 BESIDE := --numprocesses 4 --dist worksteal
 NEWEST_MATTERS := accounts notifications review search sessions site checkpoints/saving checkpoints/resuming
 ALIKE := $(addprefix integration/,demo accounts audit site $(addprefix checkpoints/,adapters files runs test_opening.py)) \
-	crash/test_peers.py concurrency/test_peers_over_http.py
+	crash/test_peers.py concurrency/test_peers_over_http.py $(addprefix integration/failures/test_,server.py lost_answers.py)
 POSTGRES_MATTERS := $(addprefix tests/,integration property concurrency crash) $(addprefix --ignore=tests/,$(ALIKE))
 
 # ------------------------------------------------------------------------------------------------ to run it
@@ -75,7 +75,7 @@ test-sqlite: setup ## Tests on SQLite
 	$(ON_SQLITE) $(RUN) -m pytest $(BESIDE)
 
 .PHONY: test-postgres
-test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are much the same on every database
+test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are much the same on every database or start a server of their own
 	@.ci/system-parts postgresql
 	$(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(POSTGRES_MATTERS)
 

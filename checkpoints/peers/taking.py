@@ -59,7 +59,7 @@ def take_flow(
 def _give_up(store: Store, session_id: str) -> None:
     held = store.holds(session_id)
     if held is not None:
-        ownership.give_up(store, held)
+        ownership.abandon(store, held)
 
 
 def _readable(store: Store, session_id: str) -> dict[str, Any]:

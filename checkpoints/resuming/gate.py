@@ -99,7 +99,7 @@ def resume_flow(
     except OwnershipLost:
         raise
     except BaseException:
-        yield Transact(lambda: ownership.give_up(store, held))
+        yield Transact(lambda: ownership.abandon(store, held))
         raise
     return point
 

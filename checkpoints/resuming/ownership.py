@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from checkpoints import clock, process
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.enums import OWNING_RUN, AuditKind, InterruptReason, RunStatus, SessionStatus
-from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished
+from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished, StorageError
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.resuming import heartbeat
 from checkpoints.saving import audit, liveness, lookup, pauses, transitions
@@ -187,6 +187,15 @@ def give_up(store: Store, held: Held, ended_as: RunStatus = RunStatus.RELEASED, 
         given_up = end_ownership(store, held, ended_as, **session_changes)
     store.drop(held)
     return given_up
+
+
+def abandon(store: Store, held: Held) -> None:
+    """Give the session up because of an error that says more than a second one would: where the database cannot be
+    told, it is forgotten here, and the lease runs out."""
+    try:
+        give_up(store, held)
+    except StorageError:
+        store.drop(held)
 
 
 def end_ownership(store: Store, held: Held, ended_as: RunStatus, **session_changes: Any) -> bool:

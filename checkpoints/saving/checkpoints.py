@@ -17,7 +17,7 @@ from checkpoints.saving import lookup, snapshots, statements, transcripts
 from checkpoints.saving.operations import operation, reading_back
 from checkpoints.saving.state import Change, State, total_tokens
 from checkpoints.saving.statements import Base, NewMessage
-from checkpoints.saving.store import Head, Held, Store
+from checkpoints.saving.store import Head, Held, Store, Unanswered
 from checkpoints.saving.transcripts import Prepared
 from checkpoints.serde import digests, messages, money
 
@@ -44,6 +44,12 @@ def _save(
     held = lookup.owned(store, session_id)
     head = held.head
     end = _continuation(head, transcript)
+    if held.unanswered is not None:
+        version = _repeated(store, held, held.unanswered, end or _whole(transcript), state)
+        if version is not None:
+            return version
+        head = held.head
+        end = _continuation(head, transcript)
     try:
         with operation(store.using):
             if end is not None:
@@ -52,10 +58,7 @@ def _save(
                     return version
             return _save_locked(store, held, transcript, state, expected_version)
     except StorageUnavailable as error:
-        if end is None:
-            prepared = transcripts.prepare(transcript)
-            end = _end(prepared, len(prepared.chains))
-        return _read_back(store, held, head, end, state, error)
+        return _read_back(store, held, _unanswered(head, end or _whole(transcript), state), error)
 
 
 def _continuation(head: Head, transcript: Sequence[dict[str, Any]]) -> _End | None:
@@ -87,6 +90,10 @@ def _append(store: Store, session_id: str, new: Sequence[dict[str, Any]], change
         raise VersionConflict(session_id, expected_version, head.version)
     end = _added(head, new)
     state = change.applied(state_of(store, held, head))
+    if held.unanswered is not None:
+        version = _repeated(store, held, held.unanswered, end, state)
+        if version is not None:
+            return version
     try:
         with operation(store.using):
             version = _write(store, held, head, end, state, expected_version)
@@ -94,7 +101,7 @@ def _append(store: Store, session_id: str, new: Sequence[dict[str, Any]], change
                 raise _refusal(store, held, expected_version)
             return version
     except StorageUnavailable as error:
-        return _read_back(store, held, head, end, state, error)
+        return _read_back(store, held, _unanswered(head, end, state), error)
 
 
 @dataclass(frozen=True)
@@ -116,6 +123,11 @@ def _end(prepared: Prepared, keep: int) -> _End:
     return _End(new, len(prepared.chains), chain, snapshots.copied(prepared.messages), _answers(prepared, keep))
 
 
+def _whole(transcript: Sequence[dict[str, Any]]) -> _End:
+    prepared = transcripts.prepare(transcript)
+    return _end(prepared, len(prepared.chains))
+
+
 def _added(head: Head, added: Sequence[dict[str, Any]]) -> _End:
     if not added and isinstance(added, list | tuple):
         return _End([], head.length, head.chain, head.snapshot)
@@ -128,24 +140,45 @@ def _answers(prepared: Prepared, keep: int) -> frozenset[str]:
     return frozenset(call_id for message in prepared.messages[keep:] for call_id in messages.answered(message))
 
 
-def _read_back(store: Store, held: Held, before: Head, end: _End, state: State, error: StorageUnavailable) -> int:
-    """After a commit whose answer was lost: find out whether the version is there instead of writing it twice.
+def _unanswered(head: Head, end: _End, state: State) -> Unanswered:
+    return Unanswered(head, Head(0, end.length, end.chain, 0, state, end.snapshot), state)
 
-    Only this run writes under its fence, so a newer version of the same content is the one that was just written.
-    """
+
+def _read_back(store: Store, held: Held, lost: Unanswered, error: StorageUnavailable) -> int:
+    """After a commit whose answer was lost: find out whether the version is there instead of writing it twice. Where
+    nobody can be asked, the next save asks first."""
+    held.unanswered = lost if error.may_have_happened else None
     with reading_back(store.using, error):
-        lookup.session(store, held.session_id, lock=True)
-        written = (
-            Checkpoint.objects.using(store.using)
-            .filter(session_id=held.pk, run_id=held.run_id, version__gt=before.version, length=end.length)
-            .filter(phase=state.phase, plan=state.plan, budget_spent_usd=state.budget)
-            .filter(usage=state.usage, payload=state.payload)
-            .order_by("-version")
-            .first()
-        )
-    if written is None or bytes(written.chain) != end.chain:
+        version = _find(store, held, lost)
+    if version is None:
         raise StorageUnavailable(error.what, may_have_happened=False) from error
-    held.head = Head(written.segment_id, end.length, end.chain, written.version, state, end.snapshot)
+    return version
+
+
+def _repeated(store: Store, held: Held, lost: Unanswered, end: _End, state: State) -> int | None:
+    """The version of a save whose answer was lost, where this is that save once more."""
+    with operation(store.using, writes=False), transaction.atomic(using=store.using):
+        version = _find(store, held, lost)
+    same = (end.length, end.chain, state) == (lost.after.length, lost.after.chain, lost.state)
+    return version if same else None
+
+
+def _find(store: Store, held: Held, lost: Unanswered) -> int | None:
+    """Only this run writes under its fence, so a newer version of the same content is the one whose answer was lost."""
+    lookup.session(store, held.session_id, lock=True)
+    after, state = lost.after, lost.state
+    written = (
+        Checkpoint.objects.using(store.using)
+        .filter(session_id=held.pk, run_id=held.run_id, version__gt=lost.before.version, length=after.length)
+        .filter(phase=state.phase, plan=state.plan, budget_spent_usd=state.budget)
+        .filter(usage=state.usage, payload=state.payload)
+        .order_by("-version")
+        .first()
+    )
+    held.unanswered = None
+    if written is None or bytes(written.chain) != after.chain:
+        return None
+    held.head = replace(after, segment_id=written.segment_id, version=written.version)
     return written.version
 
 

@@ -54,6 +54,7 @@ def issue(store: Store, held: Held, wanted: Intent, *, executing: bool = False) 
                 )
         except StorageUnavailable as error:
             found = _read_back_intent(store, held, wanted, error)
+        store.unanswered.discard(wanted.key)
         if isinstance(found, Issued):
             store.issued.add(found.pk)
             if executing:
@@ -64,6 +65,8 @@ def issue(store: Store, held: Held, wanted: Intent, *, executing: bool = False) 
 def _read_back_intent(store: Store, held: Held, wanted: Intent, error: StorageUnavailable) -> Issued:
     """After a commit whose answer was lost: the intent of this run that this process has not issued before is the
     one just written."""
+    if error.may_have_happened:
+        store.unanswered.add(wanted.key)
     with reading_back(store.using, error):
         lookup.session(store, held.session_id, lock=True)
         mine = ToolCall.objects.using(store.using).filter(
@@ -73,6 +76,12 @@ def _read_back_intent(store: Store, held: Held, wanted: Intent, error: StorageUn
     if call is None or call.pk in store.issued:
         raise StorageUnavailable(error.what, may_have_happened=False) from error
     return Issued(call.pk, call.call_id, call.step, call.attempt)
+
+
+def _is_unanswered(store: Store, held: Held, found: ToolCall, wanted: Intent) -> bool:
+    """Whether this run logged the call itself and was never told so: then nothing has run."""
+    mine = found.run_id == held.run_id and found.pk not in store.issued
+    return mine and found.status == CallStatus.ISSUED and wanted.key in store.unanswered
 
 
 def _values(held: Held, wanted: Intent, attempt: int, supersedes: int | None = None) -> dict[str, Any]:
@@ -111,6 +120,8 @@ def _issue_locked(store: Store, held: Held, wanted: Intent) -> Issued | ToolCall
         found = _live_call(store, session, wanted)
         if found is None and last is not None and last.status == CallStatus.REJECTED:
             return last
+        if found is not None and _is_unanswered(store, held, found, wanted):
+            return Issued(found.pk, found.call_id, found.step, found.attempt, found.args)
         if found is not None and found.status not in _CONSUMABLE:
             return found
         _require_open(store, held, session, wanted, found)

@@ -45,6 +45,15 @@ class Head:
 
 
 @dataclass(frozen=True)
+class Unanswered:
+    """A save whose answer was lost and that could not be looked for yet: the heads without it and with it."""
+
+    before: Head
+    after: Head
+    state: State
+
+
+@dataclass(frozen=True)
 class OpenCall:
     """Under which step a call is logged; `args_digest` is of the arguments it was asked for with."""
 
@@ -63,6 +72,7 @@ class Held:
     fence: int
     key_space: str
     head: Head
+    unanswered: Unanswered | None = None
     #: Calls that were asked for before a resume and that the transcript does not answer yet, by id.
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
     #: Calls that were issued through the log and have no result yet, by id.
@@ -99,6 +109,8 @@ class Store:
         #: Rows of calls that this process has issued and not settled, and of those, the ones it executes now.
         self.issued: set[int] = set()
         self.executing: set[int] = set()
+        #: Keys of calls that may be logged and that nobody was told of: the answer was lost, nothing has run.
+        self.unanswered: set[str] = set()
         self._issuing = [threading.Lock() for _ in range(64)]
         #: Called with the id of a session after each version of it that was saved here, and at its end.
         self.after_save: list[Callable[[str], None]] = []

@@ -1,21 +1,24 @@
-"""A wire between a client and a server on this machine that loses an answer when it is told to."""
+"""A wire between a client and a PostgreSQL server on this machine that loses an answer when it is told to."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import threading
+from collections.abc import Callable
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
 CHUNK = 65536
+#: How a question begins: a simple query, or the first message of a prepared one.
+QUESTIONS = b"QPB"
 
 
 class Wire:
     """Forward every connection to the server at `url`; its own `url` is the same address with another port.
 
-    After `lose_answer_to(text)`, the next answer to something that contains `text` is swallowed, and the connection
-    broken: when the server has answered, or as soon as it was asked. Until `mend`, nobody reaches the server any more.
+    `lose_answer` says which answer gets lost: the connection breaks instead. From then on nobody reaches the server
+    until `mend`.
     """
 
     def __init__(self, url: str) -> None:
@@ -25,10 +28,11 @@ class Wire:
         port = self._listening.getsockname()[1]
         account = parts.netloc.rpartition("@")[0]
         self.url = urlunsplit(parts._replace(netloc=f"{account}@127.0.0.1:{port}"))
-        self._lose: bytes | None = None
-        self._answered = True
-        self._cut = False
+        self._is_lost: Callable[[bytes], bool] = _never
+        self._answered, self._mended = True, False
         self._open: list[socket.socket] = []
+        #: Set when an answer is lost.
+        self.cut = threading.Event()
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -36,37 +40,47 @@ class Wire:
 
     def __exit__(self, *exc: object) -> None:
         self._listening.close()
-        self._break()
+        while self._open:
+            _shut(self._open.pop())
 
-    @property
-    def cut(self) -> bool:
-        """Whether an answer was lost and the wire is not mended yet."""
-        return self._cut
+    def lose_answer(self, *, to: str = "", number: int = 1, answered: bool = True, mended: bool = False) -> None:
+        """Lose the answer to the question of that `number` among those that contain `to`, counted from now.
 
-    def lose_answer_to(self, text: str, *, answered: bool = True) -> None:
-        self._lose, self._answered = text.encode(), answered
+        The connection breaks when the server has answered, or (`answered` False) as soon as it was asked. With `mended`
+        the next connection reaches the server again.
+        """
+        self.cut.clear()
+        text, seen = to.encode(), 0
+
+        def is_lost(asked: bytes) -> bool:
+            nonlocal seen
+            seen += asked[:1] in QUESTIONS and text in asked
+            return seen == number
+
+        self._is_lost, self._answered, self._mended = is_lost, answered, mended
 
     def mend(self) -> None:
-        self._cut = False
+        """Lose nothing more, and let everybody through."""
+        self._is_lost, self._mended = _never, True
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):  # closed
             while True:
                 client, _ = self._listening.accept()
-                if self._cut:
+                if self.cut.is_set() and not self._mended:
                     client.close()
                     continue
                 server = socket.create_connection(self._server)
                 self._open += [client, server]
                 losing = threading.Event()
-                threading.Thread(target=self._questions, args=(client, server, losing), daemon=True).start()
-                threading.Thread(target=self._answers, args=(server, client, losing), daemon=True).start()
+                threading.Thread(target=self._ask, args=(client, server, losing), daemon=True).start()
+                threading.Thread(target=self._answer, args=(server, client, losing), daemon=True).start()
 
-    def _questions(self, client: socket.socket, server: socket.socket, losing: threading.Event) -> None:
+    def _ask(self, client: socket.socket, server: socket.socket, losing: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while asked := client.recv(CHUNK):
-                if self._lose is not None and self._lose in asked:
-                    self._lose = None
+                if self._is_lost(asked):
+                    self._is_lost = _never
                     losing.set()
                 server.sendall(asked)
                 if losing.is_set() and not self._answered:
@@ -74,7 +88,7 @@ class Wire:
                     return
         _shut(server)
 
-    def _answers(self, server: socket.socket, client: socket.socket, losing: threading.Event) -> None:
+    def _answer(self, server: socket.socket, client: socket.socket, losing: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while answered := server.recv(CHUNK):
                 if losing.is_set():
@@ -84,12 +98,12 @@ class Wire:
         _shut(client)
 
     def _cut_off(self, client: socket.socket) -> None:
-        self._cut = True
+        self.cut.set()
         _shut(client)
 
-    def _break(self) -> None:
-        while self._open:
-            _shut(self._open.pop())
+
+def _never(asked: bytes) -> bool:
+    return False
 
 
 def _shut(end: socket.socket) -> None:

@@ -1,26 +1,30 @@
-"""A write whose answer never arrives: it is found again, or said to be unknown, and never written twice."""
+"""A write whose answer never arrives: it is found again, or said to be unknown, and never done twice."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import psycopg
 import pytest
 
-from checkpoints import SyncCheckpointer, ToolRegistry
-from checkpoints.exceptions import StorageUnavailable
-from checkpoints.models import Session
+from checkpoints import SyncCheckpointer, ToolRegistry, conf
+from checkpoints.enums import PeerCallStatus
+from checkpoints.exceptions import PeerCallExists, ResultNotRecorded, SessionFinished, StorageUnavailable
+from checkpoints.models import Checkpoint, PausedTask, PeerCall, Session, ToolCall
+from checkpoints.peers import Join
+from checkpoints.peers import PeerCall as Asked
 from tests.integration.failures.conftest import OpenAt
 from tests.support.cluster import cluster
+from tests.support.processes import until
 from tests.support.wire import Wire
 
 SAVE = 'INSERT INTO "checkpoints_checkpoint"'
-ISSUE = 'INSERT INTO "checkpoints_toolcall"'
-SETTLE = 'UPDATE "checkpoints_toolcall"'
-COMMIT = "COMMIT"
+MOST = 40  # questions of one operation; the longest has about half as many
+MESSAGES = [{"id": f"m{number}", "role": "user"} for number in range(3)]
 
 
 @pytest.fixture(scope="module")
@@ -29,116 +33,147 @@ def server() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpointer waits only a moment for a connection."""
+    monkeypatch.setattr(conf, "POOL_TIMEOUT_SECONDS", 0.3)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Something that writes, how often the database holds what it writes, and what a second one may say to that."""
+
+    act: Callable[[], Any]
+    count: Callable[[], int]
+    again: tuple[type[Exception], ...] = ()
+
+
 @pytest.fixture
-def wire(server: str) -> Iterator[Wire]:
+def attempt(request: pytest.FixtureRequest) -> Callable[..., Attempt]:
+    chosen: Callable[..., Attempt] = request.param
+    return chosen
+
+
+def append(desk: SyncCheckpointer, session_id: str, using: str) -> Attempt:
+    desk.save_checkpoint(session_id, MESSAGES[:1], None, 0.0)
+    versions = Checkpoint.objects.using(using).filter(session__session_id=session_id)
+    return Attempt(
+        lambda: desk.append_checkpoint(session_id, MESSAGES[1:2], expected_version=1),
+        lambda: versions.count() - 1,
+    )
+
+
+def save(desk: SyncCheckpointer, session_id: str, using: str) -> Attempt:
+    desk.save_checkpoint(session_id, MESSAGES[:1], None, 0.0)
+    versions = Checkpoint.objects.using(using).filter(session__session_id=session_id)
+    return Attempt(lambda: desk.save_checkpoint(session_id, MESSAGES[:2], None, 0.0), lambda: versions.count() - 1)
+
+
+def save_another_past(desk: SyncCheckpointer, session_id: str, using: str) -> Attempt:
+    desk.save_checkpoint(session_id, MESSAGES[:2], None, 0.0)
+    versions = Checkpoint.objects.using(using).filter(session__session_id=session_id)
+    return Attempt(lambda: desk.save_checkpoint(session_id, MESSAGES[1:], None, 0.0), lambda: versions.count() - 1)
+
+
+def dispatch(desk: SyncCheckpointer, session_id: str, using: str) -> Attempt:
+    registry = ToolRegistry(checkpointer=desk, session_id=session_id)
+    charged: list[int] = []
+
+    @registry.tool
+    def charge(order: int) -> str:
+        charged.append(order)
+        return "charged"
+
+    def act() -> None:
+        assert registry.dispatch("charge", {"order": 7}, "call_1").content == "charged"
+
+    def count() -> int:
+        assert len(charged) <= ToolCall.objects.using(using).filter(session__session_id=session_id).count() <= 1
+        return len(charged)
+
+    return Attempt(act, count)
+
+
+def finish(desk: SyncCheckpointer, session_id: str, using: str) -> Attempt:
+    sessions = Session.objects.using(using).filter(session_id=session_id)
+    ended = sessions.filter(status="completed", result='"done"')
+    return Attempt(lambda: desk.finish_session(session_id, "completed", "done"), ended.count, (SessionFinished,))
+
+
+def pause(desk: SyncCheckpointer, session_id: str, using: str) -> Attempt:
+    tasks = PausedTask.objects.using(using).filter(session__session_id=session_id)
+    join = Join("quote", [Asked(f"peer-{session_id}", "courier")])
+    return Attempt(lambda: desk.pause_for_peers(session_id, {"turn": 1}, [join]), tasks.count, (PeerCallExists,))
+
+
+def accept(desk: SyncCheckpointer, session_id: str, using: str) -> Attempt:
+    call_id = f"peer-{session_id}"
+    desk.pause_for_peers(session_id, {"turn": 1}, [Join("quote", [Asked(call_id, "courier")])])
+    calls = PeerCall.objects.using(using).filter(call_id=call_id, status=PeerCallStatus.ANSWERED)
+    return Attempt(lambda: desk.accept_response(call_id, {"cents": 3600}), calls.count)
+
+
+WRITES = [append, save, save_another_past, dispatch, finish, pause, accept]
+
+
+@pytest.mark.parametrize("mended", [True, False], ids=["mended", "cut"])
+@pytest.mark.parametrize("attempt", WRITES, indirect=True, ids=[write.__name__ for write in WRITES])
+def test_every_answer_can_be_lost(
+    attempt: Callable[..., Attempt], mended: bool, server: str, open_at: OpenAt, request: pytest.FixtureRequest
+) -> None:
+    """Whichever answer is lost: what the error says is true, and trying again ends as if nothing had been lost."""
+    watching = open_at(server).store.using
     with Wire(server) as wire:
-        yield wire
+        desk = open_at(wire.url)
+        for number in range(1, MOST):
+            session_id = f"{request.node.callspec.id}-{number}"
+            desk.start_session(session_id)
+            tried = attempt(desk, session_id, watching)
+            wire.lose_answer(number=number, mended=mended)
+            said = outcome(tried.act)
+            wire.mend()
+            if not isinstance(said, StorageUnavailable):
+                assert tried.count() == 1
+            elif not said.may_have_happened:
+                assert tried.count() == 0
+            if said is not None:
+                until(partial(succeeds, tried))
+            assert tried.count() == 1
+            if not wire.cut.is_set():
+                assert number > 1
+                return
+    raise AssertionError("the answers had no end")
 
 
-@pytest.fixture
-def session_id(request: pytest.FixtureRequest) -> str:
-    return str(request.node.name)
+def outcome(act: Callable[[], Any], *allowed: type[Exception]) -> Exception | None:
+    try:
+        act()
+    except allowed:
+        return None
+    except (StorageUnavailable, ResultNotRecorded) as error:
+        return error
+    return None
 
 
-@pytest.fixture
-def checkpointer(wire: Wire, open_at: OpenAt, session_id: str) -> SyncCheckpointer:
-    """A checkpointer at the end of the wire that owns the session."""
-    opened = open_at(wire.url)
-    opened.start_session(session_id)
-    return opened
+def succeeds(tried: Attempt) -> bool:
+    return outcome(tried.act, *tried.again) is None
 
 
-def mend_soon(wire: Wire) -> None:
-    """Mend the wire as soon as it is cut."""
-
-    def mend() -> None:
-        while not wire.cut:
-            time.sleep(0.001)
-        wire.mend()
-
-    threading.Thread(target=mend, daemon=True).start()
-
-
-def test_version_is_found_again(checkpointer: SyncCheckpointer, wire: Wire, session_id: str) -> None:
-    wire.lose_answer_to(SAVE)
-    mend_soon(wire)
-    assert checkpointer.save_checkpoint(session_id, [{"id": "m0"}], None, 0.0) == 1
-    assert checkpointer.save_checkpoint(session_id, [{"id": "m0"}, {"id": "m1"}], None, 0.0) == 2
-
-
-def test_version_that_cannot_be_looked_for_may_be_there(
-    checkpointer: SyncCheckpointer, wire: Wire, session_id: str
-) -> None:
-    wire.lose_answer_to(SAVE)
-    with pytest.raises(StorageUnavailable) as raised:
-        checkpointer.save_checkpoint(session_id, [{"id": "m0"}], None, 0.0)
-    assert raised.value.may_have_happened is True
-    wire.mend()
-    latest = checkpointer.load_latest(session_id)
-    assert latest is not None
-    assert (latest["version"], latest["transcript"]) == (1, [{"id": "m0"}])
-    assert checkpointer.append_checkpoint(session_id, [{"id": "m1"}], expected_version=1) == 2
-
-
-def test_intent_that_cannot_be_looked_for_runs_nothing(
-    checkpointer: SyncCheckpointer, wire: Wire, session_id: str
-) -> None:
-    registry = ToolRegistry(checkpointer=checkpointer, session_id=session_id)
-    charged: list[int] = []
-
-    @registry.tool
-    def charge(order: int) -> str:
-        charged.append(order)
-        return "charged"
-
-    wire.lose_answer_to(ISSUE)
-    with pytest.raises(StorageUnavailable) as raised:
-        registry.dispatch("charge", {"order": 7}, "call_1")
-    assert raised.value.may_have_happened is True
-    assert charged == []
-
-
-def test_outcome_is_found_again(checkpointer: SyncCheckpointer, wire: Wire, session_id: str) -> None:
-    registry = ToolRegistry(checkpointer=checkpointer, session_id=session_id)
-    charged: list[int] = []
-
-    @registry.tool
-    def charge(order: int) -> str:
-        charged.append(order)
-        wire.lose_answer_to(SETTLE)
-        mend_soon(wire)
-        return "charged"
-
-    assert registry.dispatch("charge", {"order": 7}, "call_1").content == "charged"
-    assert charged == [7]
-
-
-def test_end_of_a_session_that_cannot_be_looked_for_may_be_there(
-    checkpointer: SyncCheckpointer, wire: Wire, session_id: str
-) -> None:
-    wire.lose_answer_to(COMMIT)
-    with pytest.raises(StorageUnavailable) as raised:
-        checkpointer.finish_session(session_id, "completed")
-    assert raised.value.may_have_happened is True
-    wire.mend()
-    assert Session.objects.using(checkpointer.store.using).get(session_id=session_id).status == "completed"
-
-
-def test_what_still_runs_for_a_lost_connection_is_waited_for(
-    checkpointer: SyncCheckpointer, wire: Wire, session_id: str, server: str
-) -> None:
+def test_what_still_runs_for_a_lost_connection_is_waited_for(server: str, open_at: OpenAt) -> None:
     """The statement of the broken connection waits for a lock; who looks for its version waits behind it."""
-    with psycopg.connect(server) as other, ThreadPoolExecutor() as beside:
-        other.execute("SELECT 1 FROM checkpoints_session WHERE session_id = %s FOR UPDATE", [session_id])
-        wire.lose_answer_to(SAVE, answered=False)
-        mend_soon(wire)
-        saving = beside.submit(checkpointer.save_checkpoint, session_id, [{"id": "m0"}], None, 0.0)
-        until(lambda: waiting(server) == 2)
-        other.commit()
-        assert saving.result() == 1
-    latest = checkpointer.load_latest(session_id)
-    assert latest is not None
-    assert latest["version"] == 1
+    with Wire(server) as wire:
+        desk = open_at(wire.url)
+        desk.start_session("waiting")
+        with psycopg.connect(server) as other, ThreadPoolExecutor() as beside:
+            other.execute("SELECT 1 FROM checkpoints_session WHERE session_id = 'waiting' FOR UPDATE")
+            wire.lose_answer(to=SAVE, answered=False, mended=True)
+            saving = beside.submit(desk.save_checkpoint, "waiting", MESSAGES[:1], None, 0.0)
+            until(lambda: waiting(server) == 2)
+            other.commit()
+            assert saving.result() == 1
+        latest = desk.load_latest("waiting")
+        assert latest is not None
+        assert latest["version"] == 1
 
 
 def waiting(server: str) -> int:
@@ -148,8 +183,15 @@ def waiting(server: str) -> int:
     return 0 if row is None else int(row[0])
 
 
-def until(true: Callable[[], bool], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.01)
+def test_save_that_is_unknown_does_not_become_the_next_one(server: str, open_at: OpenAt) -> None:
+    """Another save than the one whose answer was lost is a version of its own, after that one."""
+    with Wire(server) as wire:
+        desk = open_at(wire.url)
+        desk.start_session("another")
+        wire.lose_answer(to=SAVE)
+        with pytest.raises(StorageUnavailable) as raised:
+            desk.save_checkpoint("another", MESSAGES[:1], None, 0.0)
+        assert raised.value.may_have_happened is True
+        wire.mend()
+        assert desk.save_checkpoint("another", MESSAGES[:2], None, 0.0) == 2
+        assert desk.load("another", 1)["transcript"] == MESSAGES[:1]
