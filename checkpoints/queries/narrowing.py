@@ -27,7 +27,7 @@ class Sort(TextChoices):
 
 @dataclass(frozen=True, slots=True)
 class SessionFilter:
-    """`first` and `last` are days in UTC, of the start where the list is sorted by it, else of the last activity.
+    """`first` and `last` are days in UTC on which sessions began.
     `least` and `most` are US dollars. In each of the `among`, querysets of session keys, a session has to be."""
 
     standing: Standing | None = None
@@ -62,9 +62,9 @@ def filtered(workspace_id: int, wanted: SessionFilter) -> QuerySet[Session]:
     if wanted.standing:
         found = found.filter(STANDING[wanted.standing])
     if wanted.first is not None:
-        found = found.filter(**{f"{wanted.time_field}__gte": _midnight(wanted.first)})
+        found = found.filter(created_at__gte=_midnight(wanted.first))
     if wanted.last is not None:
-        found = found.filter(**{f"{wanted.time_field}__lt": _midnight(wanted.last) + timedelta(days=1)})
+        found = found.filter(created_at__lt=_midnight(wanted.last) + timedelta(days=1))
     if wanted.least is not None:
         found = found.filter(budget_spent_usd__gte=wanted.least)
     if wanted.most is not None:

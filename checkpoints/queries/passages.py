@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from functools import reduce
 from operator import and_, or_
@@ -57,6 +58,12 @@ def _holding(word: str) -> Q:
     stored = json.dumps(word.replace("\0", ""), ensure_ascii=False)[1:-1]
     cases = {stored} if stored.isascii() else {stored, stored.lower(), stored.upper(), stored.title()}
     return reduce(or_, (Q(body__icontains=case) for case in sorted(cases)))
+
+
+def first_since(at: Place, moment: datetime) -> int | None:
+    """The first message that was said at `moment` or later."""
+    found = _of(at).filter(created_at__gte=moment).order_by("position")
+    return found.values_list("position", flat=True).first()
 
 
 def next_landmark(session: Session, at: Place, wanted: Landmark, *, beyond: int, back: bool = False) -> Spot | None:

@@ -60,10 +60,12 @@ class Trait(models.TextChoices):
     TOOL = "tool", "Tool"
     DECIDED_BY = "decided_by", "Decided by"
     INTERRUPTED = "interrupted", "Has interruptions"
+    DAY = "day", "Active on"
 
 
 class Fact(models.Model):
-    """That a session has a label, has called a tool, was decided about by somebody, or has had a call interrupted.
+    """That a session has a label, has called a tool, was decided about by somebody, has had a call interrupted, or was
+    active on a day (UTC, as ISO writes it).
 
     Like the passages, these are read off the store by whoever makes the index, and leave with their session.
     """

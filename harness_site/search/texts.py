@@ -14,7 +14,7 @@ from checkpoints.queries.sessions import labels_of
 from harness_site.accounts import secrecy
 from harness_site.rendering import masking
 from harness_site.rendering.masking import Rules
-from harness_site.search import extracting
+from harness_site.search import active_days, extracting
 from harness_site.search.leaving import SOURCES
 from harness_site.search.models import Kind, Trait
 
@@ -80,19 +80,23 @@ def _rows(kind: Kind, keys: list[int]) -> QuerySet[Any]:
 def _found(row: Message | ToolCall | Decision | Session, workspace: int) -> Found:
     if isinstance(row, Message):
         text = extracting.of_message(row.body, row.message_id)
-        return Found(row.session_id, workspace, row.pk, text, position=row.position)
+        return Found(
+            row.session_id, workspace, row.pk, text, position=row.position, facts=active_days.facts(row.created_at)
+        )
     if isinstance(row, ToolCall):
         return _call(row, workspace)
     if isinstance(row, Decision):
         by = ((Trait.DECIDED_BY, row.actor),) if row.actor_kind != ActorKind.MACHINE else ()
-        return Found(row.session_id, workspace, row.pk, extracting.of_decision(row), facts=by)
+        facts = (*by, *active_days.facts(row.created_at))
+        return Found(row.session_id, workspace, row.pk, extracting.of_decision(row), facts=facts)
     labels = tuple((Trait.LABEL, label) for label in labels_of(row.labels))
-    return Found(row.pk, workspace, row.pk, extracting.of_session(row), facts=labels)
+    facts = (*labels, *active_days.facts(row.created_at))
+    return Found(row.pk, workspace, row.pk, extracting.of_session(row), facts=facts)
 
 
 def _call(row: ToolCall, workspace: int) -> Found:
     still_open = row.status not in SETTLED_CALL
     interrupted = ((Trait.INTERRUPTED, ""),) if row.interrupted_at is not None else ()
-    facts = ((Trait.TOOL, row.tool), *interrupted)
+    facts = ((Trait.TOOL, row.tool), *interrupted, *active_days.facts(row.issued_at, row.settled_at))
     text = extracting.of_call(row)
     return Found(row.session_id, workspace, row.pk, text, revision=row.revision, open=still_open, facts=facts)

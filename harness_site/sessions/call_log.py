@@ -1,7 +1,5 @@
 """The tool calls of all sessions of the workspace, and how each tool does."""
 
-from datetime import date
-
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -12,6 +10,7 @@ from checkpoints.queries.call_log import LogFilter
 from checkpoints.queries.calls import CallFilter
 from checkpoints.queries.keyset import Cursor
 from harness_site.accounts.guard import MemberRequest
+from harness_site.sessions.days import Days
 from harness_site.sessions.lookup import reader
 
 _LONGEST = 255
@@ -48,21 +47,8 @@ def asked_calls(asked: QueryDict) -> CallFilter:
 
 
 def _wanted(asked: QueryDict) -> LogFilter:
-    return LogFilter(
-        calls=asked_calls(asked),
-        agent=asked.get("agent", "").strip()[:_LONGEST],
-        first=_day(asked.get("first", "")),
-        last=_day(asked.get("last", "")),
-    )
-
-
-def _day(text: str) -> date | None:
-    try:
-        found = date.fromisoformat(text)
-    except ValueError:
-        return None
-    # One day more has to exist.
-    return found if found < date.max else None
+    days, agent = Days.of(asked), asked.get("agent", "").strip()[:_LONGEST]
+    return LogFilter(calls=asked_calls(asked), agent=agent, first=days.first, last=days.last)
 
 
 def _query(request: HttpRequest, **changed: str) -> str:

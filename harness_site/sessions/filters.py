@@ -1,7 +1,6 @@
 """What the address of the list of sessions asks for."""
 
 from dataclasses import replace
-from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
@@ -10,9 +9,11 @@ from django.http import QueryDict
 
 from checkpoints.queries.narrowing import SessionFilter, Sort
 from checkpoints.queries.standing import Standing
+from harness_site.search import active_days
 from harness_site.search.matching import matching
 from harness_site.search.models import Fact, Passage, Trait
 from harness_site.search.words import Query
+from harness_site.sessions.days import Days
 
 #: Nobody types more; longer ones only cost time.
 LONGEST: Final = 200
@@ -22,16 +23,21 @@ _TRAITS: Final = {"label": Trait.LABEL, "tool": Trait.TOOL, "by": Trait.DECIDED_
 
 
 def wanted(workspace: int, asked: QueryDict) -> SessionFilter:
-    """Everything but the words that are looked for. What cannot be understood narrows nothing."""
+    """Everything but the words that are looked for. What cannot be understood narrows nothing. Days are those on which
+    sessions were active or, where the list is sorted by it, on which they began."""
     status, sort = asked.get("status", ""), asked.get("sort", "")
+    began, days = sort == Sort.STARTED, Days.of(asked)
+    among = [_with(workspace, trait, value) for trait, value in _traits(asked)]
+    if days and not began:
+        among.append(active_days.between(workspace, days.first, days.last))
     return SessionFilter(
         standing=Standing(status) if status in Standing.values else None,
         agent=typed(asked, "agent"),
-        first=_day(asked.get("first", "")),
-        last=_day(asked.get("last", "")),
+        first=days.first if began else None,
+        last=days.last if began else None,
         least=_amount(asked.get("least", "")),
         most=_amount(asked.get("most", "")),
-        among=tuple(_with(workspace, trait, value) for trait, value in _traits(asked)),
+        among=tuple(among),
         sort=Sort(sort) if sort in Sort.values else Sort.UPDATED,
     )
 
@@ -56,15 +62,6 @@ def _traits(asked: QueryDict) -> list[tuple[Trait, str]]:
 
 def _with(workspace: int, trait: Trait, value: str) -> QuerySet[Any, Any]:
     return Fact.objects.filter(workspace=workspace, trait=trait, value=value).values("session")
-
-
-def _day(text: str) -> date | None:
-    try:
-        found = date.fromisoformat(text)
-    except ValueError:
-        return None
-    # One day more has to exist.
-    return found if found < date.max else None
 
 
 def _amount(text: str) -> Decimal | None:

@@ -1,4 +1,5 @@
-"""From a place in a transcript to another one: a message by its number, the next error, the next decision."""
+"""From a place in a transcript to another one: a message by its number, the first of a day, the next error, the next
+decision."""
 
 from urllib.parse import urlencode
 
@@ -11,6 +12,7 @@ from checkpoints.queries import passages
 from checkpoints.queries.conversation import Place
 from checkpoints.queries.passages import Landmark, Spot
 from harness_site.accounts.guard import MemberRequest
+from harness_site.sessions import days
 from harness_site.sessions.lookup import headline, number, reader, row
 from harness_site.sessions.transcript import place_of
 
@@ -18,11 +20,14 @@ from harness_site.sessions.transcript import place_of
 @require_GET
 @reader
 def jump(request: MemberRequest, pk: int) -> HttpResponse:
-    """`to` is what is looked for, `at` the position to start from, `back` the other direction."""
+    """`to` is what is looked for, `at` the position to start from, `back` the other direction, `day` the day in UTC."""
     head = headline(request, pk)
     session = row(head)
     place = place_of(request, head, session)
     wanted, at = request.GET.get("to", ""), number(request, "at")
+    if wanted == "day" and (day := days.parsed(request.GET.get("day", ""))) is not None:
+        first = passages.first_since(place, days.start(day))
+        at = place.length if first is None else first
     here = max(0, min(at or 0, place.length - 1))
     if wanted not in set(Landmark):
         return redirect(_address(pk, place, here))

@@ -9,6 +9,7 @@ from checkpoints.queries import sessions
 from checkpoints.queries.sessions import SessionPage
 from harness_site.accounts.guard import MemberRequest
 from harness_site.search.words import Query
+from harness_site.sessions.days import Days
 from harness_site.sessions.filters import LONGEST, typed, wanted
 from harness_site.sessions.lookup import Missing, reader
 from harness_site.sessions.searching import results
@@ -32,6 +33,7 @@ def listing(request: MemberRequest) -> HttpResponse:
     asked = wanted(workspace, request.GET)
     common = {
         "wanted": asked,
+        "days": Days.of(request.GET),
         "asked": request.GET,
         "exported": _query(request, reverse("sessions-export"), **dict.fromkeys(_OF_A_PAGE, "")),
     }

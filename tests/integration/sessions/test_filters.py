@@ -19,7 +19,15 @@ from harness_site.search.models import Fact
 from harness_site.sessions.filters import wanted
 from tests.integration.search.conftest import complete
 from tests.integration.sessions.test_listing import following, listed
-from tests.support.factories import make_call, make_decision, make_session, make_user, make_workspace
+from tests.support.factories import (
+    make_call,
+    make_checkpoint,
+    make_decision,
+    make_message,
+    make_session,
+    make_user,
+    make_workspace,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -68,10 +76,41 @@ def test_an_interruption_that_comes_later_is_known_later(reader: Client) -> None
     assert listed(reader, "/sessions/?interrupted=1") == [call.session_id]
 
 
-def test_days_are_those_of_the_last_activity_or_with_that_sort_of_the_start(reader: Client) -> None:
+def test_a_session_is_found_on_every_day_on_which_something_happened_in_it(reader: Client) -> None:
+    said, called, decided, quiet = (made(created=-9, updated=30) for _ in range(4))
+    other = made(created=-9, updated=0)
+    at = DAY + timedelta(hours=23.99)
+    make_message(session=Session.objects.get(pk=said), created_at=at)
+    make_call(session=Session.objects.get(pk=called), issued_at=DAY - timedelta(days=1), settled_at=at)
+    make_decision(call=make_call(session=Session.objects.get(pk=decided), issued_at=DAY - timedelta(2)), created_at=at)
+    complete()
+    assert set(listed(reader, "/sessions/?first=2025-03-04&last=2025-03-04")) == {said, called, decided}
+    assert listed(reader, "/sessions/?first=2025-03-04&last=2025-03-04&sort=cost&by=alice") == [decided]
+    assert listed(reader, "/sessions/?first=2025-03-05") == []
+    assert listed(reader, "/sessions/?first=2025-03-03&last=2025-03-03") == [called]
+    assert set(listed(reader, "/sessions/?last=2025-02-23")) == {said, called, decided, quiet, other}
+
+
+def test_what_is_found_by_day_opens_there_and_leads_to_the_calls_of_the_day(reader: Client) -> None:
+    session = make_session(agent="refund desk")
+    for number in range(3):
+        make_message(session=session, created_at=DAY + timedelta(days=number))
+    make_checkpoint(session=session)
+    complete()
+    html = reader.get("/sessions/?first=2025-03-05&last=2025-03-05&agent=refund+desk").content.decode()
+    place = f"/sessions/{session.pk}/jump/?to=day&amp;day=2025-03-05"
+    assert f'<a data-row href="{place}"' in html
+    assert 'href="/calls/?first=2025-03-05&amp;last=2025-03-05&amp;agent=refund%20desk"' in html
+    led = reader.get(place.replace("&amp;", "&")).headers["Location"]
+    assert led == f"/sessions/{session.pk}/?v=1&at=1#m-1"
+    assert reader.get(led).status_code == 200
+    late = reader.get(f"/sessions/{session.pk}/jump/?to=day&day=2025-03-09").headers["Location"]
+    assert late == f"/sessions/{session.pk}/?v=1&at=2#m-2"
+    assert reader.get(f"/sessions/{session.pk}/jump/?to=day&day=x").status_code == 302
+
+
+def test_in_a_list_by_start_days_are_those_of_the_start(reader: Client) -> None:
     early, late = made(created=-3, updated=0.999), made(created=-1, updated=1)
-    assert listed(reader, "/sessions/?first=2025-03-04&last=2025-03-04") == [early]
-    assert listed(reader, "/sessions/?first=2025-03-05") == [late]
     assert listed(reader, "/sessions/?sort=started&first=2025-03-02") == [late]
     assert listed(reader, "/sessions/?sort=started&last=2025-03-02") == [early]
 
@@ -130,6 +169,7 @@ def test_the_number_of_queries_depends_neither_on_rows_nor_on_filters(
     with django_assert_num_queries(9):
         address = (
             "/sessions/?label=vip&agent=desk&tool=refund_card&interrupted=1&least=1&most=9&sort=cost&status=running"
+            "&first=2025-03-04"
         )
         page = reader.get(address).content.decode()
         assert len(re.findall('<tr id="session-', page)) == rows
