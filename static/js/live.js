@@ -86,9 +86,9 @@ function closed(event) {
 function fetched({ elt, xhr, successful }) {
   const part = elt.matches(PARTS);
   if (xhr.status === 401) state.signedOut = true;
+  if (successful) state.signedOut = false;
   if (successful && part) {
     shown = new Date();
-    state.signedOut = false;
     if (state.refused) {
       state.refused = false;
       state.socket.reconnect();
@@ -130,4 +130,6 @@ if (live) {
   document.body.addEventListener("htmx:afterRequest", (event) => fetched(event.detail));
   document.body.addEventListener("htmx:configRequest", (event) => freshToken(event.detail));
   setInterval(watch, POLL);
+  // Whoever comes back, from signing in next door say, sees at once how things are.
+  document.addEventListener("visibilitychange", watch);
 }

@@ -72,6 +72,23 @@ def test_a_new_token_is_shown_after_the_password(tired: Client) -> None:
     assert "This token is shown only now." in said(response)
 
 
+def test_what_was_sent_waits_sealed(tired: Client) -> None:
+    private = "https://hooks.example/very-private"
+    sent = {"name": "pager", "address": private, "format": "json", "events": "reminder"}
+    asked = tired.post("/settings/notifications/create/", sent).headers["Location"]
+    assert "very-private" not in str(dict(tired.session))
+    response = tired.post(asked, {"password": PASSWORD, "next": "/settings/notifications/create/"})
+    assert "This secret is shown only now." in said(response)
+    assert Webhook.objects.get().host == "hooks.example"
+
+
+def test_a_proof_for_something_else_sends_nothing(tired: Client) -> None:
+    tired.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""})
+    response = tired.post("/accounts/again/", {"password": PASSWORD, "next": "/settings/masking/"})
+    assert response.headers["Location"] == "/settings/masking/"
+    assert not ApiToken.objects.exists()
+
+
 def test_who_has_just_signed_in_is_not_asked(bob: User) -> None:
     client = Client()
     client.post("/accounts/login/", {"username": "bob", "password": PASSWORD})
