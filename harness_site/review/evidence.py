@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
+import re
 from datetime import timedelta
 from typing import Any, Final
 
@@ -17,10 +19,13 @@ from checkpoints.enums import AuditKind, Role
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts import trail
 from harness_site.accounts.guard import MemberRequest, member
+from harness_site.rendering import masking
 from harness_site.review.models import EvidenceFile
 
 #: A file whose decision was never recorded, because the process died in between, is kept no longer.
 _UNUSED_FOR: Final = timedelta(days=1)
+#: What stands in no text.
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 def keep(call: ToolCall, file: UploadedFile[Any], *, given_by: str) -> EvidenceFile:
@@ -50,7 +55,8 @@ def of_call(call: ToolCall) -> list[EvidenceFile]:
 @require_GET
 @member(Role.AUDITOR)
 def evidence(request: MemberRequest, pk: int) -> HttpResponse:
-    """Whatever it claims to be, a browser saves it and shows nothing of it."""
+    """Whatever it claims to be, a browser saves it and shows nothing of it. Who may not see secrets gets a copy of a
+    text with those masked, under another name, because its digest is another one."""
     files = EvidenceFile.objects.filter(call__workspace=request.membership.workspace).select_related("call")
     found = _named(files).filter(pk=pk).first() if pk < 2**63 else None
     if found is None:
@@ -58,14 +64,28 @@ def evidence(request: MemberRequest, pk: int) -> HttpResponse:
     content = bytes(found.content)
     if hashlib.sha256(content).hexdigest() != found.sha256:
         raise Http404("What is stored is not the file that was given: its digest differs. It is not handed out.")
-    about = {"call_id": found.call.call_id, "file": found.pk}
+    text = _text(content) if masking.masks() else ""
+    shown = masking.masked(text)
+    hides = shown != text
+    about = {"call_id": found.call.call_id, "file": found.pk, "masked": hides}
     trail.record(
         request.membership, AuditKind.EVIDENCE_OPENED, request=request, session_pk=found.call.session_id, **about
     )
-    response = HttpResponse(content, content_type="application/octet-stream")
-    response["Content-Disposition"] = content_disposition_header(True, found.name) or "attachment"
+    handed_out, name = (shown.encode(), f"masked-{found.name}") if hides else (content, found.name)
+    response = HttpResponse(handed_out, content_type="application/octet-stream")
+    response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
     response["X-Content-Type-Options"] = "nosniff"
     return response
+
+
+def _text(content: bytes) -> str:
+    """What a text file says, in the encodings that editors write; empty for anything else."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16", "replace")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return "" if _CONTROL.search(content) else content.decode("cp1252", "replace")
 
 
 def _named(files: QuerySet[EvidenceFile]) -> QuerySet[EvidenceFile]:

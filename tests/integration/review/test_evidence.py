@@ -45,7 +45,7 @@ def test_the_decision_names_the_file(people: dict[str, Client], lost: Lost) -> N
         "file": {"id": file.pk, "name": "export.html", "size": len(HOSTILE), "sha256": SHA256},
     }
     page = said(people["carol"].get(url(call)))
-    assert "Files given as evidence export.html 39 bytes · alice · " in page.replace("\xa0", " ")
+    assert "Files given as evidence secrets in texts are masked export.html 39 bytes · alice · " in page.replace("\xa0", " ")
     assert f"SHA-256 {SHA256}" in page
 
 
@@ -61,6 +61,38 @@ def test_a_browser_saves_it_and_shows_nothing_of_it(people: dict[str, Client], l
     ]
     event = AuditEvent.objects.get(kind=AuditKind.EVIDENCE_OPENED)
     assert (event.actor, event.session_id, parse(event.details)["file"]) == ("carol", file.call.session_id, file.pk)
+
+
+SECRET = "user: alice\npassword: hunter22\nplace: Zürich"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+def test_secrets_in_a_text_are_masked_for_who_may_not_see_them(
+    people: dict[str, Client], lost: Lost, encoding: str
+) -> None:
+    stored = SECRET.encode(encoding)
+    file = given(people["alice"], lost(), content=stored, name="export.txt")
+    for name in ("alice", "carol", "dora"):
+        response = people[name].get(f"/review/evidence/{file.pk}/")
+        assert response.content.decode() == "user: alice\npassword: ‹masked›\nplace: Zürich"
+        assert response["Content-Disposition"] == 'attachment; filename="masked-export.txt"'
+    people["dora"].post("/accounts/secrets/", {"next": "/"})
+    response = people["dora"].get(f"/review/evidence/{file.pk}/")
+    assert response.content == stored
+    assert response["Content-Disposition"] == 'attachment; filename="export.txt"'
+    opened = AuditEvent.objects.filter(kind=AuditKind.EVIDENCE_OPENED).order_by("pk")
+    assert [(one.actor, parse(one.details)["masked"]) for one in opened] == [
+        ("alice", True),
+        ("carol", True),
+        ("dora", True),
+        ("dora", False),
+    ]
+
+
+def test_what_is_no_text_is_handed_out_as_it_is(people: dict[str, Client], lost: Lost) -> None:
+    content = b"\x89PNG\x00\xff password: hunter22"
+    file = given(people["alice"], lost(), content=content)
+    assert people["carol"].get(f"/review/evidence/{file.pk}/").content == content
 
 
 @pytest.mark.parametrize(
