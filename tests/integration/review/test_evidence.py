@@ -44,8 +44,8 @@ def test_the_decision_names_the_file(people: dict[str, Client], lost: Lost) -> N
         "link": "https://bank.example/export",
         "file": {"id": file.pk, "name": "export.html", "size": len(HOSTILE), "sha256": SHA256},
     }
-    page = said(people["carol"].get(url(call)))
-    assert "Files given as evidence secrets in texts are masked export.html 39 bytes · alice · " in page.replace("\xa0", " ")
+    page = said(people["carol"].get(url(call))).replace("\xa0", " ")
+    assert "Files given as evidence secrets in texts are masked export.html 39 bytes · alice · " in page
     assert f"SHA-256 {SHA256}" in page
 
 
