@@ -7,8 +7,8 @@ from tests.mutations.mutations import Mutation
 CHECKPOINTS = "tests/integration/checkpoints"
 STEPS = f"{CHECKPOINTS}/workflows/test_steps.py"
 PHASES = f"{CHECKPOINTS}/runs/test_phases.py"
-FILES = f"{CHECKPOINTS}/files/test_files.py"
-BEHIND = f"{CHECKPOINTS}/write_behind/test_write_behind.py"
+FILES = f"{CHECKPOINTS}/files"
+BEHIND = f"{CHECKPOINTS}/write_behind"
 
 WORKFLOW_MUTATIONS = [
     Mutation(
@@ -51,28 +51,28 @@ WORKFLOW_MUTATIONS = [
         "checkpoints/saving/lookup.py",
         "    store.flush(session_id)\n",
         "",
-        f"{BEHIND}::test_tool_does_not_run_on_a_version_that_cannot_be_written",
+        f"{BEHIND}/test_barriers.py::test_tool_does_not_run_on_a_version_that_cannot_be_written",
     ),
     Mutation(
         "the queue is bounded",
         "checkpoints/saving/writer.py",
         "if replaced is not None or self._count() < self.queue:",
         "if True:",
-        f"{BEHIND}::test_queue_that_stays_full_refuses_what_it_cannot_take",
+        f"{BEHIND}/test_trouble.py::test_queue_that_stays_full_refuses_what_it_cannot_take",
     ),
     Mutation(
         "a file is proved before it is imported",
         "checkpoints/files/format.py",
         '        if last != canonical({"digest"',
         '        if False and last != canonical({"digest"',
-        f"{FILES}::test_every_flipped_byte_is_refused",
+        f"{FILES}/test_refused_files.py::test_every_flipped_byte_is_refused",
     ),
     Mutation(
         "what was running is undecided where it is imported",
         "checkpoints/files/importing.py",
         "            _unsettle(row)\n",
         "            pass\n",
-        f"{FILES}::test_call_that_was_running_is_undecided_here",
+        f"{FILES}/test_files.py::test_call_that_was_running_is_undecided_here",
     ),
     Mutation(
         "what a dead writer left is removed",
