@@ -7,25 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.apps import apps
-from django.db.models.signals import post_migrate
+from django.test import TransactionTestCase
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from tests.support.emptying import empty
 from tests.support.processes import Child
 
 Open = Callable[..., SyncCheckpointer]
 StartChild = Callable[..., Child]
 
 
-def make_default_workspace(using: str, **_: object) -> None:
-    Workspace.objects.using(using).get_or_create(slug=DEFAULT_WORKSPACE, defaults={"name": "Default"})
-
-
 @pytest.fixture(scope="session", autouse=True)
-def default_workspace_comes_back() -> None:
-    """Emptying the database after a test also removes what migrations put there; Django then sends this signal."""
-    post_migrate.connect(make_default_workspace, sender=apps.get_app_config("checkpoints"))
+def database_is_emptied_quickly() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", empty)
+        yield
 
 
 @pytest.fixture
