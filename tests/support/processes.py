@@ -5,7 +5,9 @@
     child.kill()                                                # SIGKILL
 
 The function lives in an importable module and gets its arguments as JSON. The child has no settings of a Django
-project: it is a plain script, as users write them. Waiting has a limit, so that a test fails instead of hanging.
+project: it is a plain script, as users write them. It is forked from a process that has loaded Django and holds no
+connection; where loading is what is tested, `fresh` makes it a new interpreter. Waiting has a limit, so that a test
+fails instead of hanging.
 """
 
 from __future__ import annotations
@@ -15,19 +17,19 @@ import json
 import os
 import queue
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Never
 from urllib.parse import quote
 
 from django.db import connections
 
-ROOT = Path(__file__).parents[2]
+from tests.support.launched import ROOT as ROOT
+from tests.support.launched import Launched
+
 PATIENCE = 90.0  # seconds; only ever spent by a test that fails
 _OVER: list[Any] = []
 
@@ -35,19 +37,10 @@ _OVER: list[Any] = []
 class Child:
     """One process that runs `function(**arguments)`."""
 
-    def __init__(self, function: Callable[..., object], **arguments: Any) -> None:
+    def __init__(self, function: Callable[..., object], *, fresh: bool = False, **arguments: Any) -> None:
         name = f"{function.__module__}:{function.__qualname__}"
-        environment = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `kill`
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "tests.support.processes", name, json.dumps(arguments)],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
+        self._process = Launched(name, json.dumps(arguments), self._errors, fresh=fresh)
         self._said: queue.Queue[Any] = queue.Queue()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -64,7 +57,6 @@ class Child:
 
     def tell(self, word: str = "go") -> None:
         """Let the child go on from `heed`."""
-        assert self._process.stdin is not None
         self._process.stdin.write(f"{word}\n")
         self._process.stdin.flush()
 
@@ -81,8 +73,7 @@ class Child:
 
     def pause(self) -> None:
         """SIGSTOP; the process has stopped when this returns."""
-        os.kill(self.pid, signal.SIGSTOP)
-        os.waitpid(self.pid, os.WUNTRACED)
+        self._process.pause(PATIENCE)
 
     def go_on(self) -> None:
         """SIGCONT."""
@@ -90,11 +81,8 @@ class Child:
 
     def kill(self) -> None:
         """SIGKILL; the process is gone when this returns."""
-        self._process.kill()
-        self._process.wait(PATIENCE)
+        self._process.kill(PATIENCE)
         self._listener.join(PATIENCE)
-        if self._process.stdin is not None:
-            self._process.stdin.close()
         self._errors.close()
 
     def _next(self) -> Any:
@@ -104,7 +92,6 @@ class Child:
             raise AssertionError(f"The child said nothing for {PATIENCE:g} seconds.\n{self._complaint()}") from None
 
     def _listen(self) -> None:
-        assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
                 self._said.put(json.loads(line))
@@ -164,11 +151,16 @@ def append_line(path: str, line: str) -> None:
         os.close(file)
 
 
-def main(name: str, arguments: str) -> None:
+def found(name: str) -> Callable[..., object]:
+    """The function of a name such as `package.module:function`."""
     module, _, function = name.partition(":")
-    run = getattr(importlib.import_module(module), function)
-    say("returned", run(**json.loads(arguments)))
+    return getattr(importlib.import_module(module), function)  # type: ignore[no-any-return]
+
+
+def run(name: str, arguments: str) -> None:
+    """Be a child: call the function, and say what it returned."""
+    say("returned", found(name)(**json.loads(arguments)))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    run(*sys.argv[1:])

@@ -52,14 +52,14 @@ def fresh_url(workspace: object, tmp_path: Path) -> Iterator[str]:
 def test_plain_script_opens_a_file(
     start_child: StartChild, tmp_path: Path, save: Callable[..., Any], place: str, how: str, file: str
 ) -> None:
-    child = start_child(save, place=place.format(folder=tmp_path), how=how, folder=str(tmp_path))
+    child = start_child(save, fresh=True, place=place.format(folder=tmp_path), how=how, folder=str(tmp_path))
 
     assert child.result() == SAVED
     assert (tmp_path / file).read_bytes()[:15] == b"SQLite format 3"
 
 
 def test_plain_script_opens_the_test_database(start_child: StartChild) -> None:
-    assert start_child(scripts.save_once, place=database_url(), how="open").result() == SAVED
+    assert start_child(scripts.save_once, fresh=True, place=database_url(), how="open").result() == SAVED
     assert (SyncCheckpointer().load_latest("s") or {})["plan"] == {}
 
 

@@ -155,7 +155,7 @@ def start_site(workspace: Workspace) -> Iterator[StartSite]:
             "HARNESS_DEBUG": "1",
             "HARNESS_EMAIL_URL": f"smtp://127.0.0.1:{mail_port}",
         }
-        children.append(Child(site_process, environment=environment, work=work))
+        children.append(Child(site_process, fresh=True, environment=environment, work=work))
         return children[-1]
 
     yield start
