@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.test import TransactionTestCase
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
 from tests.support.emptying import empty
-from tests.support.processes import Child
+from tests.support.processes import Child, database_url
 
 Open = Callable[..., SyncCheckpointer]
 StartChild = Callable[..., Child]
@@ -62,6 +64,21 @@ def start_child(workspace: Workspace) -> Iterator[StartChild]:
     yield start
     for child in children:
         child.kill()
+
+
+@pytest.fixture
+def fresh_url(workspace: object, tmp_path: Path) -> Iterator[str]:
+    """The URL of a database that is empty, of the kind that is being tested."""
+    if connection.vendor == "sqlite":
+        yield f"sqlite:///{tmp_path}/fresh.db"
+        return
+    name = f"fresh_{uuid4().hex}"
+    with connection.cursor() as cursor:
+        cursor.execute(f'CREATE DATABASE "{name}"')
+    url, _, _ = database_url().rpartition("/")
+    yield f"{url}/{name}"
+    with connection.cursor() as cursor:
+        cursor.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 @pytest.fixture

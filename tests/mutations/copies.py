@@ -8,7 +8,6 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
 
 from tests.mutations.mutations import Mutation
 from tests.support.processes import ROOT
@@ -54,15 +53,21 @@ def mutate(copy: Path, mutation: Mutation) -> None:
     file.write_text(source.replace(mutation.old, mutation.new))
 
 
-def run(copy: Path, server: str, *tests: str) -> Verdict:
-    """Run tests of a copy, on a new database of `server`."""
+def run(copy: Path, model: str, *tests: str, migrate: bool = False) -> Verdict:
+    """Run tests of a copy, on a copy of the database at `model`, which nobody may be using; if `migrate`, on one whose
+    tables the copy itself makes."""
+    kept = []
+    if model.startswith("sqlite") and not migrate:
+        shutil.copy(model.removeprefix("sqlite://"), copy / "test.sqlite3")
+        kept = ["--reuse-db"]  # on PostgreSQL Django makes the copy
     environment = {
+        "HARNESS_MUTANT_MODEL": "" if migrate else model.rpartition("/")[2],
         "DJANGO_SETTINGS_MODULE": "tests.mutations.settings",
-        "HARNESS_DATABASE_URL": _new_url(server, copy),
+        "HARNESS_DATABASE_URL": model,
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # loading them all takes as long as a test
     }
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *_PLUGINS, *tests],
+        [sys.executable, "-m", "pytest", "-q", *_PLUGINS, *kept, *tests],
         cwd=copy,
         env=os.environ | environment,
         capture_output=True,
@@ -70,9 +75,3 @@ def run(copy: Path, server: str, *tests: str) -> Verdict:
         timeout=PATIENCE,
     )
     return Verdict(ended.returncode, f"\n{ended.stdout}{ended.stderr}")
-
-
-def _new_url(server: str, copy: Path) -> str:
-    if server.startswith("sqlite"):
-        return f"sqlite:///{copy}/live.sqlite3"
-    return f"{server.rpartition('/')[0]}/mutant_{uuid4().hex}"

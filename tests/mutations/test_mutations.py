@@ -6,29 +6,42 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import pytest
+
+from checkpoints import SyncCheckpointer
+from tests.conftest import StartChild
 from tests.mutations.copies import Verdict, copied, mutate, run
 from tests.mutations.mutations import MUTATIONS as LIBRARY_MUTATIONS
 from tests.mutations.mutations import Mutation
 from tests.mutations.peers import PEER_MUTATIONS
 from tests.mutations.workflows import WORKFLOW_MUTATIONS
-from tests.support.processes import database_url
 
 ABREAST = 2
 MUTATIONS = [*LIBRARY_MUTATIONS, *PEER_MUTATIONS, *WORKFLOW_MUTATIONS]
 
 
-def tried(folder: Path, server: str, mutation: Mutation) -> Verdict:
+def make_tables(url: str) -> None:
+    SyncCheckpointer.open(url, migrate=True).close()
+
+
+@pytest.fixture
+def model(start_child: StartChild, fresh_url: str) -> str:
+    """The database that those of all runs are copies of: the tables of the library, made once."""
+    start_child(make_tables, url=fresh_url).result()
+    return fresh_url
+
+
+def tried(folder: Path, model: str, mutation: Mutation) -> Verdict:
     copy = copied(folder / str(MUTATIONS.index(mutation)))
     mutate(copy, mutation)
-    return run(copy, server, mutation.test)
+    return run(copy, model, mutation.test, migrate="/migrations/" in mutation.file)
 
 
-def test_every_broken_line_is_noticed_by_its_test(django_db_setup: None, tmp_path: Path) -> None:
-    server = database_url()
+def test_every_broken_line_is_noticed_by_its_test(model: str, tmp_path: Path) -> None:
     with ThreadPoolExecutor(ABREAST) as threads:
         tests = sorted({mutation.test for mutation in MUTATIONS})
-        unbroken = threads.submit(run, copied(tmp_path / "unbroken"), server, *tests)
-        verdicts = dict(zip(MUTATIONS, threads.map(partial(tried, tmp_path, server), MUTATIONS), strict=True))
+        unbroken = threads.submit(run, copied(tmp_path / "unbroken"), model, *tests)
+        verdicts = dict(zip(MUTATIONS, threads.map(partial(tried, tmp_path, model), MUTATIONS), strict=True))
 
     assert unbroken.result().passed, unbroken.result().said
     unnoticed = {mutation.promise: verdict.said for mutation, verdict in verdicts.items() if not verdict.failed}

@@ -6,10 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -21,21 +20,6 @@ from tests.integration.checkpoints import scripts
 from tests.support.processes import ROOT, database_url
 
 SAVED = {"version": 1, "transcript": [{"a": 1}], "plan": {}, "budget_spent_usd": 0.5}
-
-
-@pytest.fixture
-def fresh_url(workspace: object, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database that is empty, of the kind that is being tested."""
-    if connection.vendor == "sqlite":
-        yield f"sqlite:///{tmp_path}/fresh.db"
-        return
-    name = f"fresh_{uuid4().hex}"
-    with connection.cursor() as cursor:
-        cursor.execute(f'CREATE DATABASE "{name}"')
-    url, _, _ = database_url().rpartition("/")
-    yield f"{url}/{name}"
-    with connection.cursor() as cursor:
-        cursor.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 @pytest.mark.parametrize("save", [scripts.save_once, scripts.save_once_async], ids=["blocking", "async"])
