@@ -21,6 +21,14 @@ class Outcome:
     at: datetime
     rows: tuple[Settled, ...]
 
+    @property
+    def recorded(self) -> list[Settled]:
+        return [one for one in self.rows if one.refused is None]
+
+    @property
+    def refused(self) -> list[Settled]:
+        return [one for one in self.rows if one.refused is not None]
+
 
 def keep(request: MemberRequest, settled: list[Settled]) -> str:
     """Remember this in place of what was settled before; returns the name for `kept`."""

@@ -205,6 +205,7 @@ def test_a_damaged_place_is_not_understood(people: dict[str, Client], after: str
 
 def test_what_came_of_it_is_its_authors_alone(people: dict[str, Client], lost: Lost) -> None:
     make_late_result(call=lost())
+    assert "Nothing was chosen, so nothing was recorded." in settle(people["alice"], [])
     response = people["alice"].post("/review/outages/settle/", {**WHY, "call": chosen(people["alice"])})
     address = response.headers["Location"]
     assert "What came of it" not in said(people["bob"].get(address))
@@ -261,6 +262,7 @@ def test_one_that_is_refused_keeps_nobody_back(people: dict[str, Client], lost: 
         "completed",
     ]
     assert page.count("Not recorded") == 4
+    assert "1 was recorded" in page
     assert "bob decided this first, at " in page
     assert "(Revision 1, now 4.)" in page
     assert "The time to decide ended at " in page
@@ -314,6 +316,7 @@ def test_fifty_at_once(people: dict[str, Client], lost: Lost) -> None:
         make_late_result(call=call, result=f"refund re_{call.pk}")
     page = settle(people["alice"])
     assert "All 50 are decided" in page
+    assert "50 were recorded" in page
     assert {status(call) for call in calls} == {"completed"}
     assert Decision.objects.count() == 50
 
