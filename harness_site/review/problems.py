@@ -53,7 +53,7 @@ def problem(error: CheckpointsError, call: ToolCall, *, nothing: str = NOTHING) 
     if isinstance(error, DecisionExpired):
         return Problem(
             409,
-            f"The time to decide ended at {wording.exact(error.deadline)}; nobody has approved or rejected this since.",
+            f"The time to decide ended at {wording.exact(error.deadline)}; nobody has decided about it since.",
             f"{nothing} It has been escalated: an admin has to decide. Nothing runs until then.",
         )
     if isinstance(error, SecondPersonRequired):

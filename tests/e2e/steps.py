@@ -80,3 +80,18 @@ def record(page: Page, answer: str) -> None:
 def finished(page: Page) -> Locator:
     """On a card: that the session went on to its end."""
     return page.get_by_text("The session is completed with this result:")
+
+
+def tab_to(page: Page, role: str, name: str) -> None:
+    """Press Tab until that element has the focus, and see that the focus can be seen on the way."""
+    for _ in range(60):
+        focused = page.locator(":focus")
+        if page.get_by_role(role, name=name).and_(focused).count():  # type: ignore[arg-type]
+            return
+        page.keyboard.press("Tab")
+        assert page.locator(":focus").count() == 1
+        outlines = page.locator(":focus").evaluate(
+            "e => [e, e.closest('.opt') ?? e].map(getComputedStyle).map(s => s.outlineStyle + s.boxShadow)"
+        )
+        assert set(outlines) != {"nonenone"}, page.locator(":focus").evaluate("e => e.outerHTML")
+    raise AssertionError(f"Tab does not reach the {role} {name!r}.")

@@ -1,6 +1,6 @@
 """Everything by keyboard: from the sign-in to the end of the session."""
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.e2e import steps
 from tests.e2e.conftest import StartAgent, Visit
@@ -11,7 +11,7 @@ def test_the_story_without_a_mouse(own_site: Site, start_agent: StartAgent, visi
     agent = start_agent(own_site, 17)
     page = visit(site=own_site)
     page.goto("/")
-    _tab_to(page, "textbox", "Name")
+    steps.tab_to(page, "textbox", "Name")
     page.keyboard.type("alice")
     page.keyboard.press("Tab")
     page.keyboard.type(PASSWORD)
@@ -31,7 +31,7 @@ def test_the_story_without_a_mouse(own_site: Site, start_agent: StartAgent, visi
     expect(page.get_by_role("radio", name="Run it once more")).to_be_checked()
     page.keyboard.press("2")
     expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
-    _tab_to(page, "textbox", "Why")
+    steps.tab_to(page, "textbox", "Why")
     page.keyboard.type("The customer says so. 1 2 3 j k ?")
     expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
     page.keyboard.press("Control+Enter")
@@ -39,18 +39,3 @@ def test_the_story_without_a_mouse(own_site: Site, start_agent: StartAgent, visi
     expect(steps.finished(page)).to_be_visible()
     agent.wait()
     assert (agent.refunds, agent.mails) == (1, 1)
-
-
-def _tab_to(page: Page, role: str, name: str) -> None:
-    """Press Tab until that element has the focus, and see that the focus can be seen on the way."""
-    for _ in range(60):
-        focused = page.locator(":focus")
-        if page.get_by_role(role, name=name).and_(focused).count():  # type: ignore[arg-type]
-            return
-        page.keyboard.press("Tab")
-        assert page.locator(":focus").count() == 1
-        outline = page.locator(":focus").evaluate(
-            "e => { const s = getComputedStyle(e); return s.outlineStyle + s.boxShadow }"
-        )
-        assert outline != "nonenone", page.locator(":focus").evaluate("e => e.outerHTML")
-    raise AssertionError(f"Tab does not reach the {role} {name!r}.")

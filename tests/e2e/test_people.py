@@ -7,6 +7,7 @@ from contextlib import ExitStack
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.e2e import steps
 from tests.e2e.conftest import Visit
 from tests.support import axe
 from tests.support.browser import Watch, sign_in, watched
@@ -206,6 +207,50 @@ def test_the_trail_is_verified_on_the_page(visit: Visit) -> None:
     with page.expect_download() as download:
         page.get_by_role("link", name="Export CSV").click()
     assert download.value.path().read_text().startswith("number,time,what,")
+
+
+def test_members_and_notifications_without_a_mouse(visit: Visit) -> None:
+    guest = Guest(visit(), "judy")
+    page = visit("dora")
+    guest.join(invite(page, "Auditor"))
+    keys = page.keyboard
+
+    page.goto("/settings/members/")
+    steps.tab_to(page, "combobox", "Role of judy")
+    keys.press("ArrowDown")
+    keys.press("Tab")
+    keys.press("Enter")
+    expect(page.get_by_label("Role of judy")).to_have_value("approver")
+    more = page.get_by_role("listitem").filter(has=page.get_by_text("judy", exact=True)).locator("summary")
+    more.focus()
+    keys.press("Enter")
+    keys.press("Tab")
+    while not page.get_by_role("button", name="Remove from").and_(page.locator(":focus")).count():
+        keys.press("Tab")
+    keys.press("Enter")
+    expect(page.get_by_label("Role of judy")).to_have_count(0)
+
+    page.goto("/settings/notifications/")
+    steps.tab_to(page, "textbox", "Name")
+    keys.type("pager")
+    keys.press("Tab")
+    keys.type("https://hooks.example/in")
+    for _ in range(5):
+        keys.press("Tab")
+    keys.press("Space")  # not told of the passed deadline
+    keys.press("Enter")
+    expect(page.locator(".once code")).to_have_text(re.compile("^whsec_"))
+    steps.tab_to(page, "button", "Pause pager")
+    keys.press("Enter")
+    expect(page.get_by_text("Paused", exact=True)).to_be_visible()
+
+    page.goto("/accounts/notifications/")
+    steps.tab_to(page, "checkbox", "Reminder before a deadline")
+    keys.press("Space")
+    keys.press("Enter")
+    expect(page.get_by_role("heading", level=1, name="dora")).to_be_visible()
+    page.goto("/accounts/notifications/")
+    expect(page.get_by_role("checkbox", name="Reminder before a deadline")).not_to_be_checked()
 
 
 @pytest.mark.parametrize("theme", THEMES)
