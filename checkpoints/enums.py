@@ -232,6 +232,7 @@ class AuditKind(TextChoices):
     CLAIMED = "claimed", "Call claimed"
     RELEASED = "released", "Call released"
     VIEWED = "viewed", "Session read"
+    EXCERPTED = "excerpted", "Excerpts shown"
     EVIDENCE_OPENED = "evidence_opened", "Evidence opened"
     EXPORTED = "exported", "Exported"
     LABELLED = "labelled", "Labels changed"

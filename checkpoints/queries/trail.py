@@ -39,6 +39,7 @@ _KINDS: Final = {
     },
     Subject.READING: {
         AuditKind.VIEWED,
+        AuditKind.EXCERPTED,
         AuditKind.EVIDENCE_OPENED,
         AuditKind.EXPORTED,
         AuditKind.UNMASKED,

@@ -6,6 +6,7 @@ wait for another. `checkpoints.integrity` gives the rows their places in the cha
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from checkpoints.enums import ActorKind, AuditKind
@@ -46,11 +47,33 @@ def append(
     details: dict[str, Any],
 ) -> None:
     """Append one event of a workspace, for who has no store: the site."""
-    AuditEvent.objects.using(using).create(
+    _event(workspace_pk, kind, session_pk, actor, actor_kind, canonical(details, "details")).save(using=using)
+
+
+def append_many(
+    using: str,
+    workspace_pk: int,
+    kind: AuditKind,
+    session_pks: Iterable[int | None],
+    *,
+    actor: str,
+    actor_kind: ActorKind,
+    details: dict[str, Any],
+) -> None:
+    """Append the same event for each of several sessions, in one statement."""
+    told = canonical(details, "details")
+    events = [_event(workspace_pk, kind, session_pk, actor, actor_kind, told) for session_pk in session_pks]
+    AuditEvent.objects.using(using).bulk_create(events)
+
+
+def _event(
+    workspace_pk: int, kind: AuditKind, session_pk: int | None, actor: str, actor_kind: ActorKind, details: str
+) -> AuditEvent:
+    return AuditEvent(
         workspace_id=workspace_pk,
         session_id=session_pk,
         kind=kind,
         actor_kind=actor_kind,
         actor=actor[:255],
-        details=canonical(details, "details"),
+        details=details,
     )

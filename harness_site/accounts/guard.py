@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -22,11 +23,21 @@ P = ParamSpec("P")
 R = TypeVar("R", bound=HttpResponseBase)
 
 
+@dataclass(frozen=True, slots=True)
+class Excerpts:
+    """The name of a page, and the keys of the sessions it shows parts of."""
+
+    page: str
+    sessions: frozenset[int]
+
+
 class MemberRequest(HttpRequest):
     """A request of somebody who is a member; only `member` makes one."""
 
     htmx: HtmxDetails
     membership: Membership
+    #: Set by a page that shows parts of what was said in many sessions.
+    excerpts: Excerpts
 
 
 View: TypeAlias = Callable[Concatenate[HttpRequest, P], R]

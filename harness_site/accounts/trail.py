@@ -22,13 +22,25 @@ def record(
     membership: Membership, kind: AuditKind, *, request: HttpRequest, session_pk: int | None = None, **details: Any
 ) -> None:
     """What a member did in their workspace."""
-    _append([membership.workspace_id], kind, membership.user.get_username(), request, session_pk, details)
+    _append([membership.workspace_id], kind, membership.user.get_username(), request, [session_pk], details)
+
+
+def excerpted(membership: Membership, sessions: Iterable[int], *, request: HttpRequest, page: str) -> None:
+    """That a page showed a member parts of what was said in several sessions."""
+    _append(
+        [membership.workspace_id],
+        AuditKind.EXCERPTED,
+        membership.user.get_username(),
+        request,
+        sessions,
+        {"page": page},
+    )
 
 
 def personal(user: User, kind: AuditKind, *, request: HttpRequest, **details: Any) -> None:
     """What somebody did about their own account: it concerns every workspace they are in."""
     workspaces = Membership.objects.filter(user=user).order_by("workspace_id").values_list("workspace_id", flat=True)
-    _append(workspaces, kind, user.get_username(), request, None, details)
+    _append(workspaces, kind, user.get_username(), request, [None], details)
 
 
 def signed_in(request: HttpRequest, user: User) -> None:
@@ -45,7 +57,7 @@ def sign_in_failed(request: HttpRequest, *, name: str, why: str = "password") ->
         return
     first = Workspace.objects.filter(slug=DEFAULT_WORKSPACE).values_list("pk", flat=True)
     actor = NOBODY if user is None else user.get_username()
-    _append(first, AuditKind.SIGN_IN_FAILED, actor, request, None, {"why": why})
+    _append(first, AuditKind.SIGN_IN_FAILED, actor, request, [None], {"why": why})
 
 
 def _append(
@@ -53,16 +65,16 @@ def _append(
     kind: AuditKind,
     actor: str,
     request: HttpRequest,
-    session_pk: int | None,
+    sessions: Iterable[int | None],
     details: dict[str, Any],
 ) -> None:
     address = get_adapter().get_client_ip(request)
     for workspace in workspaces:
-        audit.append(
+        audit.append_many(
             "default",
             workspace,
             kind,
-            session_pk=session_pk,
+            sessions,
             actor=actor,
             actor_kind=ActorKind.PERSON,
             details={**details, "address": address},

@@ -1,5 +1,8 @@
 """Reading a session is an entry of the audit trail: one for each reader and session in a quarter of an hour.
 
+So is being shown parts of it by a search or a list of calls, unless it is being read. What was searched for is not
+kept.
+
 An open page that follows a session asks for its parts again and again. That is the same reading, for half a day; a part
 that nobody has opened a page for is an entry too, so that no header makes reading invisible.
 """
@@ -8,6 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import ResolverMatch
@@ -16,6 +20,7 @@ from checkpoints import clock
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import AuditEvent, ToolCall
 from harness_site.accounts import trail
+from harness_site.accounts.guard import Excerpts
 from harness_site.accounts.models import Membership
 
 #: Pages that show what was said in the session that their address names.
@@ -57,6 +62,9 @@ class ReadingIsRecorded:
         if member is not None and match is not None and request.method == "GET" and response.status_code == 200:
             for session in _sessions_shown(request, match):
                 _record(request, member, session)
+            excerpts: Excerpts | None = getattr(request, "excerpts", None)
+            if excerpts is not None and excerpts.sessions:
+                _record_excerpts(request, member, excerpts)
         return response
 
 
@@ -73,12 +81,21 @@ def _sessions_shown(request: HttpRequest, match: ResolverMatch) -> list[int]:
 
 
 def _record(request: HttpRequest, member: Membership, session: int) -> None:
-    recent = AuditEvent.objects.filter(
-        session=session,
-        kind=AuditKind.VIEWED,
+    if not _recent(request, member, AuditKind.VIEWED).filter(session=session).exists():
+        trail.record(member, AuditKind.VIEWED, request=request, session_pk=session)
+
+
+def _record_excerpts(request: HttpRequest, member: Membership, excerpts: Excerpts) -> None:
+    recent = _recent(request, member, AuditKind.VIEWED, AuditKind.EXCERPTED).filter(session__in=excerpts.sessions)
+    new = excerpts.sessions.difference(recent.values_list("session", flat=True))
+    trail.excerpted(member, sorted(new), request=request, page=excerpts.page)
+
+
+def _recent(request: HttpRequest, member: Membership, *kinds: AuditKind) -> QuerySet[AuditEvent]:
+    """What has been recorded of the same reading."""
+    return AuditEvent.objects.filter(
+        kind__in=kinds,
         actor=member.user.get_username(),
         actor_kind=ActorKind.PERSON,
         created_at__gt=clock.now() - (FOLLOWED_FOR if request.headers.get("HX-Request") else ONCE_IN),
     )
-    if not recent.exists():
-        trail.record(member, AuditKind.VIEWED, request=request, session_pk=session)

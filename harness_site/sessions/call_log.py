@@ -9,7 +9,7 @@ from checkpoints.queries import call_log
 from checkpoints.queries.call_log import LogFilter
 from checkpoints.queries.calls import CallFilter
 from checkpoints.queries.keyset import Cursor
-from harness_site.accounts.guard import MemberRequest
+from harness_site.accounts.guard import Excerpts, MemberRequest
 from harness_site.sessions.days import Days
 from harness_site.sessions.lookup import reader
 
@@ -23,6 +23,7 @@ def log(request: MemberRequest) -> HttpResponse:
     wanted = _wanted(request.GET)
     after = Cursor.parse(request.GET.get("after", ""))
     page = call_log.page(workspace, wanted, after=after)
+    request.excerpts = Excerpts("tool calls", frozenset(row.session_pk for row in page.rows))
     context = {
         "page": page,
         "rates": call_log.rates(workspace, wanted) if after is None else None,

@@ -9,9 +9,10 @@ from django.shortcuts import render
 from checkpoints.queries import sessions
 from checkpoints.queries.narrowing import SessionFilter
 from checkpoints.queries.sessions import SessionRow
-from harness_site.accounts.guard import MemberRequest
+from harness_site.accounts.guard import Excerpts, MemberRequest
 from harness_site.search import finding
 from harness_site.search.finding import Found
+from harness_site.search.models import Kind
 from harness_site.search.places import Place, places
 from harness_site.search.standing import standing
 from harness_site.search.words import Query
@@ -40,6 +41,9 @@ def results(request: MemberRequest, query: Query, wanted: SessionFilter, context
     rows = sessions.these(workspace, pks, wanted)
     shown = None if within is not None else SHOWN
     groups = [_group(row, by_session.get(row.pk, []), shown) for row in rows]
+    # Ids and titles stand in every list; what was said does not.
+    said = (group.row.pk for group in groups if any(place.kind != Kind.SESSION for place in group.places))
+    request.excerpts = Excerpts("search", frozenset(said))
     context |= {
         "query": query,
         "groups": groups,

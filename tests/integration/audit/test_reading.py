@@ -1,5 +1,6 @@
 """Reading what was said in a session leaves an entry."""
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from checkpoints import clock
 from checkpoints.enums import Role
 from checkpoints.models import AuditEvent
 from harness_site.audit import reading
+from harness_site.search import indexing
 from harness_site.sessions import urls as session_urls
 from tests.support.factories import (
     make_call,
@@ -96,6 +98,33 @@ def test_what_is_refused_is_none(client: Client, numbers: dict[str, int]) -> Non
     client.get(f"/sessions/{foreign.pk}/")
     client.get(f"/sessions/{numbers['session']}/?v=99")
     assert seen() == []
+
+
+def excerpts() -> list[tuple[str, int | None, str]]:
+    found = AuditEvent.objects.filter(kind="excerpted").order_by("session_id")
+    return [(event.actor, event.session_id, json.loads(event.details)["page"]) for event in found]
+
+
+def test_what_a_search_or_a_list_of_calls_shows_is_an_entry_for_each_session(client: Client) -> None:
+    one, two, titled = make_session(title="x"), make_session(title="x"), make_session(title="a lamp")
+    for session in (one, two):
+        make_message(session=session, text="the lamp, again a lamp")
+    while indexing.step():
+        pass
+    client.force_login(make_user(name="carol", role=Role.AUDITOR))
+    for _ in range(2):
+        assert client.get("/sessions/?q=lamp").content.decode().count('<li id="session-') == 3
+    assert excerpts() == [("carol", one.pk, "search"), ("carol", two.pk, "search")]
+    assert "lamp" not in "".join(AuditEvent.objects.values_list("details", flat=True))
+    make_call(session=two), make_call(session=titled)
+    client.get("/calls/")
+    assert excerpts()[2:] == [("carol", titled.pk, "tool calls")]
+    # Having seen a part is not having read it; having read it, one has seen every part.
+    client.get(f"/sessions/{one.pk}/")
+    assert seen() == [("carol", one.pk)]
+    AuditEvent.objects.filter(kind="excerpted").delete()
+    client.get("/sessions/?q=lamp")
+    assert excerpts() == [("carol", two.pk, "search")]
 
 
 def test_lists_are_none(client: Client, numbers: dict[str, int]) -> None:
