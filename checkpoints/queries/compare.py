@@ -14,6 +14,7 @@ from checkpoints.queries.plans import Change, StepChange
 from checkpoints.queries.transcripts import StoredMessage
 from checkpoints.queries.versions import Version
 from checkpoints.queries.words import Piece
+from checkpoints.serde import canonical
 
 #: Where two versions part, so many messages of each are compared; pages say when there are more.
 COMPARED = 2000
@@ -28,7 +29,8 @@ class Comparison:
 
     `shared` messages at the start are the same and were not read. `rest_a` and `rest_b` count the messages behind the
     last compared one. `calls` were issued between the two, whichever is older. Of two sessions, `calls_a` and `calls`
-    are those that the first and the second one issued since they parted, and `metadata` says how theirs differs.
+    are those that the first and the second one issued since they parted, and `headlines` says how their titles, agents,
+    labels and metadata differ.
     """
 
     a: Version
@@ -42,7 +44,7 @@ class Comparison:
     payload: Differences
     calls: tuple[CallRecord, ...]
     calls_a: tuple[CallRecord, ...] = ()
-    metadata: Differences = field(default_factory=Differences)
+    headlines: Differences = field(default_factory=Differences)
 
     @property
     def added(self) -> int:
@@ -104,15 +106,22 @@ def compare(
         payload=fieldwise.compare(versions.payload(session_pk, a), versions.payload(other, b)),
         calls=calls_b,
         calls_a=calls_a,
-        metadata=_metadata(session_pk, other),
+        headlines=_headlines(session_pk, other),
     )
 
 
-def _metadata(one: int, other: int) -> Differences:
+def _headlines(one: int, other: int) -> Differences:
+    """What two sessions are called and by whom they are driven, their labels and metadata."""
     if one == other:
         return Differences()
-    found = dict(Session.objects.filter(pk__in=(one, other)).values_list("pk", "metadata"))
+    there = Session.objects.filter(pk__in=(one, other))
+    found = {pk: _headline(*told) for pk, *told in there.values_list("pk", "title", "agent", "labels", "metadata")}
     return fieldwise.compare(found.get(one), found.get(other))
+
+
+def _headline(title: str, agent: str, labels: str, metadata: str) -> str:
+    told = {"title": title, "agent": agent, "labels": fieldwise.read(labels), "metadata": fieldwise.read(metadata)}
+    return canonical(told)
 
 
 def _calls(

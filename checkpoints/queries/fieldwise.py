@@ -54,12 +54,13 @@ def compare(old: str | None, new: str | None) -> Differences:
 def _whole(old: str | None, new: str | None) -> Iterator[FieldChange]:
     if old is None or new is None:
         change = Change.ADDED if old is None else Change.REMOVED
-        yield FieldChange((), change, _read(old), _read(new))
+        yield FieldChange((), change, read(old), read(new))
     else:
-        yield from _differences(_read(old), _read(new), ())
+        yield from _differences(read(old), read(new), ())
 
 
-def _read(stored: str | None) -> Any:
+def read(stored: str | None) -> Any:
+    """Stored JSON text as a value; a damaged one as the text it is."""
     try:
         return None if stored is None else parse(stored)
     except (ValueError, RecursionError):

@@ -1,10 +1,13 @@
 """The versions of a session, and any two of them side by side, or one of it and one of another session."""
 
+from urllib.parse import urlencode
+
 from django.http import HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
 from checkpoints.queries import compare as comparing
+from checkpoints.queries import sessions
 from checkpoints.queries import versions as reading
 from checkpoints.queries.sessions import SessionHead
 from harness_site.accounts.guard import MemberRequest
@@ -27,8 +30,11 @@ def versions(request: MemberRequest, pk: int) -> HttpResponse:
 @reader
 def compare(request: MemberRequest, pk: int) -> HttpResponse:
     """`a` is a version of this session and `b` one of it or, where `with` names one, of another session. Without
-    versions, the newest of one session against the one before it, or the newest of both."""
+    versions, the newest of one session against the one before it, or the newest of both. `other` names another session
+    by its own id, as people do."""
     head = headline(request, pk)
+    if named := request.GET.get("other", "").strip():
+        return redirect(_with(request, head, named))
     other = _other(request, head)
     numbers_a = numbers_b = reading.numbers(pk, around=head.row.version)
     if other is not head:
@@ -66,6 +72,15 @@ def _other(request: MemberRequest, head: SessionHead) -> SessionHead:
     if pk is None:
         raise Missing("There is no such session to compare with.", "Its address ends in a number.", head)
     return head if pk == head.row.pk else headline(request, pk)
+
+
+def _with(request: MemberRequest, head: SessionHead, session_id: str) -> str:
+    """The address of this page with another session. Raises `Missing`."""
+    found = sessions.pk_of(request.membership.workspace_id, session_id)
+    if found is None:
+        raise Missing("There is no session with this id here.", "Ids are exact: case, spaces and slashes count.", head)
+    version = number(request, "a")
+    return f"{request.path}?{urlencode({'with': found} | ({} if version is None else {'a': version}))}"
 
 
 def _asked(request: MemberRequest, name: str, head: SessionHead) -> int | None:

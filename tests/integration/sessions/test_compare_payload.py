@@ -8,7 +8,7 @@ from django.test import Client
 from checkpoints.models import Session
 from checkpoints.queries import fieldwise
 from checkpoints.serde import canonical
-from tests.support.factories import make_checkpoint, make_run, make_session, make_user
+from tests.support.factories import make_checkpoint, make_run, make_session, make_user, make_workspace
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
@@ -49,12 +49,32 @@ def test_an_unchanged_payload_is_not_mentioned(reader: Client) -> None:
     assert "Payload" not in said(page(reader, saved({"a": 1}, {"a": 1})))
 
 
-def test_metadata_of_two_sessions_is_compared(reader: Client) -> None:
+def test_title_agent_labels_and_metadata_of_two_sessions_are_compared(reader: Client) -> None:
     one, other = saved({}), saved({})
-    Session.objects.filter(pk=other.pk).update(metadata='{"customer":7}')
+    told = {"title": "Lamps", "agent": "desk", "labels": '["vip"]', "metadata": '{"customer":7}'}
+    Session.objects.filter(pk=other.pk).update(**told)
     words = said(reader.get(f"/sessions/{one.pk}/compare/?with={other.pk}"))
-    assert "Metadata of the sessions 1 difference" in words
-    assert "+ customer 7" in words
+    assert "The sessions 4 differences" in words
+    assert 'title "Refund for a broken lamp" → "Lamps"' in words
+    assert "metadata.customer 7" in words
+    Session.objects.filter(pk=other.pk).update(title=one.title, agent=one.agent, labels="[]", metadata="{broken")
+    assert 'The sessions 1 difference ~ metadata {} → "{broken"' in said(
+        reader.get(f"/sessions/{one.pk}/compare/?with={other.pk}")
+    )
+    assert "The sessions" not in said(reader.get(f"/sessions/{one.pk}/compare/?a=1&b=1"))
+
+
+def test_another_session_is_chosen_on_the_page_by_its_own_id(reader: Client) -> None:
+    one, other = saved({}), saved({})
+    address = f"/sessions/{one.pk}/compare/"
+    assert 'name="other"' in reader.get(f"{address}?a=1&b=1").content.decode()
+    assert reader.get(address, {"a": "1", "other": f" {other.session_id} "}).headers["Location"] == (
+        f"{address}?with={other.pk}&a=1"
+    )
+    foreign = make_session(workspace=make_workspace(slug="elsewhere"))
+    missing = reader.get(address, {"other": foreign.session_id})
+    assert missing.status_code == 404
+    assert "There is no session with this id here." in said(missing)
 
 
 def test_secrets_stay_masked_however_deep_the_difference_is(reader: Client) -> None:
