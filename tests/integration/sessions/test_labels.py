@@ -1,10 +1,17 @@
 """Labels that people give to sessions."""
 
+import json
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import pytest
+from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 
 from checkpoints.enums import Role
 from checkpoints.models import AuditEvent, Session
+from harness_site.search.models import Fact, Trait
 from harness_site.sessions import labelling
 from tests.integration.search.conftest import complete
 from tests.integration.sessions.test_listing import listed
@@ -101,3 +108,34 @@ def test_a_hostile_label_is_text_everywhere(reader: Client) -> None:
         page = reader.get(address).content.decode()
         assert "<script>alert" not in page
         assert "&lt;script&gt;alert(1)&lt;/script&gt;</a>" in page
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_labels_given_and_taken_at_once_none_is_lost() -> None:
+    sessions = [make_session(labels='["old"]') for _ in range(2)]
+    keys = [str(session.pk) for session in sessions]
+    people = [make_user(name=f"user-{number}", role=Role.AUDITOR) for number in range(4)]
+    barrier = Barrier(len(people))
+
+    def change(person: User, order: list[str]) -> list[int]:
+        client = Client()
+        client.force_login(person)
+        barrier.wait(60)
+        try:
+            asked = [(f"{person}-{number}", "add") for number in range(4)] + [("old", "remove")]
+            return [
+                client.post("/sessions/labels/", {"session": order, "label": label, "what": what}).status_code
+                for label, what in asked
+            ]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(people)) as threads:
+        done = threads.map(change, people, [keys, keys[::-1]] * 2)
+    assert list(done) == [[302] * 5] * 4
+    wanted = {f"{person}-{number}" for person in people for number in range(4)}
+    for session in sessions:
+        given = json.loads(labels(session))
+        assert (len(given), set(given)) == (len(wanted), wanted)
+        assert set(Fact.objects.filter(session=session, trait=Trait.LABEL).values_list("value", flat=True)) == wanted
+    assert AuditEvent.objects.filter(kind="labelled").count() == 2 * (len(wanted) + 1)
