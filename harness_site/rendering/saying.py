@@ -7,13 +7,15 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from checkpoints.enums import RunStatus
-from checkpoints.queries.blocks import Image
+from checkpoints.queries.blocks import Image, Part, Text
+from checkpoints.queries.conversation import CallCard
 from checkpoints.queries.origins import RunFacts
 from checkpoints.queries.peers import Waiting
 from checkpoints.queries.standing import Standing
 from checkpoints.serde import parse
 from harness_site import wording
-from harness_site.rendering.masking import masked
+from harness_site.rendering.jsontree import dumped
+from harness_site.rendering.masking import masked, masked_value
 from harness_site.rendering.text import byte_size, fold, size, visible
 
 #: The images a page shows: pictures that hold no script.
@@ -178,6 +180,33 @@ def structured(text: str) -> dict[str, Any] | list[Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict | list) and value else None
+
+
+def stored_value(stored: str | None) -> Any:
+    """Stored JSON text as a value; a damaged one as the text it is."""
+    if stored is None:
+        return None
+    try:
+        return parse(stored)
+    except (ValueError, RecursionError):
+        return stored
+
+
+def on_a_line(value: Any) -> str:
+    """A JSON value without the braces of an object: `order 17, amount "40.00"`."""
+    value = masked_value(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {dumped(inner)}" for key, inner in value.items())
+    return "" if value is None else dumped(value)
+
+
+def result_parts(card: CallCard) -> tuple[Part, ...]:
+    """What came back of a call: as the model was told, else as the log has it."""
+    if card.result is not None:
+        return card.result.parts
+    if card.record is None or card.record.result is None:
+        return ()
+    return (Text(card.record.result),)
 
 
 def beginning(content: str) -> str:

@@ -61,12 +61,12 @@ def first(at: Place, query: Query) -> int | None:
 
 def _hits(at: Place, query: Query, *, beyond: int, back: bool = False) -> Iterator[int]:
     for position, body in passages.containing(at, query.words, beyond=beyond, back=back):
-        told = "\n".join(text for part in blocks.read(body) for text in _texts(part)).casefold()
+        told = "\n".join(text for part in blocks.read(body) for text in texts(part)).casefold()
         if all(word.casefold() in told for word in query.words):
             yield position
 
 
-def _texts(part: Part) -> Iterator[str]:
+def texts(part: Part) -> Iterator[str]:
     """What a part says to who reads now."""
     match part:
         case Text(text=text) | Reasoning(text=text):
@@ -78,6 +78,6 @@ def _texts(part: Part) -> Iterator[str]:
             yield dumped(args)
         case Result(parts=inner):
             for each in inner:
-                yield from _texts(each)
+                yield from texts(each)
         case Other(value=value):
             yield dumped(value)

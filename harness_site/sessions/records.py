@@ -14,6 +14,7 @@ from checkpoints.queries.origins import RunFacts
 from checkpoints.serde import parse
 from harness_site.accounts.guard import MemberRequest
 from harness_site.search.words import Query
+from harness_site.sessions import copying
 from harness_site.sessions.call_log import asked_calls
 from harness_site.sessions.lookup import Missing, headline, number, reader
 
@@ -38,19 +39,21 @@ def calls(request: MemberRequest, pk: int) -> HttpResponse:
 @require_GET
 @reader
 def call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
-    """One call with everything about it: every attempt, complete arguments and result."""
+    """One call with everything about it: every attempt, complete arguments and result; with `as`, to be copied."""
     head = headline(request, pk)
     found = logged.one(pk, call_pk) if call_pk < 2**63 else None
     if found is None:
         raise Missing("This session has no such call.", "The list of its tool calls shows those it has.", head)
     attempts = [record for record in logged.named(pk, [found.call_id]) if record.step == found.step]
-    asked = Call(found.call_id, found.tool, parse(found.args))
+    card = CallCard(Call(found.call_id, found.tool, parse(found.args)), None, None, (found,))
+    if wanted := request.GET.get("as"):
+        return copying.sent(copying.asked(wanted, card))
     context = {
         "head": head,
         "tab": "calls",
         "record": found,
         "attempts": attempts,
-        "card": CallCard(asked, None, None, (found,)),
+        "card": card,
         "words": Query.parse(request.GET.get("find", "")),
     }
     return render(request, "sessions/call.html", context)

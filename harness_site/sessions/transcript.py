@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.models import Session
 from checkpoints.queries import blocks, conversation, occasions, timeline, transcripts, versions
-from checkpoints.queries.conversation import Conversation, Entry, Place
+from checkpoints.queries.conversation import CallCard, Conversation, Entry, Place
 from checkpoints.queries.passages import Landmark
 from checkpoints.queries.sessions import SessionHead
 from checkpoints.queries.transcripts import WINDOW
@@ -19,7 +19,7 @@ from harness_site.accounts.guard import MemberRequest
 from harness_site.rendering import lanes
 from harness_site.rendering.saying import DATA_URL
 from harness_site.search.words import Query
-from harness_site.sessions import finding
+from harness_site.sessions import copying, finding
 from harness_site.sessions.lookup import Missing, headline, no_version, number, reader, row
 
 #: An open page follows a session over so many messages before it asks for a reload.
@@ -73,7 +73,7 @@ def session(request: MemberRequest, pk: int) -> HttpResponse:
 @require_GET
 @reader
 def message(request: MemberRequest, pk: int, position: int) -> HttpResponse:
-    """One message with everything in it."""
+    """One message with everything in it; with `as`, to be copied: the message, or a `call` of it, or its arguments."""
     head = headline(request, pk)
     found = row(head)
     place = place_of(request, head, found)
@@ -82,6 +82,10 @@ def message(request: MemberRequest, pk: int, position: int) -> HttpResponse:
     stored = _stored(place, position)
     if not entries or stored is None:
         raise _no_message(head, place, position)
+    if wanted := request.GET.get("as"):
+        named = (part for part in entries[0].parts if isinstance(part, CallCard))
+        card = next((card for card in named if card.call.call_id == request.GET.get("call")), None)
+        return copying.sent(copying.asked(wanted, card) if card else copying.message(entries[0].parts))
     context = {
         "head": head,
         "tab": "transcript",
@@ -143,7 +147,7 @@ def _window(request: HttpRequest, found: Session, place: Place) -> Conversation:
 
 def _holds(entry: Entry, position: int) -> bool:
     """Whether a message, or a result that is shown with its call, stands at `position`."""
-    results = {part.result_position for part in entry.parts if isinstance(part, conversation.CallCard)}
+    results = {part.result_position for part in entry.parts if isinstance(part, CallCard)}
     return entry.position == position or position in results
 
 

@@ -103,6 +103,19 @@ def copy_button(text: str) -> SafeString:
 
 
 @register.simple_tag
+def copy_from(address: str, what: str) -> SafeString:
+    """A button that copies what stands at `address`, which may be more than this page shows."""
+    label = f"Copy {what}"
+    return format_html(
+        '<button type="button" class="copy needs-js" data-copy-url="{}" title="{}" aria-label="{}">{}</button>',
+        address,
+        label,
+        label,
+        icon("copy"),
+    )
+
+
+@register.simple_tag
 def shown_once(secret: str) -> SafeString:
     """A secret of this site on the one page that shows it, to the one who asked for it: the only text nothing masks."""
     return format_html('<span class="copyable"><code>{}</code>{}</span>', secret, _copy_button(secret))

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from checkpoints.enums import ActorKind, AuditKind, InterruptReason, RunStatus
-from checkpoints.queries.blocks import Part, Text
 from checkpoints.queries.calls import CallRecord
 from checkpoints.queries.conversation import CallCard, Conversation, Handover
 from checkpoints.queries.history import Happening
@@ -20,10 +20,10 @@ from checkpoints.queries.peers import Waiting
 from checkpoints.queries.plans import Step, StepState
 from checkpoints.queries.sessions import SessionRow
 from checkpoints.queries.standing import Standing
-from checkpoints.serde import canonical, parse
+from checkpoints.serde import canonical
 from harness_site import wording
 from harness_site.rendering import ansi, highlight, jsontree, markdown, saying, text
-from harness_site.rendering.masking import masked, masked_value
+from harness_site.rendering.masking import masked
 
 register = template.Library()
 
@@ -31,6 +31,8 @@ register = template.Library()
 _SAID = 3_000
 _RESULT = 1_600
 _LINES = 60
+#: … and of arguments that a list shows.
+_ARGS = 160
 #: A time with its zone is at least so long.
 _ISO = len("2026-01-01T00:00:00+00:00")
 
@@ -51,6 +53,8 @@ register.filter("money", saying.money)
 register.filter("money_delta", saying.money_delta)
 register.filter("exact", wording.exact)
 register.filter("portion", saying.portion)
+register.filter("result_parts", saying.result_parts)
+register.filter("json_value", saying.stored_value)
 
 
 @register.filter
@@ -106,14 +110,13 @@ def returned(content: str, more_url: str, whole: bool = False) -> dict[str, Any]
     return {"shown": ansi.html(folded.text), "folded": folded, "more_url": more_url}
 
 
-@register.filter
-def result_parts(card: CallCard) -> tuple[Part, ...]:
-    """What came back of a call: as the model was told, else as the log has it."""
-    if card.result is not None:
-        return card.result.parts
-    if card.record is None or card.record.result is None:
-        return ()
-    return (Text(card.record.result),)
+@register.simple_tag
+def copied(card: CallCard, address: str) -> str:
+    """Where a call is found as text, by the address of its page or, where the log does not have it, of its message. The
+    arguments alone are found there with one word more."""
+    if card.record is not None:
+        return f"{address}?as="
+    return f"{address}&{urlencode({'call': card.call.call_id})}&as="
 
 
 @register.filter
@@ -143,20 +146,9 @@ def record_state(record: CallRecord) -> tuple[str, str]:
 
 
 @register.filter
-def json_value(stored: str | None) -> Any:
-    """Stored JSON text as a value; a damaged one as the text it is."""
-    if stored is None:
-        return None
-    try:
-        return parse(stored)
-    except (ValueError, RecursionError):
-        return stored
-
-
-@register.filter
 def asked_args(kept: Any) -> Any:
     """The arguments before an edit, kept as JSON text."""
-    return json_value(kept) if isinstance(kept, str) else kept
+    return saying.stored_value(kept) if isinstance(kept, str) else kept
 
 
 @register.filter
@@ -224,10 +216,14 @@ def detail(value: Any) -> str:
 @register.filter
 def inline(value: Any) -> str:
     """A JSON value on one line: `order 17, amount "40.00"`."""
-    value = masked_value(value)
-    if isinstance(value, dict):
-        return excerpt(", ".join(f"{key} {jsontree.dumped(inner)}" for key, inner in value.items()))
-    return "" if value is None else excerpt(jsontree.dumped(value))
+    return excerpt(saying.on_a_line(value))
+
+
+@register.inclusion_tag("sessions/parts/args.html")
+def args_of(record: CallRecord, address: str) -> dict[str, Any]:
+    """The beginning of the arguments of a call in a list, and the way to all of them."""
+    line = masked(saying.on_a_line(saying.stored_value(record.args)))
+    return {"folded": text.fold(line, _ARGS), "address": address}
 
 
 @register.filter

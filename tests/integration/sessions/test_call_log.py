@@ -156,5 +156,20 @@ def test_the_number_of_queries_does_not_depend_on_the_rows(
     session: Session, reader: Client, calls: int, django_assert_num_queries: Queries
 ) -> None:
     make_calls(session, calls)
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(14):
         reader.get("/calls/")
+
+
+def test_long_arguments_are_begun_and_the_rest_is_one_link_away(session: Session, reader: Client) -> None:
+    make_call(session=session, call_id="short", args={"order": 17})
+    long = make_call(session=session, call_id="long", args={"note": "why " * 500, "password": "hunter22"})
+    address = f"/sessions/{session.pk}/calls/{long.pk}/"
+    for page in ("/calls/", f"/sessions/{session.pk}/calls/"):
+        html = reader.get(page).content.decode()
+        assert f'<a class="whole" href="{address}" hx-get="{address}" hx-select=".call > .args"' in html
+        assert html.count('class="whole"') == 1
+        assert html.count("why ") < 50
+        assert "order 17</td>" in html.replace("\n", "")
+        assert "show all arguments 2.0 KB" in said(reader.get(page))
+        assert "hunter22" not in html
+    assert reader.get(address).content.decode().count("why ") >= 500

@@ -1,4 +1,5 @@
 import base64
+import json
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -323,6 +324,30 @@ def test_nothing_else_is_sent_as_an_image(session: Session, reader: Client, url:
     make_checkpoint(session=session)
     for index in (0, 1, 2, 10**30):
         assert reader.get(f"/sessions/{session.pk}/messages/0/images/{index}/").status_code == 404
+
+
+def test_what_is_copied_is_complete_and_masked(session: Session, reader: Client) -> None:
+    args = {"order": 17, "password": "hunter22", "note": "y" * 20_000}
+    ask = {"kind": "tool_call", "id": "c&1", "name": "pay", "args": args}
+    prose = {"kind": "text", "text": "I *pay* " + "now " * 5_000}
+    make_message(session=session, role="assistant", blocks=[prose, ask])
+    told = {"kind": "tool_result", "call_id": "c&1", "content": "paid <b>"}
+    make_message(session=session, role="tool", blocks=[told])
+    make_checkpoint(session=session)
+    addresses = re.findall(r'data-copy-url="([^"]+)"', page(reader, session))
+    message, call, arguments = (reader.get(address.replace("&amp;", "&")) for address in addresses)
+    shown = {"order": 17, "password": "‹masked›", "note": "y" * 20_000}
+    assert json.loads(arguments.content) == shown
+    assert json.loads(call.content) == {"call_id": "c&1", "tool": "pay", "arguments": shown, "result": "paid <b>"}
+    assert message.content.decode() == f"{prose['text']}\n\n{call.content.decode()}"
+    assert message.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert message.headers["X-Content-Type-Options"] == "nosniff"
+    logged = make_call(
+        session=session, call_id="c&1", tool="pay", args={"order": 18}, step=1, status=CallStatus.COMPLETED
+    )
+    address = f"/sessions/{session.pk}/calls/{logged.pk}/?as=arguments"
+    assert f'data-copy-url="{address}"' in page(reader, session)
+    assert json.loads(reader.get(address).content) == {"order": 18}
 
 
 @pytest.mark.parametrize("messages", [1, 3])
