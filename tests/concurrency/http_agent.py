@@ -1,12 +1,15 @@
-"""One process of an agent of the example, dying at a write boundary: `python -m tests.concurrency.http_agent 4 …`."""
+"""One process of an agent of the example, dying at a write boundary."""
 
 from __future__ import annotations
 
 import sys
+from typing import Never
 
 from checkpoints.testing import Fault, fault_at
 from examples.peers_over_http.__main__ import main
 
-if __name__ == "__main__":
-    with fault_at(int(sys.argv[1]), Fault.KILL):
-        sys.exit(main(sys.argv[2:]))
+
+def live(boundary: int, arguments: list[str]) -> Never:
+    """Be the agent; with `boundary` 0 it does not die."""
+    with fault_at(boundary, Fault.KILL):
+        sys.exit(main(arguments))

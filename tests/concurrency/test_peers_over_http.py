@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import signal
 import socket
-import subprocess
-import sys
 import threading
+import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, Self
 
 import pytest
@@ -18,7 +18,8 @@ from checkpoints.models import AuditEvent, PeerCall, Session, Workspace
 from checkpoints.models import Join as JoinRow
 from examples.peers_over_http.__main__ import ask
 from examples.peers_over_http.wire import PORTS, Wire
-from tests.support.processes import PATIENCE, ROOT, database_url, until
+from tests.concurrency import http_agent
+from tests.support.processes import PATIENCE, Child, database_url, until
 
 KEY = "a key of these tests"
 #: What each agent asks, by the ids of its calls.
@@ -45,20 +46,24 @@ class Supervisor:
 
     def __exit__(self, *_: object) -> None:
         self._stopping = True
+        while self._thread.is_alive():  # the next one may have been started meanwhile
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGKILL)
+            self._thread.join(0.1)
         self._process.kill()
-        self._thread.join()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> Child:
         boundary = self._step * (len(self.deaths) + 1)
-        command = [sys.executable, "-m", "tests.concurrency.http_agent", str(boundary), *self._arguments]
-        return subprocess.Popen(command, cwd=ROOT)
+        return Child(http_agent.live, boundary=boundary, arguments=self._arguments)
 
     def _watch(self) -> None:
         while True:
-            ended = self._process.wait()
+            while (ended := self._process.code) is None:
+                time.sleep(0.01)
             if self._stopping:
                 return
             self.deaths.append(ended)
+            self._process.kill()
             self._process = self._started()
 
 

@@ -49,6 +49,11 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def code(self) -> int | None:
+        """How it ended, negative for a signal; None while it runs."""
+        return self._process.poll()
+
     def expect(self, event: str) -> Any:
         """Wait until the child says `event`, which has to be the next thing it says; returns what came with it."""
         said = self._next()

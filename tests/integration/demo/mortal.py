@@ -1,17 +1,14 @@
-"""The refund desk in a process that is killed at a chosen moment.
-
-`python -m tests.integration.demo.mortal MOMENT arguments of the refund desk…`; MOMENT is a number (SIGKILL before that
-SQL statement) or the name of a file (SIGKILL before it is opened).
-"""
+"""The refund desk in a process that is killed at a chosen moment."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+from contextlib import redirect_stdout
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from django.db.backends.signals import connection_created
 
@@ -45,10 +42,12 @@ def die_before_opening(name: str) -> None:
     sys.addaudithook(heard)
 
 
-if __name__ == "__main__":
-    moment = sys.argv[1]
+def live(moment: str, arguments: list[str]) -> Never:
+    """Be the refund desk. `moment` is a number (SIGKILL before that SQL statement) or the name of a file (SIGKILL
+    before it is opened)."""
     if moment.isdecimal():
         die_before_statement(int(moment))
     else:
         die_before_opening(moment)
-    sys.exit(main(sys.argv[2:]))
+    with redirect_stdout(sys.stderr):
+        sys.exit(main(arguments))

@@ -1,9 +1,6 @@
 """The refund desk is killed at any moment, also again and again, and ends well."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -19,7 +16,9 @@ from checkpoints import SyncCheckpointer
 from checkpoints.enums import CallStatus, RunStatus
 from checkpoints.exceptions import DecisionRefused, SessionNotFound
 from checkpoints.models import Run
-from tests.support.processes import database_url
+from tests.conftest import StartChild
+from tests.integration.demo import mortal
+from tests.support.processes import Child, database_url
 
 NEVER = "1000000"
 
@@ -29,25 +28,21 @@ class Desk:
     """Processes of the refund desk, one after the other, and a person who looks into the ledger and decides."""
 
     checkpointer: SyncCheckpointer
+    start_child: StartChild
     folder: Path
     session_id: str = "order-17"
 
-    def start(self, moment: str = NEVER, *options: str) -> subprocess.Popen[bytes]:
-        environment = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
-        arguments = [moment, f"--session={self.session_id}", f"--state={self.folder}", *options]
-        return subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.demo.mortal", *arguments],
-            env={**environment, "HARNESS_DATABASE_URL": database_url()},
-            stdout=subprocess.DEVNULL,
-        )
+    def start(self, moment: str = NEVER, *options: str) -> Child:
+        arguments = [f"--session={self.session_id}", f"--state={self.folder}", f"--database={database_url()}", *options]
+        return self.start_child(mortal.live, moment=moment, arguments=arguments)
 
     def live(self, moment: str = NEVER, *options: str) -> int:
         """One life, to its end; returns its exit code, negative for a signal."""
-        with self.start(moment, *options) as process:
-            while (code := process.poll()) is None:
-                self.decide()
-                time.sleep(0.02)
-            return code
+        process = self.start(moment, *options)
+        while (code := process.code) is None:
+            self.decide()
+            time.sleep(0.02)
+        return code
 
     def decide(self) -> None:
         """The truth about each refund that nobody knows of, as the ledger has it."""
@@ -89,8 +84,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(cp: SyncCheckpointer, tmp_path: Path) -> Desk:
-    return Desk(cp, tmp_path)
+def desk(cp: SyncCheckpointer, start_child: StartChild, tmp_path: Path) -> Desk:
+    return Desk(cp, start_child, tmp_path)
 
 
 def test_not_killed_at_all(desk: Desk) -> None:
@@ -98,10 +93,10 @@ def test_not_killed_at_all(desk: Desk) -> None:
     desk.expect_good_end()
 
 
-def test_killed_before_each_of_many_statements(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_killed_before_each_of_many_statements(cp: SyncCheckpointer, start_child: StartChild, tmp_path: Path) -> None:
     kills = 0
     for statement in count(2, 8):
-        desk = Desk(cp, tmp_path / str(statement), f"order-17, killed before statement {statement}")
+        desk = Desk(cp, start_child, tmp_path / str(statement), f"order-17, killed before statement {statement}")
         killed = desk.live(str(statement)) == -signal.SIGKILL
         if killed:
             assert desk.live() == 0
@@ -137,11 +132,11 @@ def test_killed_again_and_again(desk: Desk) -> None:
 def test_killed_while_it_waits_at_the_gate(desk: Desk) -> None:
     assert desk.live(NEVER, "--crash-once=refund_card") == -signal.SIGKILL
     for _ in range(2):
-        with desk.start() as waiting:
-            while not Run.objects.filter(pid=waiting.pid, status=RunStatus.WAITING).exists():
-                assert waiting.poll() is None
-                time.sleep(0.02)
-            waiting.kill()
+        waiting = desk.start()
+        while not Run.objects.filter(pid=waiting.pid, status=RunStatus.WAITING).exists():
+            assert waiting.code is None
+            time.sleep(0.02)
+        waiting.kill()
     assert len(desk.undecided()) == 1
     desk.decide()
     assert desk.live() == 0
