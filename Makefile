@@ -45,7 +45,12 @@ $(VENV)/.complete: requirements.lock
 # ---------------------------------------------------------------------------------------------- to check it
 
 .PHONY: test
-test: system setup lint types contract check test-sqlite test-postgres test-next test-e2e ## Check everything, browser last
+test: system setup still test-sqlite test-postgres test-next test-e2e ## Check everything, browser last
+
+# What reads the source leaves one core free for the second environment.
+.PHONY: still
+still: setup
+	@$(MAKE) next & next=$$!; trap wait EXIT; $(MAKE) lint types contract check; wait $$next
 
 .PHONY: system
 system:
@@ -88,6 +93,10 @@ test-next: ## Tests on the newest Django, where a Python is found that it runs o
 .PHONY: test-on-newer
 test-on-newer: $(VENV_NEXT)/.complete
 	$(ON_SQLITE) $(RUN_NEXT) -m pytest $(BESIDE) $(addprefix tests/integration/,$(NEWEST_MATTERS))
+
+.PHONY: next
+next:
+	@if newer="$$(.ci/newer-python)"; then $(MAKE) NEWER="$$newer" $(VENV_NEXT)/.complete; fi
 
 $(VENV_NEXT)/.complete: requirements.lock
 	@echo "Setting up $(VENV_NEXT) with $(NEWER) …"
