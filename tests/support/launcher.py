@@ -42,10 +42,10 @@ class Launcher:
         self._orders = orders
         self._told: dict[int, socket.socket] = {}
         #: Something stands here when a child has changed its state.
-        self._changed, changes = socket.socketpair()
-        changes.setblocking(False)
+        self._changed, self._changes = socket.socketpair()
+        self._changes.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(changes.detach(), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._changes.fileno(), warn_on_full_buffer=False)
 
     def serve(self) -> dict[str, Any] | None:
         """Work until nobody gives orders any more. In a child this returns its order."""
@@ -82,9 +82,9 @@ class Launcher:
         return False
 
     def _become_child(self, files: list[int]) -> None:
-        os.close(signal.set_wakeup_fd(-1))
+        signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for other in (self._orders, self._changed, *self._told.values()):
+        for other in (self._orders, self._changed, self._changes, *self._told.values()):
             other.close()
         for number, file in enumerate(files[:3]):
             os.dup2(file, number)
