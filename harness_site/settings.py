@@ -35,6 +35,8 @@ else:
     # What is prepared is planned for its values each time: a plan for any value cannot know that a partial index holds
     # what is asked for, and reads the whole table instead.
     DATABASES["default"]["OPTIONS"]["options"] += " -c plan_cache_mode=force_custom_plan"
+    # A page reads little: starting other processes for it, or compiling its queries, takes longer than reading.
+    DATABASES["default"]["OPTIONS"]["options"] += " -c max_parallel_workers_per_gather=0 -c jit=off"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CACHES = {
     # Only for counting attempts. In the database, because every process has to count the same ones.

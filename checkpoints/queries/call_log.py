@@ -18,6 +18,8 @@ from checkpoints.queries.calls import CallFilter, CallRecord
 from checkpoints.queries.keyset import Cursor
 
 LOOKED_AT = 10_000
+#: The rates of the tools are those of so many of the newest calls.
+RATED = 4_000
 PAGE = 50
 #: Tools that are listed with their rates.
 _TOOLS = 100
@@ -81,7 +83,7 @@ def page(workspace_pk: int, wanted: LogFilter, *, after: Cursor | None = None, s
     if after is not None:
         chosen = chosen.filter(keyset.before(after, "issued_at"))
     chosen = _newest_first(chosen)
-    end = _end(chosen)
+    end = _end(chosen, LOOKED_AT)
     found = chosen if end is None else chosen.filter(issued_at__gte=end.issued_at)
     found = wanted.calls.narrow(found)
     if wanted.agent:
@@ -96,7 +98,7 @@ def page(workspace_pk: int, wanted: LogFilter, *, after: Cursor | None = None, s
 def rates(workspace_pk: int, wanted: LogFilter) -> Rates:
     """How each tool did over the newest calls of the chosen days; other filters do not count."""
     chosen = _newest_first(_chosen(workspace_pk, wanted))
-    end = _end(chosen)
+    end = _end(chosen, RATED)
     found = (chosen if end is None else chosen.filter(issued_at__gte=end.issued_at)).order_by()
     ran = ExpressionWrapper(F("settled_at") - F("issued_at"), output_field=DurationField())
     completed = Q(status=CallStatus.COMPLETED)
@@ -125,9 +127,9 @@ def _newest_first(found: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
     return found.annotate(stored_time=keyset.stored_text("issued_at")).order_by("-issued_at", "-pk")
 
 
-def _end(found: QuerySet[ToolCall]) -> ToolCall | None:
-    """The last call that is looked at; None where there are no more than that."""
-    last = list(found.only("pk", "issued_at")[LOOKED_AT - 1 : LOOKED_AT + 1])
+def _end(found: QuerySet[ToolCall], most: int) -> ToolCall | None:
+    """The last of `most` calls; None where there are no more than that."""
+    last = list(found.only("pk", "issued_at")[most - 1 : most + 1])
     return last[0] if len(last) > 1 else None
 
 

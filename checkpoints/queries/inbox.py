@@ -88,8 +88,10 @@ def page(
     limit: int = PAGE,
 ) -> tuple[list[ToolCall], int | None]:
     """Calls that wait for a person in this status, and the key of the one that the next page lies behind."""
-    calls = waiting(workspace, status, filters).select_related("session", "run")
-    found = list(order.ordered(calls, sort, status, after=after)[: limit + 1])
+    first = order.ordered(waiting(workspace, status, filters), sort, status, after=after)[: limit + 1]
+    # Sessions and runs are read of those alone that are shown, whatever has to be sorted for it.
+    calls = ToolCall.objects.filter(pk__in=first.values("pk")).select_related("session", "run")
+    found = list(order.ordered(calls, sort, status, after=None))
     shown = found[:limit]
     return shown, shown[-1].pk if len(found) > limit else None
 
@@ -181,7 +183,8 @@ def _same_key(call: ToolCall) -> list[ToolCall]:
 
 def waiting(workspace: Workspace, status: CallStatus, filters: Filters) -> QuerySet[ToolCall]:
     """The calls that wait in this status and fit, in no order."""
-    calls = _common(_undecided(workspace).filter(status=status), filters)
+    # With the other statuses named as well, PostgreSQL would expect almost none and read them all to sort them.
+    calls = _common(ToolCall.objects.filter(workspace=workspace, status=status), filters)
     if filters.age is not None:
         calls = calls.filter(**{f"{order.since(status)}__lte": clock.now() - filters.age})
     if filters.limit == Limit.NONE:

@@ -41,8 +41,9 @@ def facts() -> list[tuple[object, ...]]:
 def test_sizes_are_as_asked_for_and_a_few_sessions_are_huge() -> None:
     plan = Plan(sessions=1000, messages=200_000, calls=20_000, seed=1)
     sizes = [plan.size(number) for number in range(1000)]
-    huge = [size.messages for size in sizes if size.messages >= HUGE]
+    huge = [size for size in sizes if size.messages >= HUGE]
     assert len(huge) == plan.huge == 5
+    assert all(size.calls == 2_000 for size in huge)
     assert abs(sum(size.messages for size in sizes) - 200_000) < 2_000
     assert abs(sum(size.calls for size in sizes) - 20_000) < 2_000
     assert all(2 * size.calls < size.messages for size in sizes)

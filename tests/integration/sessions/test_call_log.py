@@ -107,6 +107,7 @@ def test_what_was_not_looked_at_is_said_and_a_link_away(
     session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(call_log, "LOOKED_AT", 4)
+    monkeypatch.setattr(call_log, "RATED", 4)
     make_calls(session, 10)
     wanted = LogFilter(CallFilter(key="c0"))
     pages = [call_log.page(session.workspace_id, wanted)]
