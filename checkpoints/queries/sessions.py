@@ -17,6 +17,7 @@ from django.db.models import (
     Exists,
     ExpressionWrapper,
     F,
+    Manager,
     OuterRef,
     QuerySet,
     Subquery,
@@ -24,7 +25,7 @@ from django.db.models import (
 
 from checkpoints import clock
 from checkpoints.enums import UNDECIDED_CALL, CallStatus, SessionStatus
-from checkpoints.models import PausedTask, Run, Session, ToolCall, Workflow
+from checkpoints.models import Checkpoint, PausedTask, Run, Session, ToolCall, Workflow
 from checkpoints.queries import forks, keyset, peers
 from checkpoints.queries.forks import Forks
 from checkpoints.queries.keyset import AmountCursor, Cursor
@@ -86,6 +87,8 @@ class SessionHead:
     waits for. A fork names the session it came from by key (`forked_from`) and id (`origin_id`)."""
 
     row: SessionRow
+    #: The row of the database that all this was read from.
+    stored: Session
     runs: int
     versions: int
     calls: int
@@ -170,16 +173,17 @@ def these(workspace_id: int, pks: tuple[int, ...], wanted: SessionFilter | None 
 
 def head(workspace_id: int, pk: int) -> SessionHead | None:
     """One session with the counts its pages show; None where this workspace has no such session."""
-    session = _with_journals(_with_owner(of(workspace_id))).filter(pk=pk).first()
+    session = _counted(_with_journals(_with_owner(of(workspace_id)))).filter(pk=pk).first()
     if session is None:
         return None
     found = _undecided([pk]).order_by("interrupted_at", "pk").values_list("pk", "status")[:COUNT_LIMIT]
     undecided = [call_pk for call_pk, _ in found]
     return SessionHead(
         row=_row(session, Counter(status for _, status in found)),
-        runs=session.runs.count(),
-        versions=session.checkpoints.count(),
-        calls=session.tool_calls.count(),
+        stored=session,
+        runs=session.runs_made or 0,  # type: ignore[attr-defined]
+        versions=session.versions_kept or 0,  # type: ignore[attr-defined]
+        calls=session.calls_logged or 0,  # type: ignore[attr-defined]
         labels=labels_of(session.labels),
         result=session.result,
         undecided_call=undecided[0] if undecided else None,
@@ -219,6 +223,20 @@ def _with_journals(found: QuerySet[Session]) -> QuerySet[Session]:
         has_forks=Exists(Session.objects.filter(forked_from=OuterRef("pk"))),
         origin_id=F("forked_from__session_id"),
     )
+
+
+def _counted(found: QuerySet[Session]) -> QuerySet[Session]:
+    """With how many there are of what belongs to each; NULL for none."""
+    return found.annotate(
+        runs_made=_number(Run.objects),
+        versions_kept=_number(Checkpoint.objects),
+        calls_logged=_number(ToolCall.objects),
+    )
+
+
+def _number(rows: Manager[Any]) -> Subquery:
+    of_session = rows.filter(session=OuterRef("pk")).order_by().values("session")
+    return Subquery(of_session.annotate(number=Count("pk")).values("number"))
 
 
 def _stored_time(session: Session) -> str:

@@ -15,7 +15,7 @@ from checkpoints.enums import DECIDING, DecisionKind, Phase, RunStatus
 from checkpoints.models import Checkpoint, Decision, PausedTask, PeerCall, Run, ToolCall
 from checkpoints.queries import occasions, timeline
 from checkpoints.queries.occasions import Occasions
-from checkpoints.queries.timeline import Lane, Mark
+from checkpoints.queries.timeline import Lane, Logged, Mark
 
 #: The newest so many runs, and so many calls, versions and requests to other agents, are told of at a time.
 LANES = 24
@@ -28,7 +28,7 @@ _TURNS: dict[str, str] = {
     Phase.POST_TOOL_BATCH: "tools",
     Phase.POST_SUBAGENT_BATCH: "agents",
 }
-T = TypeVar("T", ToolCall, PeerCall)
+T = TypeVar("T", Logged, PeerCall)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ class _Span:
 def read(session_pk: int, *, since: datetime | None = None, until: datetime | None = None) -> Timeframe | None:
     """At most nine queries. None where nothing happened."""
     span = _Span(since, until)
-    calls, earlier_calls = _newest(_calls(session_pk, span), "issued_at")
-    asked, earlier_asked = _newest(_asked(session_pk, span), "created_at")
+    calls, earlier_calls = _upto(timeline.newest(_calls(session_pk, span), LIMIT + 1), "issued_at")
+    asked, earlier_asked = _upto(list(_asked(session_pk, span).order_by("-pk")[: LIMIT + 1]), "created_at")
     pauses = list(PausedTask.objects.filter(session=session_pk).defer("state").order_by("-pk")[:LIMIT])
     involved = {call.run_id for call in calls} | {call.join.task.run_id for call in asked}
     runs = list(_runs(session_pk, span, involved)[: LANES + 1])
@@ -130,16 +130,14 @@ def read(session_pk: int, *, since: datetime | None = None, until: datetime | No
     return _framed(courses.values(), span, [*earlier_calls, *earlier_asked, *earlier_marks, *earlier])
 
 
-def _newest(found: QuerySet[T], begin: str) -> tuple[list[T], list[datetime]]:
+def _upto(rows: list[T], begin: str) -> tuple[list[T], list[datetime]]:
     """The newest rows, oldest first; and when the oldest of them began, where there are more."""
-    rows = list(found.order_by("-pk")[: LIMIT + 1])
     shown = rows[:LIMIT][::-1]
     return shown, [getattr(shown[0], begin)] if len(rows) > LIMIT else []
 
 
 def _calls(session_pk: int, span: _Span) -> QuerySet[ToolCall]:
-    found = ToolCall.objects.filter(span.of("issued_at", "settled_at"), session=session_pk)
-    return found.only("run", "call_id", "tool", "status", "issued_at", "interrupted_at", "settled_at")
+    return ToolCall.objects.filter(span.of("issued_at", "settled_at"), session=session_pk)
 
 
 def _asked(session_pk: int, span: _Span) -> QuerySet[PeerCall]:
@@ -200,7 +198,7 @@ def _place_marks(marks: Sequence[tuple[UUID, Mark]], courses: dict[UUID, Course]
 
 
 def _place_calls(
-    calls: Sequence[ToolCall], decisions: Sequence[Decision], lanes: dict[UUID, Lane], remembered: Occasions
+    calls: Sequence[Logged], decisions: Sequence[Decision], lanes: dict[UUID, Lane], remembered: Occasions
 ) -> None:
     made = [one for one in decisions if one.final and one.kind in DECIDING and one.kind != DecisionKind.EDIT]
     timeline.place([call for call in calls if call.run_id in lanes], timeline.by_call(made), lanes, remembered)

@@ -13,7 +13,7 @@ from checkpoints.queries.conversation import Place
 from checkpoints.queries.passages import Landmark, Spot
 from harness_site.accounts.guard import MemberRequest
 from harness_site.sessions import days
-from harness_site.sessions.lookup import headline, number, reader, row
+from harness_site.sessions.lookup import headline, number, reader
 from harness_site.sessions.transcript import place_of
 
 
@@ -22,7 +22,7 @@ from harness_site.sessions.transcript import place_of
 def jump(request: MemberRequest, pk: int) -> HttpResponse:
     """`to` is what is looked for, `at` the position to start from, `back` the other direction, `day` the day in UTC."""
     head = headline(request, pk)
-    session = row(head)
+    session = head.stored
     place = place_of(request, head, session)
     wanted, at = request.GET.get("to", ""), number(request, "at")
     if wanted == "day" and (day := days.parsed(request.GET.get("day", ""))) is not None:

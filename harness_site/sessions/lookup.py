@@ -11,7 +11,6 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
 from checkpoints.enums import Role
-from checkpoints.models import Session
 from checkpoints.queries import sessions
 from checkpoints.queries.sessions import SessionHead
 from harness_site.accounts.guard import MemberRequest, member
@@ -54,10 +53,6 @@ def headline(request: MemberRequest, pk: int) -> SessionHead:
             "It may have been deleted, or belong to a workspace you are not a member of. Nothing was changed.",
         )
     return head
-
-
-def row(head: SessionHead) -> Session:
-    return Session.objects.get(pk=head.row.pk)
 
 
 def number(request: HttpRequest, name: str) -> int | None:

@@ -9,7 +9,6 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints import clock
-from checkpoints.models import Session
 from checkpoints.queries import conversation, history, occasions, versions
 from checkpoints.queries.history import Happening
 from checkpoints.queries.sessions import SessionHead
@@ -31,7 +30,7 @@ _STYLES: Final = (
 
 def pieces(head: SessionHead) -> Iterator[str]:
     """The file, piece by piece: its newest version, complete, then its plan and what people and machines did."""
-    session = Session.objects.get(pk=head.row.pk)
+    session = head.stored
     place = conversation.newest(session)
     shared = {"session_pk": session.pk, "version_text": str(place.version), "whole": True, "offline": True}
     context = {"head": head, "place": place, "now": clock.now(), "styles": _styles()}

@@ -20,7 +20,7 @@ from harness_site.rendering import lanes
 from harness_site.rendering.saying import DATA_URL
 from harness_site.search.words import Query
 from harness_site.sessions import copying, finding
-from harness_site.sessions.lookup import Missing, headline, no_version, number, reader, row
+from harness_site.sessions.lookup import Missing, headline, no_version, number, reader
 
 #: An open page follows a session over so many messages before it asks for a reload.
 _FOLLOWED = 5 * WINDOW
@@ -37,7 +37,7 @@ def session(request: MemberRequest, pk: int) -> HttpResponse:
     """The newest messages, or those that `before`, `after`, `at` or `since` names by position; `v` is the version, and
     `find` what is looked for in all of it."""
     head = headline(request, pk)
-    stored = row(head)
+    stored = head.stored
     place = place_of(request, head, stored)
     words, at = Query.parse(request.GET.get("find", "")), number(request, "at")
     hit = finding.first(place, words) if words and at is None and not _piece(request) else None
@@ -75,7 +75,7 @@ def session(request: MemberRequest, pk: int) -> HttpResponse:
 def message(request: MemberRequest, pk: int, position: int) -> HttpResponse:
     """One message with everything in it; with `as`, to be copied: the message, or a `call` of it, or its arguments."""
     head = headline(request, pk)
-    found = row(head)
+    found = head.stored
     place = place_of(request, head, found)
     shown = conversation.read(found, place, first=position, upto=position + 1)
     entries = [item for item in shown.items if isinstance(item, Entry) and _holds(item, position)]
@@ -102,7 +102,7 @@ def message(request: MemberRequest, pk: int, position: int) -> HttpResponse:
 def image(request: MemberRequest, pk: int, position: int, index: int) -> HttpResponse:
     """An image out of a message: only what is one, as what it is."""
     head = headline(request, pk)
-    place = place_of(request, head, row(head))
+    place = place_of(request, head, head.stored)
     stored = _stored(place, position)
     found = list(blocks.images(blocks.read(stored.body))) if stored else []
     matched = DATA_URL.match(found[index - 1].url) if 0 < index <= len(found) else None
