@@ -61,6 +61,7 @@ def main() -> None:
         if not options.database:
             _fill(options)
         counted = _counted()
+        _settle()
         found = [_measured(asked, options.rounds) for asked in _pages()]
     text = _table(found, options, counted)
     sys.stdout.write(text)
@@ -100,6 +101,14 @@ def _fill(options: Namespace) -> None:
     _index(options.texts)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
+
+
+def _settle() -> None:
+    """As a web process does when it is loaded."""
+    from harness_site.garbage import look_seldom
+
+    _client().get("/sessions/")
+    look_seldom()
 
 
 def _counted() -> tuple[int, int, int, int]:

@@ -17,6 +17,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.sessions import CookieMiddleware  # noqa: E402
 from django.urls import path  # noqa: E402
 
+from harness_site.garbage import look_seldom  # noqa: E402
 from harness_site.live.consumer import LiveConsumer  # noqa: E402
 from harness_site.live.feed import lifespan  # noqa: E402
 from harness_site.live.origin import SameOrigin  # noqa: E402
@@ -31,3 +32,4 @@ application = ProtocolTypeRouter(
         "lifespan": lifespan,
     }
 )
+look_seldom()

@@ -282,7 +282,7 @@ def known(workspace_id: int) -> Known:
     """What the newest sessions have, for suggestions."""
     recent = of(workspace_id).order_by("-updated_at", "-pk").values_list("agent", "labels")[:_RECENT]
     rows = list(recent)
-    labels = {label for _, stored in rows for label in labels_of(stored)}
+    labels = {label for stored in {stored for _, stored in rows} for label in labels_of(stored)}
     return Known(tuple(sorted({agent for agent, _ in rows if agent})), tuple(sorted(labels)))
 
 
