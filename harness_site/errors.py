@@ -10,6 +10,8 @@ from django.views.decorators.csrf import requires_csrf_token
 
 from harness_site.accounts.guard import RoleTooSmall, able
 
+#: What an open card says every few seconds.
+_BY_ITSELF: Final = "present"
 _BESIDE_THE_FORM: Final = {
     "HX-Retarget": "#refusal",
     "HX-Reswap": "innerHTML",
@@ -49,6 +51,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     if not request.headers.get("HX-Request"):
         return render(request, "errors/403_csrf.html", status=403)
+    if request.resolver_match is not None and request.resolver_match.url_name == _BY_ITSELF:
+        # Nobody pressed anything: the page fetches a fresh token and goes on.
+        return HttpResponse(status=403, headers={"HX-Reswap": "none", "HX-Trigger": "live:any"})
     # A note beside the form that was sent, and a fresh token for it: what was typed stays where it is.
     note = render(request, "errors/csrf_note.html", status=403)
     for name, value in _BESIDE_THE_FORM.items():

@@ -109,7 +109,7 @@ function watch() {
     state.connected = false;
     state.socket.reconnect();
   }
-  if (!state.connected && !document.hidden) announceEverything();
+  if ((!state.connected || state.signedOut) && !document.hidden) announceEverything();
   show();
 }
 

@@ -4,8 +4,8 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e import steps
 from tests.e2e.conftest import StartAgent, Visit
-from tests.support.browser import Watch
-from tests.support.site import Site
+from tests.support.browser import Watch, sign_in
+from tests.support.site import PASSWORD, Site
 
 HALF = "Seen in the ledger of the sh"
 
@@ -87,7 +87,7 @@ def test_a_sign_out_elsewhere_is_said_and_leaves_the_reason(
 ) -> None:
     start_agent(own_site, 17)
     page = visit("alice", own_site)
-    watches[0].expect("status of 401|Error Code 401|WebSocket connection")
+    watches[0].expect("status of 40[13]|Error Code 40[13]|WebSocket connection")
     steps.open_card(page, 17)
     _type_half(page)
 
@@ -96,8 +96,17 @@ def test_a_sign_out_elsewhere_is_said_and_leaves_the_reason(
     elsewhere.get_by_role("button", name="Sign out").click()
     expect(elsewhere.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
 
-    expect(page.get_by_role("status").filter(has_text="You are signed out")).to_be_visible(timeout=30_000)
+    note = page.get_by_role("status").filter(has_text="You are signed out")
+    expect(note).to_be_visible(timeout=30_000)
     _expect_half(page)
+
+    sign_in(elsewhere, "alice", PASSWORD)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(note).to_be_hidden()
+    expect(page.locator("#refusal .note")).to_have_count(0)
+    _expect_half(page)
+    steps.record(page, "It did not happen")
+    expect(steps.finished(page)).to_be_visible()
 
 
 def test_without_a_socket_the_page_says_so_and_asks_by_itself(

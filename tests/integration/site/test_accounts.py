@@ -57,6 +57,14 @@ def test_a_form_from_elsewhere_is_refused(alice: User) -> None:
     assert "Nothing was recorded. What you typed is still on the page before this one." in said(response)
 
 
+def test_what_a_page_sends_by_itself_puts_no_note_on_it(alice: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(alice)
+    response = client.post("/review/calls/1/present/", headers={"HX-Request": "true"})
+    assert (response.status_code, response.content) == (403, b"")
+    assert (response["HX-Reswap"], response["HX-Trigger"]) == ("none", "live:any")
+
+
 def test_a_part_of_a_page_keeps_its_form_when_the_token_is_old(alice: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(alice)
