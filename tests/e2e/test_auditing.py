@@ -1,0 +1,106 @@
+"""Answering what an agent did: searching, reading, labelling and comparing, by keyboard and without JavaScript."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.conftest import Visit
+from tests.support.axe import violations
+from tests.support.site import Site
+
+#: What two messages of each session say, one of them in a call.
+WORDS = "refund_card order 18"
+
+
+@pytest.fixture(scope="module")
+def audited(site: Site) -> list[str]:
+    """The addresses of two sessions that say the same."""
+    found = []
+    for name in ("audited", "audited-again"):
+        command = [sys.executable, "-m", "tests.support.long_session", "120", name]
+        made = subprocess.run(command, env=site.environment(), check=True, capture_output=True, text=True)
+        found.append(f"/sessions/{made.stdout.strip()}/")
+    return found
+
+
+def search(page: Page, address: str, text: str, sessions: list[str]) -> None:
+    """Until the index, which is made in the background, knows the sessions."""
+    for _ in range(100):
+        page.goto(address)
+        page.get_by_label("Text in messages").fill(text)
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(re.compile("q="))
+        if all(page.locator(f"#session-{session.split('/')[2]}").count() for session in sessions):
+            return
+        page.wait_for_timeout(200)
+    raise AssertionError(f"{text} is not found.")
+
+
+def test_the_keyboard_leads_from_words_to_the_call_and_into_the_clipboard(visit: Visit, audited: list[str]) -> None:
+    page = visit("carol")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    search(page, "/sessions/?first=2025-03-04&last=2025-03-04", WORDS, audited)
+    results = page.url
+    page.locator(f'.places a[href^="{audited[0]}?at=118&"]').focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"find=.*#m-118$"))
+    message = page.locator("#m-118")
+    expect(message.locator("mark", has_text="refund_card")).to_be_in_viewport()
+    message.get_by_role("button", name="Copy the arguments").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#announcement")).to_have_text("Copied.")
+    assert json.loads(page.evaluate("navigator.clipboard.readText()")) == {"amount": "40.00", "order": 118}
+    # Where there is no such interface, as on pages that did not come over https, it is done by selecting.
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    message.get_by_role("button", name=re.compile("^Copy message")).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#announcement")).to_have_text("Copied.")
+    expect(message.get_by_role("button", name=re.compile("^Copy message"))).to_be_focused()
+    assert violations(page) == []
+    page.go_back()
+    expect(page).to_have_url(results)
+    page.goto("/calls/?tool=refund_card&first=2025-03-04&last=2025-03-04")
+    assert violations(page) == []
+
+
+def test_without_javascript_a_day_is_found_labelled_kept_and_compared(visit: Visit, audited: list[str]) -> None:
+    page = visit("carol", java_script_enabled=False)
+    search(page, "/sessions/", WORDS, audited)
+    page.goto("/sessions/?first=2025-03-04&last=2025-03-04&agent=refund-desk")
+    for address in audited:
+        page.locator(f"#pick-{address.split('/')[2]}").check()
+    page.get_by_placeholder("Label").fill("tuesday")
+    page.get_by_role("button", name="Add label").click()
+    expect(page.get_by_role("link", name="tuesday", exact=True)).to_have_count(2)
+    page.get_by_text("Save this view for the team").click()
+    page.get_by_label("Name of the view").fill("On Tuesday")
+    page.get_by_role("button", name="Save view").click()
+    expect(page.get_by_role("link", name="On Tuesday")).to_have_attribute("aria-current", "page")
+    page.get_by_role("button", name="Remove this view").click()
+    page.locator(f'a[data-row][href^="{audited[0]}"]').click()
+    expect(page).to_have_url(re.compile(r"at=0#m-0$"))
+    expect(page.get_by_role("button", name=re.compile("^Copy")).first).to_be_hidden()
+    page.get_by_role("link", name="Timeline", exact=True).click()
+    expect(page.get_by_role("table").first).to_contain_text("refund_card")
+
+
+def test_a_comparison_keeps_its_fold_over_back_and_reload(visit: Visit, audited: list[str]) -> None:
+    page = visit("carol")
+    page.goto(f"{audited[0]}compare/?a=1&b=2")
+    page.get_by_label("With another session").fill("audited-again")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("audited-again")
+    page.get_by_role("link", name="show the first 50 here").click()
+    expect(page).to_have_url(re.compile(r"with=\d+&open=0#m-0$"))
+    expect(page.locator("#m-49")).to_have_count(1)
+    page.reload()
+    expect(page.locator("#m-49")).to_have_count(1)
+    page.locator("#m-7 a").first.click()
+    expect(page).to_have_url(re.compile(r"at=7#m-7$"))
+    page.go_back()
+    expect(page.locator("#m-49")).to_have_count(1)
+    assert violations(page) == []
