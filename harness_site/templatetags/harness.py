@@ -8,6 +8,7 @@ from django import template
 from django.template import Context, defaultfilters
 from django.templatetags.static import static
 from django.utils.html import format_html
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from checkpoints import clock
@@ -153,13 +154,8 @@ def why(call: ToolCall) -> str:
 @register.simple_tag(takes_context=True)
 def narrowed(context: Context, **filters: str) -> str:
     """This list with other filters, from its beginning. An empty value takes a filter away."""
-    query = context["request"].GET.copy()
-    query.pop("after", None)
-    for name, value in filters.items():
-        query[name] = value
-        if not value:
-            del query[name]
-    return f"?{query.urlencode()}"
+    query = dict(context["request"].GET.lists()) | {"after": []} | {name: [value] for name, value in filters.items()}
+    return f"?{urlencode({name: values for name, values in query.items() if values != ['']}, doseq=True)}"
 
 
 @register.filter
