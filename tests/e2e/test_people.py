@@ -278,6 +278,8 @@ def test_nothing_sticks_out_of_the_window(visit: Visit, watches: list[Watch], wi
             for more in page.locator("details.menu > summary").all():
                 more.click()
             wide[name] = page.evaluate("document.scrollingElement.scrollWidth")
+            here = page.evaluate("document.querySelector('.tabs [aria-current]')?.getBoundingClientRect().right ?? 0")
+            wide[f"the tab of {name}"] = round(here)
     assert {name: found for name, found in wide.items() if found > width} == {}
 
 
