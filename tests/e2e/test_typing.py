@@ -64,7 +64,7 @@ def test_a_lost_connection_is_said_and_loses_nothing(
 ) -> None:
     agent = start_agent(own_site, 17)
     page = visit("alice", own_site)
-    watches[0].expect(r"net::ERR_|WebSocket connection|htmx:sendError|\[object Event\]")
+    watches[0].expect(r"net::ERR_|WebSocket connection|htmx:sendError|htmx:afterRequest|\[object Event\]")
     steps.open_card(page, 17)
     _type_half(page)
 
