@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 
 from tests.support.browser import PATIENCE, Watch, chromium, sign_in, watched
-from tests.support.site import PASSWORD, Agent, Site, fresh_database
+from tests.support.site import PASSWORD, Agent, Site, fresh_database, prepare
 
 _orders = count(17)
 #: Seconds: less than after which a sign-in no longer counts as a proof.
@@ -32,18 +32,26 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The database that those of all sites are copies of: with tables and the cast."""
+    with fresh_database(tmp_path_factory.mktemp("prepared")) as database:
+        prepare(database)
+        yield database
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory, prepared: str) -> Iterator[Site]:
     """The site that all tests share: each brings its own session."""
     folder: Path = tmp_path_factory.mktemp("site")
-    with fresh_database(folder) as database, Site(database, folder) as running:
+    with fresh_database(folder, prepared) as database, Site(database, folder) as running:
         yield running
         assert [line for line in running.log().splitlines() if "ERROR" in line] == []
 
 
 @pytest.fixture
-def own_site(tmp_path: Path) -> Iterator[Site]:
+def own_site(tmp_path: Path, prepared: str) -> Iterator[Site]:
     """A site that this test may stop."""
-    with fresh_database(tmp_path) as database, Site(database, tmp_path) as running:
+    with fresh_database(tmp_path, prepared) as database, Site(database, tmp_path) as running:
         yield running
 
 

@@ -70,10 +70,12 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(browser: Browser, signed_in: SignedIn, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(
+    browser: Browser, signed_in: SignedIn, prepared: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("scene")
     with (
-        fresh_database(folder) as database,
+        fresh_database(folder, prepared) as database,
         Site(database, folder) as site,
         watched(browser, site.address, storage_state=signed_in(site, "alice")) as (context, _),
     ):

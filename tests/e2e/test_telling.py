@@ -19,14 +19,14 @@ from tests.support.site import Site, fresh_database
 
 
 @pytest.fixture
-def telling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def telling(tmp_path: Path, prepared: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """A site with a mail server, whose messages are lines of `mails`, and with a provider for single sign-on."""
     with ExitStack() as leaving:
         office = Child(smtp_receiver, file=str(tmp_path / "mails"))
         leaving.callback(office.kill)
         elsewhere = Child(provider.serve)
         leaving.callback(elsewhere.kill)
-        site = Site(leaving.enter_context(fresh_database(tmp_path)), tmp_path)
+        site = Site(leaving.enter_context(fresh_database(tmp_path, prepared)), tmp_path)
         monkeypatch.setenv("HARNESS_EMAIL_URL", f"smtp://127.0.0.1:{office.expect('listening')}")
         monkeypatch.setenv("HARNESS_ADDRESS", site.address)
         monkeypatch.setenv("HARNESS_OIDC_URL", f"http://127.0.0.1:{elsewhere.expect('listening')}")

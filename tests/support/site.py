@@ -1,6 +1,7 @@
 """A real site in a process of its own, on a database of its own, with a cast that can sign in, and agents for it.
 
     with fresh_database(folder) as url:          # where HARNESS_DATABASE_URL points, else a SQLite file
+        prepare(url)                             # tables and cast; another database may be a copy of it
         with Site(url, folder) as site:          # site.address, site.stop(), site.start()
             agent = site.agent(17)               # the refund desk on session `order-17`
 
@@ -9,6 +10,7 @@
 
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
@@ -31,15 +33,20 @@ PATIENCE = 30.0
 
 
 @contextmanager
-def fresh_database(folder: Path) -> Iterator[str]:
-    """The address of an empty database: on the server of HARNESS_DATABASE_URL, else a file in `folder`."""
+def fresh_database(folder: Path, like: str = "") -> Iterator[str]:
+    """The address of an empty database, or of a copy of that at `like`, which nobody may be using: on the server of
+    HARNESS_DATABASE_URL, else a file in `folder`."""
     server = os.environ.get("HARNESS_DATABASE_URL", "")
     if not server.startswith("postgres"):
-        yield str(folder / "site.sqlite3")
+        address = folder / "site.sqlite3"
+        if like:
+            shutil.copy(like, address)
+        yield str(address)
         return
+    model = sql.Identifier(like.rpartition("/")[2] or "template1")
     name = f"harness_{secrets.token_hex(6)}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), model))
         try:
             yield f"{server.rpartition('/')[0]}/{name}"
         finally:
@@ -109,7 +116,7 @@ class Payer:
 
 
 class Site:
-    """`python -m uvicorn harness_site.asgi:application` on a free port, with the cast in its database."""
+    """`python -m uvicorn harness_site.asgi:application` on a free port, on a database that is prepared."""
 
     def __init__(self, database: str, folder: Path) -> None:
         self.database = database
@@ -124,7 +131,6 @@ class Site:
         return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
-        self._prepare()
         self.start()
         self._leaving.callback(self.stop)
         return self
@@ -155,11 +161,12 @@ class Site:
         """What the site complained about."""
         return (self.folder / "site.log").read_text(errors="replace")
 
-    def _prepare(self) -> None:
-        subprocess.run([sys.executable, "-m", "tests.support.site"], env=self.environment(), check=True)
-
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "HARNESS_DATABASE_URL": self.database, "DJANGO_SETTINGS_MODULE": "harness_site.settings"}
+        return _environment(self.database)
+
+
+def _environment(database: str) -> dict[str, str]:
+    return {**os.environ, "HARNESS_DATABASE_URL": database, "DJANGO_SETTINGS_MODULE": "harness_site.settings"}
 
 
 def _lines(path: Path) -> int:
@@ -173,8 +180,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def prepare() -> None:
-    """Make the tables and the cast."""
+def prepare(database: str) -> None:
+    """Make the tables and the cast, in a process that then leaves the database alone."""
+    subprocess.run([sys.executable, "-m", "tests.support.site"], env=_environment(database), check=True)
+
+
+def main() -> None:
     import django
     from django.core.management import call_command
 
@@ -188,4 +199,4 @@ def prepare() -> None:
 
 
 if __name__ == "__main__":
-    prepare()
+    main()
