@@ -193,5 +193,6 @@ def test_save_that_is_unknown_does_not_become_the_next_one(server: str, open_at:
             desk.save_checkpoint("another", MESSAGES[:1], None, 0.0)
         assert raised.value.may_have_happened is True
         wire.mend()
+        until(lambda: outcome(lambda: desk.load_latest("another")) is None)
         assert desk.save_checkpoint("another", MESSAGES[:2], None, 0.0) == 2
         assert desk.load("another", 1)["transcript"] == MESSAGES[:1]

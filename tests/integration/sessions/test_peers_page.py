@@ -167,5 +167,5 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
 ) -> None:
     joins = [join(f"j{number}", *[f"{number}-{call}" for call in range(count)]) for number in range(count)]
     pause(cp, *joins)
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(17):
         page_of(reader)
