@@ -31,17 +31,20 @@ class Wire:
         self._is_lost: Callable[[bytes], bool] = _never
         self._answered, self._mended = True, False
         self._open: list[socket.socket] = []
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
         #: Set when an answer is lost.
         self.cut = threading.Event()
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()
         self._listening.close()
-        while self._open:
-            _shut(self._open.pop())
+        for end in self._open:
+            _shut(end)
 
     def lose_answer(self, *, to: str = "", number: int = 1, answered: bool = True, mended: bool = False) -> None:
         """Lose the answer to the question of that `number` among those that contain `to`, counted from now.
@@ -67,11 +70,12 @@ class Wire:
         with contextlib.suppress(OSError):  # closed
             while True:
                 client, _ = self._listening.accept()
+                self._open.append(client)
                 if self.cut.is_set() and not self._mended:
                     client.close()
                     continue
                 server = socket.create_connection(self._server)
-                self._open += [client, server]
+                self._open.append(server)
                 losing = threading.Event()
                 threading.Thread(target=self._ask, args=(client, server, losing), daemon=True).start()
                 threading.Thread(target=self._answer, args=(server, client, losing), daemon=True).start()
