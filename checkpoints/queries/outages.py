@@ -101,7 +101,7 @@ def _behind(lost: QuerySet[ToolCall], after: int) -> QuerySet[ToolCall]:
     if status is None:
         return lost
     # The database compares its own writing of a time; one that came through here may have other digits.
-    at, waits = Subquery(place.values("interrupted_at")), Q(status=CallStatus.INTERRUPTED)
+    at, waits = Subquery(place.values("interrupted_at")[:1]), Q(status=CallStatus.INTERRUPTED)
     later = Q(interrupted_at__gt=at) | Q(interrupted_at=at, pk__gt=after)
     return lost.filter(waits & later | ~waits if status == CallStatus.INTERRUPTED else ~waits & later)
 

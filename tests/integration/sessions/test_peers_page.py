@@ -1,11 +1,11 @@
 """Pauses of a session: who was asked what, until when, and what came of it."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import PausedTask, PeerCall, Session
@@ -16,7 +16,6 @@ from tests.integration.checkpoints.peers.waiting import join, let_pass, lose, pa
 from tests.support.factories import make_session, make_user
 from tests.support.pages import said
 
-Queries = Callable[[int], AbstractContextManager[object]]
 SCRIPT = "<script>alert(1)</script>"
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -163,9 +162,12 @@ def test_the_tab_is_there_only_where_somebody_was_asked(reader: Client) -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
-    cp: SyncCheckpointer, reader: Client, count: int, django_assert_num_queries: Queries
+    cp: SyncCheckpointer, reader: Client, count: int
 ) -> None:
     joins = [join(f"j{number}", *[f"{number}-{call}" for call in range(count)]) for number in range(count)]
     pause(cp, *joins)
-    with django_assert_num_queries(17):
+    with CaptureQueriesContext(connection) as captured:
         page_of(reader)
+    # Not every Django counts where a transaction begins and ends.
+    queries = [query for query in captured if query["sql"].split()[0] not in {"BEGIN", "COMMIT"}]
+    assert len(queries) == 15
