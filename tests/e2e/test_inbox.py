@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e import steps
 from tests.e2e.conftest import StartAgent, Visit
@@ -52,6 +52,29 @@ def test_two_people_see_each_other_at_a_call(site: Site, start_agent: StartAgent
     steps.record(alice, "It did not happen")
     expect(bob.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
     expect(bob.get_by_text("You are on it", exact=True)).to_have_count(0)
+
+
+def test_an_answer_comes_when_its_button_is_gone(site: Site, start_agent: StartAgent, visit: Visit, order: int) -> None:
+    """The page hears of the claim, and is renewed, before the click that made it is answered."""
+    start_agent(site, order)
+    alice, bob = visit("alice"), visit("bob")
+    for page in (alice, bob):
+        steps.open_card(page, order)
+    alice.keyboard.press("c")
+    late: list[Route] = []
+    bob.route("**/claim/", lambda route: late.append(route))
+    button = bob.get_by_role("button", name="Take over")
+    button.evaluate("button => { window.pressed = button; }")
+    with bob.expect_request("**/claim/"):
+        button.click()
+    answer = late[0].fetch()
+    expect(bob.get_by_text("You are on it", exact=True)).to_be_visible()
+    assert not bob.evaluate("window.pressed.isConnected")
+
+    late[0].fulfill(response=answer)
+    bob.get_by_role("button", name="Let go").click()
+    expect(bob.get_by_role("button", name="I am on it")).to_be_visible()
+    expect(bob.locator("#people")).to_have_count(1)
 
 
 def test_fifty_interruptions_by_keyboard(parcels: Site, visit: Visit) -> None:
