@@ -107,7 +107,7 @@ $(VENV_NEXT)/.complete: requirements.lock
 .PHONY: test-e2e
 test-e2e: setup ## The story in a real browser
 	@.ci/system-parts chromium
-	$(ON_SQLITE) $(RUN) -m pytest tests/e2e
+	$(ON_SQLITE) $(RUN) -m pytest --numprocesses 2 --dist worksteal tests/e2e
 
 # --------------------------------------------------------------------------------------------- to keep it up
 
