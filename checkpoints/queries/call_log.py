@@ -12,14 +12,14 @@ from datetime import UTC, date, datetime, time, timedelta
 from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Q, QuerySet
 
 from checkpoints.enums import CallStatus
-from checkpoints.models import Session, ToolCall
+from checkpoints.models import ToolCall
 from checkpoints.queries import calls, keyset
 from checkpoints.queries.calls import CallFilter, CallRecord
 from checkpoints.queries.keyset import Cursor
 
 LOOKED_AT = 10_000
 #: The rates of the tools are those of so many of the newest calls.
-RATED = 4_000
+RATED = 2_000
 PAGE = 50
 #: Tools that are listed with their rates.
 _TOOLS = 100
@@ -83,7 +83,7 @@ def page(workspace_pk: int, wanted: LogFilter, *, after: Cursor | None = None, s
     if after is not None:
         chosen = chosen.filter(keyset.before(after, "issued_at"))
     chosen = _newest_first(chosen)
-    end = _end(chosen, LOOKED_AT)
+    end = _end(chosen, LOOKED_AT) if wanted.calls or wanted.agent else None
     found = chosen if end is None else chosen.filter(issued_at__gte=end.issued_at)
     found = wanted.calls.narrow(found)
     if wanted.agent:
@@ -138,18 +138,15 @@ def _cursor(call: ToolCall) -> Cursor:
 
 
 def _rows(pks: list[int]) -> tuple[LoggedCall, ...]:
-    named = (
-        ToolCall.objects.filter(pk__in=pks)
-        .select_related("session")
-        .only("session__title", "session__session_id", "session__agent")
-    )
-    sessions = {call.pk: call.session for call in named}
-    found = {record.pk: record for record in calls.records(ToolCall.objects.filter(pk__in=pks))}
-    return tuple(_logged(found[pk], sessions[pk]) for pk in pks if pk in found and pk in sessions)
-
-
-def _logged(record: CallRecord, session: Session) -> LoggedCall:
-    return LoggedCall(record, session.pk, session.title or session.session_id, session.agent)
+    chosen = ToolCall.objects.filter(pk__in=pks)
+    named = chosen.values_list("pk", "session__pk", "session__title", "session__session_id", "session__agent")
+    found = {record.pk: record for record in calls.records(chosen, results=False)}
+    logged = {
+        pk: LoggedCall(found[pk], session_pk, title or name, agent)
+        for pk, session_pk, title, name, agent in named
+        if pk in found
+    }
+    return tuple(logged[pk] for pk in pks if pk in logged)
 
 
 def _midnight(day: date) -> datetime:

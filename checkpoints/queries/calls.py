@@ -141,7 +141,7 @@ def page(session_pk: int, wanted: CallFilter, *, before: int | None = None, size
     logged = wanted.narrow(logged)
     if before is not None:
         logged = logged.filter(pk__lt=before)
-    rows = records(logged.order_by("-pk")[: size + 1])
+    rows = records(logged.order_by("-pk")[: size + 1], results=False)
     shown = rows[:size]
     return CallPage(shown, shown[-1].pk if len(rows) > size else None, tuple(tools))
 
@@ -170,15 +170,21 @@ def between(session_pk: int, after: datetime | None, upto: datetime) -> tuple[Ca
     return records(issued.order_by("pk")[:OPEN_LIMIT])
 
 
-def records(calls: QuerySet[ToolCall]) -> tuple[CallRecord, ...]:
+def records(calls: QuerySet[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:
+    """With `results` false those of the calls are not read and None; each may have megabytes."""
+    if not results:
+        calls = calls.defer("result")
     alive = ExpressionWrapper(Q(run__lease_expires_at__gt=Now()), output_field=BooleanField())
     rows = list(calls.select_related("run").annotate(run_alive=alive))
     pks = [call.pk for call in rows]
     rulings, late = _rulings(pks), _late(pks)
-    return tuple(_record(call, tuple(rulings[call.pk]), tuple(late[call.pk])) for call in rows)
+    return tuple(
+        _record(call, call.result_text if results else None, tuple(rulings[call.pk]), tuple(late[call.pk]))
+        for call in rows
+    )
 
 
-def _record(call: ToolCall, rulings: tuple[Ruling, ...], late: tuple[Late, ...]) -> CallRecord:
+def _record(call: ToolCall, result: str | None, rulings: tuple[Ruling, ...], late: tuple[Late, ...]) -> CallRecord:
     return CallRecord(
         pk=call.pk,
         call_id=call.call_id,
@@ -190,7 +196,7 @@ def _record(call: ToolCall, rulings: tuple[Ruling, ...], late: tuple[Late, ...])
         side_effects=tuple(effect for effect in call.side_effects.split(",") if effect),
         status=call.status,
         reason=call.reason,
-        result=call.result_text,
+        result=result,
         error_type=call.error_type,
         replays=call.replay_count,
         revision=call.revision,

@@ -7,22 +7,32 @@ sees what was made for others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextvars import ContextVar
+from datetime import datetime
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from django.conf import settings
 from django.core.cache import caches
 from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints import clock
+from harness_site import wording
 from harness_site.rendering import masking
 
 #: Larger HTML is made anew each time.
 _LARGEST: Final = 200_000
-_PLACES: Final = ("templates/sessions/parts", "harness_site/rendering", "harness_site/templatetags")
+Kind: TypeAlias = Literal["ago", "due"]
+_WORDS: Final = {"ago": wording.ago, "due": wording.due}
+#: Stands around a time whose distance is said later. What agents wrote is shown without control characters.
+_LATER: Final = "\x02"
+_TOLD_LATER: Final = re.compile(f"{_LATER}(ago|due) ([^{_LATER}]*){_LATER}")
+_making: ContextVar[bool] = ContextVar("making_what_is_kept", default=False)
+_PLACES: Final = ("templates", "harness_site/rendering", "harness_site/templatetags")
 
 
 def kept(shown: object, make: Callable[[], SafeString]) -> SafeString:
@@ -32,18 +42,35 @@ def kept(shown: object, make: Callable[[], SafeString]) -> SafeString:
     store = caches["rendered"]
     found: str | None = store.get(key)
     if found is not None:
-        return mark_safe(found)  # noqa: S308 - only what `make` made is kept
-    html = make()
+        return _said(found)
+    making = _making.set(True)
+    try:
+        html = make()
+    finally:
+        _making.reset(making)
     if len(html) <= _LARGEST:
         store.set(key, str(html))
-    return html
+    return _said(html)
+
+
+def since_or_until(moment: datetime, kind: Kind) -> str:
+    """How long ago something was, or when it is due. In what is kept it is said anew each time that is shown."""
+    if _making.get():
+        return f"{_LATER}{kind} {moment.isoformat()}{_LATER}"
+    return _WORDS[kind](moment, clock.now())
+
+
+def _said(html: str) -> SafeString:
+    if _LATER in html:
+        html = _TOLD_LATER.sub(lambda found: since_or_until(datetime.fromisoformat(found[2]), found[1]), html)  # type: ignore[arg-type]
+    return mark_safe(html)  # noqa: S308 - only what `make` made is kept
 
 
 @cache
 def _renderer() -> str:
-    """The version of everything that makes HTML of a message."""
+    """The version of everything that makes HTML."""
     base = Path(settings.BASE_DIR)
     files = [
-        path for place in _PLACES for path in sorted((base / place).glob("*.*")) if path.suffix in {".html", ".py"}
+        path for place in _PLACES for path in sorted((base / place).rglob("*.*")) if path.suffix in {".html", ".py"}
     ]
     return blake2b(b"".join(path.read_bytes() for path in files), digest_size=8).hexdigest()

@@ -5,7 +5,9 @@ from functools import cache
 from typing import Any
 
 from django import template
-from django.template import Context, defaultfilters
+from django.db.models import Model
+from django.template import Context, Node, NodeList, TemplateSyntaxError, defaultfilters
+from django.template.base import FilterExpression, Parser, Token
 from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.http import urlencode
@@ -19,6 +21,7 @@ from harness_site.accounts import secrecy as masking_state
 from harness_site.accounts.guard import membership_for
 from harness_site.accounts.models import Membership
 from harness_site.rendering import jsontree
+from harness_site.rendering.kept import kept, since_or_until
 from harness_site.rendering.masking import masked
 from harness_site.rendering.text import visible
 
@@ -72,13 +75,13 @@ def shape(value: str) -> str:
 @register.simple_tag
 def ago(moment: datetime) -> SafeString:
     """`42 min ago`, with the exact time on hover; the page keeps it current."""
-    return _time(moment, wording.ago(moment, clock.now()), "ago")
+    return _time(moment, since_or_until(moment, "ago"), "ago")
 
 
 @register.simple_tag
 def due(moment: datetime) -> SafeString:
     """`due in 57 min` or `overdue for 3 min`, with the exact time on hover; the page keeps it current."""
-    return _time(moment, wording.due(moment, clock.now()), "due")
+    return _time(moment, since_or_until(moment, "due"), "due")
 
 
 @register.simple_tag
@@ -213,3 +216,30 @@ def favicon(waiting: inbox.Count | None) -> str:
 @register.simple_tag
 def now_iso() -> str:
     return wording.iso(clock.now())
+
+
+@register.tag
+def keep(parser: Parser, token: Token) -> Node:
+    """`{% keep row here %}…{% endkeep %}`: what stands between shows nothing but these values, and is made once for
+    them."""
+    values = [parser.compile_filter(word) for word in token.split_contents()[1:]]
+    if not values:
+        raise TemplateSyntaxError("“keep” needs the values that are shown.")
+    inside = parser.parse(["endkeep"])
+    parser.delete_first_token()
+    return _Keep(f"{parser.origin}:{token.lineno}", values, inside)
+
+
+class _Keep(Node):
+    child_nodelists = ("inside",)
+
+    def __init__(self, place: str, values: list[FilterExpression], inside: NodeList) -> None:
+        self._place = place
+        self._values = values
+        self.inside = inside
+
+    def render(self, context: Context) -> SafeString:
+        shown = [value.resolve(context) for value in self._values]
+        if any(isinstance(value, Model) for value in shown):
+            raise TypeError("A row of the database does not tell what is in it. Keep a dataclass.")
+        return kept((self._place, shown), lambda: self.inside.render(context))
