@@ -22,6 +22,10 @@ class Days:
     def __bool__(self) -> bool:
         return bool(self.first or self.last)
 
+    def hold(self, moment: datetime) -> bool:
+        day = moment.astimezone(UTC).date()
+        return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
+
 
 def parsed(text: str) -> date | None:
     """None where the text says no day."""

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from checkpoints.queries import sessions
-from checkpoints.queries.narrowing import SessionFilter
+from checkpoints.queries.narrowing import SessionFilter, Sort
 from checkpoints.queries.sessions import SessionRow
 from harness_site.accounts.guard import Excerpts, MemberRequest
 from harness_site.search import finding
@@ -16,6 +16,7 @@ from harness_site.search.models import Kind
 from harness_site.search.places import Place, places
 from harness_site.search.standing import standing
 from harness_site.search.words import Query
+from harness_site.sessions.days import Days
 from harness_site.sessions.lookup import number
 
 #: Places of one session that are shown before one asks for all of them.
@@ -35,6 +36,8 @@ def results(request: MemberRequest, query: Query, wanted: SessionFilter, context
     before, within = number(request, "before"), number(request, "within")
     found = _found(request, query, before, within)
     by_session = places(found.passages, query)
+    if wanted.sort is not Sort.STARTED:
+        by_session = _on(Days.of(request.GET), by_session)
     pks = tuple(by_session)
     if before is None and (named := sessions.pk_of(workspace, request.GET.get("q", "").strip())) is not None:
         pks = (named, *(pk for pk in pks if pk != named))
@@ -55,6 +58,15 @@ def results(request: MemberRequest, query: Query, wanted: SessionFilter, context
         "hits": ",".join(str(passage.pk) for passage in found.passages),
     }
     return render(request, "sessions/found.html", context)
+
+
+def _on(days: Days, found: dict[int, list[Place]]) -> dict[int, list[Place]]:
+    """The places of these days, and those of no time, as titles are. Where the days are those on which sessions began,
+    all that was said in them counts."""
+    if not days:
+        return found
+    chosen = {pk: [place for place in those if place.at is None or days.hold(place.at)] for pk, those in found.items()}
+    return {pk: those for pk, those in chosen.items() if those}
 
 
 def _found(request: MemberRequest, query: Query, before: int | None, within: int | None) -> Found:

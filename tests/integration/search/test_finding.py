@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 
 import pytest
 from django.db import connection
@@ -153,6 +154,23 @@ def test_filters_narrow_what_is_found(search: Search) -> None:
     complete()
     assert len(search("lamp arrived")) == 2
     assert [place.split("?")[0] for place in search("lamp arrived", status="failed")] == [f"/sessions/{failed.pk}/"]
+
+
+def test_on_chosen_days_only_what_was_said_on_them_is_found(search: Search) -> None:
+    session = make_session(title="refund")
+    for day in (3, 4, 5):
+        make_message(session=session, text=f"refund {day}", created_at=datetime(2025, 3, day, 23, 59, tzinfo=UTC))
+    call = make_call(session=session, args={"of": "refund"}, issued_at=datetime(2025, 3, 4, tzinfo=UTC))
+    complete()
+    place = f"/sessions/{session.pk}/"
+    assert search("refund", first="2025-03-04", last="2025-03-04") == [
+        place,
+        f"{place}calls/{call.pk}/?find=refund#found",
+        f"{place}?at=1&find=refund#m-1",
+    ]
+    assert search("refund", first="2025-03-05")[1:] == [f"{place}?at=2&find=refund#m-2"]
+    assert len(search("refund", last="2025-03-03", sort="started")) == 0
+    assert search("refund", first="2025-03-06") == [place]
 
 
 def test_pages_of_places_follow_each_other(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
