@@ -29,7 +29,6 @@ def card(request: MemberRequest, pk: int) -> HttpResponse:
     call = find(request, pk)
     if request.method == "GET":
         if call.undecided and not request.htmx:
-            claims.forget()
             claims.see(call, by=request.membership)
         return _show(request, call)
     form = bound(request.POST, call, request.FILES)

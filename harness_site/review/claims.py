@@ -17,7 +17,7 @@ from harness_site.accounts.models import Membership
 from harness_site.review.company import CLAIMED_FOR
 from harness_site.review.models import Claim, Presence
 
-#: Nothing is kept longer about who looked at what; the audit trail says who read a session.
+#: Whoever decides drops what is older about who looked at what; the audit trail says who read a session.
 _KEPT: Final = timedelta(days=1)
 
 
@@ -57,6 +57,7 @@ def settle(call: ToolCall, *, by: Membership) -> None:
     claims = Claim.objects.filter(call=call)
     call.refresh_from_db(fields=["status"])
     (claims.filter(member=by) if call.undecided else claims).delete()
+    _forget()
 
 
 def see(call: ToolCall, *, by: Membership) -> None:
@@ -69,7 +70,7 @@ def see(call: ToolCall, *, by: Membership) -> None:
     Claim.objects.filter(call=call, member=by, seen_at__gt=now - CLAIMED_FOR).update(seen_at=now)
 
 
-def forget() -> None:
+def _forget() -> None:
     """Drop what is older than anybody asks for."""
     for model in (Presence, Claim):
         model.objects.filter(seen_at__lt=clock.now() - _KEPT).delete()

@@ -47,6 +47,14 @@ class Waiting:
     together: Group | None
 
     @property
+    def shown(self) -> tuple[object, ...]:
+        """Everything that the list shows of the call itself and of its session."""
+        call, session = self.call, self.call.session
+        text = (call.tool, call.sentence, call.args_digest, call.status, call.reason, call.verifiable, call.risk)
+        times = (call.issued_at, call.interrupted_at, self.overdue)
+        return (call.pk, text, times, session.pk, session.session_id, session.agent, session.status)
+
+    @property
     def approved(self) -> int:
         """How many people have approved."""
         return sum(agreement.people for agreement in self.agreements if agreement.kind == DecisionKind.APPROVE)
@@ -71,6 +79,7 @@ def queue(request: MemberRequest) -> HttpResponse:
         "interrupted": interrupted,
         "awaiting": awaiting,
         "found": interrupted + awaiting,
+        "here": request.GET.urlencode(),
     }
     return render(request, "review/queue.html", context)
 

@@ -9,6 +9,7 @@ from checkpoints import clock
 from checkpoints.enums import AuditKind, CallStatus
 from checkpoints.models import AuditEvent, Session, ToolCall
 from checkpoints.serde import parse
+from harness_site.accounts.models import Membership
 from harness_site.review import claims
 from harness_site.review.company import CLAIMED_FOR, PRESENT_FOR
 from harness_site.review.models import Claim, Presence
@@ -141,7 +142,7 @@ def test_who_has_gone_is_not_seen_any_more(people: dict[str, Client], lost: Lost
     Presence.objects.update(seen_at=clock.now() - PRESENT_FOR)
     assert "alice" not in said(people["bob"].post(url(call, "present/")))
     Presence.objects.update(seen_at=clock.now() - timedelta(days=2))
-    claims.forget()
+    claims.settle(lost(), by=Membership.objects.get(user__username="bob"))
     assert not Presence.objects.exists()
 
 
