@@ -155,11 +155,15 @@ def _first(parts: list[QuerySet[Session]], wanted: SessionFilter, size: int) -> 
     return sorted(found, key=ordered, reverse=True)[:size]
 
 
-def every(workspace_id: int, wanted: SessionFilter) -> Iterator[SessionRow]:
-    """Every session that is found now, newest activity first. Which they are is read at once, so that none is missed
-    or told twice because it moves meanwhile; what is said of each, in pieces."""
+def chosen(workspace_id: int, wanted: SessionFilter) -> array[int]:
+    """The keys of all sessions that are found now, newest activity first."""
     found = filtered(workspace_id, wanted).order_by(*order(wanted)).values_list("pk", flat=True)
-    pks = array("q", found.iterator(_CHUNK))
+    return array("q", found.iterator(_CHUNK))
+
+
+def each(workspace_id: int, pks: array[int]) -> Iterator[SessionRow]:
+    """What is said of these sessions, read in pieces. Which they are was read at once, so that none is missed or told
+    twice because it moves meanwhile."""
     for start in range(0, len(pks), _CHUNK):
         yield from these(workspace_id, tuple(pks[start : start + _CHUNK]))
 

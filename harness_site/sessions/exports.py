@@ -44,9 +44,10 @@ def listed(request: MemberRequest) -> HttpResponseBase:
     workspace = request.membership.workspace_id
     wanted = filters.with_words(workspace, request.GET)
     trail.record(request.membership, AuditKind.EXPORTED, request=request, what="sessions", filters=_narrowed(request))
-    rows = spreadsheet.lines(sessions.every(workspace, wanted))
+    chosen = sessions.chosen(workspace, wanted)
+    rows = spreadsheet.lines(sessions.each(workspace, chosen))
     name = f"sessions-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
-    return _sent(rows, name, "text/csv; charset=utf-8")
+    return _sent(rows, name, "text/csv; charset=utf-8", records=len(chosen))
 
 
 def _narrowed(request: MemberRequest) -> str:
@@ -59,12 +60,15 @@ def _narrowed(request: MemberRequest) -> str:
 
 def _jsonl(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
     _tell(request, head, "jsonl")
-    return _sent(jsonl.lines(head.row.pk), _name(head, "jsonl"), "application/jsonl")
+    # Beside these a few more: runs, decisions, events.
+    records = head.row.messages + head.versions + head.calls
+    return _sent(jsonl.lines(head.row.pk), _name(head, "jsonl"), "application/jsonl", records=records)
 
 
 def _html(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
     _tell(request, head, "html")
-    return _sent(offline.pieces(head), _name(head, "html"), "text/html; charset=utf-8")
+    messages = head.row.messages
+    return _sent(offline.pieces(head), _name(head, "html"), "text/html; charset=utf-8", messages=messages)
 
 
 def _file(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
@@ -95,8 +99,12 @@ def _tell(request: MemberRequest, head: SessionHead, form: str, **more: str | in
     trail.record(request.membership, kind, request=request, session_pk=head.row.pk, what="session", form=form, **more)
 
 
-def _sent(content: Iterable[bytes] | Iterable[str], name: str, kind: str) -> HttpResponseBase:
-    headers = {"Content-Disposition": content_disposition_header(True, name)}
+def _sent(
+    content: Iterable[bytes] | Iterable[str], name: str, kind: str, *, records: int = 0, messages: int = 0
+) -> HttpResponseBase:
+    """About so many `records` or `messages` are to come: a page that waits for them says how far they are."""
+    total = f"message {messages}" if messages else f"record {records}"
+    headers = {"Content-Disposition": content_disposition_header(True, name), "Harness-Total": total}
     return StreamingHttpResponse(masking.kept(content), content_type=kind, headers=headers)
 
 

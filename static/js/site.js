@@ -5,6 +5,7 @@ import "./live.js";
 import "./waiting.js";
 import "./times.js";
 import "./copy.js";
+import "./exports.js";
 import "./keys.js";
 import "./decide.js";
 import "./typed.js";

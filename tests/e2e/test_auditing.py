@@ -6,10 +6,11 @@ import subprocess
 import sys
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.conftest import Visit
 from tests.support.axe import violations
+from tests.support.browser import Watch
 from tests.support.site import Site
 
 #: What two messages of each session say, one of them in a call.
@@ -104,3 +105,35 @@ def test_a_comparison_keeps_its_fold_over_back_and_reload(visit: Visit, audited:
     page.go_back()
     expect(page.locator("#m-49")).to_have_count(1)
     assert violations(page) == []
+
+
+def test_an_export_says_how_far_it_is_and_can_be_stopped(
+    visit: Visit, watches: list[Watch], audited: list[str]
+) -> None:
+    page = visit("dora")
+    watches[-1].expect("status of 403")  # the session file, as long as secrets are masked
+    page.goto(audited[0])
+    export = page.get_by_role("group", name="Export")
+    held: list[Route] = []
+    page.route("**/export/jsonl/", lambda route: held.append(route))
+    page.get_by_text("Export", exact=True).click()
+    with page.expect_request("**/export/jsonl/"):
+        page.get_by_role("link", name=re.compile("^Records")).click()
+    expect(export.get_by_role("status")).to_have_text("Export: reading …")
+    export.get_by_role("button", name="Stop").click()
+    expect(export.get_by_role("status")).to_have_text("The export was stopped. Nothing was saved.")
+    export.get_by_role("button", name="Close").click()
+    expect(export).to_have_count(0)
+    page.unroute("**/export/jsonl/")
+
+    for name, ending in (("Records", "jsonl"), ("Page to read offline", "html")):
+        with page.expect_download() as download:
+            page.get_by_role("link", name=re.compile(f"^{name}")).click()
+        saved = download.value.suggested_filename
+        assert re.fullmatch(rf"audited-v\d+\.{ending}", saved)
+        expect(export.get_by_role("status")).to_have_text(re.compile(rf"^{re.escape(saved)} is saved, \d+ KB\.$"))
+        export.get_by_role("button", name="Close").click()
+    page.get_by_role("link", name=re.compile("^Session file")).click()
+    expect(
+        page.get_by_role("heading", name="The session file holds everything as it is stored, secrets too.")
+    ).to_be_visible()

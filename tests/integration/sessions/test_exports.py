@@ -282,3 +282,18 @@ def test_the_command_says_what_it_does_not_find(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="There is no workspace 'y'"):
         run("x", str(tmp_path / "out"), format="html", workspace="y")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_says_how_much_is_to_come(reader: Client) -> None:
+    session = make_session(title="one")
+    for _ in range(3):
+        make_message(session=session)
+    make_checkpoint(session=session)
+    make_call(session=session)
+    totals = {
+        form: reader.get(f"/sessions/{session.pk}/export/{form}/").headers["Harness-Total"]
+        for form in ("html", "jsonl")
+    }
+    assert totals == {"html": "message 3", "jsonl": "record 5"}
+    make_session(title="two")
+    assert reader.get("/sessions/export/?q=").headers["Harness-Total"] == "record 2"

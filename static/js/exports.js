@@ -1,0 +1,111 @@
+// An export says how far it is, and can be stopped. Without this file it is a download like any other.
+
+const MARKS = { record: "\n", message: "<article " };
+const KEPT_FOR = 60000; // until then a browser has written what was saved
+
+const box = document.getElementById("exporting")?.content.firstElementChild;
+let running = 0;
+
+function size(bytes) {
+  return bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} KB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+/** Counts how often `mark` comes, also where it lies across two pieces. */
+function counter(mark) {
+  const decoder = new TextDecoder();
+  let rest = "";
+  let found = 0;
+  return (piece) => {
+    const parts = (rest + decoder.decode(piece, { stream: true })).split(mark);
+    found += parts.length - 1;
+    rest = mark.length > 1 ? parts.at(-1).slice(1 - mark.length) : "";
+    return found;
+  };
+}
+
+/** `Harness-Total: message 120` says that so many of these are to come. */
+function expected(headers) {
+  const [unit, total] = (headers.get("Harness-Total") ?? "").split(" ");
+  return MARKS[unit] && Number(total) ? { unit, total: Number(total), count: counter(MARKS[unit]) } : null;
+}
+
+function named(headers) {
+  const found = /filename="?([^";]+)/.exec(headers.get("Content-Disposition") ?? "");
+  return found?.[1];
+}
+
+async function read(response, say) {
+  const coming = expected(response.headers);
+  const reader = response.body.getReader();
+  const pieces = [];
+  let bytes = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return { pieces, bytes };
+    pieces.push(value);
+    bytes += value.length;
+    const count = coming && Math.min(coming.count(value), coming.total);
+    say(bytes, coming && { ...coming, count });
+  }
+}
+
+function save(pieces, type, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob(pieces, { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), KEPT_FOR);
+}
+
+function opened(stop) {
+  const shown = box.cloneNode(true);
+  const [standing, bar, button] = ["[role=status]", "progress", "button"].map((part) => shown.querySelector(part));
+  let said = 0;
+  button.addEventListener("click", () => (bar.hidden ? shown.remove() : stop()));
+  document.body.append(shown);
+  return {
+    far(bytes, coming) {
+      if (coming) bar.value = coming.count / coming.total;
+      if (Date.now() - said < 500) return; // often enough for a listener
+      said = Date.now();
+      const of = coming ? `${coming.count.toLocaleString("en")} of ${coming.total.toLocaleString("en")} ${coming.unit}s, ` : "";
+      standing.textContent = `Export: ${of}${size(bytes)}`;
+    },
+    end(words) {
+      bar.hidden = true;
+      button.textContent = "Close";
+      standing.textContent = words;
+    },
+  };
+}
+
+async function take(link) {
+  const stopping = new AbortController();
+  const shown = opened(() => stopping.abort());
+  running += 1;
+  try {
+    const response = await fetch(link.href, { signal: stopping.signal });
+    const name = named(response.headers);
+    if (!response.ok || !name) {
+      running -= 1;
+      location.assign(link.href); // the refusal is a page
+      return;
+    }
+    const { pieces, bytes } = await read(response, shown.far);
+    save(pieces, response.headers.get("Content-Type"), name);
+    shown.end(`${name} is saved, ${size(bytes)}.`);
+  } catch {
+    shown.end(stopping.signal.aborted ? "The export was stopped. Nothing was saved." : "The export broke off. Nothing was saved.");
+  }
+  running -= 1;
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[data-export]");
+  if (!link || !box || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  event.preventDefault();
+  take(link);
+});
+window.addEventListener("beforeunload", (event) => {
+  if (running) event.preventDefault();
+});
