@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
@@ -18,6 +19,7 @@ PAGE = 50
 OPEN_LIMIT = 100
 #: Issued, and not settled by anybody.
 OPEN_CALL = UNDECIDED_CALL | {CallStatus.APPROVED, CallStatus.ISSUED, CallStatus.RERUN_APPROVED}
+_ALIVE: Final = ExpressionWrapper(Q(run__lease_expires_at__gt=Now()), output_field=BooleanField())
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +176,7 @@ def records(calls: QuerySet[ToolCall], *, results: bool = True) -> tuple[CallRec
     """With `results` false those of the calls are not read and None; each may have megabytes."""
     if not results:
         calls = calls.defer("result")
-    alive = ExpressionWrapper(Q(run__lease_expires_at__gt=Now()), output_field=BooleanField())
-    rows = list(calls.select_related("run").annotate(run_alive=alive))
+    rows = list(calls.select_related("run").annotate(run_alive=_ALIVE))
     pks = [call.pk for call in rows]
     rulings, late = _rulings(pks), _late(pks)
     return tuple(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -177,7 +178,7 @@ def these(workspace_id: int, pks: tuple[int, ...], wanted: SessionFilter | None 
 
 def head(workspace_id: int, pk: int) -> SessionHead | None:
     """One session with the counts its pages show; None where this workspace has no such session."""
-    session = _counted(_with_journals(_with_owner(of(workspace_id)))).filter(pk=pk).first()
+    session = _heads().filter(workspace=workspace_id, pk=pk).first()
     if session is None:
         return None
     found = _undecided([pk]).order_by("interrupted_at", "pk").values_list("pk", "status")[:COUNT_LIMIT]
@@ -218,6 +219,12 @@ def _with_owner(found: QuerySet[Session]) -> QuerySet[Session]:
     driven = ExpressionWrapper(DRIVEN, output_field=BooleanField())
     ended = Subquery(Run.objects.filter(session=OuterRef("pk")).order_by("-number").values("ended_at")[:1])
     return found.select_related("owner").annotate(driven=driven, ended=ended)
+
+
+@cache
+def _heads() -> QuerySet[Session]:
+    """Put together once: every page about a session asks for this."""
+    return _counted(_with_journals(_with_owner(Session.objects.all())))
 
 
 def _with_journals(found: QuerySet[Session]) -> QuerySet[Session]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django_htmx.middleware import HtmxDetails
@@ -67,10 +68,16 @@ def membership_of(user: AbstractBaseUser | AnonymousUser, chosen: object = None)
     """
     if not user.is_authenticated or not user.is_active:
         return None
-    theirs = Membership.objects.filter(user_id=user.pk).select_related("workspace__masking", "user").order_by("pk")
+    theirs = _memberships().filter(user_id=user.pk)
     if isinstance(chosen, int) and (found := theirs.filter(workspace=chosen).first()):
         return found
     return theirs.first()
+
+
+@cache
+def _memberships() -> QuerySet[Membership]:
+    """Put together once: every page asks for one of them."""
+    return Membership.objects.select_related("workspace__masking", "user").order_by("pk")
 
 
 def membership_for(request: HttpRequest) -> Membership | None:
