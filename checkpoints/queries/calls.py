@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 
 from checkpoints.enums import NOT_RUN_CALL, UNDECIDED_CALL, CallStatus, DecisionKind
 from checkpoints.models import Decision, LateResult, ToolCall
+from checkpoints.queries import keyset
 
 PAGE = 50
 #: Calls that are shown behind the end of a transcript.
@@ -143,7 +144,7 @@ def page(session_pk: int, wanted: CallFilter, *, before: int | None = None, size
     logged = wanted.narrow(logged)
     if before is not None:
         logged = logged.filter(pk__lt=before)
-    rows = records(logged.order_by("-pk")[: size + 1], results=False)
+    rows = records(logged.order_by(keyset.newest())[: size + 1], results=False)
     shown = rows[:size]
     return CallPage(shown, shown[-1].pk if len(rows) > size else None, tuple(tools))
 
@@ -159,7 +160,11 @@ def named(session_pk: int, call_ids: Iterable[str], *, since_step: int | None = 
     found = ToolCall.objects.filter(session=session_pk)
     if since_step is None:
         return records(found.filter(chosen).order_by("step", "attempt", "pk"))
-    recent = found.filter(Q(status__in=OPEN_CALL) | Q(step__gte=since_step)).order_by("-pk").values("pk")[:OPEN_LIMIT]
+    recent = (
+        found.filter(Q(status__in=OPEN_CALL) | Q(step__gte=since_step))
+        .order_by(keyset.newest())
+        .values("pk")[:OPEN_LIMIT]
+    )
     return records(found.filter(chosen | Q(pk__in=recent)).order_by("step", "attempt", "pk"))
 
 
@@ -169,7 +174,7 @@ def between(session_pk: int, after: datetime | None, upto: datetime) -> tuple[Ca
     issued = ToolCall.objects.filter(session=session_pk, issued_at__lte=upto)
     if after is not None:
         issued = issued.filter(issued_at__gt=after)
-    return records(issued.order_by("pk")[:OPEN_LIMIT])
+    return records(issued.order_by(keyset.oldest())[:OPEN_LIMIT])
 
 
 def records(calls: QuerySet[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:

@@ -12,7 +12,7 @@ from django.db.models import TextChoices
 
 from checkpoints.enums import AuditKind, DecisionKind
 from checkpoints.models import AuditEvent, Decision
-from checkpoints.queries import trail
+from checkpoints.queries import keyset, trail
 from checkpoints.serde import parse
 
 PAGE = 100
@@ -57,10 +57,10 @@ def page(session_pk: int, *, before: tuple[int, int] | None = None, size: int = 
     decisions = Decision.objects.filter(session=session_pk).select_related("tool_call")
     if before is not None:
         events, decisions = events.filter(pk__lt=before[0]), decisions.filter(pk__lt=before[1])
-    recorded = list(events.order_by("-pk")[: size + 1])
+    recorded = list(events.order_by(keyset.newest())[: size + 1])
     broken = trail.broken(recorded[0].workspace_id, recorded) if recorded else frozenset()
     found = [(event.created_at, event.pk, 0, _event(event, event.pk not in broken)) for event in recorded]
-    ruled = [(row.created_at, row.pk, 1, _decision(row)) for row in decisions.order_by("-pk")[: size + 1]]
+    ruled = [(row.created_at, row.pk, 1, _decision(row)) for row in decisions.order_by(keyset.newest())[: size + 1]]
     newest = list(islice(merge(found, ruled, key=lambda row: row[:3], reverse=True), size + 1))
     shown = newest[:size]
     if len(newest) <= size:

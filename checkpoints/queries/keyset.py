@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, DecimalField, F, Func, TextField, Value
+from django.db.models.expressions import OrderBy
 from django.db.models.functions import Cast
 from django.db.models.lookups import GreaterThan, LessThan
 from django.db.models.sql.compiler import SQLCompiler
@@ -65,6 +66,20 @@ class AmountCursor:
 
     def __str__(self) -> str:
         return f"{self.amount}~{self.pk}"
+
+
+def newest() -> OrderBy:
+    """Newest first by key, within one session.
+
+    It is a sum, because a database that sees the bare key may walk the rows of all sessions backwards until it has met
+    enough of this one: minutes, where the session is old.
+    """
+    return (F("pk") + 0).desc()
+
+
+def oldest() -> OrderBy:
+    """The same the other way round."""
+    return (F("pk") + 0).asc()
 
 
 class _Row(Func):

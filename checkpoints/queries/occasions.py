@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from checkpoints.enums import AuditKind
 from checkpoints.models import AuditEvent
+from checkpoints.queries import keyset
 from checkpoints.serde import parse
 
 #: The newest so many of all are looked at.
@@ -55,7 +56,7 @@ class Occasions:
 def read(session_pk: int) -> Occasions:
     """One query."""
     kinds = [AuditKind.TAKEOVER, AuditKind.APPROVAL_REQUESTED, AuditKind.VERIFY_REQUESTED]
-    events = AuditEvent.objects.filter(session=session_pk, kind__in=kinds).order_by("-pk")[:LIMIT]
+    events = AuditEvent.objects.filter(session=session_pk, kind__in=kinds).order_by(keyset.newest())[:LIMIT]
     takeovers: dict[int, Takeover] = {}
     asked: defaultdict[str, list[Asked]] = defaultdict(list)
     probes: dict[ProbeKey, datetime] = {}

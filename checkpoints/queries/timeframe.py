@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 from checkpoints import clock
 from checkpoints.enums import DECIDING, DecisionKind, Phase, RunStatus
 from checkpoints.models import Checkpoint, Decision, PausedTask, PeerCall, Run, ToolCall
-from checkpoints.queries import occasions, timeline
+from checkpoints.queries import keyset, occasions, timeline
 from checkpoints.queries.occasions import Occasions
 from checkpoints.queries.timeline import Lane, Logged, Mark
 
@@ -109,7 +109,7 @@ def read(session_pk: int, *, since: datetime | None = None, until: datetime | No
     """At most nine queries. None where nothing happened."""
     span = _Span(since, until)
     calls, earlier_calls = _upto(timeline.newest(_calls(session_pk, span), LIMIT + 1), "issued_at")
-    asked, earlier_asked = _upto(list(_asked(session_pk, span).order_by("-pk")[: LIMIT + 1]), "created_at")
+    asked, earlier_asked = _upto(list(_asked(session_pk, span).order_by(keyset.newest())[: LIMIT + 1]), "created_at")
     pauses = list(PausedTask.objects.filter(session=session_pk).defer("state").order_by("-pk")[:LIMIT])
     involved = {call.run_id for call in calls} | {call.join.task.run_id for call in asked}
     runs = list(_runs(session_pk, span, involved)[: LANES + 1])
@@ -147,7 +147,7 @@ def _asked(session_pk: int, span: _Span) -> QuerySet[PeerCall]:
 
 def _decisions(session_pk: int) -> list[Decision]:
     """The newest ones, oldest first."""
-    found = Decision.objects.filter(session=session_pk).select_related("tool_call").order_by("-pk")
+    found = Decision.objects.filter(session=session_pk).select_related("tool_call").order_by(keyset.newest())
     told = found.only("kind", "final", "actor", "actor_kind", "created_at", "tool_call__tool")
     return list(told[:LIMIT])[::-1]
 

@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from checkpoints import clock
 from checkpoints.enums import DECIDING, NOT_RUN_CALL, UNDECIDED_CALL, ActorKind, CallStatus, DecisionKind, Phase
 from checkpoints.models import Checkpoint, Decision, Run, ToolCall
-from checkpoints.queries import occasions
+from checkpoints.queries import keyset, occasions
 from checkpoints.queries.occasions import Occasions, Takeover
 from checkpoints.queries.origins import RunFacts, facts
 
@@ -99,7 +99,7 @@ def read(session_pk: int, remembered: Occasions | None = None) -> Timeline:
 
 def newest(calls: QuerySet[ToolCall], most: int) -> list[Logged]:
     """The newest of these calls, the newest first."""
-    return [Logged(*row) for row in calls.order_by("-pk").values_list(*Logged._fields)[:most]]
+    return [Logged(*row) for row in calls.order_by(keyset.newest()).values_list(*Logged._fields)[:most]]
 
 
 def place(
