@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.core.cache import caches
 from django.db import connection
 from django.test import TransactionTestCase
 
@@ -25,6 +26,14 @@ def database_is_emptied_quickly() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", empty)
         yield
+
+
+@pytest.fixture
+def nothing_kept() -> Iterator[None]:
+    """No HTML that was made before."""
+    caches["rendered"].clear()
+    yield
+    caches["rendered"].clear()
 
 
 @pytest.fixture

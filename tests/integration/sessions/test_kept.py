@@ -1,7 +1,5 @@
 """Messages that were rendered before."""
 
-from collections.abc import Iterator
-
 import pytest
 from django.core.cache import caches
 from django.test import Client
@@ -20,14 +18,7 @@ from tests.support.factories import (
 )
 from tests.support.pages import said
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def nothing_kept() -> Iterator[None]:
-    caches["rendered"].clear()
-    yield
-    caches["rendered"].clear()
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("nothing_kept")]
 
 
 @pytest.fixture

@@ -1,17 +1,16 @@
 """`{% keep %}`: HTML that is made once for what it shows."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.core.cache import caches
 from django.template import Context, Template, TemplateSyntaxError
 
 from checkpoints import clock
 from checkpoints.models import Workspace
 from harness_site.rendering import masking
 
+pytestmark = pytest.mark.usefixtures("nothing_kept")
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
@@ -30,13 +29,6 @@ class Counting:
     def __call__(self) -> str:
         self.times += 1
         return ""
-
-
-@pytest.fixture(autouse=True)
-def nothing_kept() -> Iterator[None]:
-    caches["rendered"].clear()
-    yield
-    caches["rendered"].clear()
 
 
 @pytest.fixture
