@@ -209,8 +209,9 @@ def test_the_trail_is_verified_on_the_page(visit: Visit) -> None:
     assert download.value.path().read_text().startswith("number,time,what,")
 
 
-def test_members_and_notifications_without_a_mouse(visit: Visit) -> None:
+def test_members_and_notifications_without_a_mouse(visit: Visit, watches: list[Watch]) -> None:
     guest = Guest(visit(), "judy")
+    watches[-1].expect("status of 403")  # the open page asks on when its reader is no member any more
     page = visit("dora")
     guest.join(invite(page, "Auditor"))
     keys = page.keyboard
