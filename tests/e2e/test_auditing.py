@@ -17,7 +17,7 @@ from tests.support.site import Site
 WORDS = "refund_card order 18"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def audited(site: Site) -> list[str]:
     """The addresses of two sessions that say the same."""
     found = []

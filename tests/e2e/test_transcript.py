@@ -13,7 +13,7 @@ from tests.support.browser import Watch
 from tests.support.site import Site
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def long_session(site: Site) -> str:
     """The address of a session with 1,200 messages, whose last version is the twelfth."""
     command = [sys.executable, "-m", "tests.support.long_session", "1200", "long"]
