@@ -54,7 +54,10 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One attempt at a call as the log has it. `args` is canonical JSON text; so many `approvals` a decision takes."""
+    """One attempt at a call as the log has it. `args` is canonical JSON text; so many `approvals` a decision takes.
+
+    `result` is None while there is none, and in lists, which do not read it.
+    """
 
     pk: int
     call_id: str
