@@ -11,6 +11,7 @@ from typing import Any
 import nh3
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
+from linkify_it import LinkifyIt
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
@@ -24,6 +25,8 @@ from harness_site.rendering.text import byte_size, size, uncovered
 
 #: Longer text is shown as it is written.
 LIMIT = 50_000
+#: Stands in every address that is found in running text.
+_ADDRESS = "://"
 #: The pages' own headings end at h2.
 _FIRST, _LAST = 3, 6
 _BLOCKS = {"blockquote", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul"}
@@ -56,7 +59,8 @@ def _prose(text: str) -> SafeString:
     # What depends on the reader has happened: this remembers for everybody.
     if ansi.coloured(text):
         return _plain(text)
-    return mark_safe(_cleaner.clean(_reader.render(uncovered(text))))  # noqa: S308 - this is the sanitiser
+    reader = _linking if _ADDRESS in text else _reader
+    return mark_safe(_cleaner.clean(reader.render(uncovered(text))))  # noqa: S308 - this is the sanitiser
 
 
 def _code(code: str, language: str, _attributes: str) -> str:
@@ -82,6 +86,21 @@ def _image(
     return format_html('<a href="{}">{}</a>', source, f"Image: {alt or source}")
 
 
-_reader = MarkdownIt("js-default", {"html": False, "linkify": True, "breaks": True, "highlight": _code})
-_reader.core.ruler.push("demote", _demote)
-_reader.add_render_rule("image", _image)
+def _links() -> LinkifyIt:
+    """Only what is written as an address becomes one: `main.py`, `README.md` and `run.sh` are files, not hosts."""
+    found = LinkifyIt(options={"fuzzy_link": False, "fuzzy_email": False})
+    for schema in ("mailto:", "ftp:", "//"):
+        found.add(schema, None)
+    return found
+
+
+def _parser(*, linkify: bool) -> MarkdownIt:
+    made = MarkdownIt("js-default", {"html": False, "linkify": linkify, "breaks": True, "highlight": _code})
+    made.linkify = _links()
+    made.core.ruler.push("demote", _demote)
+    made.add_render_rule("image", _image)
+    return made
+
+
+#: Looking for addresses takes longer than all the rest, and few texts have one.
+_reader, _linking = _parser(linkify=False), _parser(linkify=True)

@@ -69,6 +69,26 @@ def test_no_other_address_becomes_a_link(address: str) -> None:
         assert [name for _, name, _ in parsed(prose(text)).attributes if name == "href"] == []
 
 
+@pytest.mark.parametrize("written", ["http://a.example/b?c=1", "https://a.example/"])
+def test_an_address_in_running_text_becomes_a_link(written: str) -> None:
+    reader = parsed(prose(f"See {written} (or not)."))
+    assert ("a", "href", written) in reader.attributes
+
+
+@pytest.mark.parametrize(
+    "name", ["main.py", "README.md", "run.sh", "www.a.example", "a@a.example", "//a.example", "x://a.sh"]
+)
+def test_the_name_of_a_file_or_of_a_host_becomes_none(name: str) -> None:
+    """Even beside an address: a click on `main.py` would ask a host that somebody registered under that name."""
+    assert prose(f"See {name}") == f"<p>See {name}</p>\n"
+    hrefs = [
+        value
+        for _, attribute, value in parsed(prose(f"See {name} and http://b.example")).attributes
+        if attribute == "href"
+    ]
+    assert hrefs == ["http://b.example"]
+
+
 def test_a_link_says_nothing_about_where_it_was() -> None:
     assert prose("[x](https://a.example/?b=1&c=2)") == (
         '<p><a href="https://a.example/?b=1&amp;c=2" rel="noopener noreferrer nofollow">x</a></p>\n'
