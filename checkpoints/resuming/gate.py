@@ -15,12 +15,7 @@ from typing import Any
 
 from django.db import transaction
 
-from checkpoints.enums import (
-    AuditKind,
-    CallStatus,
-    RunStatus,
-    SessionStatus,
-)
+from checkpoints.enums import UNDECIDED_CALL, AuditKind, CallStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import ApprovalRequired, OwnershipLost, ReviewRequired, RunNotFound
 from checkpoints.flows import Flow, Sleep, Transact
 from checkpoints.models import Run, Session, ToolCall
@@ -251,13 +246,14 @@ def preview(store: Store, session_id: str) -> dict[str, Any]:
             said = latest["transcript"] if latest else []
             first = latest["message_count"] - len(said) if latest else 0
             found = outlook.look(store, session, Tail(said, stands.pending, first))
-        running = ToolCall.objects.using(store.using).filter(session=session, status=CallStatus.ISSUED)
-        orphans = [call for call in running.select_related("run") if call.mutates]
+        unsettled = calls.with_status(store, session, {CallStatus.ISSUED, *UNDECIDED_CALL})
+        undecided = [call for call in unsettled if call.status != CallStatus.ISSUED and not finished]
+        orphans = [call for call in unsettled if call.status == CallStatus.ISSUED and call.mutates]
         return {
             "version": latest["version"] if latest else None,
             "finished": finished,
             "pending_response": stands.pending is not None,
             "replay": [calls.as_dict(call) for call in found.replay],
             "run": [calls.as_dict(call) for call in found.run],
-            "ask": [calls.as_dict(call) for call in [*found.ask, *orphans]],
+            "ask": [calls.as_dict(call) for call in [*undecided, *orphans]],
         }

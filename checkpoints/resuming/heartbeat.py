@@ -1,4 +1,7 @@
-"""Signs of life: one daemon thread for each process renews the leases of everything it owns."""
+"""Signs of life: a daemon thread for each database renews the leases of everything that this process owns in it.
+
+One that waits for its database, which is locked or away, thus holds back no sign of life in another.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,19 @@ logger = logging.getLogger(__name__)
 BEATS_PER_LEASE = 3
 
 _lock = threading.Lock()
-_thread: threading.Thread | None = None
+#: By the alias of the database.
+_threads: dict[str, threading.Thread] = {}
 
 
 def beat_for(store: Store) -> None:
     """Make sure that the leases of `store` are renewed while it lives."""
-    global _thread
+    using = store.using
     with _lock:
-        if _thread is None or not _thread.is_alive():  # a fork leaves the name of a thread that is not there
-            _thread = threading.Thread(target=_run, name="harness-heartbeat", daemon=True)
-            _thread.start()
+        if using not in _threads or not _threads[using].is_alive():  # a fork leaves the name of one that is not there
+            _threads[using] = threading.Thread(
+                target=_run, args=(using,), name=f"harness-heartbeat-{using}", daemon=True
+            )
+            _threads[using].start()
 
 
 def renew(store: Store) -> int:
@@ -43,22 +49,21 @@ def renew(store: Store) -> int:
         return mine.update(heartbeat_at=Now(), lease_expires_at=clock.from_now(store.lease))
 
 
-def _run() -> None:
+def _run(using: str) -> None:
     due: dict[str, float] = {}
     try:
-        while pause := _beat(due):
+        while pause := _beat(using, due):
             time.sleep(pause)
     finally:
         connections.close_all()  # of this thread
 
 
-def _beat(due: dict[str, float]) -> float:
+def _beat(using: str, due: dict[str, float]) -> float:
     """Renew what is due. Returns the seconds until the next look, or 0 when nothing is owned any more."""
-    global _thread
     with _lock:
-        owning = [store for store in live_stores() if store.all_held()]
+        owning = [store for store in live_stores() if store.using == using and store.all_held()]
         if not owning:
-            _thread = None
+            del _threads[using]
             return 0
     for store in owning:
         interval = store.lease.total_seconds() / BEATS_PER_LEASE

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from django.db.models import QuerySet
+
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import Checkpoint, Decision, Session, ToolCall, WorkflowStep
 from checkpoints.outcomes import ToolResult
+from checkpoints.prepared import Prepared
 from checkpoints.saving import calls
 from checkpoints.saving.store import OpenCall, Store
 from checkpoints.serde import digests, messages
@@ -34,11 +37,10 @@ class Outlook:
 
     replay: list[ToolCall]
     run: list[ToolCall]
-    ask: list[ToolCall]
     open: dict[str, OpenCall]
 
 
-NOTHING = Outlook([], [], [], {})
+NOTHING = Outlook([], [], {})
 
 
 @dataclass(frozen=True)
@@ -76,27 +78,37 @@ def look(store: Store, session: Session, tail: Tail) -> Outlook:
             replay.append(call)
         elif call.status in TO_RUN:
             run.append(call)
-    return Outlook(replay, run, calls.undecided(store, session), found)
+    return Outlook(replay, run, found)
 
 
 def _since_the_last_version(store: Store, session: Session) -> list[ToolCall]:
     """The newest attempt of each call made since then. Steps of workflows are not answers to a model."""
-    steps = WorkflowStep.objects.using(store.using).filter(session=session).values("call_id")
-    made = ToolCall.objects.using(store.using).filter(session=session, step=session.latest_version)
-    found = made.exclude(call_id__in=steps).select_related("run").order_by("attempt")
-    return list({call.call_id: call for call in found}.values())
+    made = _made(session.pk, session.latest_version, using=store.using)
+    return list({call.call_id: call for call in made}.values())
+
+
+@Prepared
+def _made(session: int, step: int) -> QuerySet[ToolCall]:
+    steps = WorkflowStep.objects.filter(session=session).values("call_id")
+    made = ToolCall.objects.filter(session=session, step=step).exclude(call_id__in=steps)
+    return made.select_related("run").order_by("attempt")
 
 
 def _logged(store: Store, session: Session, asked: Asked, tail: Tail) -> ToolCall | None:
     """The newest logged attempt at exactly this call that nothing in the transcript answers."""
     digest = _digest(asked)
-    logged = ToolCall.objects.using(store.using).filter(session=session, call_id=asked.call_id, tool=asked.tool)
     same = [
         call
-        for call in logged.select_related("run").order_by("step", "attempt")
+        for call in _attempts(session.pk, asked.call_id, asked.tool, using=store.using)
         if call.args_digest == digest or digest in calls.digests_of(store, call)
     ]
     return next((call for call in reversed(same) if not _answered(store, session, call, same, tail)), None)
+
+
+@Prepared
+def _attempts(session: int, call_id: str, tool: str) -> QuerySet[ToolCall]:
+    logged = ToolCall.objects.filter(session=session, call_id=call_id, tool=tool)
+    return logged.select_related("run").order_by("step", "attempt")
 
 
 def _answered(store: Store, session: Session, call: ToolCall, same: Sequence[ToolCall], tail: Tail) -> bool:

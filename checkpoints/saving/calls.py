@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
+
+from django.db.models import QuerySet
 
 from checkpoints.enums import UNDECIDED_CALL, CallStatus, DecisionKind
 from checkpoints.exceptions import CheckpointCorrupted, SessionNotFound
 from checkpoints.ids import checked
 from checkpoints.models import Decision, Session, ToolCall
+from checkpoints.prepared import Prepared
 from checkpoints.saving import liveness, lookup
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store
@@ -62,8 +66,16 @@ def undecided(store: Store, row: Session) -> list[ToolCall]:
 
 
 def with_status(store: Store, row: Session, statuses: Iterable[CallStatus]) -> list[ToolCall]:
-    calls = ToolCall.objects.using(store.using).filter(session=row, status__in=sorted(statuses))
-    return list(calls.select_related("run").order_by("pk"))
+    return _with_status(frozenset(statuses))(row.pk, using=store.using)
+
+
+@cache
+def _with_status(statuses: frozenset[CallStatus]) -> Prepared[int, ToolCall]:
+    def of(session: int) -> QuerySet[ToolCall]:
+        calls = ToolCall.objects.filter(session=session, status__in=sorted(statuses))
+        return calls.select_related("run").order_by("pk")
+
+    return Prepared(of)
 
 
 def digests_of(store: Store, call: ToolCall) -> set[str]:

@@ -113,14 +113,14 @@ class _End:
     chain: bytes
     #: A copy of the whole transcript up to there, where whole transcripts are given: who appends needs none.
     snapshot: list[Any] | None = None
-    #: Ids of the calls that what is appended answers.
-    answered: frozenset[str] = frozenset()
+    #: What is appended, as it was given.
+    said: Sequence[dict[str, Any]] = ()
 
 
 def _end(prepared: Prepared, keep: int) -> _End:
     chain = prepared.chains[-1] if prepared.chains else digests.EMPTY_CHAIN
     new = transcripts.new_messages(prepared, keep, keep)
-    return _End(new, len(prepared.chains), chain, snapshots.copied(prepared.messages), _answers(prepared, keep))
+    return _End(new, len(prepared.chains), chain, snapshots.copied(prepared.messages), prepared.messages[keep:])
 
 
 def _whole(transcript: Sequence[dict[str, Any]]) -> _End:
@@ -133,11 +133,7 @@ def _added(head: Head, added: Sequence[dict[str, Any]]) -> _End:
         return _End([], head.length, head.chain, head.snapshot)
     prepared = transcripts.prepare(added, after=head.chain, first=head.length)
     new = transcripts.new_messages(prepared, 0, head.length)
-    return _End(new, head.length + len(new), prepared.chains[-1], answered=_answers(prepared, 0))
-
-
-def _answers(prepared: Prepared, keep: int) -> frozenset[str]:
-    return frozenset(call_id for message in prepared.messages[keep:] for call_id in messages.answered(message))
+    return _End(new, head.length + len(new), prepared.chains[-1], said=prepared.messages)
 
 
 def _unanswered(head: Head, end: _End, state: State) -> Unanswered:
@@ -219,7 +215,7 @@ def _write(store: Store, held: Held, head: Head, end: _End, state: State, expect
         end.new,
         {
             "run": held.run_id,
-            "phase": state.phase,
+            "phase": state.phase.value,
             "segment": head.segment_id,
             "length": end.length,
             "chain": end.chain,
@@ -232,7 +228,7 @@ def _write(store: Store, held: Held, head: Head, end: _End, state: State, expect
     )
     if version is not None:
         held.head = Head(head.segment_id, end.length, end.chain, version, state, end.snapshot)
-        for call_id in end.answered & held.open_calls.keys():
+        for call_id in held.open_calls and {said for message in end.said for said in messages.answered(message)}:
             held.open_calls.pop(call_id, None)
     return version
 

@@ -14,6 +14,7 @@ from checkpoints.serde import digests
 from checkpoints.serde.canonical import canonical
 
 TOOL_NAME_LENGTH = 200
+_EFFECTS = frozenset(SideEffect.values)
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def checked_effects(given: Iterable[str]) -> frozenset[str]:
         effects = frozenset([given] if isinstance(given, str) else given)
     except TypeError:
         effects = frozenset()
-    unknown = sorted(str(effect) for effect in effects if effect not in SideEffect.values)
+    unknown = sorted(str(effect) for effect in effects - _EFFECTS)
     if unknown or not effects:
         known = ", ".join(SideEffect.values)
         said = f"{unknown} are not side effects" if unknown else "No side effect was given"

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from django.db.models import QuerySet
+
 from checkpoints.exceptions import CallNotFound, NotOwner, OwnershipLost, SessionFinished, SessionNotFound
 from checkpoints.ids import checked
 from checkpoints.models import Session, ToolCall
+from checkpoints.prepared import Prepared
 from checkpoints.saving.store import Held, Store
 
 
 def session(store: Store, session_id: str, *, lock: bool = False) -> Session:
     """The session of that id in the store's workspace. Raises `SessionNotFound`, `InvalidIdentifier`."""
-    found = Session.objects.using(store.using)
+    named = (store.workspace_id, checked("session id", session_id))
     if lock:
-        found = found.select_for_update()
-    row = found.filter(workspace_id=store.workspace_id, session_id=checked("session id", session_id)).first()
+        # Made anew: Django refuses a lock outside of a transaction only then.
+        row = _session.build(*named).using(store.using).select_for_update().first()
+    else:
+        row = _session.first(*named, using=store.using)
     if row is None:
         raise SessionNotFound(session_id)
     return row
+
+
+@Prepared
+def _session(workspace: int, session_id: str) -> QuerySet[Session]:
+    return Session.objects.filter(workspace=workspace, session_id=session_id)
 
 
 def owned(store: Store, session_id: str) -> Held:

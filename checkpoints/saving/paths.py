@@ -21,21 +21,13 @@ def read_messages(
 ) -> Rows:
     """The messages `first` to `length` of the transcript that ends in `segment_id`, in order: a tuple of `fields`
     each."""
-    sql = f"SELECT {columns(Message, fields)} {_one_stretch()}"
-    found: Rows = []
-    for segment, low, high in read_stretches(connection, segment_id, length, first):
-        found += _rows(connection, sql, [segment, max(low, first), high])
-    return found
+    return _read(connection, f"SELECT {columns(Message, fields)}", [], segment_id, length, first)
 
 
 def read_bodies(connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0) -> Rows:
     """The bodies of messages `first` to `length`, in order, each with its chain if it is the last one, else NULL."""
     chain = f"CASE WHEN {column(Message, 'position')} = %s THEN {column(Message, 'chain')} END"
-    sql = f"SELECT {column(Message, 'body')}, {chain} {_one_stretch()}"
-    found: Rows = []
-    for segment, low, high in read_stretches(connection, segment_id, length, first):
-        found += _rows(connection, sql, [length - 1, segment, max(low, first), high])
-    return found
+    return _read(connection, f"SELECT {column(Message, 'body')}, {chain}", [length - 1], segment_id, length, first)
 
 
 def read_window(
@@ -62,13 +54,24 @@ def read_stretches(connection: BaseDatabaseWrapper, segment_id: int, length: int
     return _rows(connection, sql, [length, segment_id, first, first])
 
 
-def _one_stretch() -> str:
-    """The messages of a segment from one position to another, in the order of the index; takes these three."""
+def _read(
+    connection: BaseDatabaseWrapper, select: str, params: list[int], segment_id: int, length: int, first: int
+) -> Rows:
+    """What `select` says of the messages `first` to `length`, in order. Most are in the last segment: its ancestors are
+    looked for only where it does not hold them all."""
     position = column(Message, "position")
-    return (
-        f"FROM {table(Message)} WHERE {column(Message, 'segment')} = %s "
+    sql = (  # in the order of the index
+        f"{select} FROM {table(Message)} WHERE {column(Message, 'segment')} = %s "
         f"AND {position} >= %s AND {position} < %s ORDER BY {position}"
     )
+    last = _rows(connection, sql, [*params, segment_id, first, length])
+    if len(last) == length - first:
+        return last
+    older: Rows = []
+    for segment, low, high in read_stretches(connection, segment_id, length, first):
+        if segment != segment_id:
+            older += _rows(connection, sql, [*params, segment, max(low, first), high])
+    return older + last
 
 
 def _path() -> str:

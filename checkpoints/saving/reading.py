@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from django.db import connections
@@ -13,6 +14,7 @@ from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFrom
 from checkpoints.ids import checked, checked_number
 from checkpoints.models import Checkpoint, Session
 from checkpoints.saving import lookup, paths
+from checkpoints.saving.naming import column, columns, table
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store
 from checkpoints.serde import money
@@ -25,7 +27,7 @@ LIST_LIMIT = 1000
 def load_latest(store: Store, session_id: str) -> dict[str, Any] | None:
     """The newest version, or None while there is none. Raises `SessionNotFound` only for malformed ids."""
     with operation(store.using, writes=False):
-        row = _checkpoints(store, session_id).order_by("-version").first()
+        row = _newest(store, session_id)
         return None if row is None else loaded(store, session_id, row)
 
 
@@ -33,7 +35,7 @@ def load_tail(store: Store, session_id: str, count: int) -> dict[str, Any] | Non
     """The newest version with only the last `count` messages of its transcript, and its `message_count`; None while
     there is none."""
     with operation(store.using, writes=False):
-        row = _checkpoints(store, session_id).order_by("-version").first()
+        row = _newest(store, session_id)
         if row is None:
             return None
         tail = loaded(store, session_id, row, first=max(0, row.length - count))
@@ -83,6 +85,24 @@ def _checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
     )
     # Not a join: the newest version comes first from the index of one session, however little the planner knows of it.
     return Checkpoint.objects.using(store.using).filter(session=Subquery(sessions.values("pk")[:1]))
+
+
+def _newest(store: Store, session_id: str) -> Checkpoint | None:
+    """By a statement of its own: to make it anew for each load would cost more than to run it."""
+    store.flush(session_id)
+    session = [store.workspace_id, checked("session id", session_id)]
+    return next(iter(Checkpoint.objects.using(store.using).raw(_newest_of(), session)), None)
+
+
+@cache
+def _newest_of() -> str:
+    fields = [field.name for field in Checkpoint._meta.concrete_fields]
+    workspace, name = column(Session, "workspace"), column(Session, "session_id")
+    return (
+        f"SELECT {columns(Checkpoint, fields)} FROM {table(Checkpoint)} WHERE {column(Checkpoint, 'session')} = "  # noqa: S608 - names of the models
+        f"(SELECT id FROM {table(Session)} WHERE {workspace} = %s AND {name} = %s) "
+        f"ORDER BY {column(Checkpoint, 'version')} DESC LIMIT 1"
+    )
 
 
 def loaded(store: Store, session_id: str, row: Checkpoint, *, first: int = 0) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from checkpoints.enums import DISPATCHABLE_SESSION, CallStatus, SessionStatus
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from checkpoints.saving import transitions
-from checkpoints.saving.naming import column, columns, inserting, marks, prepared, table
+from checkpoints.saving.naming import column, columns, inserting, marks, prepared, prepared_row, table
 
 NOW = {"postgresql": "STATEMENT_TIMESTAMP()", "sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"}
 #: More messages than these are written by a statement of their own: a statement takes 65,535 parameters at most.
@@ -122,7 +122,7 @@ def _save_in_steps(
     checkpoint_values: Mapping[str, Any],
 ) -> int | None:
     given = prepared(connection, Checkpoint, checkpoint_values)
-    said = [prepared(connection, Message, new._asdict()) for new in messages]
+    said = [prepared_row(connection, Message, _MESSAGE_FIELDS, new) for new in messages]
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
         cursor.execute(_move_head(moves), params)
         row = cursor.fetchone()

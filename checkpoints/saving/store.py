@@ -11,12 +11,20 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
 
+from django.db.models import QuerySet
+
 from checkpoints.conf import LEASE_SECONDS
 from checkpoints.exceptions import InvalidInput, NotOwner, WorkspaceNotFound
 from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
+from checkpoints.prepared import Prepared
 from checkpoints.saving.intents import Issued
 from checkpoints.saving.operations import operation
 from checkpoints.saving.state import State
+
+
+@Prepared
+def _workspace(slug: str) -> QuerySet[Workspace, int]:
+    return Workspace.objects.filter(slug=slug).values_list("pk", flat=True)
 
 
 class Probing(Protocol):
@@ -123,8 +131,7 @@ class Store:
         """Raises `WorkspaceNotFound`."""
         if self._workspace_id is None:
             with operation(self.using, writes=False):
-                found = Workspace.objects.using(self.using).filter(slug=self.workspace).values_list("pk", flat=True)
-                self._workspace_id = found.first()
+                self._workspace_id = _workspace.first(self.workspace, using=self.using)
             if self._workspace_id is None:
                 raise WorkspaceNotFound(self.workspace)
         return self._workspace_id

@@ -70,7 +70,10 @@ def new_messages(prepared: Prepared, skip: int, first: int | None = None) -> lis
 
 
 def _text(value: object) -> str:
-    return value[:255].encode("utf-8", "replace").decode().replace("\0", "") if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    short = value[:255]
+    return (short if short.isascii() else short.encode("utf-8", "replace").decode()).replace("\0", "")
 
 
 def _time(value: object, otherwise: datetime) -> datetime:

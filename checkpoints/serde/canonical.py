@@ -58,18 +58,16 @@ def _without_surrogates(text: str, what: str) -> str:
 def _plain(value: Any, depth: int) -> bool:
     """Whether a value is of JSON's own types throughout: the common case, seen without naming any place in it."""
     kind = type(value)
-    if kind is dict:
-        for key in value:
-            if type(key) is not str:
-                return False
-        items = value.values()
-    elif kind is list:
-        items = value
-    else:
+    if kind is not dict and kind is not list:
         return kind in _LEAVES
     if depth >= MAX_DEPTH:
         return False
-    for item in items:  # noqa: SIM110 - a generator would cost more than the work
+    if kind is dict:
+        for key, item in value.items():
+            if type(key) is not str or (type(item) not in _LEAVES and not _plain(item, depth + 1)):
+                return False
+        return True
+    for item in value:  # noqa: SIM110 - a generator would cost more than the work
         if type(item) not in _LEAVES and not _plain(item, depth + 1):
             return False
     return True

@@ -6,7 +6,7 @@ import math
 from decimal import ROUND_DOWN, Decimal
 
 from checkpoints.exceptions import NotRepresentable
-from checkpoints.serde.canonical import canonical, parse
+from checkpoints.serde.canonical import parse
 
 #: Larger amounts are taken for mistakes: a trillion dollars.
 LARGEST = 10**12
@@ -21,7 +21,9 @@ def dump(amount: float | Decimal, what: str = "budget_spent_usd") -> str:
         raise NotRepresentable(what, f"a {type(amount).__name__} is not an amount")
     if not _is_amount(amount):
         raise NotRepresentable(what, "it is not an amount of money below a trillion dollars")
-    return canonical(str(amount) if isinstance(amount, Decimal) else amount, what)
+    if isinstance(amount, Decimal):
+        return f'"{amount}"'
+    return int.__repr__(amount) if isinstance(amount, int) else float.__repr__(amount)
 
 
 def _is_amount(amount: float | Decimal) -> bool:
@@ -41,4 +43,7 @@ def load(text: str) -> float | Decimal:
 
 def as_decimal(text: str) -> Decimal:
     """For sums and lists: rounded down to a millionth of a dollar."""
-    return Decimal(str(parse(text))).quantize(HEADLINE, rounding=ROUND_DOWN)
+    amount = Decimal(text.strip('"'))
+    if not amount.is_finite():
+        raise ValueError(f"{text} is not an amount")
+    return amount.quantize(HEADLINE, rounding=ROUND_DOWN)

@@ -62,6 +62,17 @@ def dispatch_from_many_tasks(url: str, session_id: str, effects: str) -> Any:
     return asyncio.run(main())
 
 
+def own_in_two_databases(url: str, session_id: str, still: str) -> None:
+    """Own a session in each until told."""
+    with SyncCheckpointer(still, lease_seconds=1.5) as other, SyncCheckpointer.open(url, lease_seconds=3) as cp:
+        other.start_session(session_id)
+        say("began")
+        heed()
+        cp.start_session(session_id)
+        say("owns both")
+        heed()
+
+
 def stay_inside_the_tool(url: str, session_id: str, effects: str, before_effect: bool = False) -> Any:
     """Begin a call and stay in it until told; what becomes of it is returned."""
     cp = SyncCheckpointer.open(url, lease_seconds=1)

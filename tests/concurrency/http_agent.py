@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from typing import Never
+from unittest.mock import patch
 
 from checkpoints.testing import Fault, fault_at
 from examples.peers_over_http.__main__ import main
 
+#: What a dead process was about to tell is told by the next one after this, and not only after half a minute.
+CLAIM = timedelta(seconds=2)
+
 
 def live(boundary: int, arguments: list[str]) -> Never:
     """Be the agent; with `boundary` 0 it does not die."""
-    with fault_at(boundary, Fault.KILL):
+    with patch("checkpoints.peers.telling.CLAIM", CLAIM), fault_at(boundary, Fault.KILL):
         sys.exit(main(arguments))

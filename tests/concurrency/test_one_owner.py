@@ -1,5 +1,9 @@
 """A session has one live run, however many processes want it at the same moment."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
 from checkpoints import SyncCheckpointer
@@ -82,6 +86,26 @@ def test_process_that_owns_again_after_owning_nothing_is_alive_again(open_checkp
             cp.start_session("s")
             run = Run.objects.latest("number")
             until(lambda pk=run.pk, seen=run.heartbeat_at: Run.objects.get(pk=pk).heartbeat_at > seen)  # type: ignore[misc]
+
+
+def test_a_database_that_stands_still_holds_back_no_sign_of_life_in_another(
+    start_child: StartChild, tmp_path: Path
+) -> None:
+    still = tmp_path / "still.db"
+    owner = start_child(agents.own_in_two_databases, url=database_url(), session_id="s", still=str(still))
+    owner.expect("began")
+    with closing(sqlite3.connect(still, isolation_level=None)) as held:
+        held.execute("BEGIN IMMEDIATE")
+        owner.tell()
+        owner.expect("owns both")
+        first_end = Run.objects.get().lease_expires_at
+        until(lambda: Run.objects.get().lease_expires_at > first_end)
+        renewed = Run.objects.get().heartbeat_at
+        held.execute("ROLLBACK")
+    owner.tell()
+    owner.result()
+
+    assert renewed < first_end
 
 
 def test_saves_of_an_owner_and_its_successor_do_not_mix(open_checkpointer: Open, start_child: StartChild) -> None:

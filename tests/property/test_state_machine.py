@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -12,15 +11,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from checkpoints import Actor, SyncCheckpointer, ToolRegistry, ToolResult
+from checkpoints import Actor, SyncCheckpointer, ToolResult
 from checkpoints.enums import UNDECIDED_CALL, ActorKind, CallStatus, DecisionKind, Role, SessionStatus
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.flows import Flow, Invoke, Sleep, Step, Transact
+from checkpoints.flows import Invoke, Sleep, Step
 from checkpoints.models import Decision, LateResult, Run, Session, ToolCall, Workspace
 from checkpoints.resuming.decisions import RULES
 from checkpoints.saving.store import live_in_this_process
 from checkpoints.tools.dispatch import Waiting, dispatch_flow
 from tests.property.state_model import DONE, OPERATIONS, REPLAYS, RUNS, WAITS, Attempt, Decided, Model
+from tests.property.state_processes import Flight, Process, outcome, toolbox, until_it_runs
 from tests.support.state_table import moves
 
 Happening = Callable[[st.DataObject], None]
@@ -51,67 +51,6 @@ ENOUGH = 4
 ALLOWED = {(before, after) for before, after, actor, _ in moves() if actor != "a verify hook"}
 UNSEEN = {("issued", "discarded"), ("awaiting_approval", "awaiting_approval")}
 SEEN: set[tuple[str, str]] = set()
-
-
-@dataclass
-class Flight:
-    """A tool that is running: its dispatch stands still at the call of the function."""
-
-    flow: Flow[ToolResult]
-    attempt: Attempt
-    run: int
-
-
-@dataclass
-class Process:
-    """A checkpointer that owns the session, or believes it does, with its tools."""
-
-    checkpointer: SyncCheckpointer
-    registry: ToolRegistry
-    run: int
-    flights: list[Flight] = field(default_factory=list)
-
-
-def toolbox() -> ToolRegistry:
-    registry = ToolRegistry()
-    for operation in OPERATIONS:
-        if operation.tool not in registry.tools:
-            options: dict[str, Any] = {
-                "name": operation.tool,
-                "requires_approval": operation.asks_first,
-                "approvals": operation.approvals,
-            }
-            registry.tool(**options)(_never)
-    return registry
-
-
-def _never(order: int) -> str:
-    raise AssertionError("The machine runs the tools itself.")
-
-
-def until_it_runs(flow: Flow[ToolResult], advance: Callable[[], Step]) -> Step | ToolResult:
-    """Drive a dispatch to where the tool is called, where it would wait, or to its end."""
-    try:
-        step = advance()
-        while isinstance(step, Transact):
-            try:
-                value = step.work()
-            except CheckpointsError as error:
-                step = flow.throw(error)
-            else:
-                step = flow.send(value)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
-    return step
-
-
-def outcome(work: Callable[[], object]) -> str:
-    """`DONE`, or the name of the error of the library."""
-    try:
-        work()
-    except CheckpointsError as error:
-        return type(error).__name__
-    return DONE
 
 
 class Life(RuleBasedStateMachine):
@@ -336,7 +275,7 @@ def test_any_history_is_as_the_model_allows(workspace: Workspace) -> None:
     run_state_machine_as_test(
         Life,
         settings=settings(
-            max_examples=50,
+            max_examples=35,
             stateful_step_count=50,
             derandomize=True,
             database=None,

@@ -99,7 +99,7 @@ class History:
 def histories(run: Callable[[Open, list[Step]], None]) -> Callable[..., None]:
     """Many histories on one emptied database, each in a session of its own."""
     decorated: Callable[..., None] = settings(
-        max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+        max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
     )(given(steps=steps)(run))
     return decorated
 

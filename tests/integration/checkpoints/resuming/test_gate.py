@@ -167,6 +167,25 @@ def test_id_that_is_used_again_is_not_answered_by_the_call_before(open_checkpoin
     assert paying(second).dispatch("pay", {"order": order}, "call_1") == ToolResult("call_1", f"paid {order}")
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["saved", "appended"])
+def test_id_whose_call_was_answered_since_the_resume_is_another_call(open_checkpointer: Open, whole: bool) -> None:
+    asked = calling("call_1", order=1)
+    with open_checkpointer() as first:
+        started(first).save_checkpoint("s", [asked], None, 0)
+        paying(first).dispatch("pay", {"order": 1}, "call_1")
+    second = open_checkpointer()
+    version = second.resume("s").version
+    registry = paying(second)
+    assert registry.dispatch("pay", {"order": 1}, "call_1").replayed is True
+
+    new = [answering("call_1", "paid 1"), asked]
+    if whole:
+        second.save_checkpoint("s", [asked, *new], None, 0)
+    else:
+        second.append_checkpoint("s", new, expected_version=version)
+    assert registry.dispatch("pay", {"order": 1}, "call_1") == ToolResult("call_1", "paid 1")
+
+
 def test_call_with_one_id_is_found_again_after_a_save_in_between(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         started(first).save_checkpoint("s", [calling("call_1", order=1)], None, 0)

@@ -4,7 +4,6 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -15,11 +14,6 @@ from checkpoints.models import Workspace
 from tests.integration.checkpoints.workflows.orders import STEPS, Desk
 
 pytestmark = pytest.mark.asyncio
-
-
-@pytest.fixture
-def desk(effects: Path) -> Desk:
-    return Desk(effects)
 
 
 @pytest_asyncio.fixture

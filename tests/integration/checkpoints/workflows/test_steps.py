@@ -1,7 +1,6 @@
 """Steps of a workflow: each is done once, and what was done stays what it was."""
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +10,7 @@ from checkpoints.enums import KeyScope
 from checkpoints.exceptions import (
     CheckpointCorrupted,
     DuplicateStep,
-    InvalidArguments,
-    InvalidIdentifier,
     NotOwner,
-    NotRepresentable,
     OwnershipLost,
     SchemaFromFuture,
     StepIdentityChanged,
@@ -26,11 +22,6 @@ from tests.integration.checkpoints.workflows.orders import Desk, handle, statuse
 
 RESULTS = [{"order": 17}, "charged 40.00", [17]]
 EFFECTS = ["reserve 17", "charge 17 40.00", "ship 17"]
-
-
-@pytest.fixture
-def desk(effects: Path) -> Desk:
-    return Desk(effects)
 
 
 def test_completed_steps_are_skipped_and_return_what_they_returned(cp: SyncCheckpointer, desk: Desk) -> None:
@@ -203,71 +194,6 @@ def test_replays_are_counted(cp: SyncCheckpointer, desk: Desk) -> None:
         cp.workflow("s", "order-17").step("charge", desk.charge, 17)
 
     assert ToolCall.objects.get().replay_count == 2
-
-
-# values
-
-
-@pytest.mark.parametrize(
-    ("value", "kept"),
-    [(None, None), ((1, 2), [1, 2]), ("{", "{"), ('{"a": 1}', '{"a": 1}'), ({"a": [None, 1.5]}, {"a": [None, 1.5]})],
-    ids=repr,
-)
-def test_result_is_the_same_the_first_time_and_later(cp: SyncCheckpointer, value: object, kept: object) -> None:
-    def act() -> object:
-        return value
-
-    started(cp)
-
-    assert [cp.workflow("s", "w").step("act", act) for _ in range(2)] == [kept, kept]
-
-
-def test_result_without_a_json_form_is_kept_as_text(cp: SyncCheckpointer) -> None:
-    started(cp)
-
-    assert [cp.workflow("s", "w").step("act", complex, 1, 2) for _ in range(2)] == ["(not JSON) (1+2j)"] * 2
-
-
-@pytest.mark.parametrize("argument", [float("nan"), b"bytes", {1: 2}, object], ids=["nan", "bytes", "key", "type"])
-def test_argument_without_a_json_form_runs_nothing(cp: SyncCheckpointer, argument: object) -> None:
-    ran: list[object] = []
-    workflow = started(cp).workflow("s", "w")
-
-    with pytest.raises(NotRepresentable):
-        workflow.step("act", ran.append, argument)
-    assert (ran, WorkflowStep.objects.count(), ToolCall.objects.count()) == ([], 0, 0)
-
-
-def test_arguments_that_do_not_fit_run_nothing(cp: SyncCheckpointer, desk: Desk) -> None:
-    with pytest.raises(InvalidArguments):
-        started(cp).workflow("s", "w").step("charge", desk.charge)
-    assert (desk.done, ToolCall.objects.count()) == ([], 0)
-
-
-def test_every_kind_of_parameter_reaches_the_function(cp: SyncCheckpointer) -> None:
-    def act(first: int, /, second: int, *rest: int, third: int = 3, **more: int) -> list[Any]:
-        return [first, second, rest, third, more]
-
-    started(cp)
-
-    assert [cp.workflow("s", "w").step("act", act, 1, 2, 5, 6, third=7, fourth=8) for _ in range(2)] == [
-        [1, 2, [5, 6], 7, {"fourth": 8}]
-    ] * 2
-
-
-@pytest.mark.parametrize(("workflow_id", "step_id"), [("", "a"), ("w", ""), ("w", "a\0"), ("w" * 256, "a")])
-def test_malformed_ids_are_refused(cp: SyncCheckpointer, workflow_id: str, step_id: str) -> None:
-    with pytest.raises(InvalidIdentifier):
-        started(cp).workflow("s", workflow_id).step(step_id, int)
-
-
-def test_long_ids_stay_apart(cp: SyncCheckpointer) -> None:
-    workflow = started(cp).workflow("s", "w" * 255)
-    for end in ("a", "b"):
-        workflow.step("s" * 254 + end, str, end)
-
-    assert [step["result"] for step in workflow.journal()] == ["a", "b"]
-    assert ToolCall.objects.values("call_id").distinct().count() == 2
 
 
 # what cannot be read

@@ -1,6 +1,5 @@
 """Steps that may have happened: the same gate, the same hooks, the same people as for any call."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +13,6 @@ from tests.integration.checkpoints.situations import lose_run, started
 from tests.integration.checkpoints.workflows.orders import Desk, statuses
 
 CALL = "order-17/charge"
-
-
-@pytest.fixture
-def desk(effects: Path) -> Desk:
-    return Desk(effects)
 
 
 class PowerCut(BaseException):

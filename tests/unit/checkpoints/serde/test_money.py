@@ -80,3 +80,9 @@ def test_as_decimal_of_a_float_is_its_shortest_name() -> None:
 )
 def test_as_decimal_is_rounded_down_to_a_millionth(amount: float | Decimal, headline: str) -> None:
     assert str(money.as_decimal(money.dump(amount))) == headline
+
+
+@pytest.mark.parametrize("damaged", ["NaN", '"Infinity"', "null", "1.0.0", ""])
+def test_damaged_amount_has_no_headline(damaged: str) -> None:
+    with pytest.raises((ValueError, ArithmeticError)):
+        money.as_decimal(damaged)
