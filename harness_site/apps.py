@@ -1,6 +1,13 @@
 from django.apps import AppConfig
+from django.db import connection
 
 
 class HarnessSiteConfig(AppConfig):
     name = "harness_site"
     verbose_name = "Harness"
+
+    def ready(self) -> None:
+        if connection.vendor == "postgresql":
+            from harness_site import moments
+
+            moments.read_quickly()

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, wraps
+from functools import wraps
 from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django_htmx.middleware import HtmxDetails
 
 from checkpoints.enums import Role
 from checkpoints.models import Workspace
-from harness_site.accounts import secrecy
+from harness_site.accounts import memberships, secrecy
 from harness_site.accounts.models import Membership
 from harness_site.rendering import masking
 
@@ -68,16 +67,8 @@ def membership_of(user: AbstractBaseUser | AnonymousUser, chosen: object = None)
     """
     if not user.is_authenticated or not user.is_active:
         return None
-    theirs = _memberships().filter(user_id=user.pk)
-    if isinstance(chosen, int) and (found := theirs.filter(workspace=chosen).first()):
-        return found
-    return theirs.first()
-
-
-@cache
-def _memberships() -> QuerySet[Membership]:
-    """Put together once: every page asks for one of them."""
-    return Membership.objects.select_related("workspace__masking", "user").order_by("pk")
+    theirs = memberships.of(user)
+    return next((one for one in theirs if one.workspace_id == chosen), theirs[0] if theirs else None)
 
 
 def membership_for(request: HttpRequest) -> Membership | None:

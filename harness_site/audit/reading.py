@@ -8,8 +8,8 @@ that nobody has opened a page for is an entry too, so that no header makes readi
 """
 
 from collections.abc import Callable
-from datetime import timedelta
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -19,6 +19,7 @@ from django.urls import ResolverMatch
 from checkpoints import clock
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import AuditEvent, ToolCall
+from checkpoints.prepared import Prepared
 from harness_site.accounts import trail
 from harness_site.accounts.guard import Excerpts
 from harness_site.accounts.models import Membership
@@ -76,26 +77,42 @@ def _sessions_shown(request: HttpRequest, match: ResolverMatch) -> list[int]:
             shown.append(int(other))
         return list(dict.fromkeys(shown))
     if match.url_name in CALL_PAGES:
-        return list(ToolCall.objects.filter(pk=match.kwargs["pk"]).values_list("session_id", flat=True))
+        return _session_of(match.kwargs["pk"])
     return []
 
 
+@Prepared
+def _session_of(call: int) -> QuerySet[ToolCall, int]:
+    return ToolCall.objects.filter(pk=call).values_list("session_id", flat=True)
+
+
 def _record(request: HttpRequest, member: Membership, session: int) -> None:
-    if not _recent(request, member, AuditKind.VIEWED).filter(session=session).exists():
+    if not _viewed(session, member.user.get_username(), _since(request)):
         trail.record(member, AuditKind.VIEWED, request=request, session_pk=session)
 
 
 def _record_excerpts(request: HttpRequest, member: Membership, excerpts: Excerpts) -> None:
-    recent = _recent(request, member, AuditKind.VIEWED, AuditKind.EXCERPTED).filter(session__in=excerpts.sessions)
-    new = excerpts.sessions.difference(recent.values_list("session", flat=True))
+    recent = _excerpted(sorted(excerpts.sessions), member.user.get_username(), _since(request))
+    new = excerpts.sessions.difference(recent)
     trail.excerpted(member, sorted(new), request=request, page=excerpts.page)
 
 
-def _recent(request: HttpRequest, member: Membership, *kinds: AuditKind) -> QuerySet[AuditEvent]:
-    """What has been recorded of the same reading."""
-    return AuditEvent.objects.filter(
-        kind__in=kinds,
-        actor=member.user.get_username(),
-        actor_kind=ActorKind.PERSON,
-        created_at__gt=clock.now() - (FOLLOWED_FOR if request.headers.get("HX-Request") else ONCE_IN),
-    )
+def _since(request: HttpRequest) -> datetime:
+    """What was recorded since then was the same reading."""
+    return clock.now() - (FOLLOWED_FOR if request.headers.get("HX-Request") else ONCE_IN)
+
+
+@Prepared
+def _viewed(session: int, reader: str, since: datetime) -> QuerySet[AuditEvent, int]:
+    return _by(reader, since).filter(kind=AuditKind.VIEWED, session=session).values_list("pk", flat=True)[:1]
+
+
+@Prepared
+def _excerpted(sessions: list[int], reader: str, since: datetime) -> QuerySet[AuditEvent, Any]:
+    """The sessions of these that are being read, or were shown in parts."""
+    found = _by(reader, since).filter(kind__in=[AuditKind.VIEWED, AuditKind.EXCERPTED], session__among=sessions)
+    return found.values_list("session", flat=True)
+
+
+def _by(reader: str, since: datetime) -> QuerySet[AuditEvent]:
+    return AuditEvent.objects.filter(actor=reader, actor_kind=ActorKind.PERSON, created_at__gt=since)
