@@ -32,6 +32,7 @@ from harness_site.load.words import AGENTS, LABELS, PEOPLE, TOOLS, Words
 #: Versions that are kept of a session; retention has removed the others.
 _VERSIONS: Final = 4
 _PACE: Final = timedelta(seconds=7)
+_LONGEST_CALL: Final = timedelta(seconds=6)
 _ENDS: Final = (
     (0.900, SessionStatus.COMPLETED),
     (0.955, SessionStatus.FAILED),
@@ -90,6 +91,11 @@ def _made(model: type[_Row], **columns: Any) -> _Row:
     row = model.__new__(model)
     vars(row).update(_blank(model), **columns)
     return row
+
+
+def duration(size: Size) -> timedelta:
+    """From the beginning of a session of that size until nothing happens in it any more."""
+    return _PACE * size.messages + _LONGEST_CALL
 
 
 class Builder:
@@ -197,7 +203,7 @@ class Builder:
             result=result,
             result_digest=digests.text_digest(result),
             issued_at=at,
-            settled_at=at + timedelta(milliseconds=random.randint(20, 6_000)),
+            settled_at=at + _LONGEST_CALL * random.uniform(0.003, 1),
         )
         if not failed and random.random() < 0.01:
             self._decided(random, built, call, at)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from django.db import OperationalError, connection, transaction
-from django.db.models import Max, QuerySet
+from django.db.models import QuerySet
 
 from harness_site.rendering.masking import masked
 from harness_site.search.matching import matching
@@ -52,10 +52,9 @@ def find(workspace: int, query: Query, *, before: int | None = None, session: in
         there = there.filter(session=session)
     if before is not None:
         there = there.filter(pk__lt=before)
-    top = before if before is not None else (Passage.objects.aggregate(last=Max("pk"))["last"] or 0) + 1
     try:
         with _bounded():
-            return _found(there, query, top, whole=session is not None)
+            return _found(there, query, before, whole=session is not None)
     except OperationalError:
         return Found((), slow=True)
 
@@ -66,27 +65,40 @@ def again(workspace: int, query: Query, keys: tuple[int, ...]) -> Found:
     return Found(_readable([there[pk] for pk in keys if pk in there], query))
 
 
-def _found(there: QuerySet[Passage], query: Query, top: int, *, whole: bool) -> Found:
+def _found(there: QuerySet[Passage], query: Query, before: int | None, *, whole: bool) -> Found:
     """`whole` says that there is little enough to read all of it."""
     found: list[Passage] = []
-    for stretch in [there] if whole else _stretches(there, top, indexed=query.indexed):
+    edge = None if whole else _edge(before, RECENT if query.indexed else READ)
+    for stretch in _stretches(there, edge, indexed=query.indexed):
         found += matching(stretch, query).order_by("-pk")[: PAGE + 1 - len(found)]
         if len(found) > PAGE:
             return Found(_readable(found[:PAGE], query), found[PAGE - 1].pk)
-    return Found(_readable(found, query), partly=not (whole or query.indexed) and top > READ)
+    return Found(_readable(found, query), partly=edge is not None and not query.indexed)
 
 
-def _stretches(there: QuerySet[Passage], top: int, *, indexed: bool) -> Iterator[QuerySet[Passage]]:
-    edge = top - (RECENT if indexed else READ)
-    yield there.filter(pk__gte=edge)
-    if not indexed or edge <= 0:
+def _edge(before: int | None, count: int) -> tuple[int, int] | None:
+    """Key and era of the first passage behind the newest `count`; None where there are no more."""
+    newest = Passage.objects.all() if before is None else Passage.objects.filter(pk__lt=before)
+    return newest.order_by("-pk").values_list("pk", "era")[count : count + 1].first()
+
+
+def _stretches(there: QuerySet[Passage], edge: tuple[int, int] | None, *, indexed: bool) -> Iterator[QuerySet[Passage]]:
+    if edge is None:
+        yield there
         return
-    older = there.filter(pk__lt=edge)
-    newest = Passage.objects.filter(pk__lt=edge).order_by("-pk").values_list("era", flat=True).first()
-    if newest is not None:
-        for first, upto in _ERAS:
-            yield older.filter(era__in=[newest - number for number in range(first, upto)])
-        yield older.filter(era__lte=newest - _ERAS[-1][1])
+    key, newest = edge
+    yield there.filter(pk__gt=key)
+    if not indexed:
+        return
+    older = there.filter(pk__lte=key)
+    oldest = Passage.objects.order_by("pk").values_list("era", flat=True).first() or 0
+    for first, upto in _ERAS:
+        # What is rare costs as much in each of these: the last one takes all that is left.
+        if newest - upto < oldest:
+            yield older.filter(era__lte=newest - first)
+            return
+        yield older.filter(era__in=[newest - number for number in range(first, upto)])
+    yield older.filter(era__lte=newest - _ERAS[-1][1])
 
 
 def _readable(found: Iterable[Passage], query: Query) -> tuple[Passage, ...]:

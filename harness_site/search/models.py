@@ -133,11 +133,13 @@ class Progress(models.Model):
     """How far the index has come with one kind of text."""
 
     kind = models.CharField(max_length=8, choices=Kind, primary_key=True)
-    #: Everything up to this key is in the index, also what was written by transactions that ended late.
+    #: Everything from `older` up to this key is in the index, also what was written by transactions that ended late.
     settled = models.BigIntegerField(default=0)
     #: The largest key that is in it, and the transaction from which on all have begun later.
     reached = models.BigIntegerField(default=0)
     horizon = models.BigIntegerField(default=0)
+    #: Up to this key, what was there before the index waits to be read, from the newest on; 0 when nothing does.
+    older = models.BigIntegerField(default=0, db_default=0)
     #: When somebody last found nothing more to do.
     complete_at = models.DateTimeField(null=True)
     #: One process at a time does the work.

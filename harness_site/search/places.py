@@ -7,17 +7,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, TypeVar
 
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
+from checkpoints.prepared import Prepared
 from harness_site.search.models import Kind, Passage
 from harness_site.search.words import Query
 
 #: Characters before the first word that was found, and altogether.
 _BEFORE: Final = 60
 _LENGTH: Final = 240
+
+Row = TypeVar("Row", Message, ToolCall, Decision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +50,9 @@ class Place:
 def places(passages: Sequence[Passage], query: Query) -> dict[int, list[Place]]:
     """The places by session, both in the order of the passages. What is gone from the store is left out."""
     found: defaultdict[int, list[Place]] = defaultdict(list)
-    messages = Message.objects.defer("body", "chain").in_bulk(_sources(passages, Kind.MESSAGE))
-    calls = ToolCall.objects.only("call_id", "tool", "issued_at").in_bulk(_sources(passages, Kind.CALL))
-    decisions = Decision.objects.only("actor", "created_at", "tool_call").in_bulk(_sources(passages, Kind.DECISION))
+    messages = _found(_messages, passages, Kind.MESSAGE)
+    calls = _found(_calls, passages, Kind.CALL)
+    decisions = _found(_decisions, passages, Kind.DECISION)
     versions = _versions(messages.values())
     seen: set[tuple[str, int]] = set()
     for passage in passages:
@@ -111,16 +114,44 @@ def _at(row: Message | ToolCall | Decision | None) -> datetime | None:
     return row.created_at if row else None
 
 
-def _sources(passages: Iterable[Passage], kind: Kind) -> list[int]:
-    return [passage.source for passage in passages if passage.kind == kind]
+def _found(rows: Prepared[list[int], Row], passages: Iterable[Passage], kind: Kind) -> dict[int, Row]:
+    """What these passages of a kind were read from, by key."""
+    sources = [passage.source for passage in passages if passage.kind == kind]
+    return {row.pk: row for row in rows(sources)} if sources else {}
+
+
+@Prepared
+def _messages(pks: list[int]) -> QuerySet[Message]:
+    return Message.objects.filter(pk__among=pks).defer("body", "chain")
+
+
+@Prepared
+def _calls(pks: list[int]) -> QuerySet[ToolCall]:
+    return ToolCall.objects.filter(pk__among=pks).only("call_id", "tool", "issued_at")
+
+
+@Prepared
+def _decisions(pks: list[int]) -> QuerySet[Decision]:
+    return Decision.objects.filter(pk__among=pks).only("actor", "created_at", "tool_call")
 
 
 def _versions(messages: Iterable[Message]) -> dict[int, int]:
     """For messages outside the head's own segment, the last version that ends in theirs."""
     segments = {message.segment_id: message.session_id for message in messages}
-    heads = set(Session.objects.filter(pk__in=set(segments.values())).values_list("head_segment_id", flat=True))
+    heads = set(_heads(sorted(set(segments.values())))) if segments else set()
     beside = [segment for segment in segments if segment not in heads]
     if not beside:
         return {}
-    of_sessions = Checkpoint.objects.filter(session__in={segments[segment] for segment in beside}, segment__in=beside)
-    return dict(of_sessions.values_list("segment_id").annotate(last=Max("version")))
+    return dict(_last(sorted({segments[segment] for segment in beside}), beside))
+
+
+@Prepared
+def _heads(sessions: list[int]) -> QuerySet[Session, int | None]:
+    return Session.objects.filter(pk__among=sessions).values_list("head_segment_id", flat=True)
+
+
+@Prepared
+def _last(sessions: list[int], segments: list[int]) -> QuerySet[Checkpoint, Any]:
+    """Segment, and the last version that ends in it."""
+    found = Checkpoint.objects.filter(session__among=sessions, segment__among=segments)
+    return found.values_list("segment_id").annotate(last=Max("version"))

@@ -3,29 +3,52 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.db.models import F, QuerySet
+from django.db.models import F, Func, IntegerField, QuerySet
+from django.db.models.functions import Coalesce
 
 from checkpoints.enums import ActorKind, CallStatus
-from checkpoints.models import Decision, Message, Session, ToolCall, Workspace
-from checkpoints.queries.sessions import labels_of
+from checkpoints.models import Workspace
+from checkpoints.queries.known import labels_of
 from harness_site.accounts import secrecy
 from harness_site.rendering import masking
-from harness_site.rendering.masking import Rules
-from harness_site.search import active_days, extracting
+from harness_site.search import active_days, extracting, tool_days
 from harness_site.search.leaving import SOURCES
 from harness_site.search.models import Kind, Trait
+from harness_site.search.tool_days import Tally
 
-#: Rows that are fetched at once.
-_CHUNK: Final = 100
 #: Of longer texts, fewer are held at once.
 _CHARACTERS: Final = 10_000_000
 #: A call in one of these will not change any more.
 SETTLED_CALL: Final = frozenset(
     {CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED, CallStatus.SUPERSEDED, CallStatus.DISCARDED}
 )
+#: What is read of a row; of messages and decisions, the workspace stands in their session's row.
+_FIELDS: Final[dict[Kind, tuple[str, ...]]] = {
+    Kind.MESSAGE: ("pk", "session_id", "message_id", "body", "position", "created_at"),
+    Kind.CALL: (
+        *("pk", "session_id", "call_id", "tool", "sentence", "args", "result", "error_type", "status", "revision"),
+        *("issued_at", "settled_at", "interrupted_at"),
+    ),
+    Kind.DECISION: ("pk", "session_id", "actor", "actor_kind", "reason", "evidence", "result", "created_at"),
+    Kind.SESSION: ("pk", "session_id", "title", "agent", "labels", "created_at"),
+}
+_WORKSPACE: Final = {
+    Kind.MESSAGE: "session__workspace",
+    Kind.CALL: "workspace",
+    Kind.DECISION: "session__workspace",
+    Kind.SESSION: "workspace",
+}
+#: What may be long.
+_LONG: Final = {
+    Kind.MESSAGE: ("body",),
+    Kind.CALL: ("args", "result"),
+    Kind.DECISION: ("evidence", "result"),
+    Kind.SESSION: ("title",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,63 +63,88 @@ class Found:
     revision: int = 0
     open: bool = False
     facts: tuple[tuple[Trait, str], ...] = ()
+    #: Of a call that will not change any more, where it says something about its tool.
+    tally: Tally | None = None
 
 
-def read(kind: Kind, keys: list[int]) -> tuple[list[Found], int]:
-    """The texts of these rows, and how many of `keys` that were: the last ones wait where the texts are long."""
-    found: list[Found] = []
-    rules: dict[int, Rules | None] = {}
-    taken = characters = 0
-    while taken < len(keys) and characters < _CHARACTERS:
-        chunk = _chunk(kind, keys[taken : taken + _CHUNK], rules)
-        characters += sum(len(one.text) for one in chunk)
-        found += chunk
-        taken += _CHUNK
-    return found, min(taken, len(keys))
+class _Size(Func):
+    """How long a stored text is: PostgreSQL tells without reading it."""
+
+    function = "OCTET_LENGTH"
+    output_field = IntegerField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **options: Any) -> Any:
+        return self.as_sql(compiler, connection, function="LENGTH", **options)
 
 
-def _chunk(kind: Kind, keys: list[int], rules: dict[int, Rules | None]) -> list[Found]:
+def sized(kind: Kind, rows: QuerySet[Any]) -> list[tuple[int, int]]:
+    """The keys of these rows, and about how long their texts are."""
+    size = sum((Coalesce(_Size(name), 0) for name in _LONG[kind][1:]), Coalesce(_Size(_LONG[kind][0]), 0))
+    return list(rows.values_list("pk", size))
+
+
+def fitting(rows: Sequence[tuple[int, int]]) -> list[int]:
+    """The keys of as many of the first of these as may be held at once; of one at least."""
+    keys: list[int] = []
+    characters = 0
+    for key, size in rows:
+        characters += size
+        if keys and characters > _CHARACTERS:
+            break
+        keys.append(key)
+    return keys
+
+
+def read(kind: Kind, keys: list[int]) -> list[Found]:
+    """The texts of these rows, in the order of their keys."""
+    rows: QuerySet[Any] = SOURCES[kind]._default_manager.filter(pk__in=keys).annotate(read_for=F(_WORKSPACE[kind]))
     by_workspace: defaultdict[int, list[Any]] = defaultdict(list)
-    for row in _rows(kind, keys):
+    for row in rows.values_list(*_FIELDS[kind], "read_for", named=True):
         by_workspace[row.read_for].append(row)
-    if unknown := by_workspace.keys() - rules.keys():
-        there = Workspace.objects.select_related("masking").in_bulk(unknown)
-        rules |= {pk: secrecy.rules_of(workspace) for pk, workspace in there.items()}
-    found = []
-    for workspace, theirs in by_workspace.items():
-        with masking.reading(rules[workspace]):
-            found += [_found(row, workspace) for row in theirs]
-    return found
+    there = Workspace.objects.select_related("masking").in_bulk(by_workspace)
+    found: list[Found] = []
+    for pk, theirs in by_workspace.items():
+        with masking.reading(secrecy.rules_of(there[pk])):
+            found += [_FOUND[kind](row, pk) for row in theirs]
+    return sorted(found, key=lambda one: one.source)
 
 
-def _rows(kind: Kind, keys: list[int]) -> QuerySet[Any]:
-    """`read_for` is the workspace; of messages and decisions it stands in their session's row."""
-    beside = kind in {Kind.MESSAGE, Kind.DECISION}
-    workspace = F("session__workspace" if beside else "workspace")
-    rows: QuerySet[Any] = SOURCES[kind]._default_manager.annotate(read_for=workspace)
-    return rows.filter(pk__in=keys).order_by("pk")
+def _message(row: Any, workspace: int) -> Found:
+    text = extracting.of_message(row.body, row.message_id)
+    facts = active_days.facts(row.created_at)
+    return Found(row.session_id, workspace, row.pk, text, position=row.position, facts=facts)
 
 
-def _found(row: Message | ToolCall | Decision | Session, workspace: int) -> Found:
-    if isinstance(row, Message):
-        text = extracting.of_message(row.body, row.message_id)
-        return Found(
-            row.session_id, workspace, row.pk, text, position=row.position, facts=active_days.facts(row.created_at)
-        )
-    if isinstance(row, ToolCall):
-        return _call(row, workspace)
-    if isinstance(row, Decision):
-        by = ((Trait.DECIDED_BY, row.actor),) if row.actor_kind != ActorKind.MACHINE else ()
-        facts = (*by, *active_days.facts(row.created_at))
-        return Found(row.session_id, workspace, row.pk, extracting.of_decision(row), facts=facts)
+def _call(row: Any, workspace: int) -> Found:
+    still_open = row.status not in SETTLED_CALL
+    interrupted = ((Trait.INTERRUPTED, ""),) if row.interrupted_at is not None else ()
+    return Found(
+        row.session_id,
+        workspace,
+        row.pk,
+        extracting.of_call(row),
+        revision=row.revision,
+        open=still_open,
+        facts=((Trait.TOOL, row.tool), *interrupted, *active_days.facts(row.issued_at, row.settled_at)),
+        tally=None if still_open else tool_days.tally(workspace, row),
+    )
+
+
+def _decision(row: Any, workspace: int) -> Found:
+    by = ((Trait.DECIDED_BY, row.actor),) if row.actor_kind != ActorKind.MACHINE else ()
+    facts = (*by, *active_days.facts(row.created_at))
+    return Found(row.session_id, workspace, row.pk, extracting.of_decision(row), facts=facts)
+
+
+def _session(row: Any, workspace: int) -> Found:
     labels = tuple((Trait.LABEL, label) for label in labels_of(row.labels))
     facts = (*labels, *active_days.facts(row.created_at))
     return Found(row.pk, workspace, row.pk, extracting.of_session(row), facts=facts)
 
 
-def _call(row: ToolCall, workspace: int) -> Found:
-    still_open = row.status not in SETTLED_CALL
-    interrupted = ((Trait.INTERRUPTED, ""),) if row.interrupted_at is not None else ()
-    facts = ((Trait.TOOL, row.tool), *interrupted, *active_days.facts(row.issued_at, row.settled_at))
-    text = extracting.of_call(row)
-    return Found(row.session_id, workspace, row.pk, text, revision=row.revision, open=still_open, facts=facts)
+_FOUND: Final[dict[Kind, Callable[[Any, int], Found]]] = {
+    Kind.MESSAGE: _message,
+    Kind.CALL: _call,
+    Kind.DECISION: _decision,
+    Kind.SESSION: _session,
+}

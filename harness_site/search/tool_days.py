@@ -4,13 +4,16 @@ once."""
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import date
+from typing import Any, TypeAlias
 
 from django.db import connection
 
 from checkpoints.enums import CallStatus
-from checkpoints.models import ToolCall
 from checkpoints.saving.naming import inserting, prepared, table
-from harness_site.search.models import Kind, Passage, ToolDay
+from harness_site.search.models import ToolDay
+
+#: Workspace, day, tool; and what a call adds to the numbers there.
+Tally: TypeAlias = tuple[tuple[int, date, str], tuple[float, ...]]
 
 _NUMBERS = ("calls", "failed", "interrupted", "timed", "seconds")
 _FIELDS = ("workspace", "day", "tool", *_NUMBERS)
@@ -21,26 +24,26 @@ _ADD = f"{inserting(ToolDay, _FIELDS)} ON CONFLICT (workspace_id, day, tool) DO 
 _UNCOUNTED = frozenset({CallStatus.REJECTED, CallStatus.SUPERSEDED})
 
 
-def count(keys: Iterable[int]) -> None:
-    """Add these calls, which are settled for good, unless they are in the index as such. The caller holds the lock that
-    lets one process at a time write the index."""
-    calls = ToolCall.objects.filter(pk__in=list(keys)).exclude(status__in=_UNCOUNTED)
-    counted = Passage.objects.filter(kind=Kind.CALL, part=0, open=False, source__in=calls.values("pk"))
-    new = calls.exclude(pk__in=set(counted.values_list("source", flat=True)))
+def tally(workspace: int, call: Any) -> Tally | None:
+    """What a call adds that is settled for good; `call` has the fields of `ToolCall` that say so."""
+    if call.status in _UNCOUNTED:
+        return None
+    interrupted = call.interrupted_at is not None
+    timed = not interrupted and call.settled_at is not None
+    seconds = (call.settled_at - call.issued_at).total_seconds() if timed else 0.0
+    numbers = (1, call.status == CallStatus.FAILED, interrupted, timed, max(seconds, 0.0))
+    return (workspace, call.issued_at.date(), call.tool), numbers
+
+
+def add(tallies: Iterable[Tally]) -> None:
+    """The caller sees to it that each call comes once: it goes into the index with this, and nobody else writes
+    that."""
     sums: defaultdict[tuple[int, date, str], list[float]] = defaultdict(lambda: [0] * len(_NUMBERS))
-    for call in new.defer("args", "result"):
-        place = (call.workspace_id, call.issued_at.date(), call.tool)
-        sums[place] = [one + other for one, other in zip(sums[place], _numbers(call), strict=True)]
+    for place, numbers in tallies:
+        sums[place] = [one + other for one, other in zip(sums[place], numbers, strict=True)]
     rows = [
         prepared(connection, ToolDay, dict(zip(_FIELDS, (*place, *added), strict=True)))
         for place, added in sorted(sums.items())
     ]
     with connection.cursor() as cursor:
         cursor.executemany(_ADD, rows)
-
-
-def _numbers(call: ToolCall) -> tuple[float, ...]:
-    interrupted = call.interrupted_at is not None
-    timed = not interrupted and call.settled_at is not None
-    seconds = (call.settled_at - call.issued_at).total_seconds() if timed and call.settled_at else 0.0
-    return 1, call.status == CallStatus.FAILED, interrupted, timed, max(seconds, 0.0)

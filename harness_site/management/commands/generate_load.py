@@ -8,7 +8,7 @@ from django.db import connection
 
 from checkpoints import clock
 from checkpoints.models import Session, Workspace
-from harness_site.load.building import Builder, Built
+from harness_site.load.building import Builder, Built, duration
 from harness_site.load.copying import Keys, Writer, finish
 from harness_site.load.plan import Plan
 from harness_site.load.words import Words
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same sessions (default: 1)")
         parser.add_argument("--workspace", default="default", help="slug of the workspace they belong to")
         parser.add_argument(
-            "--until", type=_moment, default=None, help="when the last one begins, in ISO form (default: now)"
+            "--until", type=_moment, default=None, help="when the last one ends, in ISO form (default: now)"
         )
         parser.add_argument("--add", action="store_true", help="also where there are sessions already")
 
@@ -53,8 +53,9 @@ class Command(BaseCommand):
         waiting = 0
         with Writer() as write:
             for number in range(plan.sessions):
+                size = plan.size(number)
                 began = now - timedelta(days=DAYS) * (plan.sessions - number) / plan.sessions
-                batch.append(builder.build(number, plan.size(number), began))
+                batch.append(builder.build(number, size, min(began, now - duration(size))))
                 waiting += len(batch[-1].messages)
                 if waiting >= BATCH or number == plan.sessions - 1:
                     write(batch)

@@ -1,5 +1,8 @@
 """What is generated is what the library would have written, and what the pages show."""
 
+from datetime import UTC, datetime
+from itertools import count
+
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
@@ -7,9 +10,11 @@ from django.db import connection
 from django.test import Client
 
 from checkpoints import SyncCheckpointer
-from checkpoints.models import Decision, Message, Session, ToolCall
+from checkpoints.models import Decision, Message, Session, ToolCall, Workspace
 from checkpoints.saving import calls
-from harness_site.load.plan import HUGE, Plan
+from harness_site.load.building import MESSAGE_FIELDS, Builder, duration
+from harness_site.load.plan import HUGE, Plan, Size
+from harness_site.load.words import Words
 from tests.integration.search.conftest import complete
 from tests.support.factories import make_session, make_user
 
@@ -47,6 +52,15 @@ def test_sizes_are_as_asked_for_and_a_few_sessions_are_huge() -> None:
     assert abs(sum(size.messages for size in sizes) - 200_000) < 2_000
     assert abs(sum(size.calls for size in sizes) - 20_000) < 2_000
     assert all(2 * size.calls < size.messages for size in sizes)
+
+
+def test_nothing_happens_in_a_session_after_its_duration() -> None:
+    size, began, keys = Size(400, 199), datetime(2026, 1, 31, tzinfo=UTC), count(1)
+    builder = Builder(Workspace(pk=1, slug="default"), Words(1), 1, lambda model: next(keys))
+    built = builder.build(1, size, began)
+    times = [row[MESSAGE_FIELDS.index("created_at")] for row in built.messages]
+    times += [call.settled_at for call in built.calls if call.settled_at is not None]
+    assert max(*times, built.session.updated_at) <= began + duration(size)
 
 
 def test_the_library_reads_every_version_and_every_call_and_goes_on(filled: bool) -> None:

@@ -11,7 +11,9 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, Role, SessionStatus
 from harness_site.accounts.models import MaskingSettings
-from harness_site.search import finding
+from harness_site.search import finding, indexing, writing
+from harness_site.search.models import Passage
+from harness_site.search.words import Query
 from tests.integration.search.conftest import Search, complete
 from tests.support.factories import (
     make_call,
@@ -199,7 +201,7 @@ def test_the_number_of_queries_does_not_depend_on_what_is_found(
         make_call(session=session, args={"at": "needle"})
     complete()
     # PostgreSQL is told twice how to plan, in a savepoint.
-    with django_assert_num_queries(25 if connection.vendor == "postgresql" else 21):
+    with django_assert_num_queries(20 if connection.vendor == "postgresql" else 16):
         html = reader.get("/sessions/?q=needle").content.decode()
     assert html.count('<span class="where">') == 2 * rows
 
@@ -211,6 +213,24 @@ def test_rare_words_are_found_behind_the_newest_passages(search: Search, monkeyp
         make_message(session=session, text=text)
     complete()
     assert len(search("rare")) == len(search("退")) == 1
+
+
+@pytest.mark.parametrize("eras", [((0, 1), (1, 3)), ((0, 5), (5, 6)), ((0, 50), (50, 60))])
+def test_what_is_old_is_found_once_however_much_is_newer(
+    search: Search, monkeypatch: pytest.MonkeyPatch, eras: tuple[tuple[int, int], ...]
+) -> None:
+    monkeypatch.setattr(finding, "RECENT", 1)
+    monkeypatch.setattr(finding, "_ERAS", eras)
+    monkeypatch.setattr(writing, "ERA", 2)
+    monkeypatch.setattr(indexing, "STEP", 2)
+    session = make_session(title="other")
+    for number in range(12):
+        make_message(session=session, text=f"number-{number:02}, common")
+    complete()
+    assert len({passage.era for passage in Passage.objects.all()}) > 5
+    for number in range(12):
+        assert len(search(f"number-{number:02}")) == 1
+    assert len(finding.find(session.workspace_id, Query.parse("common")).passages) == 12
 
 
 def test_words_too_short_for_the_index_are_looked_for_in_the_newest_texts_and_the_page_says_so(

@@ -7,10 +7,12 @@ from django.core.management import call_command
 from django.db import connection, transaction
 
 from checkpoints import SyncCheckpointer
+from checkpoints.enums import CallStatus
 from checkpoints.models import Message, Session, ToolCall
-from harness_site.search import extracting, indexing
+from harness_site.search import extracting, indexing, tool_days
 from harness_site.search import texts as reading
-from harness_site.search.models import Kind, Passage, Progress
+from harness_site.search.management.commands import index_search
+from harness_site.search.models import Kind, Passage, Progress, ToolDay
 from harness_site.search.standing import standing
 from tests.integration.search.conftest import complete
 from tests.support.factories import make_call, make_message, make_session
@@ -65,7 +67,7 @@ def test_keys_are_settled_only_when_older_transactions_have_ended(monkeypatch: p
     thread = threading.Thread(target=slow)
     thread.start()
     assert written.wait(30)
-    make_session()
+    make_call(session=make_session(), call_id="quick")
     complete()
     complete()
     before = Progress.objects.get(kind=Kind.SESSION)
@@ -80,7 +82,7 @@ def test_keys_are_settled_only_when_older_transactions_have_ended(monkeypatch: p
         return Progress.objects.get(kind=Kind.SESSION).settled >= before.reached
 
     until(settled)
-    assert Passage.objects.filter(kind=Kind.CALL).count() == 1
+    assert [text.split("\n")[0] for text in texts(Kind.CALL)] == ["slow", "quick"]
 
 
 def test_what_is_deleted_leaves_in_the_same_transaction() -> None:
@@ -102,14 +104,16 @@ def test_what_is_deleted_leaves_in_the_same_transaction() -> None:
 
 
 def test_long_texts_are_read_a_few_at_a_time_and_none_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_CHUNK", 2)
-    monkeypatch.setattr(reading, "_CHARACTERS", 30)
     session = make_session()
     for number in range(7):
         make_message(session=session, text=f"This is long text {number}")
-    assert indexing._step(Kind.MESSAGE) == 2
-    complete()
-    assert [text[-1] for text in texts()] == list("0123456")
+    size = max(len(body) for body in Message.objects.values_list("body", flat=True))
+    monkeypatch.setattr(reading, "_CHARACTERS", 2 * size)
+    assert [indexing._step(Kind.MESSAGE) for _ in range(5)] == [2, 2, 2, 1, 0]
+    for number in range(7, 10):
+        make_message(session=session, text=f"This is long text {number} " + "x" * number * size)
+    assert [indexing._step(Kind.MESSAGE) for _ in range(4)] == [1, 1, 1, 0]
+    assert [text.rstrip(" x")[-1] for text in texts()] == list("0123456789")
 
 
 def test_a_message_that_is_deleted_while_it_is_read_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +127,85 @@ def test_a_message_that_is_deleted_while_it_is_read_does_not_come_back(monkeypat
     monkeypatch.setattr(extracting, "of_message", read)
     complete()
     assert texts() == []
+
+
+def test_what_was_there_before_the_index_is_read_from_the_newest_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexing, "STEP", 2)
+    session = make_session()
+    for number in range(5):
+        make_message(session=session, text=f"old {number}")
+    indexing._progress(Kind.SESSION)
+    assert indexing._step(Kind.MESSAGE) == 2
+    assert texts() == ["m3\nold 3", "m4\nold 4"]
+    assert not standing().begun
+    assert standing().older == session.pk + Message.objects.order_by("pk")[2].pk
+    make_message(session=session, text="x" * 3 * extracting.PIECE)
+    assert indexing._step(Kind.MESSAGE) == 2
+    assert [text[:4] for text in texts()] == ["m2\no", "m3\no", "m4\no", "m5\nx", "xxxx", "xxxx", "xxxx"]
+    complete()
+    assert (standing().begun, standing().older) == (True, 0)
+    by_age = Passage.objects.filter(kind=Kind.MESSAGE).order_by("pk")
+    assert list(by_age.values_list("position", "part")) == [(n, 0) for n in range(5)] + [(5, n) for n in range(4)]
+    eras = list(Passage.objects.order_by("pk").values_list("era", flat=True))
+    assert eras == sorted(eras)
+
+
+def test_a_step_that_fails_leaves_nothing_and_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_message(session=make_session())
+    with monkeypatch.context() as patch:
+        patch.setattr(tool_days, "add", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            indexing._step(Kind.MESSAGE)
+    assert texts() == []
+    Progress.objects.update(leased_until=None)
+    complete()
+    assert len(texts()) == 1
+
+
+def test_a_process_that_takes_too_long_leaves_the_work_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_message(session=make_session())
+    original = reading.read
+
+    def read(kind: Kind, keys: list[int]) -> list[reading.Found]:
+        found = original(kind, keys)
+        with monkeypatch.context() as patch:
+            patch.setattr(reading, "read", original)
+            Progress.objects.update(leased_until=None)
+            assert indexing._step(kind) == 1
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "read", read)
+        assert indexing._step(Kind.MESSAGE) == 0
+    complete()
+    assert len(texts()) == 1
+
+
+def test_two_processes_at_once_write_each_text_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    if connection.vendor == "sqlite":
+        assert connection.features.supports_transactions  # one writer: they take turns
+        return
+    monkeypatch.setattr(indexing, "STEP", 3)
+    session = make_session()
+    for number in range(30):
+        make_message(session=session, text=f"{number}")
+        make_call(session=session, call_id=f"c{number}", status=CallStatus.COMPLETED)
+
+    def work() -> None:
+        while not standing().begun:
+            indexing.step()
+        connection.close()
+
+    workers = [threading.Thread(target=work) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+    assert (len(texts()), len(texts(Kind.CALL)), len(texts(Kind.SESSION))) == (30, 30, 1)
+    assert ToolDay.objects.get().calls == 30
+    for kind in (Kind.MESSAGE, Kind.CALL):
+        sources = list(Passage.objects.filter(kind=kind).order_by("pk").values_list("source", flat=True))
+        assert sources == sorted(sources)
 
 
 def test_one_process_at_a_time_does_the_work() -> None:
@@ -165,3 +248,15 @@ def test_the_command_completes_the_index_and_makes_it_anew(capsys: pytest.Captur
     assert capsys.readouterr().out == "0 texts went into the index; it is complete.\n"
     call_command("index_search", "--rebuild")
     assert texts() == ["m0\nThe lamp arrived broken."]
+
+
+def test_the_command_waits_for_a_process_that_was_killed_in_a_step(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_message(session=make_session())
+    indexing._progress(Kind.MESSAGE)
+    assert indexing._lease(Kind.MESSAGE)
+    monkeypatch.setattr(index_search, "sleep", lambda _: Progress.objects.update(leased_until=None))
+    call_command("index_search")
+    assert capsys.readouterr().out == "2 texts went into the index; it is complete.\n"
+    assert (standing().begun, len(texts())) == (True, 1)

@@ -1,9 +1,13 @@
 from argparse import ArgumentParser
-from typing import Any
+from time import sleep
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand
 
 from harness_site.search import indexing, session_days
+
+#: Seconds between two looks at what another process is doing, or was when it was killed.
+_PATIENCE: Final = 1.0
 
 
 class Command(BaseCommand):
@@ -20,9 +24,11 @@ class Command(BaseCommand):
         if options["rebuild"]:
             indexing.forget()
         total = 0
-        while done := indexing.step():
+        while (done := indexing.step()) or indexing.elsewhere():
+            if not done:
+                sleep(_PATIENCE)
             total += done
-            if options["verbosity"] > 1 or total % 20_000 < done:
+            if done and (options["verbosity"] > 1 or total % 20_000 < done):
                 self.stderr.write(f"{total:,} texts …")
         session_days.bring_up(None)
         self.stdout.write(f"{total:,} {'text' if total == 1 else 'texts'} went into the index; it is complete.")
