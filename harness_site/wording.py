@@ -138,7 +138,7 @@ def _whole(seconds: float) -> str:
 
 
 def exact(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return moment.astimezone(UTC).isoformat(" ", "seconds").replace("+00:00", " UTC")
 
 
 def iso(moment: datetime) -> str:

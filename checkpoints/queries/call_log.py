@@ -6,13 +6,16 @@ time however many there are. A page says how far back that reaches, and goes on 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
 from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Q, QuerySet
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall
+from checkpoints.prepared import Prepared
 from checkpoints.queries import calls, keyset
 from checkpoints.queries.calls import CallFilter, CallRecord
 from checkpoints.queries.keyset import Cursor
@@ -23,6 +26,8 @@ RATED = 2_000
 PAGE = 50
 #: Tools that are listed with their rates.
 _TOOLS = 100
+#: Days that nobody has chosen.
+_ALWAYS = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +84,11 @@ class Rates:
 
 
 def page(workspace_pk: int, wanted: LogFilter, *, after: Cursor | None = None, size: int = PAGE) -> LogPage:
-    chosen = _chosen(workspace_pk, wanted)
+    chosen = _issued(workspace_pk, *_days(wanted))
     if after is not None:
         chosen = chosen.filter(keyset.before(after, "issued_at"))
     chosen = _newest_first(chosen)
-    end = _end(chosen, LOOKED_AT) if wanted.calls or wanted.agent else None
+    end = _older(list(_place(chosen, LOOKED_AT))) if wanted.calls or wanted.agent else None
     found = chosen if end is None else chosen.filter(issued_at__gte=end.issued_at)
     found = wanted.calls.narrow(found)
     if wanted.agent:
@@ -97,39 +102,58 @@ def page(workspace_pk: int, wanted: LogFilter, *, after: Cursor | None = None, s
 
 def rates(workspace_pk: int, wanted: LogFilter) -> Rates:
     """How each tool did over the newest calls of the chosen days; other filters do not count."""
-    chosen = _newest_first(_chosen(workspace_pk, wanted))
-    end = _end(chosen, RATED)
-    found = (chosen if end is None else chosen.filter(issued_at__gte=end.issued_at)).order_by()
-    ran = ExpressionWrapper(F("settled_at") - F("issued_at"), output_field=DurationField())
-    completed = Q(status=CallStatus.COMPLETED)
-    grouped = found.values("tool").annotate(
-        calls=Count("pk"),
-        completed=Count("pk", filter=completed),
-        failed=Count("pk", filter=Q(status=CallStatus.FAILED)),
-        interrupted=Count("interrupted_at"),
-        replays=Count("pk", filter=Q(replay_count__gt=0)),
-        took=Avg(ran, filter=completed & Q(interrupted_at=None)),
-    )
-    tools = tuple(ToolRates(**row) for row in grouped.order_by("-calls", "tool")[:_TOOLS])
+    since, until = _days(wanted)
+    end = _older(_rated(workspace_pk, since, until))
+    grouped = _sums(workspace_pk, since if end is None else end.issued_at, until)
+    tools = tuple(ToolRates(**row) for row in grouped)
     return Rates(tools, sum(tool.calls for tool in tools), None if end is None else end.issued_at)
 
 
-def _chosen(workspace_pk: int, wanted: LogFilter) -> QuerySet[ToolCall]:
-    found = ToolCall.objects.filter(workspace=workspace_pk)
-    if wanted.first:
-        found = found.filter(issued_at__gte=_midnight(wanted.first))
-    if wanted.last:
-        found = found.filter(issued_at__lt=_midnight(wanted.last) + timedelta(days=1))
-    return found
+@Prepared
+def _rated(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
+    return _place(_newest_first(_issued(workspace, since, until)), RATED)
+
+
+@Prepared
+def _sums(workspace: int, since: datetime, until: datetime) -> QuerySet[Any, Any]:
+    ran = ExpressionWrapper(F("settled_at") - F("issued_at"), output_field=DurationField())
+    completed = Q(status=CallStatus.COMPLETED)
+    sums = (
+        _issued(workspace, since, until)
+        .values("tool")
+        .annotate(
+            calls=Count("pk"),
+            completed=Count("pk", filter=completed),
+            failed=Count("pk", filter=Q(status=CallStatus.FAILED)),
+            interrupted=Count("interrupted_at"),
+            replays=Count("pk", filter=Q(replay_count__gt=0)),
+            took=Avg(ran, filter=completed & Q(interrupted_at=None)),
+        )
+    )
+    return sums.order_by("-calls", "tool")[:_TOOLS]
+
+
+def _days(wanted: LogFilter) -> tuple[datetime, datetime]:
+    """From when and until when the chosen calls were issued, the end excluded."""
+    since = _midnight(wanted.first) if wanted.first else _ALWAYS[0]
+    return since, _midnight(wanted.last) + timedelta(days=1) if wanted.last else _ALWAYS[1]
+
+
+def _issued(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
+    return ToolCall.objects.filter(workspace=workspace, issued_at__gte=since, issued_at__lt=until)
 
 
 def _newest_first(found: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
     return found.annotate(stored_time=keyset.stored_text("issued_at")).order_by("-issued_at", "-pk")
 
 
-def _end(found: QuerySet[ToolCall], most: int) -> ToolCall | None:
-    """The last of `most` calls; None where there are no more than that."""
-    last = list(found.only("pk", "issued_at")[most - 1 : most + 1])
+def _place(found: QuerySet[ToolCall], most: int) -> QuerySet[ToolCall]:
+    """The last of `most` calls, and the one behind it."""
+    return found.only("pk", "issued_at")[most - 1 : most + 1]
+
+
+def _older(last: Sequence[ToolCall]) -> ToolCall | None:
+    """The last of the calls that count; None where there are no more than these."""
     return last[0] if len(last) > 1 else None
 
 
@@ -138,15 +162,20 @@ def _cursor(call: ToolCall) -> Cursor:
 
 
 def _rows(pks: list[int]) -> tuple[LoggedCall, ...]:
-    chosen = ToolCall.objects.filter(pk__in=pks)
-    named = chosen.values_list("pk", "session__pk", "session__title", "session__session_id", "session__agent")
-    found = {record.pk: record for record in calls.records(chosen, results=False)}
+    found = {record.pk: record for record in calls.these(pks)}
+    named = _named(pks) if found else []
     logged = {
         pk: LoggedCall(found[pk], session_pk, title or name, agent)
         for pk, session_pk, title, name, agent in named
         if pk in found
     }
     return tuple(logged[pk] for pk in pks if pk in logged)
+
+
+@Prepared
+def _named(pks: list[int]) -> QuerySet[ToolCall, tuple[int, int, str, str, str]]:
+    calls = ToolCall.objects.filter(pk__among=pks)
+    return calls.values_list("pk", "session__pk", "session__title", "session__session_id", "session__agent")
 
 
 def _midnight(day: date) -> datetime:

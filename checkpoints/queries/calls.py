@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Final
 
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
@@ -13,6 +14,7 @@ from django.db.models.functions import Now
 
 from checkpoints.enums import NOT_RUN_CALL, UNDECIDED_CALL, CallStatus, DecisionKind
 from checkpoints.models import Decision, LateResult, ToolCall
+from checkpoints.prepared import Prepared
 from checkpoints.queries import keyset
 
 PAGE = 50
@@ -142,14 +144,17 @@ class CallPage:
 
 
 def page(session_pk: int, wanted: CallFilter, *, before: int | None = None, size: int = PAGE) -> CallPage:
-    logged = ToolCall.objects.filter(session=session_pk)
-    tools = sorted(set(logged.values_list("tool", flat=True).distinct()))
-    logged = wanted.narrow(logged)
+    logged = wanted.narrow(ToolCall.objects.filter(session=session_pk))
     if before is not None:
         logged = logged.filter(pk__lt=before)
-    rows = records(logged.order_by(keyset.newest())[: size + 1], results=False)
-    shown = rows[:size]
-    return CallPage(shown, shown[-1].pk if len(rows) > size else None, tuple(tools))
+    keys = list(logged.order_by(keyset.newest()).values_list("pk", flat=True)[: size + 1])
+    shown = tuple(sorted(these(keys[:size]), key=attrgetter("pk"), reverse=True))
+    return CallPage(shown, keys[size - 1] if len(keys) > size else None, tuple(sorted(set(_tools(session_pk)))))
+
+
+@Prepared
+def _tools(session: int) -> QuerySet[ToolCall, str]:
+    return ToolCall.objects.filter(session=session).values_list("tool", flat=True).distinct()
 
 
 def one(session_pk: int, pk: int) -> CallRecord | None:
@@ -159,32 +164,67 @@ def one(session_pk: int, pk: int) -> CallRecord | None:
 
 def named(session_pk: int, call_ids: Iterable[str], *, since_step: int | None = None) -> tuple[CallRecord, ...]:
     """The calls with one of these ids; with `since_step` also the open ones and those of that step and later."""
-    chosen = Q(call_id__in=[call_id for call_id in call_ids if "\0" not in call_id])
-    found = ToolCall.objects.filter(session=session_pk)
-    if since_step is None:
-        return records(found.filter(chosen).order_by("step", "attempt", "pk"))
-    recent = (
-        found.filter(Q(status__in=OPEN_CALL) | Q(step__gte=since_step))
-        .order_by(keyset.newest())
-        .values("pk")[:OPEN_LIMIT]
-    )
-    return records(found.filter(chosen | Q(pk__in=recent)).order_by("step", "attempt", "pk"))
+    chosen = [call_id for call_id in call_ids if "\0" not in call_id]
+    found = {call.pk: call for call in _named(session_pk, chosen)} if chosen else {}
+    if since_step is not None:
+        found |= {call.pk: call for call in _recent(session_pk, since_step)}
+    return _with_rulings(sorted(found.values(), key=attrgetter("step", "attempt", "pk")))
+
+
+@Prepared
+def _named(session: int, call_ids: list[str]) -> QuerySet[ToolCall]:
+    return _logged(ToolCall.objects.filter(session=session, call_id__among=call_ids))
+
+
+@Prepared
+def _recent(session: int, since_step: int) -> QuerySet[ToolCall]:
+    """Not one query with those that are named: no index answers both."""
+    found = ToolCall.objects.filter(Q(status__in=OPEN_CALL) | Q(step__gte=since_step), session=session)
+    return _logged(found.order_by(keyset.newest())[:OPEN_LIMIT])
 
 
 def between(session_pk: int, after: datetime | None, upto: datetime) -> tuple[CallRecord, ...]:
     """The calls issued after `after` (None: from the start) and not after `upto`, oldest first; at most `OPEN_LIMIT` of
     them."""
-    issued = ToolCall.objects.filter(session=session_pk, issued_at__lte=upto)
-    if after is not None:
-        issued = issued.filter(issued_at__gt=after)
-    return records(issued.order_by(keyset.oldest())[:OPEN_LIMIT])
+    return _with_rulings(_until(session_pk, upto) if after is None else _between(session_pk, after, upto))
+
+
+@Prepared
+def _until(session: int, upto: datetime) -> QuerySet[ToolCall]:
+    issued = ToolCall.objects.filter(session=session, issued_at__lte=upto)
+    return _logged(issued.order_by(keyset.oldest())[:OPEN_LIMIT])
+
+
+@Prepared
+def _between(session: int, after: datetime, upto: datetime) -> QuerySet[ToolCall]:
+    issued = ToolCall.objects.filter(session=session, issued_at__lte=upto, issued_at__gt=after)
+    return _logged(issued.order_by(keyset.oldest())[:OPEN_LIMIT])
+
+
+def these(pks: list[int]) -> tuple[CallRecord, ...]:
+    """The calls with these keys, in no order, without their results."""
+    return _with_rulings(_these(pks) if pks else [], results=False)
+
+
+@Prepared
+def _these(pks: list[int]) -> QuerySet[ToolCall]:
+    return _logged(ToolCall.objects.filter(pk__among=pks)).defer("result")
 
 
 def records(calls: QuerySet[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:
     """With `results` false those of the calls are not read and None; each may have megabytes."""
     if not results:
         calls = calls.defer("result")
-    rows = list(calls.select_related("run").annotate(run_alive=_ALIVE))
+    return _with_rulings(list(_logged(calls)), results=results)
+
+
+def _logged(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
+    return calls.select_related("run").annotate(run_alive=_ALIVE)
+
+
+def _with_rulings(rows: list[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:
+    if not rows:
+        return ()
     pks = [call.pk for call in rows]
     rulings, late = _rulings(pks), _late(pks)
     return tuple(
@@ -222,7 +262,7 @@ def _record(call: ToolCall, result: str | None, rulings: tuple[Ruling, ...], lat
 
 def _rulings(pks: list[int]) -> defaultdict[int, list[Ruling]]:
     found: defaultdict[int, list[Ruling]] = defaultdict(list)
-    for decision in Decision.objects.filter(tool_call__in=pks).order_by("pk"):
+    for decision in _decisions(pks):
         found[decision.tool_call_id].append(
             Ruling(
                 kind=decision.kind,
@@ -239,9 +279,19 @@ def _rulings(pks: list[int]) -> defaultdict[int, list[Ruling]]:
     return found
 
 
+@Prepared
+def _decisions(calls: list[int]) -> QuerySet[Decision]:
+    return Decision.objects.filter(tool_call__among=calls).order_by("pk")
+
+
+@Prepared
+def _late_results(calls: list[int]) -> QuerySet[LateResult]:
+    return LateResult.objects.filter(tool_call__among=calls).select_related("run").order_by("pk")
+
+
 def _late(pks: list[int]) -> defaultdict[int, list[Late]]:
     found: defaultdict[int, list[Late]] = defaultdict(list)
-    for late in LateResult.objects.filter(tool_call__in=pks).select_related("run").order_by("pk"):
+    for late in _late_results(pks):
         run_number = late.run.number if late.run else None
         found[late.tool_call_id].append(Late(late.success, late.result_text, run_number, late.received_at))
     return found

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import inf
 
+from django.db.models import QuerySet
+
 from checkpoints.models import Checkpoint, Session
+from checkpoints.prepared import Prepared
 from checkpoints.queries import blocks, calls, origins, pairing, transcripts
 from checkpoints.queries.blocks import Call, Part, Result
 from checkpoints.queries.calls import CallRecord
@@ -20,6 +23,8 @@ from checkpoints.serde import canonical, parse
 
 #: A window reaches so many messages further where a call and its result would be torn apart.
 _MARGIN = 16
+#: So few more belong to the window too: a link to three messages helps nobody.
+_FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +128,10 @@ def place(session: Session, version: int | None = None) -> Place | None:
 def read(session: Session, at: Place, *, first: int | None = None, upto: int | None = None) -> Conversation:
     """The conversation of a version. Without bounds: its newest messages; with one bound: the window beside it."""
     if upto is None:
-        upto = at.length if first is None else first + WINDOW
+        upto = at.length if first is None or at.length - first - WINDOW <= _FEW else first + WINDOW
     upto = max(0, min(upto, at.length))
-    first = max(0, upto - WINDOW if first is None else first)
+    if first is None:
+        first = upto - WINDOW if upto - WINDOW > _FEW else 0
     lead, messages = _window(at, first, upto)
     first, upto = (messages[0].position, messages[-1].position + 1) if messages else (upto, upto)
     return Conversation(at, first, upto, _Builder(session, at, messages, lead, ends=upto == at.length).items())
@@ -133,23 +139,28 @@ def read(session: Session, at: Place, *, first: int | None = None, upto: int | N
 
 def around(session: Session, step: int, *, size: int = 4) -> Conversation | None:
     """The end of the conversation as it stood in the newest version not after `step`: the place a call came from."""
-    stored = Checkpoint.objects.filter(session=session, version__lte=step).order_by("-version")
-    found = stored.values_list("version", "segment_id", "length").first()
+    found = _before.first(session.pk, step)
     if found is None:
         return None
     return read(session, Place(*found, newest=False), first=max(0, found[2] - size))
 
 
-def through(session: Session, at: Place) -> Iterator[Conversation]:
-    """A version from its start to its end, window by window; where messages are large, in shorter ones."""
-    first, width = 0, WINDOW
+@Prepared
+def _before(session: int, step: int) -> QuerySet[Checkpoint, tuple[int, int, int]]:
+    stored = Checkpoint.objects.filter(session=session, version__lte=step).order_by("-version")
+    return stored.values_list("version", "segment_id", "length")[:1]
+
+
+def through(session: Session, at: Place, *, size: int = 100) -> Iterator[Conversation]:
+    """A version from its start to its end, `size` messages at a time; where messages are large, fewer."""
+    first, width = 0, size
     while not first or first < at.length:
         shown = read(session, at, first=first, upto=first + width)
         if shown.first > first and width > 1:
             width //= 2
             continue
         yield replace(shown, items=tuple(item for item in shown.items if _position(item) >= first))
-        first, width = max(shown.upto, first + 1), WINDOW
+        first, width = max(shown.upto, first + 1), size
 
 
 def _position(item: Item) -> float:
@@ -178,7 +189,7 @@ def _continues(message: StoredMessage) -> bool:
 
 
 class _Builder:
-    """Puts one window together; five queries, however long it is."""
+    """Puts one window together; six queries, however long it is."""
 
     def __init__(
         self,

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
+from typing import Any
 
-from django.db.models import Count, F, Q, Window
+from django.db.models import F, QuerySet, Window
 from django.db.models.functions import Mod, RowNumber
 
 from checkpoints.models import Checkpoint
+from checkpoints.prepared import Prepared
 from checkpoints.queries import versions
+from checkpoints.queries.instants import closed
 
 #: At most so many points; of more versions, every second, third, … is one, and always the newest.
 POINTS = 120
@@ -37,27 +41,35 @@ class Growth:
 
 
 def read(session_pk: int, *, since: datetime | None = None, until: datetime | None = None) -> Growth:
-    """The versions saved from `since` until `until`; two queries."""
-    wanted = Q(session=session_pk)
-    if since is not None:
-        wanted &= Q(created_at__gte=since)
-    if until is not None:
-        wanted &= Q(created_at__lte=until)
-    found = Checkpoint.objects.filter(wanted)
-    total: int = found.aggregate(total=Count("pk"))["total"]
-    step = max(1, -(-total // POINTS))
-    place = Window(RowNumber(), order_by=[F("version").asc()])
-    light = found.only("version", "created_at", "budget_spent_usd", "usage", "length")
-    chosen = light.annotate(rest=Mod(place, step)).filter(rest=total % step) if step > 1 else light
-    points = sorted((_point(row) for row in chosen), key=lambda point: point.version)
-    return Growth(tuple(points), total, step)
+    """The versions saved from `since` until `until`; one query, and two more where there are many."""
+    begin, end = closed(since, until)
+    rows, total, step = _newest(POINTS + 1)(session_pk, begin, end), 0, 1
+    if len(rows) > POINTS:
+        total = _newest(None).count(session_pk, begin, end)
+        step = -(-total // POINTS)
+        place = Window(RowNumber(), order_by=[F("version").asc()])
+        found = _saved(session_pk, begin, end).annotate(rest=Mod(place, step)).filter(rest=total % step)
+        rows = list(_told(found.order_by("-version")))
+    points = tuple(_point(*row) for row in reversed(rows))
+    return Growth(points, total or len(points), step)
 
 
-def _point(row: Checkpoint) -> Point:
-    return Point(
-        version=row.version,
-        at=row.created_at,
-        cost=versions.cost(row.budget_spent_usd),
-        tokens=versions.tokens(row.usage),
-        messages=row.length,
-    )
+@cache
+def _newest(most: int | None) -> Prepared[int, datetime, datetime, tuple[Any, ...]]:
+    @Prepared
+    def newest(session: int, since: datetime, until: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+        return _told(_saved(session, since, until).order_by("-version"))[:most]
+
+    return newest
+
+
+def _saved(session: int, since: datetime, until: datetime) -> QuerySet[Checkpoint]:
+    return Checkpoint.objects.filter(session=session, created_at__gte=since, created_at__lte=until)
+
+
+def _told(found: QuerySet[Checkpoint]) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+    return found.values_list("version", "created_at", "budget_spent_usd", "usage", "length")
+
+
+def _point(version: int, at: datetime, spent: str, usage: str | None, length: int) -> Point:
+    return Point(version, at, versions.cost(spent), versions.tokens(usage), length)

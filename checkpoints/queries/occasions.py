@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
 
+from django.db.models import QuerySet
+
 from checkpoints.enums import AuditKind
 from checkpoints.models import AuditEvent
+from checkpoints.prepared import Prepared
 from checkpoints.queries import keyset
 from checkpoints.serde import parse
 
@@ -55,12 +58,10 @@ class Occasions:
 
 def read(session_pk: int) -> Occasions:
     """One query."""
-    kinds = [AuditKind.TAKEOVER, AuditKind.APPROVAL_REQUESTED, AuditKind.VERIFY_REQUESTED]
-    events = AuditEvent.objects.filter(session=session_pk, kind__in=kinds).order_by(keyset.newest())[:LIMIT]
     takeovers: dict[int, Takeover] = {}
     asked: defaultdict[str, list[Asked]] = defaultdict(list)
     probes: dict[ProbeKey, datetime] = {}
-    for event in reversed(events):
+    for event in reversed(_remembered(session_pk)):
         run, details = _RUN.fullmatch(event.actor), _details(event.details)
         if event.kind == AuditKind.VERIFY_REQUESTED:
             probes[_probe(details)] = event.created_at
@@ -73,6 +74,12 @@ def read(session_pk: int) -> Occasions:
         else:
             asked[str(details.get("call_id"))].append(Asked(number, event.created_at))
     return Occasions(takeovers, dict(asked), probes)
+
+
+@Prepared
+def _remembered(session: int) -> QuerySet[AuditEvent]:
+    kinds = [AuditKind.TAKEOVER, AuditKind.APPROVAL_REQUESTED, AuditKind.VERIFY_REQUESTED]
+    return AuditEvent.objects.filter(session=session, kind__in=kinds).order_by(keyset.newest())[:LIMIT]
 
 
 def probe_times(sessions: Iterable[int]) -> dict[tuple[int, ProbeKey], datetime]:

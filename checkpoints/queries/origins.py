@@ -6,11 +6,17 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from typing import Any, Final
 
-from django.db.models import F, Min
+from django.db.models import Min, QuerySet
 
 from checkpoints.models import Checkpoint, Run, Segment
+from checkpoints.prepared import Prepared
 from checkpoints.queries.transcripts import StoredMessage
+
+#: No run has a greater number.
+_MOST: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +44,14 @@ class SegmentFacts:
 
 
 def segments(messages: Sequence[StoredMessage]) -> dict[int, SegmentFacts]:
-    found = Segment.objects.filter(pk__in={message.segment_id for message in messages})
-    rows = found.annotate(parent_session=F("parent__session"))
-    return {row.pk: SegmentFacts(row.parent_id, row.parent_length, row.parent_session) for row in rows}
+    rows = _segments(sorted({message.segment_id for message in messages}))
+    return {pk: SegmentFacts(*told) for pk, *told in rows}
+
+
+@Prepared
+def _segments(pks: list[int]) -> QuerySet[Segment, tuple[Any, ...]]:
+    found = Segment.objects.filter(pk__among=pks)
+    return found.values_list("pk", "parent", "parent_length", "parent__session")
 
 
 def origins(session_pk: int, messages: Sequence[StoredMessage]) -> dict[int, Origin]:
@@ -50,12 +61,11 @@ def origins(session_pk: int, messages: Sequence[StoredMessage]) -> dict[int, Ori
     """
     if not messages:
         return {}
-    segments = {message.segment_id for message in messages}
-    saved = Checkpoint.objects.filter(session=session_pk, segment__in=segments, length__gt=messages[0].position)
-    grouped = saved.values("segment_id", "length").annotate(version=Min("version"), run_number=Min("run__number"))
+    segments = sorted({message.segment_id for message in messages})
+    first, most = messages[0].position, (len(messages) + 1) * len(segments)
     lengths: defaultdict[int, deque[tuple[int, Origin]]] = defaultdict(deque)
-    for row in grouped.order_by("length")[: (len(messages) + 1) * len(segments)]:
-        lengths[row["segment_id"]].append((row["length"], Origin(row["version"], row["run_number"])))
+    for segment, length, version, run_number in _grown(1 << most.bit_length())(session_pk, segments, first):
+        lengths[segment].append((length, Origin(version, run_number)))
     origins = {}
     for message in messages:
         reaching = lengths[message.segment_id]
@@ -66,12 +76,27 @@ def origins(session_pk: int, messages: Sequence[StoredMessage]) -> dict[int, Ori
     return origins
 
 
+@cache
+def _grown(most: int) -> Prepared[int, list[int], int, tuple[int, int, int, int]]:
+    """The lengths that versions have of each segment; `most` are powers of two, so that there are few statements."""
+
+    @Prepared
+    def grown(session: int, segments: list[int], first: int) -> QuerySet[Checkpoint, tuple[int, int, int, int]]:
+        saved = Checkpoint.objects.filter(session=session, segment__among=segments, length__gt=first)
+        lengths = saved.values_list("segment_id", "length").order_by("length")
+        return lengths.annotate(version=Min("version"), run_number=Min("run__number"))[:most]
+
+    return grown
+
+
 def runs(session_pk: int, first: int, last: int | None) -> dict[int, RunFacts]:
     """The runs `first` to `last` (to the newest one where it is None) by number."""
-    found = Run.objects.filter(session=session_pk, number__gte=first)
-    if last is not None:
-        found = found.filter(number__lte=last)
-    return {run.number: facts(run) for run in found.order_by("number")}
+    return {run.number: facts(run) for run in _runs(session_pk, first, _MOST if last is None else last)}
+
+
+@Prepared
+def _runs(session: int, first: int, last: int) -> QuerySet[Run]:
+    return Run.objects.filter(session=session, number__gte=first, number__lte=last).order_by("number")
 
 
 def facts(run: Run) -> RunFacts:

@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final, TypeAlias
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
-from django.db.models import Case, Count, IntegerField, Q, QuerySet, Subquery, Value, When
+from django.db.models import (
+    Case,
+    Count,
+    DateTimeField,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    IntegerField,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+    Window,
+)
+from django.db.models.expressions import CombinedExpression
+from django.db.models.functions import Coalesce, Lag, Lead, RowNumber
 
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason
 from checkpoints.models import LateResult, ToolCall, Workspace
+from checkpoints.prepared import Prepared
 
 #: Losses of the same tool that follow each other within this time are one outage.
 GAP: Final = timedelta(minutes=5)
-#: So many lost calls are looked at to find outages, and so many of one are on a page.
+#: So many lost calls are looked at to find outages, the newest, and so many of one are on a page.
 LOOKED_AT: Final = 2000
 PAGE: Final = 100
 #: Whether a call waits, as a number, so that those that do come first.
 _WAITS: Final = Case(When(status=CallStatus.INTERRUPTED, then=Value(0)), default=Value(1), output_field=IntegerField())
-
-#: Tool, time of the loss, key of the call.
-Row: TypeAlias = tuple[str, datetime, int]
+#: Before any loss.
+_EVER: Final = datetime(1, 1, 2, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """The undecided calls `pks` of `tool` that were lost from `first` to `last`, two or more of them."""
+    """The undecided calls of `tool` that were lost from `first` to `last`: `number` of them, two or more."""
 
     tool: str
     first: datetime
     last: datetime
-    pks: tuple[int, ...]
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +74,50 @@ class Witness:
 
 def open_outages(workspace: Workspace) -> list[Outage]:
     """The outages whose calls wait for a decision, the earliest first; one query."""
-    lost = ToolCall.objects.filter(
-        workspace=workspace, status=CallStatus.INTERRUPTED, reason=InterruptReason.RUN_LOST
-    ).order_by("tool", "interrupted_at", "pk")
-    found: list[list[Row]] = []
-    for tool, at, pk in lost.values_list("tool", "interrupted_at", "pk")[:LOOKED_AT]:
-        if at is None:
-            continue
-        row = (tool, at, pk)
-        if found and _together(found[-1][-1], row):
-            found[-1].append(row)
-        else:
-            found.append([row])
-    outages = [Outage(rows[0][0], rows[0][1], rows[-1][1], tuple(row[2] for row in rows)) for rows in found]
-    return sorted((one for one in outages if len(one.pks) > 1), key=lambda one: (one.first, one.tool))
+    ends = iter(_ends(workspace.pk))
+    found = [
+        Outage(tool, first, last, place - before + 1)
+        for (tool, first, before), (_, last, place) in zip(ends, ends, strict=True)
+    ]
+    return sorted(found, key=lambda one: (one.first, one.tool))
 
 
-def _together(one: Row, other: Row) -> bool:
-    return one[0] == other[0] and other[1] - one[1] <= GAP
+def together(calls: Iterable[ToolCall], found: Sequence[Outage]) -> dict[int, Outage]:
+    """In which of these outages each call was lost, by its primary key; without those that were lost in none."""
+    of_tool: defaultdict[str, list[Outage]] = defaultdict(list)
+    for outage in sorted(found, key=lambda one: one.first):
+        of_tool[outage.tool].append(outage)
+    lost = [call for call in calls if call.status == CallStatus.INTERRUPTED and call.reason == InterruptReason.RUN_LOST]
+    return {call.pk: one for call in lost if (one := _at(of_tool[call.tool], call.interrupted_at)) is not None}
+
+
+def _at(outages: Sequence[Outage], moment: datetime | None) -> Outage | None:
+    """The one that `moment` lies in. They are in order and do not overlap."""
+    if moment is None:
+        return None
+    place = bisect_right(outages, moment, key=lambda one: one.first)
+    return outages[place - 1] if place and moment <= outages[place - 1].last else None
+
+
+@Prepared
+def _ends(workspace: int) -> QuerySet[ToolCall, tuple[str, Any, int]]:
+    """The first and the last call of each outage: tool, time of the loss, place among all that the tool lost."""
+    lost = ToolCall.objects.filter(workspace=workspace, status=CallStatus.INTERRUPTED, reason=InterruptReason.RUN_LOST)
+    newest = lost.exclude(interrupted_at=None).order_by("-interrupted_at").values("interrupted_at")
+    oldest = Coalesce(Subquery(newest[LOOKED_AT - 1 : LOOKED_AT]), Value(_EVER, output_field=DateTimeField()))
+    one_after_another: Any = {"partition_by": "tool", "order_by": ["interrupted_at", "pk"]}
+    placed = lost.filter(interrupted_at__gte=oldest).annotate(
+        before=_apart(F("interrupted_at") - Window(Lag("interrupted_at"), **one_after_another)),
+        behind=_apart(Window(Lead("interrupted_at"), **one_after_another) - F("interrupted_at")),
+        place=Window(RowNumber(), **one_after_another),
+    )
+    first, last = (Q(**{side: None}) | Q(**{f"{side}__gt": GAP}) for side in ("before", "behind"))
+    ends = placed.filter((first & ~last) | (last & ~first))  # what is both was lost alone
+    return ends.order_by("tool", "place").values_list("tool", "interrupted_at", "place")
+
+
+def _apart(times: CombinedExpression) -> ExpressionWrapper[CombinedExpression]:
+    return ExpressionWrapper(times, output_field=DurationField())
 
 
 def calls_of(workspace: Workspace, tool: str, first: datetime, last: datetime, *, after: int | None = None) -> Lost:

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import cache
-from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 from django.db.models import (
     BooleanField,
@@ -27,25 +25,20 @@ from django.db.models import (
 from checkpoints import clock
 from checkpoints.enums import UNDECIDED_CALL, CallStatus, SessionStatus
 from checkpoints.models import Checkpoint, PausedTask, Run, Session, ToolCall, Workflow
-from checkpoints.queries import forks, keyset, peers
+from checkpoints.prepared import Prepared
+from checkpoints.queries import forks, peers, places
 from checkpoints.queries.forks import Forks
-from checkpoints.queries.keyset import AmountCursor, Cursor
-from checkpoints.queries.narrowing import SessionFilter, Sort, filtered, of, order, streams
+from checkpoints.queries.known import Known, known, labels_of
+from checkpoints.queries.narrowing import SessionFilter, filtered, of, order
 from checkpoints.queries.peers import Waiting
+from checkpoints.queries.places import Place
 from checkpoints.queries.standing import DRIVEN, Owner, Standing, owner_of, standing_of
-from checkpoints.serde import parse
 
 PAGE = 50
-#: Totals are counted up to here; beyond it a page says "more than".
+#: Calls that hold one session are counted up to here.
 COUNT_LIMIT = 1000
-#: Agents are suggested from so many of the newest sessions.
-_RECENT = 200
 #: Rows that an export reads at once.
 _CHUNK = 500
-
-
-#: Where a page of a list begins.
-Place: TypeAlias = Cursor | AmountCursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +99,8 @@ class SessionHead:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """Agents and labels that there are."""
-
-    agents: tuple[str, ...]
-    labels: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class SessionPage:
-    """`total` is exact up to `COUNT_LIMIT`; `more` says that there are more than that."""
+    """`total` is exact up to `places.LIMIT`; `more` says that there are more than that."""
 
     rows: tuple[SessionRow, ...]
     after: Place | None
@@ -124,41 +109,31 @@ class SessionPage:
     known: Known
 
 
-def place(token: str, sort: Sort) -> Place | None:
-    """Where a page begins, from its address; None where that says nothing."""
-    return AmountCursor.parse(token) if sort is Sort.COST else Cursor.parse(token)
-
-
 def page(workspace_id: int, wanted: SessionFilter, *, after: Place | None = None, size: int = PAGE) -> SessionPage:
     """Sessions in the order that is wanted, after the one that `after` names."""
-    parts = streams(workspace_id, wanted)
-    total = sum(found.order_by()[: COUNT_LIMIT + 1].count() for found in parts)
-    if isinstance(after, AmountCursor):
-        parts = [found.filter(keyset.below(after, "budget_spent_usd")) for found in parts]
-    elif after is not None:
-        parts = [found.filter(keyset.before(after, wanted.time_field)) for found in parts]
-    stored_time = keyset.stored_text(wanted.time_field)
-    sessions = _first([_with_owner(found).annotate(stored_time=stored_time) for found in parts], wanted, size + 1)
-    shown = sessions[:size]
-    last = _last(shown[-1], wanted.sort) if len(sessions) > size else None
-    return SessionPage(_rows(shown), last, min(total, COUNT_LIMIT), total > COUNT_LIMIT, known(workspace_id))
+    first = places.first(workspace_id, wanted, size + 1, after=after)
+    # A page that is all there is need not be counted.
+    total = places.total(workspace_id, wanted) if after is not None or len(first) > size else len(first)
+    last = places.of(first[size - 1], wanted.sort) if len(first) > size else None
+    shown = [session.pk for session in first[:size]]
+    rows = {row.pk: row for row in _rows(_told(shown) if shown else [])}
+    found = tuple(rows[pk] for pk in shown if pk in rows)
+    return SessionPage(found, last, min(total, places.LIMIT), total > places.LIMIT, known(workspace_id))
+
+
+@Prepared
+def _told(pks: list[int]) -> QuerySet[Session]:
+    return _with_owner(Session.objects.filter(pk__among=pks))
 
 
 def newest(workspace_id: int, wanted: SessionFilter, *, size: int = PAGE) -> tuple[int, ...]:
     """The ids that the first page would show now."""
-    return tuple(session.pk for session in _first(streams(workspace_id, wanted), wanted, size))
-
-
-def _first(parts: list[QuerySet[Session]], wanted: SessionFilter, size: int) -> list[Session]:
-    """The first sessions of all parts together."""
-    found = [session for part in parts for session in part.order_by(*order(wanted))[:size]]
-    ordered = attrgetter(order(wanted)[0].lstrip("-"), "pk")
-    return sorted(found, key=ordered, reverse=True)[:size]
+    return tuple(session.pk for session in places.first(workspace_id, wanted, size))
 
 
 def chosen(workspace_id: int, wanted: SessionFilter) -> array[int]:
     """The keys of all sessions that are found now, newest activity first."""
-    found = filtered(workspace_id, wanted).order_by(*order(wanted)).values_list("pk", flat=True)
+    found = filtered(workspace_id, wanted).order_by(*order(wanted.sort)).values_list("pk", flat=True)
     return array("q", found.iterator(_CHUNK))
 
 
@@ -171,17 +146,24 @@ def each(workspace_id: int, pks: array[int]) -> Iterator[SessionRow]:
 
 def these(workspace_id: int, pks: tuple[int, ...], wanted: SessionFilter | None = None) -> tuple[SessionRow, ...]:
     """The sessions with these ids, in this order; those that are gone or do not match are left out."""
-    found = filtered(workspace_id, wanted or SessionFilter()).filter(pk__in=pks)
-    rows = {row.pk: row for row in _rows(list(_with_owner(found)))}
+    if not pks:
+        return ()
+    found = _with_owner(filtered(workspace_id, wanted).filter(pk__in=pks)) if wanted else _these(workspace_id, pks)
+    rows = {row.pk: row for row in _rows(list(found))}
     return tuple(rows[pk] for pk in pks if pk in rows)
+
+
+@Prepared
+def _these(workspace_id: int, pks: tuple[int, ...]) -> QuerySet[Session]:
+    return _with_owner(of(workspace_id).filter(pk__among=pks))
 
 
 def head(workspace_id: int, pk: int) -> SessionHead | None:
     """One session with the counts its pages show; None where this workspace has no such session."""
-    session = _heads().filter(workspace=workspace_id, pk=pk).first()
+    session = _head.first(workspace_id, pk)
     if session is None:
         return None
-    found = _undecided([pk]).order_by("interrupted_at", "pk").values_list("pk", "status")[:COUNT_LIMIT]
+    found = _holding(pk)
     undecided = [call_pk for call_pk, _ in found]
     return SessionHead(
         row=_row(session, Counter(status for _, status in found)),
@@ -206,13 +188,12 @@ def pk_of(workspace_id: int, session_id: str) -> int | None:
     """The numeric key of a session by the id its agent gave it."""
     if "\0" in session_id:
         return None
-    return of(workspace_id).filter(session_id=session_id).values_list("pk", flat=True).first()
+    return _pk.first(workspace_id, session_id)
 
 
-def _last(session: Session, sort: Sort) -> Place:
-    if sort is Sort.COST:
-        return AmountCursor(session.budget_spent_usd, session.pk)
-    return Cursor(_stored_time(session), session.pk)
+@Prepared
+def _pk(workspace_id: int, session_id: str) -> QuerySet[Session, int]:
+    return of(workspace_id).filter(session_id=session_id).values_list("pk", flat=True)
 
 
 def _with_owner(found: QuerySet[Session]) -> QuerySet[Session]:
@@ -221,10 +202,16 @@ def _with_owner(found: QuerySet[Session]) -> QuerySet[Session]:
     return found.select_related("owner").annotate(driven=driven, ended=ended)
 
 
-@cache
-def _heads() -> QuerySet[Session]:
-    """Put together once: every page about a session asks for this."""
-    return _counted(_with_journals(_with_owner(Session.objects.all())))
+@Prepared
+def _head(workspace_id: int, pk: int) -> QuerySet[Session]:
+    return _counted(_with_journals(_with_owner(of(workspace_id)))).filter(pk=pk)
+
+
+@Prepared
+def _holding(session: int) -> QuerySet[ToolCall, tuple[int, str]]:
+    """The calls that hold a session, the one that has waited longest first."""
+    calls = ToolCall.objects.filter(session=session, status__in=UNDECIDED_CALL)
+    return calls.order_by("interrupted_at", "pk").values_list("pk", "status")[:COUNT_LIMIT]
 
 
 def _with_journals(found: QuerySet[Session]) -> QuerySet[Session]:
@@ -246,22 +233,22 @@ def _counted(found: QuerySet[Session]) -> QuerySet[Session]:
 
 
 def _number(rows: Manager[Any]) -> Subquery:
+    # Of rows, not of keys: an index that begins with the session has them all, and not their keys.
     of_session = rows.filter(session=OuterRef("pk")).order_by().values("session")
-    return Subquery(of_session.annotate(number=Count("pk")).values("number"))
+    return Subquery(of_session.annotate(number=Count("*")).values("number"))
 
 
-def _stored_time(session: Session) -> str:
-    return str(session.stored_time)  # type: ignore[attr-defined]
-
-
-def _undecided(pks: list[int]) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(session__in=pks, status__in=UNDECIDED_CALL)
+@Prepared
+def _undecided(pks: list[int]) -> QuerySet[ToolCall, tuple[int, str, int]]:
+    """How many calls of each status hold each of these sessions."""
+    calls = ToolCall.objects.filter(session__among=pks, status__in=UNDECIDED_CALL)
+    return calls.values_list("session", "status").annotate(Count("pk"))
 
 
 def _rows(sessions: list[Session]) -> tuple[SessionRow, ...]:
     undecided: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    counted = _undecided([session.pk for session in sessions]).values_list("session", "status").annotate(Count("pk"))
-    for session_pk, status, number in counted:
+    held = _undecided([session.pk for session in sessions]) if sessions else []
+    for session_pk, status, number in held:
         undecided[session_pk][status] = number
     return tuple(_row(session, undecided[session.pk]) for session in sessions)
 
@@ -287,20 +274,3 @@ def _row(session: Session, undecided: Counter[str]) -> SessionRow:
         labels=labels_of(session.labels),
         owner=owner_of(session.owner, alive),
     )
-
-
-def known(workspace_id: int) -> Known:
-    """What the newest sessions have, for suggestions."""
-    recent = of(workspace_id).order_by("-updated_at", "-pk").values_list("agent", "labels")[:_RECENT]
-    rows = list(recent)
-    labels = {label for stored in {stored for _, stored in rows} for label in labels_of(stored)}
-    return Known(tuple(sorted({agent for agent, _ in rows if agent})), tuple(sorted(labels)))
-
-
-def labels_of(stored: str) -> tuple[str, ...]:
-    """The labels of a session as its row stores them."""
-    try:
-        labels: Any = parse(stored)
-    except ValueError:
-        return ()
-    return tuple(label for label in labels if isinstance(label, str)) if isinstance(labels, list) else ()

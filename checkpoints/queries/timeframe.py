@@ -2,69 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, TypeVar
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
-
 from checkpoints import clock
-from checkpoints.enums import DECIDING, DecisionKind, Phase, RunStatus
-from checkpoints.models import Checkpoint, Decision, PausedTask, PeerCall, Run, ToolCall
-from checkpoints.queries import keyset, occasions, timeline
-from checkpoints.queries.occasions import Occasions
-from checkpoints.queries.timeline import Lane, Logged, Mark
+from checkpoints.enums import Phase, RunStatus
+from checkpoints.models import Run
+from checkpoints.queries import occasions, timeline, timeline_rows
+from checkpoints.queries.instants import closed, instant, moment
+from checkpoints.queries.timeline import MOVING, Decided, Lane, Mark, Stretch
 
 #: The newest so many runs, and so many calls, versions and requests to other agents, are told of at a time.
 LANES = 24
 LIMIT = 10_000
 
 #: The phase that ends a turn → what was done in it.
-_TURNS: dict[str, str] = {
+_TURNS: Final[dict[str, str]] = {
     Phase.TURN: "turn",
     Phase.POST_LLM: "model",
     Phase.POST_TOOL_BATCH: "tools",
     Phase.POST_SUBAGENT_BATCH: "agents",
 }
-T = TypeVar("T", Logged, PeerCall)
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+_START, _END = itemgetter(1), itemgetter(2)
+
+
+class Turn(NamedTuple):
     """What a run did from its start or the version before until `version`, which holds `length` messages.
 
     `kind` is model, tools or agents where the phase of the version says so, else turn.
     """
 
     kind: str
-    start: datetime
-    end: datetime
+    start: int
+    end: int
     version: int
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """How long another agent was waited for; `status` as of its call. It ends now where it is still waited for."""
-
-    peer: str
-    status: str
-    start: datetime
-    end: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A moment: `kind` is lost, takeover, pause, taken or decision. A decision names its call, and who made it."""
+class Asked(NamedTuple):
+    """How long another agent was waited for (`kind` is peer); `status` as of its call. It ends now where it is still
+    waited for."""
 
     kind: str
-    at: datetime
+    start: int
+    end: int
+    peer: str
+    status: str
+
+
+class Event(NamedTuple):
+    """A moment: `kind` is crash, takeover, pause, taken or decision. A decision names its call, and who made it."""
+
+    kind: str
+    start: int
+    end: int
     decision: str = ""
     actor: str = ""
     tool: str = ""
     call_pk: int | None = None
+
+
+#: Whatever a timeline tells. Each begins with its kind, its start and its end.
+Occurrence: TypeAlias = Stretch | Turn | Asked | Event | Mark
 
 
 @dataclass(slots=True)
@@ -87,197 +92,167 @@ class Timeframe:
     cut: datetime | None
 
 
+class _Ruling(NamedTuple):
+    call_pk: int
+    call_id: str
+    tool: str
+    kind: str
+    final: bool
+    actor: str
+    actor_kind: str
+    at: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Span:
     since: datetime | None
     until: datetime | None
 
-    def of(self, begin: str, end: str) -> Q:
-        """What began in it or before, and ended in it, later, or not yet."""
-        found = Q()
-        if self.until is not None:
-            found &= Q(**{f"{begin}__lte": self.until})
-        if self.since is not None:
-            found &= Q(**{f"{end}__gte": self.since}) | Q(**{f"{end}__isnull": True})
-        return found
+    @property
+    def whole(self) -> bool:
+        return self.since is None and self.until is None
 
-    def holds(self, start: datetime, end: datetime) -> bool:
-        return (self.until is None or start <= self.until) and (self.since is None or end >= self.since)
+    @property
+    def moments(self) -> tuple[datetime, datetime]:
+        return closed(self.since, self.until)
+
+    @property
+    def instants(self) -> tuple[int, int]:
+        since, until = self.moments
+        return instant(since), instant(until)
 
 
 def read(session_pk: int, *, since: datetime | None = None, until: datetime | None = None) -> Timeframe | None:
-    """At most nine queries. None where nothing happened."""
+    """At most nine queries. None where nothing timeline_rows."""
     span = _Span(since, until)
-    calls, earlier_calls = _upto(timeline.newest(_calls(session_pk, span), LIMIT + 1), "issued_at")
-    asked, earlier_asked = _upto(list(_asked(session_pk, span).order_by(keyset.newest())[: LIMIT + 1]), "created_at")
-    pauses = list(PausedTask.objects.filter(session=session_pk).defer("state").order_by("-pk")[:LIMIT])
-    involved = {call.run_id for call in calls} | {call.join.task.run_id for call in asked}
-    runs = list(_runs(session_pk, span, involved)[: LANES + 1])
+    calls, earlier_calls = _upto(timeline_rows.calls(LIMIT + 1)(session_pk, *span.moments), begin=4)
+    pauses = timeline_rows.pauses(LIMIT)(session_pk)
+    asked, earlier_asked = _upto(timeline_rows.asked(LIMIT + 1)(session_pk, *span.moments) if pauses else [], begin=3)
+    runs = _runs(session_pk, span, {row[1] for row in calls} | {row[0] for row in asked} if not span.whole else set())
     marks, earlier_marks = _marks(session_pk, span)
     remembered = occasions.read(session_pk)
-    courses = {run.pk: Course(timeline.lane_of(run, remembered)) for run in reversed(runs[:LANES])}
+    courses = {timeline.key_of(run): Course(timeline.lane_of(run, remembered)) for run in reversed(runs[:LANES])}
     if not courses:
         return None
-    lanes = {pk: course.lane for pk, course in courses.items()}
+    lanes = {key: course.lane for key, course in courses.items()}
     _place_marks(marks, courses)
-    decisions = _decisions(session_pk)
-    _place_calls(calls, decisions, lanes, remembered)
+    rulings = [_Ruling(*row) for row in reversed(timeline_rows.decisions(LIMIT)(session_pk))]
+    decided = timeline.by_call(_moving(rulings))
+    known = calls if len(runs) <= LANES else [row for row in calls if row[1] in lanes]
+    timeline.place(known, decided, lanes, remembered)
     _place_asked(asked, courses)
-    _place_events(courses, pauses, decisions)
+    _place_events(courses, pauses, rulings)
     for course in courses.values():
         _keep(course, span)
-    earlier = [course.lane.run.started_at for course in list(courses.values())[:1] if len(runs) > LANES]
+    earlier = [course.lane.start for course in list(courses.values())[:1] if len(runs) > LANES]
     return _framed(courses.values(), span, [*earlier_calls, *earlier_asked, *earlier_marks, *earlier])
 
 
-def _upto(rows: list[T], begin: str) -> tuple[list[T], list[datetime]]:
+def _upto(rows: list[tuple[Any, ...]], *, begin: int) -> tuple[list[tuple[Any, ...]], list[int]]:
     """The newest rows, oldest first; and when the oldest of them began, where there are more."""
     shown = rows[:LIMIT][::-1]
-    return shown, [getattr(shown[0], begin)] if len(rows) > LIMIT else []
+    return shown, [shown[0][begin]] if len(rows) > LIMIT else []
 
 
-def _calls(session_pk: int, span: _Span) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(span.of("issued_at", "settled_at"), session=session_pk)
+def _moving(rulings: Iterable[_Ruling]) -> Iterator[Decided]:
+    for one in rulings:
+        if one.final and one.kind in MOVING:
+            yield Decided(one.call_pk, one.call_id, one.kind, one.actor_kind, one.at)
 
 
-def _asked(session_pk: int, span: _Span) -> QuerySet[PeerCall]:
-    found = PeerCall.objects.filter(span.of("created_at", "settled_at"), session=session_pk)
-    return found.select_related("join__task").only("peer", "status", "created_at", "settled_at", "join__task__run")
+def _runs(session_pk: int, span: _Span, involved: Iterable[str]) -> list[Run]:
+    """The newest first, and one more than are told of where there are more. Also those whose calls go on after them."""
+    if span.whole:
+        return timeline_rows.all_runs(LANES + 1)(session_pk)
+    return timeline_rows.some_runs(LANES + 1)(session_pk, *span.moments, [UUID(key) for key in involved])
 
 
-def _decisions(session_pk: int) -> list[Decision]:
-    """The newest ones, oldest first."""
-    found = Decision.objects.filter(session=session_pk).select_related("tool_call").order_by(keyset.newest())
-    told = found.only("kind", "final", "actor", "actor_kind", "created_at", "tool_call__tool")
-    return list(told[:LIMIT])[::-1]
-
-
-def _runs(session_pk: int, span: _Span, involved: Iterable[UUID]) -> QuerySet[Run]:
-    """Also the runs whose calls go on after them."""
-    found = Run.objects.filter(session=session_pk).order_by("-number")
-    if span.since is None and span.until is None:
-        return found
-    alive = span.of("started_at", "ended_at")
-    if span.since is not None:
-        alive &= Q(ended_at__isnull=False) | Q(heartbeat_at__gte=span.since) | Q(status=RunStatus.RUNNING)
-    return found.filter(alive | Q(pk__in=list(involved)))
-
-
-def _marks(session_pk: int, span: _Span) -> tuple[list[tuple[UUID, Mark]], list[datetime]]:
+def _marks(session_pk: int, span: _Span) -> tuple[list[tuple[str, Mark]], list[int]]:
     """The versions of the time, and the one before and the one after it: their turns reach into it."""
-    saved = Checkpoint.objects.filter(session=session_pk)
-    inside = saved
-    before: list[Checkpoint] = []
-    after: list[Checkpoint] = []
-    if span.since is not None:
-        inside = inside.filter(created_at__gte=span.since)
-        before = list(_light(saved.filter(created_at__lt=span.since).order_by("-version"))[:1])
-    if span.until is not None:
-        inside = inside.filter(created_at__lte=span.until)
-        after = list(_light(saved.filter(created_at__gt=span.until).order_by("version"))[:1])
-    rows = list(_light(inside.order_by("-version"))[: LIMIT + 1])
-    shown = [*before, *rows[:LIMIT][::-1], *after]
-    earlier = [rows[LIMIT - 1].created_at] if len(rows) > LIMIT else []
-    return [(row.run_id, Mark(row.version, row.created_at, row.phase, row.length)) for row in shown], earlier
+    inside, earlier = _upto(timeline_rows.saved(LIMIT + 1)(session_pk, *span.moments), begin=2)
+    before = timeline_rows.last_before(session_pk, span.since)[:1] if span.since is not None else []
+    after = timeline_rows.first_after(session_pk, span.until)[:1] if span.until is not None else []
+    rows = (*before, *inside, *after)
+    return [(run, Mark("version", at, at, version, phase, length)) for run, version, at, phase, length in rows], earlier
 
 
-def _light(found: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
-    return found.only("run", "version", "created_at", "phase", "length")
-
-
-def _place_marks(marks: Sequence[tuple[UUID, Mark]], courses: dict[UUID, Course]) -> None:
+def _place_marks(marks: Iterable[tuple[str, Mark]], courses: dict[str, Course]) -> None:
     for run, mark in marks:
         course = courses.get(run)
         if course is None:
             continue
-        start = course.lane.marks[-1].at if course.lane.marks else course.lane.run.started_at
-        course.lane.marks.append(mark)
+        marked = course.lane.marks
+        start = marked[-1].end if marked else course.lane.start
+        marked.append(mark)
         kind = _TURNS.get(mark.phase)
         if kind is not None:
-            course.turns.append(Turn(kind, min(start, mark.at), mark.at, mark.version, mark.length))
+            course.turns.append(Turn(kind, min(start, mark.end), mark.end, mark.version, mark.length))
 
 
-def _place_calls(
-    calls: Sequence[Logged], decisions: Sequence[Decision], lanes: dict[UUID, Lane], remembered: Occasions
+def _place_asked(asked: Iterable[tuple[Any, ...]], courses: dict[str, Course]) -> None:
+    now = instant(clock.now())
+    for run, peer, status, created, settled in asked:
+        if run in courses:
+            end = max(now if settled is None else settled, created)
+            courses[run].asked.append(Asked("peer", created, end, peer, status))
+
+
+def _place_events(
+    courses: dict[str, Course], pauses: Iterable[tuple[str, int, int | None]], rulings: Iterable[_Ruling]
 ) -> None:
-    made = [one for one in decisions if one.final and one.kind in DECIDING and one.kind != DecisionKind.EDIT]
-    timeline.place([call for call in calls if call.run_id in lanes], timeline.by_call(made), lanes, remembered)
-
-
-def _place_asked(asked: Iterable[PeerCall], courses: dict[UUID, Course]) -> None:
-    now = clock.now()
-    for call in asked:
-        course = courses.get(call.join.task.run_id)
-        if course is not None:
-            end = max(call.settled_at or now, call.created_at)
-            course.asked.append(Asked(call.peer, call.status, call.created_at, end))
-
-
-def _place_events(courses: dict[UUID, Course], pauses: Iterable[PausedTask], decisions: Iterable[Decision]) -> None:
     for course in courses.values():
         lane = course.lane
         if lane.takeover is not None:
-            course.events.append(Event("takeover", lane.takeover.at))
+            course.events.append(_event("takeover", instant(lane.takeover.at)))
         elif lane.run.status == RunStatus.LOST:
-            course.events.append(Event("lost", lane.end))
-    for pause in pauses:
-        if pause.run_id in courses:
-            courses[pause.run_id].events.append(Event("pause", pause.paused_at))
-            if pause.taken_at is not None:
-                courses[pause.run_id].events.append(Event("taken", pause.taken_at))
-    for made in decisions:
-        at, tool = made.created_at, made.tool_call.tool
-        course = _at(list(courses.values()), at)
-        course.events.append(Event("decision", at, made.kind, made.actor, tool, made.tool_call_id))
+            course.events.append(_event("crash", lane.end))
+    for run, paused, taken in pauses:
+        if run in courses:
+            courses[run].events.append(_event("pause", paused))
+            if taken is not None:
+                courses[run].events.append(_event("taken", taken))
+    order = [*courses.values()]
+    for made in rulings:
+        decision = Event("decision", made.at, made.at, made.kind, made.actor, made.tool, made.call_pk)
+        _at(order, made.at).events.append(decision)
 
 
-def _at(courses: Sequence[Course], moment: datetime) -> Course:
+def _event(kind: str, at: int) -> Event:
+    return Event(kind, at, at)
+
+
+def _at(courses: Sequence[Course], at: int) -> Course:
     """The run that had last begun by then."""
-    begun = [course for course in courses if course.lane.run.started_at <= moment]
-    return begun[-1] if begun else courses[0]
+    return next((course for course in reversed(courses) if course.lane.start <= at), courses[0])
 
 
 def _keep(course: Course, span: _Span) -> None:
     """Leave out what is not of the time."""
-    lane = course.lane
-    lane.stretches = [one for one in lane.stretches if span.holds(one.start, one.end)]
-    lane.marks = [one for one in lane.marks if span.holds(one.at, one.at)]
-    course.turns = [one for one in course.turns if span.holds(one.start, one.end)]
-    course.asked = [one for one in course.asked if span.holds(one.start, one.end)]
-    course.events = sorted((one for one in course.events if span.holds(one.at, one.at)), key=lambda one: one.at)
+    lane, (since, until) = course.lane, span.instants
+    if not span.whole:
+        lane.stretches = [one for one in lane.stretches if one.start <= until and one.end >= since]
+        lane.marks = [one for one in lane.marks if one.start <= until and one.end >= since]
+        course.turns = [one for one in course.turns if one.start <= until and one.end >= since]
+        course.asked = [one for one in course.asked if one.start <= until and one.end >= since]
+        course.events = [one for one in course.events if one.start <= until and one.end >= since]
+    course.events.sort(key=_START)
 
 
-def _framed(courses: Iterable[Course], span: _Span, earlier: Sequence[datetime]) -> Timeframe:
+def _framed(courses: Iterable[Course], span: _Span, earlier: Sequence[int]) -> Timeframe:
     """Without an end of its own, the time reaches as far as what is told of."""
     told = tuple(course for course in courses if _tells(course, span))
-    begins, ends = [course.lane.run.started_at for course in told], [course.lane.end for course in told]
+    begins, ends = [course.lane.start for course in told], [course.lane.end for course in told]
     for course in told:
-        begins += [*_starts(course.lane.stretches), *_starts(course.turns), *_starts(course.asked)]
-        ends += [*_ends(course.lane.stretches), *_ends(course.turns), *_ends(course.asked)]
-        ends += [event.at for event in course.events]
-    cut = max(earlier) if earlier else None
-    since = span.since or cut or min(begins, default=span.until or clock.now())
-    until = span.until or max(ends, default=since)
+        lasting: list[Sequence[Occurrence]] = [course.lane.stretches, course.turns, course.asked]
+        begins += [min(map(_START, some)) for some in lasting if some]
+        ends += [max(map(_END, some)) for some in (*lasting, course.events) if some]
+    cut = moment(max(earlier)) if earlier else None
+    since = span.since or cut or (moment(min(begins)) if begins else span.until or clock.now())
+    until = span.until or (moment(max(ends)) if ends else since)
     return Timeframe(told, since, max(until, since), cut)
 
 
-class _Lasting(Protocol):
-    @property
-    def start(self) -> datetime: ...
-
-    @property
-    def end(self) -> datetime: ...
-
-
-def _starts(lasting: Iterable[_Lasting]) -> list[datetime]:
-    return [one.start for one in lasting]
-
-
-def _ends(lasting: Iterable[_Lasting]) -> list[datetime]:
-    return [one.end for one in lasting]
-
-
 def _tells(course: Course, span: _Span) -> bool:
-    lane = course.lane
-    lived = span.holds(lane.run.started_at, max(lane.end, lane.run.started_at))
+    lane, (since, until) = course.lane, span.instants
+    lived = lane.start <= until and max(lane.end, lane.start) >= since
     return lived or bool(lane.stretches or course.turns or course.asked or course.events)

@@ -12,6 +12,7 @@ from django.db.models import QuerySet, TextChoices
 from checkpoints.enums import AuditKind
 from checkpoints.integrity.chain import link
 from checkpoints.models import AuditChain, AuditEvent, Session
+from checkpoints.prepared import Prepared
 from checkpoints.serde import parse
 
 PAGE = 100
@@ -161,9 +162,19 @@ def every(workspace_pk: int, wanted: TrailFilter) -> Iterator[Entry]:
 
 
 def integrity(workspace_pk: int) -> Integrity:
-    chain = AuditChain.objects.filter(workspace=workspace_pk).first() or AuditChain()
-    waiting = AuditEvent.objects.filter(workspace=workspace_pk, number=None).count()
+    chain = _chain.first(workspace_pk) or AuditChain()
+    waiting = _unsealed.count(workspace_pk)
     return Integrity(chain.number, chain.seal, waiting, chain.verified_at, chain.verified_number, chain.problem)
+
+
+@Prepared
+def _chain(workspace: int) -> QuerySet[AuditChain]:
+    return AuditChain.objects.filter(workspace=workspace)
+
+
+@Prepared
+def _unsealed(workspace: int) -> QuerySet[AuditEvent]:
+    return AuditEvent.objects.filter(workspace=workspace, number=None)
 
 
 def broken(workspace_pk: int, events: list[AuditEvent]) -> frozenset[int]:
@@ -197,15 +208,24 @@ def _midnight(day: date) -> datetime:
 def _entries(workspace_pk: int, events: list[AuditEvent]) -> tuple[Entry, ...]:
     seals = _seals_before(workspace_pk, events)
     pks = {event.session_id for event in events if event.session_id is not None}
-    sessions = dict(Session.objects.filter(workspace=workspace_pk, pk__in=pks).values_list("pk", "session_id"))
+    sessions = dict(_named(workspace_pk, sorted(pks)) if pks else ())
     return tuple(_entry(event, seals, sessions) for event in events)
 
 
 def _seals_before(workspace_pk: int, events: list[AuditEvent]) -> dict[int, str]:
     """Number → seal, of each entry that stands before one of `events`; 0 is the beginning."""
     numbers = [event.number - 1 for event in events if event.number]
-    found = AuditEvent.objects.filter(workspace=workspace_pk, number__in=numbers)
-    return {0: ""} | {number: seal for number, seal in found.values_list("number", "seal") if number is not None}
+    return {0: ""} | dict(_seals(workspace_pk, numbers) if numbers else ())
+
+
+@Prepared
+def _seals(workspace: int, numbers: list[int]) -> QuerySet[AuditEvent, tuple[Any, str]]:
+    return AuditEvent.objects.filter(workspace=workspace, number__among=numbers).values_list("number", "seal")
+
+
+@Prepared
+def _named(workspace: int, pks: list[int]) -> QuerySet[Session, tuple[int, str]]:
+    return Session.objects.filter(workspace=workspace, pk__among=pks).values_list("pk", "session_id")
 
 
 def _entry(event: AuditEvent, seals: dict[int, str], sessions: dict[int, str]) -> Entry:

@@ -8,16 +8,19 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 
 from checkpoints.enums import Phase
 from checkpoints.models import Checkpoint, Segment, ToolCall
+from checkpoints.prepared import Prepared
 from checkpoints.queries import plans
 from checkpoints.queries.plans import Change, Plan, StepChange
 from checkpoints.queries.transcripts import Stretch, shared
 from checkpoints.serde import money, parse
 
 PAGE = 50
+#: Versions to choose from.
+CHOICES = 200
 N = TypeVar("N", int, Decimal)
 
 
@@ -78,21 +81,34 @@ def page(session_pk: int, *, before: int | None = None, size: int = PAGE) -> Ver
 
 
 def one(session_pk: int, version: int) -> Version | None:
-    found = Checkpoint.objects.filter(session=session_pk, version=version).select_related("run").defer("payload")
-    row = found.first()
+    row = _one.first(session_pk, version)
     return read(row) if row else None
+
+
+@Prepared
+def _one(session: int, version: int) -> QuerySet[Checkpoint]:
+    return Checkpoint.objects.filter(session=session, version=version).select_related("run").defer("payload")
 
 
 def payload(session_pk: int, version: int) -> str | None:
     """What else a version was saved with, as canonical JSON text."""
-    found = Checkpoint.objects.filter(session=session_pk, version=version).values_list("payload", flat=True)
-    return found.first()
+    return _payload.first(session_pk, version)
+
+
+@Prepared
+def _payload(session: int, version: int) -> QuerySet[Checkpoint, str | None]:
+    return Checkpoint.objects.filter(session=session, version=version).values_list("payload", flat=True)
 
 
 def newest(session_pk: int) -> Version | None:
-    found = Checkpoint.objects.filter(session=session_pk).select_related("run").defer("payload")
-    row = found.order_by("-version").first()
+    row = _newest.first(session_pk)
     return read(row) if row else None
+
+
+@Prepared
+def _newest(session: int) -> QuerySet[Checkpoint]:
+    found = Checkpoint.objects.filter(session=session).select_related("run").defer("payload")
+    return found.order_by("-version")[:1]
 
 
 def parted(session_pk: int, version: Version, shared: int) -> datetime | None:
@@ -101,11 +117,16 @@ def parted(session_pk: int, version: Version, shared: int) -> datetime | None:
     return found.order_by("-version").values_list("created_at", flat=True).first()
 
 
-def numbers(session_pk: int, *, around: int, size: int = 200) -> tuple[int, ...]:
+def numbers(session_pk: int, *, around: int) -> tuple[int, ...]:
     """Version numbers to choose from, newest first: the newest ones, and always `around`."""
-    found = Checkpoint.objects.filter(session=session_pk).order_by("-version").values_list("version", flat=True)
-    newest = list(found[:size])
+    newest = _numbers(session_pk)
     return tuple(newest if around in newest else [*newest, around])
+
+
+@Prepared
+def _numbers(session: int) -> QuerySet[Checkpoint, int]:
+    found = Checkpoint.objects.filter(session=session).order_by("-version")
+    return found.values_list("version", flat=True)[:CHOICES]
 
 
 def read(row: Checkpoint) -> Version:
@@ -168,8 +189,12 @@ def _common(old: Version, new: Version, tree: Mapping[int, tuple[int | None, int
 
 def _tree(session_pk: int) -> dict[int, tuple[int | None, int]]:
     """Parent and branching point of each segment of the session."""
-    rows = Segment.objects.filter(session=session_pk).values_list("pk", "parent_id", "parent_length")
-    return {pk: (parent, length) for pk, parent, length in rows}
+    return {pk: (parent, length) for pk, parent, length in _segments(session_pk)}
+
+
+@Prepared
+def _segments(session: int) -> QuerySet[Segment, tuple[int, int | None, int]]:
+    return Segment.objects.filter(session=session).values_list("pk", "parent", "parent_length")
 
 
 def _stretches(tree: Mapping[int, tuple[int | None, int]], version: Version) -> list[Stretch]:

@@ -6,8 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from django.db.models import QuerySet
+
 from checkpoints.enums import DECIDING, DecisionKind
 from checkpoints.models import Decision, ToolCall
+from checkpoints.prepared import Prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +24,6 @@ class Agreement:
     @property
     def people(self) -> int:
         return len({voice.actor for voice in self.voices})
-
-    def includes(self, actor: str) -> bool:
-        return any(voice.actor == actor for voice in self.voices)
 
 
 def agreements(call: ToolCall, decisions: Iterable[Decision]) -> tuple[Agreement, ...]:
@@ -46,9 +46,14 @@ def of_calls(calls: Sequence[ToolCall]) -> dict[int, tuple[Agreement, ...]]:
     """The agreements of each call that needs several people, by its primary key; one query."""
     shared = {call.pk: call for call in calls if call.approvals > 1}
     made: defaultdict[int, list[Decision]] = defaultdict(list)
-    for decision in Decision.objects.filter(tool_call__in=sorted(shared)).order_by("pk"):
+    for decision in _decisions(sorted(shared)) if shared else ():
         made[decision.tool_call_id].append(decision)
     return {pk: agreements(call, made[pk]) for pk, call in shared.items()}
+
+
+@Prepared
+def _decisions(calls: list[int]) -> QuerySet[Decision]:
+    return Decision.objects.filter(tool_call__among=calls).order_by("pk")
 
 
 def places(decisions: Iterable[Decision]) -> dict[int, int]:

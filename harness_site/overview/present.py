@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 
 from checkpoints.enums import SessionStatus
 from checkpoints.models import Session
+from checkpoints.prepared import Prepared
 from checkpoints.queries.inbox import Count
 
 #: Counted up to here; beyond it the page says that there are more.
@@ -31,22 +32,36 @@ class Present:
 
 def read(workspace: int) -> Present:
     """Four queries."""
-    sessions = Session.objects.filter(workspace=workspace)
-    active = sessions.filter(status=SessionStatus.ACTIVE).order_by("-updated_at", "-pk")
-    held = ExpressionWrapper(Q(owner__lease_expires_at__gt=Now()), output_field=BooleanField())
-    driven = list(active.annotate(held=held).values_list("held", flat=True)[: LIMIT + 1])
-    paused = Q(status__in=[SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED])
-    recent = sessions.filter(updated_at__gt=Now() - _DAY)
+    driven = _driven(workspace)
     more = len(driven) > LIMIT
     return Present(
         running=Count(min(sum(map(bool, driven)), LIMIT), more),
         stalled=Count(min(sum(not one for one in driven), LIMIT), more),
-        paused=_count(sessions.filter(paused)),
-        failed=_count(recent.filter(status=SessionStatus.FAILED)),
-        completed=_count(recent.filter(status=SessionStatus.COMPLETED)),
+        paused=_limited(_paused.count(workspace)),
+        failed=_limited(_ended.count(workspace, SessionStatus.FAILED)),
+        completed=_limited(_ended.count(workspace, SessionStatus.COMPLETED)),
     )
 
 
-def _count(sessions: QuerySet[Session]) -> Count:
-    found = sessions.order_by()[: LIMIT + 1].count()
+def _limited(found: int) -> Count:
     return Count(min(found, LIMIT), found > LIMIT)
+
+
+@Prepared
+def _driven(workspace: int) -> QuerySet[Session, bool]:
+    active = Session.objects.filter(workspace=workspace, status=SessionStatus.ACTIVE)
+    held = ExpressionWrapper(Q(owner__lease_expires_at__gt=Now()), output_field=BooleanField())
+    newest = active.order_by("-updated_at", "-pk").annotate(held=held)
+    return newest.values_list("held", flat=True)[: LIMIT + 1]
+
+
+@Prepared
+def _paused(workspace: int) -> QuerySet[Session]:
+    paused = [SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED]
+    return Session.objects.filter(workspace=workspace, status__in=paused)[: LIMIT + 1]
+
+
+@Prepared
+def _ended(workspace: int, status: SessionStatus) -> QuerySet[Session]:
+    recent = Session.objects.filter(workspace=workspace, updated_at__gt=Now() - _DAY)
+    return recent.filter(status=status)[: LIMIT + 1]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Final
+from operator import add
+from typing import Any, Final
 
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 
+from checkpoints.prepared import Prepared
 from harness_site.search.models import SessionDay, ToolDay
 from harness_site.search.session_days import SHOWN
 
@@ -42,6 +44,9 @@ class Sums:
     def open(self) -> int:
         """Neither completed nor failed."""
         return self.sessions - self.completed - self.failed
+
+
+_NOTHING: Final = astuple(Sums())
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,30 +84,41 @@ class Tool:
 
 def days(workspace: int, today: date) -> Days:
     first = today - timedelta(days=SHOWN - 1)
-    by_day: defaultdict[date, Sums] = defaultdict(Sums)
-    by_agent: defaultdict[str, Sums] = defaultdict(Sums)
-    rows = SessionDay.objects.filter(workspace=workspace, day__range=(first, today))
-    for row in rows:
-        sums = Sums(row.sessions, row.completed, row.failed, row.cost)
-        by_day[row.day] += sums
-        by_agent[row.agent] += sums
+    day_sums: defaultdict[date, tuple[Any, ...]] = defaultdict(lambda: _NOTHING)
+    agent_sums: defaultdict[str, tuple[Any, ...]] = defaultdict(lambda: _NOTHING)
+    for day, agent, *amounts in _days(workspace, first, today):
+        day_sums[day] = tuple(map(add, day_sums[day], amounts))
+        agent_sums[agent] = tuple(map(add, agent_sums[agent], amounts))
     every = [first + timedelta(days=number) for number in range(SHOWN)]
-    ranked = sorted(by_agent.items(), key=lambda pair: (-pair[1].cost, -pair[1].sessions, pair[0]))
-    total = sum(by_agent.values(), Sums())
-    return Days(tuple((day, by_day[day]) for day in every), tuple(ranked[:NAMED]), max(0, len(ranked) - NAMED), total)
+    by_day = tuple((day, Sums(*day_sums[day])) for day in every)
+    by_agent = [(agent, Sums(*sums)) for agent, sums in agent_sums.items()]
+    ranked = sorted(by_agent, key=lambda pair: (-pair[1].cost, -pair[1].sessions, pair[0]))
+    total = sum((sums for _, sums in by_agent), Sums())
+    return Days(by_day, tuple(ranked[:NAMED]), max(0, len(ranked) - NAMED), total)
 
 
 def tools(workspace: int, today: date) -> list[Tool]:
     first = today - timedelta(days=SHOWN - 1)
-    rows = ToolDay.objects.filter(workspace=workspace, day__range=(first, today)).values("tool").order_by("tool")
-    sums = rows.annotate(
-        all=Sum("calls"), lost=Sum("interrupted"), bad=Sum("failed"), ended=Sum("timed"), took=Sum("seconds")
-    )
     return [
         Tool(row["tool"], row["all"], row["bad"], row["lost"], row["took"] / row["ended"] if row["ended"] else None)
-        for row in sums
+        for row in _sums(workspace, first, today)
         if row["all"]
     ]
+
+
+@Prepared
+def _days(workspace: int, first: date, last: date) -> QuerySet[SessionDay, tuple[Any, ...]]:
+    """Day, agent, and what `Sums` holds."""
+    found = SessionDay.objects.filter(workspace=workspace, day__gte=first, day__lte=last)
+    return found.values_list("day", "agent", "sessions", "completed", "failed", "cost")
+
+
+@Prepared
+def _sums(workspace: int, first: date, last: date) -> QuerySet[Any, Any]:
+    rows = ToolDay.objects.filter(workspace=workspace, day__gte=first, day__lte=last).values("tool").order_by("tool")
+    return rows.annotate(
+        all=Sum("calls"), lost=Sum("interrupted"), bad=Sum("failed"), ended=Sum("timed"), took=Sum("seconds")
+    )
 
 
 def slowest(found: Iterable[Tool]) -> list[Tool]:

@@ -18,7 +18,6 @@ def overview(request: MemberRequest) -> HttpResponse:
     tools = recent.tools(workspace.pk, clock.now().date())
     context = {
         "present": present.read(workspace.pk),
-        "calls": inbox.count(workspace),
         "oldest": inbox.longest_waiting(workspace.pk),
         "days": days,
         "began": drawing.sessions(days.by_day),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import repeat
+from operator import itemgetter
 from typing import Final
 
-from checkpoints.queries.timeframe import Asked, Course, Event, Timeframe, Turn
+from checkpoints.queries.instants import moment
+from checkpoints.queries.timeframe import Asked, Course, Event, Occurrence, Timeframe, Turn
 from checkpoints.queries.timeline import Mark, Stretch
 from harness_site import wording
 from harness_site.rendering.text import visible
@@ -45,12 +48,22 @@ _ANSWERS: Final = {
 }
 
 
+_OUTCOMES: Final = {
+    "ran": "completed",
+    "failed": "failed",
+    "running": "running",
+    "lost": "outcome unknown",
+    "wait": "waited for a person",
+}
+#: Of whatever is told.
+KIND, START, END = itemgetter(0), itemgetter(1), itemgetter(2)
+_WHEN = itemgetter(1, 2)
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something with a time. `what` names it, `told` says what came of it; at most one of the places below leads to it.
-
-    `position` is that of the last message of `version`.
-    """
+    """Something with a time, in words. `what` names it, `told` says what came of it; at most one of the places below
+    leads to it. `position` is that of the last message of `version`."""
 
     kind: str
     start: datetime
@@ -80,81 +93,77 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The items of one run, by the row of its lane that they stand in, each in order of time."""
+    """What is told of one run, by the row of its lane that it stands in, each in order of time.
 
-    turns: tuple[Item, ...]
-    calls: tuple[Item, ...]
-    signs: tuple[Item, ...]
-    versions: tuple[Item, ...]
+    There may be thousands; only what is shown on its own becomes an `Item`.
+    """
 
-    def __iter__(self) -> Iterator[Item]:
-        yield from (*self.turns, *self.calls, *self.signs, *self.versions)
+    run: int
+    turns: Sequence[Turn]
+    calls: Sequence[Stretch | Asked]
+    signs: Sequence[Event]
+    versions: Sequence[Mark]
+
+    @property
+    def rows(self) -> tuple[Sequence[Occurrence], ...]:
+        return self.turns, self.calls, self.signs, self.versions
 
 
 def told(frame: Timeframe) -> tuple[Told, ...]:
-    """The items of each run, in the order of the runs."""
+    """What is told of each run, in the order of the runs."""
     return tuple(_told(course) for course in frame.courses)
 
 
 def _told(course: Course) -> Told:
-    run, lane = course.lane.run.number, course.lane
+    lane = course.lane
     return Told(
-        turns=_in_order(_turn(one, run) for one in course.turns),
-        calls=_in_order([_stretch(one, run) for one in lane.stretches] + [_asked(one, run) for one in course.asked]),
-        signs=_in_order(_event(one, run) for one in course.events),
-        versions=_in_order(_version(one, run) for one in lane.marks),
+        run=lane.run.number,
+        turns=sorted(course.turns, key=START),
+        calls=sorted([*lane.stretches, *course.asked], key=START),
+        signs=sorted(course.events, key=START),
+        versions=sorted(lane.marks, key=START),
     )
 
 
-def _in_order(items: Iterable[Item]) -> tuple[Item, ...]:
-    return tuple(sorted(items, key=lambda item: item.start))
+def listed(runs: Iterable[Told]) -> list[tuple[int, Occurrence]]:
+    """Everything that was told with the number of its run, in order of time; versions where no turn ends with them."""
+    found: list[tuple[int, Occurrence]] = []
+    for each in runs:
+        ended = {turn.version for turn in each.turns}
+        found += zip(repeat(each.run), (*each.turns, *each.calls, *each.signs))
+        found += [(each.run, mark) for mark in each.versions if mark.version not in ended]
+    return sorted(found, key=lambda numbered: _WHEN(numbered[1]))
 
 
-def listed(runs: Iterable[Told]) -> list[Item]:
-    """Everything that was told, in order of time; versions are in it where no turn ends with them."""
-    found: list[Item] = []
-    for items in runs:
-        ended = {turn.version for turn in items.turns}
-        found += [*items.turns, *items.calls, *items.signs]
-        found += [version for version in items.versions if version.version not in ended]
-    return sorted(found, key=lambda item: (item.start, item.end))
+def item(entry: Occurrence, run: int) -> Item:
+    """In words."""
+    start = moment(entry.start)
+    end = start if entry.end == entry.start else moment(entry.end)
+    match entry:
+        case Stretch():
+            name = visible(entry.tool)
+            return Item(entry.kind, start, end, run, name, _OUTCOMES[entry.kind], call_pk=entry.call_pk)
+        case Turn():
+            name, last = f"{KINDS[entry.kind].capitalize()} to version {entry.version}", _last(entry.length)
+            return Item(entry.kind, start, end, run, name, "saved", version=entry.version, position=last)
+        case Mark():
+            name, last = f"Version {entry.version}", _last(entry.length)
+            phase = wording.phase(entry.phase)
+            return Item("version", start, end, run, name, phase, version=entry.version, position=last)
+        case Asked():
+            outcome = _ANSWERS.get(entry.status, entry.status)
+            return Item("peer", start, end, run, f"Asked {visible(entry.peer)}", outcome, peers=True)
+        case Event():
+            return _event(entry, start, run)
 
 
-def _turn(turn: Turn, run: int) -> Item:
-    name, last = f"{KINDS[turn.kind].capitalize()} to version {turn.version}", _last(turn.length)
-    return Item(turn.kind, turn.start, turn.end, run, name, "saved", version=turn.version, position=last)
-
-
-def _version(mark: Mark, run: int) -> Item:
-    name, phase = f"Version {mark.version}", wording.phase(mark.phase)
-    return Item("version", mark.at, mark.at, run, name, phase, version=mark.version, position=_last(mark.length))
+def _event(event: Event, at: datetime, run: int) -> Item:
+    if event.kind == "decision":
+        name = f"{visible(event.actor)} about {visible(event.tool)}"
+        outcome = wording.state(event.decision)[1].lower()
+        return Item("decision", at, at, run, name, outcome, call_pk=event.call_pk)
+    return Item(event.kind, at, at, run, f"Run {run}", _MOMENTS[event.kind], peers=event.kind in {"pause", "taken"})
 
 
 def _last(length: int) -> int | None:
     return length - 1 if length else None
-
-
-def _stretch(stretch: Stretch, run: int) -> Item:
-    outcome = {
-        "ran": "completed",
-        "failed": "failed",
-        "running": "running",
-        "lost": "outcome unknown",
-        "wait": "waited for a person",
-    }[stretch.kind]
-    name = visible(stretch.tool)
-    return Item(stretch.kind, stretch.start, stretch.end, run, name, outcome, call_pk=stretch.call_pk)
-
-
-def _asked(asked: Asked, run: int) -> Item:
-    outcome = _ANSWERS.get(asked.status, asked.status)
-    return Item("peer", asked.start, asked.end, run, f"Asked {visible(asked.peer)}", outcome, peers=True)
-
-
-def _event(event: Event, run: int) -> Item:
-    if event.kind == "decision":
-        name = f"{visible(event.actor)} about {visible(event.tool)}"
-        outcome = wording.state(event.decision)[1].lower()
-        return Item("decision", event.at, event.at, run, name, outcome, call_pk=event.call_pk)
-    kind = "crash" if event.kind == "lost" else event.kind
-    return Item(kind, event.at, event.at, run, f"Run {run}", _MOMENTS[kind], peers=kind in {"pause", "taken"})

@@ -8,16 +8,20 @@ sees what was made for others.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from types import NoneType
 from typing import Final, Literal, TypeAlias
+from uuid import UUID
 
 from django.conf import settings
 from django.core.cache import caches
+from django.db.models import Manager, Model, QuerySet
 from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints import clock
@@ -31,18 +35,22 @@ _WORDS: Final = {"ago": wording.ago, "due": wording.due}
 #: Stands around a time whose distance is said later. What agents wrote is shown without control characters.
 _LATER: Final = "\x02"
 _TOLD_LATER: Final = re.compile(f"{_LATER}(ago|due) ([^{_LATER}]*){_LATER}")
+#: Most of what is shown is one of these, and their `repr` tells all of it.
+_TELLING: Final = frozenset({str, int, float, bool, NoneType, datetime, UUID})
 _making: ContextVar[bool] = ContextVar("making_what_is_kept", default=False)
 _PLACES: Final = ("templates", "harness_site/rendering", "harness_site/templatetags")
 
 
 def kept(shown: object, make: Callable[[], SafeString]) -> SafeString:
-    """What `make` makes of `shown`, whose `repr` has to tell all of it."""
-    told = repr((_renderer(), masking.rules_in_force(), clock.now().date(), shown))
+    """What `make` makes of `shown`, whose `repr` has to tell all of it. Raises `TypeError` where it does not."""
+    rules = masking.rules_in_force()
+    told = f"{_renderer()} {clock.now():%Y-%m-%d} {rules and rules.told} {shown!r}"
     key = blake2b(told.encode("utf-8", "surrogatepass"), digest_size=24).hexdigest()
     store = caches["rendered"]
     found: str | None = store.get(key)
     if found is not None:
         return _said(found)
+    _require_told(shown)
     making = _making.set(True)
     try:
         html = make()
@@ -51,6 +59,23 @@ def kept(shown: object, make: Callable[[], SafeString]) -> SafeString:
     if len(html) <= _LARGEST:
         store.set(key, str(html))
     return _said(html)
+
+
+def _require_told(shown: object) -> None:
+    """What a dataclass leaves out of its `repr` is told by another of its fields."""
+    if type(shown) in _TELLING:
+        return
+    if is_dataclass(shown):
+        for one in fields(shown):
+            if one.repr:
+                _require_told(getattr(shown, one.name))
+    elif isinstance(shown, Mapping):
+        _require_told([*shown.keys(), *shown.values()])
+    elif isinstance(shown, list | tuple | set | frozenset):
+        for each in shown:
+            _require_told(each)
+    elif isinstance(shown, Model | Manager | QuerySet | re.Pattern) or type(shown).__repr__ is object.__repr__:
+        raise TypeError(f"The name of a {type(shown).__name__} does not tell what is in it. Keep a dataclass.")
 
 
 def since_or_until(moment: datetime, kind: Kind) -> str:

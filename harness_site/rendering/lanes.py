@@ -13,6 +13,7 @@ from datetime import datetime
 from itertools import pairwise
 from math import log1p
 
+from checkpoints.queries.instants import moment
 from checkpoints.queries.occasions import Takeover
 from checkpoints.queries.timeline import Lane, Stretch, Timeline
 from harness_site import wording
@@ -22,12 +23,11 @@ WIDTH = 1040
 LEFT = 60
 ROW = 40
 TOP = 18
-BAR = 16
 _LEAST = 5
 #: Width of one letter of a label, to see whether it fits.
 _LETTER = 6.6
-#: Shorter than this (in seconds) counts as at once.
-_GRAIN = 0.05
+#: Shorter than this (in microseconds) counts as at once.
+_GRAIN = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,37 +78,39 @@ class Drawing:
 
 def draw(timeline: Timeline) -> Drawing | None:
     """None where there is nothing to draw."""
-    moments = sorted({moment for lane in timeline.lanes for moment in _moments(lane)})
-    if not moments:
+    instants = sorted({instant for lane in timeline.lanes for instant in _instants(lane)})
+    if not instants:
         return None
-    scale = _Scale(moments)
+    scale = _Scale(instants)
     rows = tuple(_row(lane, TOP + ROW * index, scale) for index, lane in enumerate(timeline.lanes))
     words = "; ".join(_told(lane) for lane in timeline.lanes)
-    return Drawing(rows, TOP + ROW * len(rows), moments[0], moments[-1], f"Timeline: {words}.", timeline.earlier)
+    start, end = moment(instants[0]), moment(instants[-1])
+    return Drawing(rows, TOP + ROW * len(rows), start, end, f"Timeline: {words}.", timeline.earlier)
 
 
-def _moments(lane: Lane) -> list[datetime]:
-    found = [lane.run.started_at, max(lane.end, lane.run.started_at)]
+def _instants(lane: Lane) -> list[int]:
+    found = [lane.start, max(lane.end, lane.start)]
     for stretch in lane.stretches:
         found += [stretch.start, max(stretch.start, stretch.end)]
-    return found + [mark.at for mark in lane.marks]
+    return found + [mark.start for mark in lane.marks]
 
 
 class _Scale:
-    def __init__(self, moments: Sequence[datetime]) -> None:
-        self.moments = moments
-        self.places = [0.0]
-        for before, after in pairwise(moments):
-            self.places.append(self.places[-1] + log1p((after - before).total_seconds() / _GRAIN))
-        self.unit = (WIDTH - LEFT - 8) / (self.places[-1] or 1.0)
+    def __init__(self, instants: Sequence[int]) -> None:
+        places = [0.0]
+        for before, after in pairwise(instants):
+            places.append(places[-1] + log1p((after - before) / _GRAIN))
+        unit = (WIDTH - LEFT - 8) / (places[-1] or 1.0)
+        self.places = {instant: round(LEFT + place * unit, 1) for instant, place in zip(instants, places, strict=True)}
 
-    def x(self, moment: datetime) -> float:
-        return round(LEFT + self.places[bisect_right(self.moments, moment) - 1] * self.unit, 1)
+    def x(self, instant: int) -> float:
+        """Of one of the instants."""
+        return self.places[instant]
 
 
 def _row(lane: Lane, y: float, scale: _Scale) -> Row:
-    begin, end = scale.x(lane.run.started_at), scale.x(max(lane.end, lane.run.started_at))
-    places = sorted(scale.x(stretch.start) for stretch in lane.stretches)
+    begin, end = scale.x(lane.start), scale.x(max(lane.end, lane.start))
+    places = sorted({scale.x(stretch.start) for stretch in lane.stretches})
     bars = tuple(_bar(stretch, y, scale, places) for stretch in lane.stretches)
     state = wording.state(lane.run.status)[1].lower() if lane.takeover is None else _taken(lane.takeover)
     return Row(
@@ -118,19 +120,20 @@ def _row(lane: Lane, y: float, scale: _Scale) -> Row:
         x=begin,
         width=max(_LEAST, end - begin),
         lost=lane.run.status == "lost",
-        taken_x=None if lane.takeover is None else scale.x(max(lane.end, lane.run.started_at)),
+        taken_x=None if lane.takeover is None else end,
         bars=bars,
-        ticks=tuple(Tick(scale.x(mark.at), mark.version) for mark in lane.marks),
+        ticks=tuple(Tick(scale.x(mark.start), mark.version) for mark in lane.marks),
     )
 
 
 def _bar(stretch: Stretch, y: float, scale: _Scale, places: Sequence[float]) -> Bar:
     x = scale.x(stretch.start)
     width = max(_LEAST, scale.x(max(stretch.end, stretch.start)) - x)
-    following = next((place for place in places if place > x), WIDTH)
+    after = bisect_right(places, x)
+    following = places[after] if after < len(places) else WIDTH
     x = min(x, WIDTH - width)
     tool = visible(stretch.tool)
-    took = wording.duration(max(0.0, (stretch.end - stretch.start).total_seconds()))
+    took = wording.duration(max(0, stretch.end - stretch.start) / 1_000_000)
     labels = (f"waiting for a person, {took}", f"waiting, {took}", took) if stretch.kind == "wait" else (tool,)
     title = {
         "wait": f"{tool} waited {took} for a decision",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -90,6 +90,11 @@ class Rules:
     names: frozenset[str]
     words: re.Pattern[str] | None
     usual: bool
+
+    @cached_property
+    def told(self) -> str:
+        """All of them, to tell them from others by; the name of a pattern is cut off where it is long."""
+        return repr((sorted(self.names), self.words and self.words.pattern, self.usual))
 
     def secret_name(self, name: str) -> bool:
         bare = _NOISE.sub("", name).lower()

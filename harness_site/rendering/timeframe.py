@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Final
 
-from checkpoints.queries.timeframe import Course, Timeframe
+from checkpoints.queries.instants import moment
+from checkpoints.queries.timeframe import Course, Occurrence, Timeframe
 from harness_site import wording
 from harness_site.rendering import packing
 from harness_site.rendering.axis import Axis, Fold, Label
-from harness_site.rendering.happenings import KINDS, Item, Told
+from harness_site.rendering.happenings import END, KIND, KINDS, START, Item, Told, item
 from harness_site.rendering.packing import Packed
 from harness_site.rendering.text import visible
 
@@ -92,44 +94,40 @@ class Drawing:
     signs: tuple[tuple[str, str], ...]
 
 
-def draw(frame: Timeframe, items: Sequence[Told]) -> Drawing:
-    """`items` are what is told of each of its runs."""
-    axis = Axis(_moments(frame.courses, items), frame.since, frame.until, left=LEFT, right=RIGHT)
+def draw(frame: Timeframe, told: Sequence[Told]) -> Drawing:
+    """`told` is what is told of each of its runs."""
+    axis = Axis(_instants(frame.courses, told), frame.since, frame.until, left=LEFT, right=RIGHT)
     lanes: list[Lane] = []
     y = float(TOP)
-    for course, each in zip(frame.courses, items, strict=True):
+    for course, each in zip(frame.courses, told, strict=True):
         lane, y = _lane(course, each, axis, y)
         lanes.append(lane)
-    kinds = {item.kind for each in items for item in each}
+    kinds = Counter(chain.from_iterable(map(KIND, some) for each in told for some in each.rows))
     return Drawing(
         lanes=tuple(lanes),
         axis=axis,
         height=y,
         folds=axis.folds,
         labels=axis.labels(),
-        words=_words(items, frame),
+        words=_words(kinds, frame),
         grouped=sum(bar.count for lane in lanes for bar in (*lane.bars, *lane.signs, *lane.versions) if bar.count > 1),
         bars=tuple((kind, KINDS[kind]) for kind in _BARS if kind in kinds),
         signs=tuple((kind, KINDS[kind]) for kind in _SIGN_KINDS if kind in kinds),
     )
 
 
-def _moments(courses: Iterable[Course], items: Iterable[Told]) -> Iterator[datetime]:
-    for course in courses:
-        yield course.lane.run.started_at
-        yield course.lane.end
-    for each in items:
-        for item in each:
-            yield item.start
-            yield item.end
+def _instants(courses: Iterable[Course], told: Iterable[Told]) -> Iterator[int]:
+    lanes = ((course.lane.start, course.lane.end) for course in courses)
+    entries = [some for each in told for some in each.rows]
+    return chain(*lanes, *(map(START, some) for some in entries), *(map(END, some) for some in entries))
 
 
-def _lane(course: Course, items: Told, axis: Axis, y: float) -> tuple[Lane, float]:
+def _lane(course: Course, told: Told, axis: Axis, y: float) -> tuple[Lane, float]:
     """The lane, and where the next one begins."""
     run = course.lane.run
-    turns, below = _bars(items.turns, axis, y, _TURN)
-    calls, below = _bars(items.calls, axis, below, _CALL)
-    begin = axis.x(run.started_at)
+    turns, below = _bars(told.turns, axis, y, _TURN, told.run)
+    calls, below = _bars(told.calls, axis, below, _CALL, told.run)
+    begin, end = axis.x(course.lane.start), axis.x(max(course.lane.end, course.lane.start))
     life = round(below + _SIGNS / 2, 1)
     state = "taken over" if course.lane.takeover else wording.state(run.status)[1].lower()
     lane = Lane(
@@ -137,41 +135,43 @@ def _lane(course: Course, items: Told, axis: Axis, y: float) -> tuple[Lane, floa
         title=f"Run {run.number} on {visible(run.host)}, {state}",
         y=y,
         x=begin,
-        width=round(max(packing.LEAST, axis.x(max(course.lane.end, run.started_at)) - begin), 1),
+        width=round(max(packing.LEAST, end - begin), 1),
         life=life,
         lost=run.status == "lost",
         bars=(*turns, *calls),
-        signs=tuple(_points(items.signs, axis, life, _SIGN)),
-        versions=tuple(_points(items.versions, axis, life, _MARK)),
+        signs=tuple(_points(told.signs, axis, life, _SIGN, told.run)),
+        versions=tuple(_points(told.versions, axis, life, _MARK, told.run)),
     )
     return lane, below + _SIGNS + _LANE_GAP
 
 
-def _bars(items: Sequence[Item], axis: Axis, y: float, height: float) -> tuple[list[Bar], float]:
-    rows = packing.pack((axis.x(item.start), axis.x(item.end), item) for item in items)
-    folds = axis.folds
+def _bars(entries: Sequence[Occurrence], axis: Axis, y: float, height: float, run: int) -> tuple[list[Bar], float]:
+    lefts, rights = axis.places(map(START, entries)), axis.places(map(END, entries))
+    rows = packing.pack(zip(lefts, rights, entries, strict=True))
     drawn = [
-        _bar(packed, y + index * (height + _BETWEEN), height, folds) for index, row in enumerate(rows) for packed in row
+        _bar(packed, y + index * (height + _BETWEEN), height, axis.folds, run)
+        for index, row in enumerate(rows)
+        for packed in row
     ]
     return drawn, y + max(1, len(rows)) * (height + _BETWEEN)
 
 
-def _points(items: Sequence[Item], axis: Axis, y: float, half: float) -> Iterator[Bar]:
+def _points(entries: Sequence[Occurrence], axis: Axis, y: float, half: float, run: int) -> Iterator[Bar]:
     """Signs that would touch are one, with their number."""
-    places = [axis.x(item.start) for item in items]
-    bars = ((x - half, x + half, item) for x, item in zip(places, items, strict=True))
+    places = axis.places(map(START, entries))
+    bars = ((x - half, x + half, entry) for x, entry in zip(places, entries, strict=True))
     for row in packing.pack(bars, levels=1, small=float("inf")):
         for packed in row:
-            yield _bar(packed, y - half, 2 * half, ())
+            yield _bar(packed, y - half, 2 * half, (), run)
 
 
-def _bar(packed: Packed[Item], y: float, height: float, folds: Sequence[Fold]) -> Bar:
-    items = packed.items
-    first = items[0]
-    count = len(items)
-    kinds = Counter(item.kind for item in items)
+def _bar(packed: Packed[Occurrence], y: float, height: float, folds: Sequence[Fold], run: int) -> Bar:
+    entries = packed.items
+    first, count = entries[0], len(entries)
+    alone = item(first, run) if count == 1 else None
+    kinds = Counter(map(KIND, entries))
     kind = kinds.most_common(1)[0][0]
-    label, label_x = _fitting(first.what if count == 1 else f"{count}", packed.x, packed.width, folds)
+    label, label_x = _fitting(alone.what if alone else f"{count}", packed.x, packed.width, folds)
     return Bar(
         kind=kind,
         grave=next((bad for bad in _GRAVE if bad != kind and bad in kinds), ""),
@@ -182,10 +182,10 @@ def _bar(packed: Packed[Item], y: float, height: float, folds: Sequence[Fold]) -
         label=label,
         label_x=label_x,
         count=count,
-        title=first.title if count == 1 else _several(items),
-        item=first if count == 1 else None,
-        since=first.start,
-        until=max(item.end for item in items),
+        title=alone.title if alone else f"{count:,} together: {_counted(kinds)}",
+        item=alone,
+        since=moment(first.start),
+        until=moment(max(map(END, entries))),
     )
 
 
@@ -200,19 +200,13 @@ def _fitting(label: str, x: float, width: float, folds: Sequence[Fold]) -> tuple
     return "", x
 
 
-def _several(items: Sequence[Item]) -> str:
-    return f"{len(items):,} together: {_counted(items)}"
-
-
-def _words(items: Iterable[Told], frame: Timeframe) -> str:
-    counted = _counted(item for each in items for item in each)
+def _words(kinds: Counter[str], frame: Timeframe) -> str:
     runs = len(frame.courses)
     spoken = f"Timeline of {runs} {'run' if runs == 1 else 'runs'}"
     since, until = wording.exact(frame.since), wording.exact(frame.until)
-    return f"{spoken}, {since} to {until}: {counted or 'nothing'}. The table below tells the same."
+    return f"{spoken}, {since} to {until}: {_counted(kinds) or 'nothing'}. The table below tells the same."
 
 
-def _counted(items: Iterable[Item]) -> str:
+def _counted(kinds: Counter[str]) -> str:
     """“2 failed, 40 tool call”: the gravest first."""
-    counted = Counter(item.kind for item in items)
-    return ", ".join(f"{counted[kind]:,} {KINDS[kind]}" for kind in KINDS if counted[kind])
+    return ", ".join(f"{kinds[kind]:,} {KINDS[kind]}" for kind in KINDS if kinds[kind])

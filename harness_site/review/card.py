@@ -17,6 +17,7 @@ from checkpoints.queries import inbox
 from checkpoints.resuming.actors import Actor
 from harness_site.accounts.guard import MemberRequest, able, member
 from harness_site.review import claims, company, evidence, standing
+from harness_site.review.company import Company
 from harness_site.review.forms import ApprovalForm, OutcomeForm, bound
 from harness_site.review.problems import Problem, over, problem
 from harness_site.review.recording import record
@@ -28,9 +29,10 @@ from harness_site.review.uploading import too_large
 def card(request: MemberRequest, pk: int) -> HttpResponse:
     call = find(request, pk)
     if request.method == "GET":
+        about = company.of_call(pk, request.membership)
         if call.undecided and not request.htmx:
-            claims.see(call, by=request.membership)
-        return _show(request, call)
+            claims.see(call, by=request.membership, mine=about.mine is not None)
+        return _show(request, call, about=about)
     form = bound(request.POST, call, request.FILES)
     form.too_large = too_large(request)
     if not request.membership.may(Role.APPROVER):
@@ -109,6 +111,7 @@ def _show(
     request: MemberRequest,
     call: ToolCall,
     *,
+    about: Company | None = None,
     form: OutcomeForm | ApprovalForm | None = None,
     refused: Problem | None = None,
     status: int = 200,
@@ -117,7 +120,7 @@ def _show(
         **standing.context(call, request.membership),
         "evidence_limit": settings.EVIDENCE_BYTES,
         "files": evidence.of_call(call),
-        "company": company.of_call(call.pk, request.membership),
+        "company": about or company.of_call(call.pk, request.membership),
         "refused": refused,
         "seen": _seen(request) or str(call.revision),
     }

@@ -60,14 +60,15 @@ def settle(call: ToolCall, *, by: Membership) -> None:
     _forget()
 
 
-def see(call: ToolCall, *, by: Membership) -> None:
-    """The card of a call is open in somebody's browser."""
+def see(call: ToolCall, *, by: Membership, mine: bool) -> None:
+    """The card of a call is open in somebody's browser; `mine` says that they are on it."""
     now = clock.now()
     presence = [Presence(call=call, member=by, seen_at=now)]
     Presence.objects.bulk_create(
         presence, update_conflicts=True, unique_fields=["call", "member"], update_fields=["seen_at"]
     )
-    Claim.objects.filter(call=call, member=by, seen_at__gt=now - CLAIMED_FOR).update(seen_at=now)
+    if mine:
+        Claim.objects.filter(call=call, member=by, seen_at__gt=now - CLAIMED_FOR).update(seen_at=now)
 
 
 def _forget() -> None:

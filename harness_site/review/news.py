@@ -1,6 +1,6 @@
 """What began to wait for a person since a moment: for notifications of pages that are open."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -53,8 +53,8 @@ def news(request: MemberRequest) -> HttpResponse:
     return JsonResponse({"news": [asdict(one) for one in found]})
 
 
-def _told(calls: Iterable[ToolCall], found: list[Outage]) -> Iterable[News]:
-    together = {pk: outage for outage in found for pk in outage.pks}
+def _told(calls: Sequence[ToolCall], found: list[Outage]) -> Iterable[News]:
+    together = outages.together(calls, found)
     for call in calls:
         outage = together.get(call.pk)
         if outage is not None:

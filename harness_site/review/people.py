@@ -30,9 +30,7 @@ def release(request: MemberRequest, pk: int) -> HttpResponse:
 @member(Role.AUDITOR)
 def present(request: MemberRequest, pk: int) -> HttpResponse:
     """What an open card says every ten seconds; the answer is who else is there."""
-    call = find(request, pk)
+    call, about = find(request, pk), company.of_call(pk, request.membership)
     if call.undecided:
-        claims.see(call, by=request.membership)
-    return render(
-        request, "review/parts/people.html", {"call": call, "company": company.of_call(pk, request.membership)}
-    )
+        claims.see(call, by=request.membership, mine=about.mine is not None)
+    return render(request, "review/parts/people.html", {"call": call, "company": about})

@@ -1,7 +1,6 @@
 """What needs a person now, over all sessions; and beside it what was decided."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.core.exceptions import BadRequest
@@ -10,54 +9,17 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from checkpoints import clock
-from checkpoints.enums import DecisionKind, Role
+from checkpoints.enums import Role
 from checkpoints.models import Session, ToolCall
 from checkpoints.queries import inbox, outages, voices
 from checkpoints.queries.order import Sort
 from checkpoints.queries.outages import Outage
-from checkpoints.queries.voices import Agreement
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.review import company
-from harness_site.review.company import NOBODY, Company
-from harness_site.review.outage import address_of
+from harness_site.review.company import NOBODY
 from harness_site.review.sifting import CHOICES, STATUS_OF, TABS, sieve
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Calls that were lost in one outage, and the address of their page."""
-
-    outage: Outage
-    address: str
-
-    @property
-    def number(self) -> int:
-        return len(self.outage.pks)
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A call that waits for people, and what those who had to agree have said so far."""
-
-    call: ToolCall
-    agreements: tuple[Agreement, ...]
-    overdue: bool
-    company: Company
-    #: Where it was lost together with others.
-    together: Group | None
-
-    @property
-    def shown(self) -> tuple[object, ...]:
-        """Everything that the list shows of the call itself and of its session."""
-        call, session = self.call, self.call.session
-        text = (call.tool, call.sentence, call.args_digest, call.status, call.reason, call.verifiable, call.risk)
-        times = (call.issued_at, call.interrupted_at, self.overdue)
-        return (call.pk, text, times, session.pk, session.session_id, session.agent, session.status)
-
-    @property
-    def approved(self) -> int:
-        """How many people have approved."""
-        return sum(agreement.people for agreement in self.agreements if agreement.kind == DecisionKind.APPROVE)
+from harness_site.review.verdict import verdict
+from harness_site.review.waiting import Group, Waiting, group, waiting
 
 
 @require_GET
@@ -104,35 +66,32 @@ def _waiting(request: MemberRequest, tab: str, filters: inbox.Filters, sort: Sor
     calls, following = inbox.page(workspace, STATUS_OF[tab], filters, sort=sort, after=after)
     first_time = tab == "interrupted" and not calls and not Session.objects.filter(workspace=workspace).exists()
     more = _link(request.GET, following, tab=tab)
-    groups = _groups(request) if tab == "interrupted" else []
-    return {"rows": _rows(request, calls, groups), "more": more, "first_time": first_time, "groups": groups}
+    found = outages.open_outages(workspace) if tab == "interrupted" else []
+    groups = {outage: group(outage) for outage in found}
+    return {
+        "rows": _rows(request, calls, groups),
+        "more": more,
+        "first_time": first_time,
+        "groups": list(groups.values()),
+    }
 
 
 def _decided(request: MemberRequest, filters: inbox.Filters) -> dict[str, Any]:
     decisions, following = inbox.decided(request.membership.workspace, filters, before=_number(request.GET))
-    return {"decisions": decisions, "more": _link(request.GET, following)}
+    return {"decisions": [verdict(decision) for decision in decisions], "more": _link(request.GET, following)}
 
 
-def _groups(request: MemberRequest) -> list[Group]:
-    found = outages.open_outages(request.membership.workspace)
-    return [Group(outage, address_of(outage)) for outage in found]
-
-
-def _rows(request: MemberRequest, calls: Sequence[ToolCall], groups: Sequence[Group]) -> list[Waiting]:
+def _rows(request: MemberRequest, calls: Sequence[ToolCall], groups: dict[Outage, Group]) -> list[Waiting]:
     now = clock.now()
-    together = {pk: group for group in groups for pk in group.outage.pks}
+    together = outages.together(calls, list(groups))
     said = voices.of_calls(calls)
     people = company.of_calls([call.pk for call in calls], request.membership)
-    return [
-        Waiting(
-            call,
-            said.get(call.pk, ()),
-            overdue=call.deadline is not None and call.deadline < now,
-            company=people.get(call.pk, NOBODY),
-            together=together.get(call.pk),
-        )
-        for call in calls
-    ]
+    rows = []
+    for call in calls:
+        outage = together.get(call.pk)
+        shared = None if outage is None else groups[outage]
+        rows.append(waiting(call, said.get(call.pk, ()), people.get(call.pk, NOBODY), shared, now=now))
+    return rows
 
 
 def _number(asked: QueryDict) -> int | None:

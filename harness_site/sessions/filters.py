@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
-from django.db.models import QuerySet
+from django.db.models import Q, Subquery
 from django.http import QueryDict
 
-from checkpoints.queries.narrowing import SessionFilter, Sort
+from checkpoints.queries.narrowing import Among, SessionFilter, Sort
 from checkpoints.queries.standing import Standing
 from harness_site.search import active_days
 from harness_site.search.matching import matching
-from harness_site.search.models import Fact, Passage, Trait
+from harness_site.search.models import Fact, Kind, Passage, Trait
 from harness_site.search.words import Query
 from harness_site.sessions.days import Days
 
@@ -20,6 +20,13 @@ LONGEST: Final = 200
 #: Amounts have so many digits before the point at most.
 _LARGEST: Final = Decimal(10**12)
 _TRAITS: Final = {"label": Trait.LABEL, "tool": Trait.TOOL, "by": Trait.DECIDED_BY}
+#: What tells of them.
+_TOLD_BY: Final = {
+    Trait.LABEL: Kind.SESSION,
+    Trait.TOOL: Kind.CALL,
+    Trait.INTERRUPTED: Kind.CALL,
+    Trait.DECIDED_BY: Kind.DECISION,
+}
 
 
 def wanted(workspace: int, asked: QueryDict) -> SessionFilter:
@@ -27,9 +34,9 @@ def wanted(workspace: int, asked: QueryDict) -> SessionFilter:
     sessions were active or, where the list is sorted by it, on which they began."""
     status, sort = asked.get("status", ""), asked.get("sort", "")
     began, days = sort == Sort.STARTED, Days.of(asked)
-    among = [_with(workspace, trait, value) for trait, value in _traits(asked)]
+    among: list[Q | Among] = [Among(_with, pair) for pair in _traits(asked)]
     if days and not began:
-        among.append(active_days.between(workspace, days.first, days.last))
+        among.append(Q(pk__in=active_days.between(workspace, days.first, days.last)))
     return SessionFilter(
         standing=Standing(status) if status in Standing.values else None,
         agent=typed(asked, "agent"),
@@ -42,13 +49,20 @@ def wanted(workspace: int, asked: QueryDict) -> SessionFilter:
     )
 
 
+def told_by(asked: QueryDict) -> set[Kind]:
+    """What has to be in the index for the list to be complete."""
+    if asked.get("sort") != Sort.STARTED and Days.of(asked):
+        return set(Kind)
+    return {_TOLD_BY[trait] for trait, _ in _traits(asked)}
+
+
 def with_words(workspace: int, asked: QueryDict) -> SessionFilter:
     """The same, and the words stand in it somewhere: for a file of all that is found, however long that takes."""
     found, query = wanted(workspace, asked), Query.parse(typed(asked, "q"))
     if not query:
         return found
     passages = matching(Passage.objects.filter(workspace=workspace), query)
-    return replace(found, among=(*found.among, passages.values("session")))
+    return replace(found, among=(*found.among, Q(pk__in=passages.values("session"))))
 
 
 def typed(asked: QueryDict, name: str) -> str:
@@ -60,8 +74,10 @@ def _traits(asked: QueryDict) -> list[tuple[Trait, str]]:
     return [*found, (Trait.INTERRUPTED, "")] if asked.get("interrupted") else found
 
 
-def _with(workspace: int, trait: Trait, value: str) -> QuerySet[Any, Any]:
-    return Fact.objects.filter(workspace=workspace, trait=trait, value=value).values("session")
+def _with(workspace: int, trait: str, value: str) -> Q:
+    """Also not before the first of them: a plan that goes along the keys of all sessions begins there."""
+    keys = Fact.objects.filter(workspace=workspace, trait=trait, value=value).values("session")
+    return Q(pk__in=keys, pk__gte=Subquery(keys.order_by("session")[:1]))
 
 
 def _amount(text: str) -> Decimal | None:

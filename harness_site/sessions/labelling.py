@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 from checkpoints.enums import AuditKind
 from checkpoints.models import Session
 from checkpoints.queries import sessions
-from checkpoints.queries.sessions import labels_of
+from checkpoints.queries.known import labels_of
 from checkpoints.serde import canonical
 from harness_site.accounts import trail
 from harness_site.accounts.guard import MemberRequest

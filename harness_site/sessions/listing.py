@@ -5,12 +5,14 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from checkpoints.queries import sessions
+from checkpoints.queries import places, sessions
+from checkpoints.queries.known import known
 from checkpoints.queries.sessions import SessionPage
 from harness_site.accounts.guard import MemberRequest
+from harness_site.search.standing import unread
 from harness_site.search.words import Query
 from harness_site.sessions.days import Days
-from harness_site.sessions.filters import LONGEST, typed, wanted
+from harness_site.sessions.filters import LONGEST, told_by, typed, wanted
 from harness_site.sessions.lookup import Missing, reader
 from harness_site.sessions.searching import results
 
@@ -38,12 +40,13 @@ def listing(request: MemberRequest) -> HttpResponse:
         "exported": _query(request, reverse("sessions-export"), **dict.fromkeys(_OF_A_PAGE, "")),
     }
     if query := Query.parse(typed(request.GET, "q")):
-        return results(request, query, asked, {**common, "known": sessions.known(workspace)})
-    after = sessions.place(request.GET.get("after", ""), asked.sort)
+        return results(request, query, asked, {**common, "known": known(workspace)})
+    after = places.parse(request.GET.get("after", ""), asked.sort)
     page = sessions.page(workspace, asked, after=after)
     kept = _kept(request)
     rows = sessions.these(workspace, kept) if kept else page.rows
     context = common | {
+        "unread": unread(told_by(request.GET)) if asked.among else 0,
         "page": page,
         "rows": rows,
         "known": page.known,

@@ -33,7 +33,7 @@ class Group:
 def results(request: MemberRequest, query: Query, wanted: SessionFilter, context: dict[str, Any]) -> HttpResponse:
     """`before` goes on behind a page, `within` stays in one session, `hits` shows the places of an open page again."""
     workspace = request.membership.workspace_id
-    before, within = number(request, "before"), number(request, "within")
+    before, within = _key(request.GET.get("before", "")), number(request, "within")
     found = _found(request, query, before, within)
     by_session = places(found.passages, query)
     if wanted.sort is not Sort.STARTED:
@@ -73,13 +73,19 @@ def _found(request: MemberRequest, query: Query, before: int | None, within: int
     workspace = request.membership.workspace_id
     if kept := _kept(request):
         again = finding.again(workspace, query, kept)
-        return replace(again, before=number(request, "then"))
+        return replace(again, before=_key(request.GET.get("then", "")))
     return finding.find(workspace, query, before=before, session=within)
 
 
 def _kept(request: HttpRequest) -> tuple[int, ...]:
-    named = request.GET.get("hits", "").split(",")[: finding.PAGE]
-    return tuple(int(pk) for pk in named if pk.isascii() and pk.isdigit() and len(pk) <= 18)
+    named = map(_key, request.GET.get("hits", "").split(",")[: finding.PAGE])
+    return tuple(key for key in named if key is not None)
+
+
+def _key(text: str) -> int | None:
+    """Of a passage; those of old texts are below zero."""
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
 def _group(row: SessionRow, found: list[Place], shown: int | None) -> Group:

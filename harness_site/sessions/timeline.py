@@ -16,9 +16,9 @@ from harness_site.accounts.guard import MemberRequest
 from harness_site.rendering import chart, happenings
 from harness_site.rendering import timeframe as drawing
 from harness_site.rendering.happenings import Item, Told
+from harness_site.rendering.leading import between
 from harness_site.rendering.timeframe import LEFT, RIGHT, Drawing
 from harness_site.sessions.lookup import headline, number, reader
-from harness_site.templatetags.timeline import between
 
 #: Rows of the table on one page.
 ROWS = 100
@@ -118,6 +118,7 @@ def _until(cut: datetime | None) -> str:
 
 
 def _rows(told: Sequence[Told], first: int) -> Rows:
-    items = happenings.listed(told)
-    first = first if first < len(items) else 0
-    return Rows(tuple(items[first : first + ROWS]), first, len(items))
+    found = happenings.listed(told)
+    first = first if first < len(found) else 0
+    items = tuple(happenings.item(entry, run) for run, entry in found[first : first + ROWS])
+    return Rows(items, first, len(found))

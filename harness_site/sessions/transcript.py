@@ -16,14 +16,13 @@ from checkpoints.queries.passages import Landmark
 from checkpoints.queries.sessions import SessionHead
 from checkpoints.queries.transcripts import WINDOW
 from harness_site.accounts.guard import MemberRequest
-from harness_site.rendering import lanes
 from harness_site.rendering.saying import DATA_URL
 from harness_site.search.words import Query
 from harness_site.sessions import copying, finding
 from harness_site.sessions.lookup import Missing, headline, no_version, number, reader
 
 #: An open page follows a session over so many messages before it asks for a reload.
-_FOLLOWED = 5 * WINDOW
+_FOLLOWED = 500
 _IMAGE_HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
@@ -47,7 +46,7 @@ def session(request: MemberRequest, pk: int) -> HttpResponse:
     shown = _window(request, stored, place)
     numbers = versions.numbers(pk, around=place.version)
     remembered = occasions.read(pk)
-    following = not {"v", "before", "after", "at", "find"} & request.GET.keys()
+    following = not any(request.GET.get(name) for name in ("v", "before", "after", "at", "find"))
     context = {
         "head": head,
         "tab": "transcript",
@@ -60,11 +59,11 @@ def session(request: MemberRequest, pk: int) -> HttpResponse:
         "piece": _piece(request),
         "spot": at if at is not None else shown.first - 1 if "after" in request.GET else shown.upto,
         "nothing_further": Landmark(none) if (none := request.GET.get("none")) in set(Landmark) else None,
-        "as_of": "v" in request.GET and not place.newest,
+        "as_of": bool(request.GET.get("v")) and not place.newest,
         "numbers": numbers,
         "older": max((version for version in numbers if version < place.version), default=None),
         "newer": min((version for version in numbers if version > place.version), default=None),
-        "drawing": lanes.draw(timeline.read(pk, remembered)) if following else None,
+        "timeline": timeline.read(pk, remembered) if following else None,
         "takeovers": remembered.takeovers,
     }
     return render(request, "sessions/transcript.html", context)

@@ -1,11 +1,10 @@
 """Tags every page may use without loading them."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
 from django import template
-from django.db.models import Model
 from django.template import Context, Node, NodeList, TemplateSyntaxError, defaultfilters
 from django.template.base import FilterExpression, Parser, Token
 from django.templatetags.static import static
@@ -87,9 +86,10 @@ def due(moment: datetime) -> SafeString:
 @register.simple_tag
 def at(moment: datetime, milliseconds: bool = False) -> SafeString:
     """The time of day in UTC, with the date unless it is today's."""
-    text = f"{moment:%H:%M:%S}" + (f".{moment.microsecond // 1000:03}" if milliseconds else "")
-    if moment.date() != clock.now().date():
-        text = f"{moment:%Y-%m-%d} {text}"
+    utc = moment.astimezone(UTC)
+    text = utc.isoformat(" ", "milliseconds" if milliseconds else "seconds").removesuffix("+00:00")
+    if utc.date() == clock.now().date():
+        _, text = text.split()
     return _time(moment, text, "at")
 
 
@@ -227,19 +227,17 @@ def keep(parser: Parser, token: Token) -> Node:
         raise TemplateSyntaxError("“keep” needs the values that are shown.")
     inside = parser.parse(["endkeep"])
     parser.delete_first_token()
-    return _Keep(f"{parser.origin}:{token.lineno}", values, inside)
+    return Keep(f"{parser.origin}:{token.lineno}", values, inside)
 
 
-class _Keep(Node):
+class Keep(Node):
     child_nodelists = ("inside",)
 
     def __init__(self, place: str, values: list[FilterExpression], inside: NodeList) -> None:
-        self._place = place
-        self._values = values
+        self.place = place
+        self.values = values
         self.inside = inside
 
     def render(self, context: Context) -> SafeString:
-        shown = [value.resolve(context) for value in self._values]
-        if any(isinstance(value, Model) for value in shown):
-            raise TypeError("A row of the database does not tell what is in it. Keep a dataclass.")
-        return kept((self._place, shown), lambda: self.inside.render(context))
+        shown = [value.resolve(context) for value in self.values]
+        return kept((self.place, shown), lambda: self.inside.render(context))

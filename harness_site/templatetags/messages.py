@@ -1,5 +1,6 @@
 """Messages of a conversation, each made once for everybody who may see the same of it."""
 
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -7,13 +8,15 @@ from django import template
 from django.template import Context
 from django.template.base import FilterExpression, NodeList, Parser, Token
 from django.template.loader import get_template
-from django.urls import reverse
+from django.urls import get_script_prefix, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.queries.conversation import CallCard, Entry
+from checkpoints.queries.sessions import SessionHead
+from checkpoints.queries.timeline import Timeline
+from harness_site.rendering import lanes
 from harness_site.rendering.kept import kept
-from harness_site.rendering.lanes import Drawing
 from harness_site.rendering.marking import FOUND, marked
 from harness_site.search.words import Query
 
@@ -75,10 +78,15 @@ def _further(context: Context, entry: Entry) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
-def timeline(context: Context, drawing: Drawing | None) -> SafeString:
-    """The drawn timeline of the session `head` is about."""
-    shown = {"head": context["head"], "drawing": drawing}
-    return kept((context["head"].row.pk, drawing), lambda: _rendered("sessions/parts/lanes.html", shown))
+def timeline(context: Context, lasting: Timeline | None) -> SafeString:
+    """The timeline of the session `head` is about, drawn."""
+    head = context["head"]
+    return SafeString("") if lasting is None else kept((head.row.pk, lasting), lambda: _drawn(head, lasting))
+
+
+def _drawn(head: SessionHead, timeline: Timeline) -> SafeString:
+    drawing = lanes.draw(timeline)
+    return _rendered("sessions/parts/lanes.html", {"head": head, "drawing": drawing}) if drawing else SafeString("")
 
 
 def _lasting(entry: Entry) -> bool:
@@ -88,7 +96,16 @@ def _lasting(entry: Entry) -> bool:
 
 
 def _made(entry: Entry, shown: dict[str, Any]) -> SafeString:
-    return _rendered("sessions/parts/message.html", {**shown, "entry": entry})
+    session, messages = _addresses(shown["session_pk"], get_script_prefix())
+    addresses = {"session_url": session, "message_url": f"{messages}{entry.position}/"}
+    return _rendered("sessions/parts/message.html", {**shown, **addresses, "entry": entry})
+
+
+@lru_cache(maxsize=64)
+def _addresses(session_pk: int, _prefix: str) -> tuple[str, str]:
+    """Of a session, and of its messages without their position: a page has many, and each takes a while to find."""
+    messages = reverse("session-message", args=[session_pk, 0]).removesuffix("0/")
+    return reverse("session", args=[session_pk]), messages
 
 
 def _rendered(name: str, shown: dict[str, Any]) -> SafeString:

@@ -9,6 +9,7 @@ from django.db import connections
 from pytest_django.plugin import DjangoDbBlocker
 
 from checkpoints import SyncCheckpointer
+from checkpoints.saving.store import live_stores
 
 OpenAt = Callable[[str], SyncCheckpointer]
 
@@ -17,6 +18,14 @@ def close_all(connection: Any) -> None:
     connection.close()
     if connection.vendor == "postgresql":
         connection.close_pool()
+
+
+def give_up(alias: str) -> None:
+    """Nobody renews the leases of a database that will be gone."""
+    for store in live_stores():
+        if store.using == alias:
+            for held in store.all_held():
+                store.drop(held)
 
 
 @pytest.fixture
@@ -32,6 +41,7 @@ def open_at(django_db_blocker: DjangoDbBlocker) -> Iterator[OpenAt]:
         yield open_
         for checkpointer in opened:
             alias = checkpointer.store.using
+            give_up(alias)
             close_all(connections[alias])
             del connections[alias]
             connections.databases.pop(alias, None)

@@ -9,16 +9,20 @@ from typing import Any, Protocol
 import pytest
 from django.contrib.auth.models import User
 from django.db.models import F
+from django.test import Client
 from pytest_django.fixtures import Settings
 
 from checkpoints.enums import Role, SessionStatus
 from checkpoints.models import ToolCall, Workspace
 from harness_site.accounts import encryption
 from harness_site.mail_server import MailServer, Security
+from harness_site.notifications.collecting import collect
+from harness_site.notifications.delivering import Round, deliver
 from harness_site.notifications.models import CALL_EVENTS, Delivery, Notice, Webhook, WebhookFormat
 from tests.support.factories import make_call, make_run, make_session, make_user, make_workspace
 from tests.support.processes import Child
 from tests.support.receivers import http_receiver, received, site_process, smtp_receiver
+from tests.support.signing import sign_in
 
 
 @pytest.fixture
@@ -34,6 +38,11 @@ def dora(db: None) -> User:
 @pytest.fixture
 def carol(db: None) -> User:
     return addressed("carol", Role.AUDITOR)
+
+
+@pytest.fixture
+def admin(dora: User) -> Client:
+    return sign_in(Client(), dora)
 
 
 def addressed(name: str, role: Role) -> User:
@@ -61,6 +70,13 @@ def gathered() -> None:
     """Let the time pass in which notices take in more, and until the next attempt."""
     Notice.objects.update(send_at=F("send_at") - timedelta(days=1))
     Delivery.objects.update(due_at=F("due_at") - timedelta(days=1))
+
+
+def told() -> Round:
+    """Notice what waits, let the time pass, and make one round."""
+    collect()
+    gathered()
+    return deliver()
 
 
 def deliveries() -> list[tuple[str, str, int]]:

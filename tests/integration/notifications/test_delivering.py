@@ -1,7 +1,5 @@
 """What is sent, to real servers in other processes; and what becomes of it when they, or we, are away."""
 
-import hashlib
-import hmac
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +16,7 @@ from harness_site.accounts.models import Membership
 from harness_site.mail_server import MailServer, Security
 from harness_site.notifications.collecting import collect
 from harness_site.notifications.delivering import MOST_ATTEMPTS, Round, deliver
-from harness_site.notifications.models import Delivery, Event, WebhookFormat
+from harness_site.notifications.models import Delivery, Event
 from tests.integration.notifications.conftest import (
     Start,
     StartSite,
@@ -27,18 +25,12 @@ from tests.integration.notifications.conftest import (
     gathered,
     interrupted,
     make_webhook,
+    told,
 )
 from tests.support.factories import make_workspace
 from tests.support.site import free_port
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
-
-
-def told() -> Round:
-    """Notice what waits, let the time pass, and make one round."""
-    collect()
-    gathered()
-    return deliver()
 
 
 class TestMail:
@@ -186,81 +178,6 @@ class TestNotNeeded:
             User.objects.filter(pk=alice.pk).update(is_active=False)
         gathered()
         assert deliver() == Round(not_needed=1)
-
-
-class TestWebhook:
-    def test_what_is_posted_is_signed_and_complete(self, web: Start) -> None:
-        receiver = web()
-        make_webhook(receiver.address)
-        call = interrupted(
-            sentence="Refund 40.00 EUR",
-            interrupted_at=clock.now() - timedelta(minutes=5),
-            decide_within=timedelta(hours=4),
-        )
-        assert told() == Round(sent=1)
-        (got,) = receiver.messages
-        delivery = Delivery.objects.get()
-        headers = got["headers"]
-        assert got["path"] == "/in?key=k"
-        assert (headers["Harness-Event"], headers["Harness-Delivery"]) == ("interrupted", str(delivery.pk))
-        signed = f"{headers['Harness-Timestamp']}.{got['body']}".encode()
-        expected = hmac.new(b"whsec_test", signed, hashlib.sha256).hexdigest()
-        assert headers["Harness-Signature"] == f"v1={expected}"
-        body = json.loads(got["body"])
-        link = f"https://harness.example/review/calls/{call.pk}/"
-        assert (body["delivery"], body["event"], body["count"]) == (str(delivery.pk), "interrupted", 1)
-        assert (body["headline"], body["link"]) == ("Needs a decision: Refund 40.00 EUR", link)
-        (told_,) = body["calls"]
-        assert (told_["call"], told_["call_id"], told_["tool"]) == (call.pk, "call_9", "refund_card")
-        assert (told_["session_id"], told_["link"]) == (call.session.session_id, link)
-        assert told_["deadline"] > told_["since"]
-        assert (delivery.answer, delivery.took is not None) == (200, True)
-
-    def test_what_slack_takes(self, web: Start) -> None:
-        receiver = web()
-        make_webhook(receiver.address, format=WebhookFormat.SLACK)
-        interrupted(sentence="Pay <!channel> & <http://evil.example|bank>")
-        told()
-        body = json.loads(receiver.messages[0]["body"])
-        assert body["text"] == "Needs a decision: Pay &lt;!channel&gt; &amp; &lt;http://evil.example|bank&gt;"
-        assert [block["type"] for block in body["blocks"]] == ["section", "section", "actions"]
-        assert body["blocks"][2]["elements"][0]["url"].startswith("https://harness.example/review/calls/")
-        assert "<http://evil" not in json.dumps(body)
-
-    def test_secrets_are_masked(self, web: Start) -> None:
-        receiver = web()
-        make_webhook(receiver.address)
-        interrupted(args={"api_key": "s3cr3t-value", "order": 17})
-        told()
-        assert "s3cr3t-value" not in receiver.messages[0]["body"]
-
-    @pytest.mark.parametrize("status", [302, 400, 500])
-    def test_anything_but_a_yes_is_a_failure(self, web: Start, status: int) -> None:
-        receiver = web(status=status)
-        make_webhook(receiver.address)
-        interrupted()
-        assert told() == Round(failed=1)
-        # A redirect is not followed.
-        assert [got["path"] for got in receiver.messages] == ["/in?key=k"]
-        delivery = Delivery.objects.get()
-        assert (delivery.answer, delivery.problem) == (status, f"The answer was {status}.")
-
-    def test_one_that_is_paused_keeps_what_there_is_to_tell(self, web: Start) -> None:
-        receiver = web()
-        webhook = make_webhook(receiver.address, paused_at=clock.now())
-        interrupted()
-        assert told() == Round()
-        webhook.paused_at = None
-        webhook.save()
-        assert deliver() == Round(sent=1)
-
-    def test_one_that_is_away_keeps_no_other_waiting(self, web: Start) -> None:
-        receiver = web()
-        make_webhook(f"http://127.0.0.1:{free_port()}/", name="away")
-        make_webhook(receiver.address)
-        interrupted()
-        interrupted("send_mail")
-        assert told() == Round(sent=2, failed=1)
 
 
 class TestDying:

@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from checkpoints.enums import Role, SessionStatus
-from checkpoints.models import ToolCall
+from checkpoints.enums import Role, RunStatus, SessionStatus
+from checkpoints.models import Run, ToolCall
 from tests.support.factories import THEN, make_call, make_run, make_session, make_user, make_workspace
 
 Lost = Callable[..., ToolCall]
+#: The page of the calls that `lost` makes in its first minute, and what a form on it sends of where it stands.
+PAGE = "/review/outages/?tool=refund_card&from=2025-03-04T10:42:07.000Z&to=2025-03-04T10:43:07.000Z"
+WINDOW = {"tool": "refund_card", "from": "2025-03-04T10:42:07Z", "to": "2025-03-04T10:43:07Z"}
 
 
 @pytest.fixture
@@ -32,3 +35,9 @@ def lost(db: None) -> Lost:
         return make_call(session=session, interrupted_at=THEN + timedelta(seconds=second), **fields)
 
     return made
+
+
+def waited_for(call: ToolCall) -> ToolCall:
+    """A process stands at the gate of its session."""
+    Run.objects.filter(session=call.session).update(status=RunStatus.WAITING)
+    return call

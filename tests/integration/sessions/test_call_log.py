@@ -16,11 +16,11 @@ from tests.support.factories import (
     THEN,
     make_call,
     make_decision,
-    make_run,
     make_session,
     make_user,
     make_workspace,
 )
+from tests.support.limits import limited
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
@@ -33,13 +33,6 @@ SCRIPT = "<script>alert(1)</script>"
 def reader(client: Client) -> Client:
     client.force_login(make_user(role=Role.AUDITOR))
     return client
-
-
-@pytest.fixture
-def session() -> Session:
-    session = make_session(session_id="order-17")
-    make_run(session=session)
-    return session
 
 
 def make_calls(session: Session, count: int) -> None:
@@ -106,8 +99,7 @@ def test_pages_follow_each_other_without_gaps(session: Session) -> None:
 def test_what_was_not_looked_at_is_said_and_a_link_away(
     session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(call_log, "LOOKED_AT", 4)
-    monkeypatch.setattr(call_log, "RATED", 4)
+    limited(monkeypatch, call_log, LOOKED_AT=4, RATED=4)
     make_calls(session, 10)
     wanted = LogFilter(CallFilter(key="c0"))
     pages = [call_log.page(session.workspace_id, wanted)]
@@ -157,7 +149,7 @@ def test_the_number_of_queries_does_not_depend_on_the_rows(
     session: Session, reader: Client, calls: int, django_assert_num_queries: Queries
 ) -> None:
     make_calls(session, calls)
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(12):
         reader.get("/calls/")
 
 

@@ -9,7 +9,7 @@ from checkpoints.models import Segment, Session
 from checkpoints.queries import compare
 from checkpoints.queries.alignment import Added, Fold, Left, More, Moved, Same
 from checkpoints.queries.compare import Comparison
-from tests.support.factories import make_checkpoint, make_message, make_run, make_session, make_user
+from tests.support.factories import make_checkpoint, make_message, make_run, make_session
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
@@ -20,12 +20,6 @@ def session() -> Session:
     session = make_session()
     make_run(session=session)
     return session
-
-
-@pytest.fixture
-def reader(client: Client) -> Client:
-    client.force_login(make_user())
-    return client
 
 
 def say(session: Session, *texts: str, **fields: Any) -> None:

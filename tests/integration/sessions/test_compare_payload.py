@@ -8,16 +8,10 @@ from django.test import Client
 from checkpoints.models import Session
 from checkpoints.queries import fieldwise
 from checkpoints.serde import canonical
-from tests.support.factories import make_checkpoint, make_run, make_session, make_user, make_workspace
+from tests.support.factories import make_checkpoint, make_run, make_session, make_workspace
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def reader(client: Client) -> Client:
-    client.force_login(make_user())
-    return client
 
 
 def saved(*payloads: dict[str, Any] | None) -> Session:

@@ -12,9 +12,10 @@ from django.test import Client
 
 from checkpoints.enums import ActorKind, CallStatus
 from checkpoints.models import Session
-from checkpoints.queries import sessions
-from checkpoints.queries.narrowing import SessionFilter, Sort
+from checkpoints.queries import places, sessions
+from checkpoints.queries.narrowing import SessionFilter, Sort, filtered, order, shape
 from harness_site.saved.pages import FILTERS
+from harness_site.search import indexing
 from harness_site.search.models import Fact
 from harness_site.sessions.filters import wanted
 from tests.integration.search.conftest import complete
@@ -28,6 +29,7 @@ from tests.support.factories import (
     make_user,
     make_workspace,
 )
+from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
 
@@ -67,6 +69,42 @@ def test_label_tool_decisions_and_interruptions_narrow(reader: Client) -> None:
     assert listed(reader, "/sessions/?interrupted=1&tool=send_mail") == []
 
 
+@pytest.mark.parametrize("sort", Sort.values)
+def test_filters_of_one_shape_have_one_statement_with_their_own_values(sort: str) -> None:
+    for number in range(8):
+        label = f'["label-{number % 2}"]'
+        made(created=number, budget_spent_usd=number, agent=f"desk-{number // 4}", labels=label)
+    complete()
+    workspace, shapes, found = make_workspace().pk, set(), []
+    days = "&first=2025-03-05&last=2025-03-12" if sort == Sort.STARTED else ""
+    for asked in ("agent=desk-0&label=label-1&least=2", "agent=desk-1&label=label-0&least=5"):
+        filters = wanted(workspace, QueryDict(f"{asked}&sort={sort}{days}"))
+        shapes.add(shape(filters))
+        anew = filtered(workspace, filters).order_by(*order(filters.sort)).values_list("pk", flat=True)
+        assert [row.pk for row in places.first(workspace, filters, 9)] == list(anew)
+        assert places.total(workspace, filters) == len(anew)
+        found.append(len(anew))
+    assert (len(shapes), None in shapes, found) == (1, False, [1, 1])
+
+
+def test_while_the_index_is_made_the_newest_are_found_and_the_page_says_what_is_missing(
+    reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "STEP", 1)
+    old, new = (make_session(labels='["vip"]') for _ in range(2))
+    make_message(session=old, created_at=DAY)
+    indexing.step()
+    assert listed(reader, "/sessions/?label=vip") == [new.pk]
+    page = said(reader.get("/sessions/?label=vip"))
+    assert f"the newest first: what about {old.pk:,} older" in page
+    for others in ("agent=desk", "tool=send_mail", "sort=started&first=2025-03-04"):
+        assert "not known yet" not in said(reader.get(f"/sessions/?{others}"))
+    assert "not known yet" in said(reader.get("/sessions/?first=2025-03-04"))
+    complete()
+    assert listed(reader, "/sessions/?label=vip") == [new.pk, old.pk]
+    assert "not known yet" not in said(reader.get("/sessions/?label=vip"))
+
+
 def test_an_interruption_that_comes_later_is_known_later(reader: Client) -> None:
     call = make_call(session=make_session(), status=CallStatus.ISSUED)
     complete()
@@ -77,18 +115,18 @@ def test_an_interruption_that_comes_later_is_known_later(reader: Client) -> None
 
 
 def test_a_session_is_found_on_every_day_on_which_something_happened_in_it(reader: Client) -> None:
-    said, called, decided, quiet = (made(created=-9, updated=30) for _ in range(4))
+    talked, called, decided, quiet = (made(created=-9, updated=30) for _ in range(4))
     other = made(created=-9, updated=0)
     at = DAY + timedelta(hours=23.99)
-    make_message(session=Session.objects.get(pk=said), created_at=at)
+    make_message(session=Session.objects.get(pk=talked), created_at=at)
     make_call(session=Session.objects.get(pk=called), issued_at=DAY - timedelta(days=1), settled_at=at)
     make_decision(call=make_call(session=Session.objects.get(pk=decided), issued_at=DAY - timedelta(2)), created_at=at)
     complete()
-    assert set(listed(reader, "/sessions/?first=2025-03-04&last=2025-03-04")) == {said, called, decided}
+    assert set(listed(reader, "/sessions/?first=2025-03-04&last=2025-03-04")) == {talked, called, decided}
     assert listed(reader, "/sessions/?first=2025-03-04&last=2025-03-04&sort=cost&by=alice") == [decided]
     assert listed(reader, "/sessions/?first=2025-03-05") == []
     assert listed(reader, "/sessions/?first=2025-03-03&last=2025-03-03") == [called]
-    assert set(listed(reader, "/sessions/?last=2025-02-23")) == {said, called, decided, quiet, other}
+    assert set(listed(reader, "/sessions/?last=2025-02-23")) == {talked, called, decided, quiet, other}
 
 
 def test_what_is_found_by_day_opens_there_and_leads_to_the_calls_of_the_day(reader: Client) -> None:
@@ -144,10 +182,10 @@ def test_pages_of_every_order_follow_each_other_without_gaps_or_repeats(sort: st
         seen += [row.pk for row in page.rows]
         if page.after is None:
             break
-        after = sessions.place(str(page.after), order.sort)
+        after = places.parse(str(page.after), order.sort)
     assert sorted(seen) == pks
-    places = {"updated": [-(n // 2) for n in range(7)], "started": [n // 2 for n in range(7)]}
-    key = places.get(sort, [n // 3 for n in range(7)])
+    ranks = {"updated": [-(n // 2) for n in range(7)], "started": [n // 2 for n in range(7)]}
+    key = ranks.get(sort, [n // 3 for n in range(7)])
     assert seen == [pks[n] for n in sorted(range(7), key=lambda n: (key[n], n), reverse=True)]
 
 

@@ -9,7 +9,7 @@ from django.db.models.functions import Replace
 from django.test import Client
 
 from checkpoints.enums import ActorKind, AuditKind, CallStatus
-from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Session, ToolCall
+from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Session, ToolCall
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -28,6 +28,7 @@ EVIL = "'\"></script></title></textarea--><script id=evil>alert(1)</script><b id
 BIDI = "\u202e\u2066"
 #: Becomes half of a surrogate pair, as the library stores it: escaped.
 HALF = "@HALF@"
+ARGS = {EVIL: EVIL, "half": HALF, "nul": "\0"}
 STORED = [
     (Message, "body"),
     (Checkpoint, "plan"),
@@ -78,42 +79,9 @@ def evil() -> tuple[Session, int]:
         session_id=EVIL + BIDI, agent=EVIL, title=EVIL + BIDI, labels='["<script id=evil>"]', result='"<b id=evil>"'
     )
     run = make_run(session=session, host=EVIL)
-    blocks: list[dict[str, Any]] = [
-        {"kind": "text", "text": f"{EVIL} [x](javascript:alert(1)) <b id=evil>unclosed {HALF} \x00 {BIDI}"},
-        {"kind": "text", "text": "```" + EVIL + "\n" + EVIL + "\n```"},
-        {"kind": "reasoning", "text": EVIL},
-        {"kind": "image", "url": "javascript:alert(1)", "alt": EVIL},
-        {"kind": EVIL, EVIL: [EVIL]},
-        {"kind": "tool_call", "id": EVIL, "name": EVIL, "args": {EVIL: EVIL, "half": HALF, "nul": "\0"}},
-        {"kind": "tool_call", "id": "unlogged", "name": EVIL, "args": EVIL},
-    ]
-    make_message(session=session, role=EVIL[:32], blocks=blocks)
-    answer: list[Any] = [{"kind": "image", "url": EVIL}, EVIL, {"kind": "text", "text": f'["{BIDI}", "{HALF}"]'}]
-    make_message(
-        session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": "unlogged", "content": answer}]
-    )
-    make_message(session=session, blocks=[{"kind": "tool_result", "call_id": EVIL + "!", "content": EVIL}])
-    plan = {"steps": [{"text": EVIL, "status": EVIL, EVIL: EVIL}], EVIL: BIDI + HALF}
-    make_checkpoint(session=session, length=0, plan={"steps": [{"text": EVIL, "status": "todo"}]})
-    make_checkpoint(session=session, plan=plan)
-    make_checkpoint(session=session)
-    args = {EVIL: EVIL, "half": HALF, "nul": "\0"}
-    call = make_call(
-        session=session,
-        call_id=EVIL,
-        tool=EVIL,
-        args=args,
-        step=2,
-        sentence=EVIL,
-        side_effects="<b id=evil>",
-        error_type=EVIL,
-        status=CallStatus.COMPLETED,
-        result=EVIL + HALF + BIDI,
-        run=run,
-    )
-    link = '{"link":"javascript:alert(1)","text":"<script id=evil>"}'
-    make_decision(call=call, actor=EVIL, reason=EVIL + BIDI, evidence=link, result=EVIL + HALF)
-    make_late_result(call=call, result=EVIL + HALF)
+    _say(session)
+    _save(session)
+    call = _log(run)
     AuditEvent.objects.create(
         workspace=session.workspace,
         session=session,
@@ -126,6 +94,51 @@ def evil() -> tuple[Session, int]:
         halved = Replace(F(name), Value(HALF), Value("\\ud800"))
         assert model._default_manager.filter(**{f"{name}__contains": HALF}).update(**{name: halved}) > 0
     return session, call.pk
+
+
+def _say(session: Session) -> None:
+    blocks: list[dict[str, Any]] = [
+        {"kind": "text", "text": f"{EVIL} [x](javascript:alert(1)) <b id=evil>unclosed {HALF} \x00 {BIDI}"},
+        {"kind": "text", "text": "```" + EVIL + "\n" + EVIL + "\n```"},
+        {"kind": "reasoning", "text": EVIL},
+        {"kind": "image", "url": "javascript:alert(1)", "alt": EVIL},
+        {"kind": EVIL, EVIL: [EVIL]},
+        {"kind": "tool_call", "id": EVIL, "name": EVIL, "args": ARGS},
+        {"kind": "tool_call", "id": "unlogged", "name": EVIL, "args": EVIL},
+    ]
+    make_message(session=session, role=EVIL[:32], blocks=blocks)
+    answer: list[Any] = [{"kind": "image", "url": EVIL}, EVIL, {"kind": "text", "text": f'["{BIDI}", "{HALF}"]'}]
+    make_message(
+        session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": "unlogged", "content": answer}]
+    )
+    make_message(session=session, blocks=[{"kind": "tool_result", "call_id": EVIL + "!", "content": EVIL}])
+
+
+def _save(session: Session) -> None:
+    plan = {"steps": [{"text": EVIL, "status": EVIL, EVIL: EVIL}], EVIL: BIDI + HALF}
+    make_checkpoint(session=session, length=0, plan={"steps": [{"text": EVIL, "status": "todo"}]})
+    make_checkpoint(session=session, plan=plan)
+    make_checkpoint(session=session)
+
+
+def _log(run: Run) -> ToolCall:
+    call = make_call(
+        session=run.session,
+        call_id=EVIL,
+        tool=EVIL,
+        args=ARGS,
+        step=2,
+        sentence=EVIL,
+        side_effects="<b id=evil>",
+        error_type=EVIL,
+        status=CallStatus.COMPLETED,
+        result=EVIL + HALF + BIDI,
+        run=run,
+    )
+    link = '{"link":"javascript:alert(1)","text":"<script id=evil>"}'
+    make_decision(call=call, actor=EVIL, reason=EVIL + BIDI, evidence=link, result=EVIL + HALF)
+    make_late_result(call=call, result=EVIL + HALF)
+    return call
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -9,10 +9,11 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, RunStatus, SessionStatus
 from checkpoints.models import Session
-from checkpoints.queries import sessions
-from checkpoints.queries.narrowing import SessionFilter
+from checkpoints.queries import places, sessions
+from checkpoints.queries.narrowing import SessionFilter, Sort
 from harness_site.sessions.listing import FOUR_LINES
 from tests.support.factories import THEN, make_call, make_run, make_session, make_user, make_workspace
+from tests.support.limits import limited
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
@@ -50,8 +51,21 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_sessions(
         session = make_session(status=SessionStatus.NEEDS_REVIEW)
         make_run(session=session)
         make_call(session=session)
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(8):
         assert len(listed(reader)) == rows
+
+
+@pytest.mark.parametrize("wanted", [SessionFilter(), SessionFilter(agent="desk"), SessionFilter(sort=Sort.COST)])
+@pytest.mark.parametrize("size", [2, 3])
+def test_every_page_says_how_many_there_are_in_all(wanted: SessionFilter, size: int) -> None:
+    """Also where one page is all there is, and nothing is counted."""
+    workspace = make_workspace().pk
+    for minute in range(3):
+        at(minute, agent="desk", budget_spent_usd=minute)
+    first = sessions.page(workspace, wanted, size=size)
+    assert (len(first.rows), first.total, first.more) == (size, 3, False)
+    if first.after is not None:
+        assert sessions.page(workspace, wanted, after=first.after, size=size).total == 3
 
 
 def test_the_newest_activity_is_first(reader: Client) -> None:
@@ -203,7 +217,7 @@ def test_totals_are_counted_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> No
     workspace = make_workspace()
     for _ in range(3):
         make_session()
-    monkeypatch.setattr(sessions, "COUNT_LIMIT", 2)
+    limited(monkeypatch, places, LIMIT=2)
     page = sessions.page(workspace.pk, SessionFilter())
     assert (page.total, page.more) == (2, True)
 

@@ -13,18 +13,12 @@ from checkpoints.peers import Join
 from checkpoints.peers import PeerCall as Asked
 from checkpoints.queries import peers
 from tests.integration.checkpoints.peers.waiting import join, let_pass, lose, pause
-from tests.support.factories import make_session, make_user
+from tests.support.factories import make_session
 from tests.support.pages import said
 
 SCRIPT = "<script>alert(1)</script>"
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def reader(client: Client) -> Client:
-    client.force_login(make_user())
-    return client
 
 
 def page_of(reader: Client, session_id: str = "s", tab: str = "peers/") -> Any:
@@ -170,4 +164,4 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
         page_of(reader)
     # Not every Django counts where a transaction begins and ends.
     queries = [query for query in captured if query["sql"].split()[0] not in {"BEGIN", "COMMIT"}]
-    assert len(queries) == 15
+    assert len(queries) == 14

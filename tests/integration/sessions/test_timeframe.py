@@ -19,6 +19,7 @@ from checkpoints.enums import (
 )
 from checkpoints.models import AuditEvent, Checkpoint, Join, PausedTask, PeerCall, Run, Session
 from checkpoints.queries import growth, timeframe
+from checkpoints.queries.instants import instant
 from checkpoints.queries.timeframe import Asked, Event, Turn
 from checkpoints.queries.timeline import Stretch
 from checkpoints.serde import canonical
@@ -29,6 +30,10 @@ pytestmark = pytest.mark.django_db
 
 def later(seconds: float) -> datetime:
     return THEN + timedelta(seconds=seconds)
+
+
+def at(seconds: float) -> int:
+    return instant(later(seconds))
 
 
 def run(session: Session, start: float, end: float, **fields: Any) -> Run:
@@ -73,10 +78,10 @@ def test_a_turn_reaches_from_the_version_before_to_its_own(session: Session) -> 
     save(session, 9)
     (course,) = read(session).courses
     assert course.turns == [
-        Turn("model", later(2), later(5), 3, 3),
-        Turn("tools", later(5), later(6), 4, 0),
-        Turn("agents", later(6), later(8), 5, 0),
-        Turn("turn", later(8), later(9), 6, 0),
+        Turn("model", at(2), at(5), 3, 3),
+        Turn("tools", at(5), at(6), 4, 0),
+        Turn("agents", at(6), at(8), 5, 0),
+        Turn("turn", at(8), at(9), 6, 0),
     ]
     assert [mark.version for mark in course.lane.marks] == [1, 2, 3, 4, 5, 6]
 
@@ -87,10 +92,12 @@ def test_calls_waits_and_events_stand_on_their_runs(session: Session) -> None:
     Run.objects.update(status=RunStatus.LOST, ended_at=later(11))
     run(session, 11, 61)
     first, second = read(session).courses
-    assert first.lane.stretches == [Stretch("lost", later(2), later(11), "refund_card", lost.pk)]
-    assert second.lane.stretches == [Stretch("wait", later(11), later(60), "refund_card", lost.pk)]
-    assert first.events == [Event("lost", later(11))]
-    assert second.events == [Event("decision", later(60), DecisionKind.CONFIRM_LANDED, "alice", "refund_card", lost.pk)]
+    assert first.lane.stretches == [Stretch("lost", at(2), at(11), "refund_card", lost.pk)]
+    assert second.lane.stretches == [Stretch("wait", at(11), at(60), "refund_card", lost.pk)]
+    assert first.events == [Event("crash", at(11), at(11))]
+    assert second.events == [
+        Event("decision", at(60), at(60), DecisionKind.CONFIRM_LANDED, "alice", "refund_card", lost.pk)
+    ]
 
 
 def test_a_run_whose_session_was_taken_says_so(session: Session) -> None:
@@ -104,7 +111,7 @@ def test_a_run_whose_session_was_taken_says_so(session: Session) -> None:
     )
     Run.objects.update(status=RunStatus.LOST, ended_at=later(9))
     (course,) = read(session).courses
-    assert course.events == [Event("takeover", later(9))]
+    assert course.events == [Event("takeover", at(9), at(9))]
 
 
 def pause(session: Session, status: PeerCallStatus, end: float | None) -> None:
@@ -138,15 +145,15 @@ def test_waits_for_other_agents_stand_on_the_run_that_paused(session: Session) -
     pause(session, PeerCallStatus.ANSWERED, 20)
     run(session, 30, 40)
     first, _ = read(session).courses
-    assert first.asked == [Asked("stock", PeerCallStatus.ANSWERED, later(10), later(20))]
-    assert first.events == [Event("pause", later(10)), Event("taken", later(30))]
+    assert first.asked == [Asked("peer", at(10), at(20), "stock", PeerCallStatus.ANSWERED)]
+    assert first.events == [Event("pause", at(10), at(10)), Event("taken", at(30), at(30))]
 
 
 def test_who_is_still_waited_for_is_waited_for_until_now(session: Session) -> None:
     pause(session, PeerCallStatus.WAITING, None)
     frame = read(session)
-    assert frame.courses[0].asked[0].end > later(86_400)
-    assert frame.until == frame.courses[0].asked[0].end
+    assert frame.courses[0].asked[0].end > at(86_400)
+    assert instant(frame.until) == frame.courses[0].asked[0].end
 
 
 def test_only_what_reaches_into_the_time_is_told(session: Session) -> None:
@@ -160,7 +167,7 @@ def test_only_what_reaches_into_the_time_is_told(session: Session) -> None:
     (course,) = frame.courses
     assert [stretch.call_pk for stretch in course.lane.stretches] == [into.pk, around.pk]
     assert {before.pk, after.pk}.isdisjoint({stretch.call_pk for stretch in course.lane.stretches})
-    assert [(turn.start, turn.end) for turn in course.turns] == [(later(2), later(3)), (later(3), later(4))]
+    assert [(turn.start, turn.end) for turn in course.turns] == [(at(2), at(3)), (at(3), at(4))]
     assert [mark.version for mark in course.lane.marks] == [3]
     assert (frame.since, frame.until) == (later(2.2), later(3.2))
 

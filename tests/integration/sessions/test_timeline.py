@@ -7,6 +7,7 @@ from django.test import Client
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus
 from checkpoints.models import AuditEvent, Checkpoint, Run, Session
 from checkpoints.queries import timeline
+from checkpoints.queries.instants import instant
 from checkpoints.queries.timeline import Stretch
 from harness_site.rendering import lanes
 from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session, make_user
@@ -16,6 +17,10 @@ pytestmark = pytest.mark.django_db
 
 def later(seconds: float) -> Any:
     return THEN + timedelta(seconds=seconds)
+
+
+def at(seconds: float) -> int:
+    return instant(later(seconds))
 
 
 def run(session: Session, start: float, end: float, **fields: Any) -> Run:
@@ -36,11 +41,11 @@ def test_a_run_shows_its_calls_and_versions(session: Session) -> None:
     failed = make_call(session=session, call_id="b", status=CallStatus.FAILED, issued_at=later(4), settled_at=later(5))
     running = make_call(session=session, call_id="c", status=CallStatus.ISSUED, issued_at=later(6))
     (lane,) = timeline.read(session.pk).lanes
-    assert [(mark.version, mark.at) for mark in lane.marks] == [(1, later(1))]
+    assert [(mark.version, mark.start) for mark in lane.marks] == [(1, at(1))]
     assert lane.stretches == [
-        Stretch("ran", later(2), later(3), "refund_card", ran.pk),
-        Stretch("failed", later(4), later(5), "refund_card", failed.pk),
-        Stretch("running", later(6), later(10), "refund_card", running.pk),
+        Stretch("ran", at(2), at(3), "refund_card", ran.pk),
+        Stretch("failed", at(4), at(5), "refund_card", failed.pk),
+        Stretch("running", at(6), at(10), "refund_card", running.pk),
     ]
 
 
@@ -51,22 +56,22 @@ def test_a_lost_call_is_lost_on_its_run_and_waits_on_the_next(session: Session) 
     make_decision(call=call, created_at=later(60))
     run(session, 11, 61)
     first, second = timeline.read(session.pk).lanes
-    assert first.stretches == [Stretch("lost", later(2), later(11), "refund_card", call.pk)]
-    assert second.stretches == [Stretch("wait", later(11), later(60), "refund_card", call.pk)]
+    assert first.stretches == [Stretch("lost", at(2), at(11), "refund_card", call.pk)]
+    assert second.stretches == [Stretch("wait", at(11), at(60), "refund_card", call.pk)]
 
 
 def test_an_undecided_call_waits_until_now(session: Session) -> None:
     make_call(session=session, issued_at=later(2), interrupted_at=later(3))
     (lane,) = timeline.read(session.pk).lanes
     assert [stretch.kind for stretch in lane.stretches] == ["lost", "wait"]
-    assert lane.stretches[1].end > later(60)
+    assert lane.stretches[1].end > at(60)
 
 
 def test_a_call_that_was_not_allowed_only_waited(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(2))
     make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(7))
     (lane,) = timeline.read(session.pk).lanes
-    assert lane.stretches == [Stretch("wait", later(2), later(7), "refund_card", call.pk)]
+    assert lane.stretches == [Stretch("wait", at(2), at(7), "refund_card", call.pk)]
 
 
 def ask(session: Session, seconds: float, run_number: int = 1) -> None:
@@ -92,15 +97,15 @@ def test_an_approved_call_waited_before_it_ran(session: Session) -> None:
     make_decision(call=call, kind=DecisionKind.EDIT, created_at=later(5), revision=2)
     make_decision(call=call, kind=DecisionKind.APPROVE, created_at=later(7), revision=3)
     first, following = timeline.read(session.pk).lanes
-    assert first.stretches == [Stretch("wait", later(2), later(7), "refund_card", call.pk)]
-    assert following.stretches == [Stretch("ran", later(9), later(10), "refund_card", call.pk)]
+    assert first.stretches == [Stretch("wait", at(2), at(7), "refund_card", call.pk)]
+    assert following.stretches == [Stretch("ran", at(9), at(10), "refund_card", call.pk)]
 
 
 def test_a_call_that_was_answered_instead_only_waited(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(7))
     make_decision(call=call, kind=DecisionKind.RESPOND, created_at=later(7))
     (lane,) = timeline.read(session.pk).lanes
-    assert lane.stretches == [Stretch("wait", later(2), later(7), "refund_card", call.pk)]
+    assert lane.stretches == [Stretch("wait", at(2), at(7), "refund_card", call.pk)]
 
 
 def test_what_a_probe_settled_waited_for_nobody(session: Session) -> None:
@@ -110,7 +115,7 @@ def test_what_a_probe_settled_waited_for_nobody(session: Session) -> None:
     )
     run(session, 11, 61)
     first, second = timeline.read(session.pk).lanes
-    assert first.stretches == [Stretch("lost", later(2), later(11), "refund_card", call.pk)]
+    assert first.stretches == [Stretch("lost", at(2), at(11), "refund_card", call.pk)]
     assert second.stretches == []
 
 

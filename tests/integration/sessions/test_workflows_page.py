@@ -11,7 +11,7 @@ from checkpoints.enums import CallStatus, DecisionKind, KeyScope
 from checkpoints.models import Session, Workflow, WorkflowStep
 from checkpoints.queries import workflows
 from checkpoints.queries.workflows import Place
-from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_user, make_workspace
+from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_workspace
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
@@ -25,12 +25,6 @@ def session() -> Session:
     session = make_session()
     make_run(session=session)
     return session
-
-
-@pytest.fixture
-def reader(client: Client) -> Client:
-    client.force_login(make_user())
-    return client
 
 
 def make_step(workflow: Workflow, step_id: str, **fields: Any) -> WorkflowStep:
@@ -155,5 +149,5 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_steps(
         for number in range(count):
             make_decision(call=make_call(session=session, call_id=make_step(workflow, str(number)).call_id))
         make_step(workflow, "not begun")
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(12):
         reader.get(f"/sessions/{session.pk}/workflows/")

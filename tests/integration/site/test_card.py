@@ -1,7 +1,4 @@
-"""What the card of a call says."""
-
-import json
-from datetime import timedelta
+"""What the card says of a call that nobody knows the outcome of."""
 
 import pytest
 from django.db import connection
@@ -9,57 +6,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
-from checkpoints.enums import (
-    ActorKind,
-    CallStatus,
-    DecisionKind,
-    InterruptReason,
-    Role,
-    RunStatus,
-    SessionStatus,
-)
-from checkpoints.models import Run, Session, ToolCall
-from tests.support.factories import (
-    THEN,
-    make_call,
-    make_checkpoint,
-    make_decision,
-    make_late_result,
-    make_messages,
-    make_run,
-    make_session,
-    make_user,
-)
+from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role
+from checkpoints.models import Session, ToolCall
+from tests.integration.site.losses import lost_call, page, raw
+from tests.support.factories import make_call, make_decision, make_late_result, make_run, make_session, make_user
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def reader(client: Client) -> Client:
-    client.force_login(make_user(name="alice"))
-    return client
-
-
-def lost_call(*, session_id: str = "order-17", **fields: object) -> ToolCall:
-    """A call whose run was lost 3.4 s after the intent; run 2 has the session and waits."""
-    session = make_session(session_id=session_id, status=SessionStatus.NEEDS_REVIEW)
-    make_messages(session=session, texts=["The lamp arrived broken.", "I am sending **40.00 EUR** back."])
-    first = make_run(session=session, status=RunStatus.LOST, ended_at=THEN + timedelta(seconds=3.4))
-    Run.objects.filter(pk=first.pk).update(heartbeat_at=THEN - timedelta(seconds=1))
-    first.refresh_from_db()
-    make_checkpoint(session=session, run=first)
-    second = make_run(session=session, status=RunStatus.WAITING, host="worker-1", pid=88)
-    Run.objects.filter(pk=second.pk).update(started_at=THEN + timedelta(seconds=3.5))
-    return make_call(session=session, run=first, step=1, **fields)  # type: ignore[arg-type]
-
-
-def page(client: Client, call: ToolCall, query: str = "") -> str:
-    return said(client.get(f"/review/calls/{call.pk}/{query}"))
-
-
-def raw(client: Client, call: ToolCall) -> str:
-    return client.get(f"/review/calls/{call.pk}/").content.decode()
 
 
 # what was about to happen
@@ -249,88 +202,7 @@ def test_a_form_that_is_older_than_the_call_is_told(reader: Client) -> None:
     assert told not in page(reader, call, "?seen=2")  # a page that is loaded anew shows what is known now
 
 
-# after the decision
-
-
-def decided(**session: object) -> ToolCall:
-    call = lost_call(status=CallStatus.COMPLETED, revision=2, interrupted_at=THEN, result="re_81f3")
-    Session.objects.filter(pk=call.session_id).update(**session)
-    return call
-
-
-def test_the_decision_is_shown_with_who_why_and_evidence(reader: Client) -> None:
-    call = decided(status=SessionStatus.READY)
-    evidence = json.dumps({"link": "https://bank.example/exports#re_81f3"})
-    make_decision(call=call, actor="bob", reason="Seen in the export.", evidence=evidence, result="re_81f3", revision=1)
-    shown = page(reader, call)
-    assert "Decided: it happened Completed" in shown
-    assert "Decided It happened bob · " in shown
-    assert "Seen in the export. Evidence: https://bank.example/exports#re_81f3 Result the agent sees re_81f3" in shown
-    assert 'href="https://bank.example/exports#re_81f3" rel="noopener noreferrer nofollow"' in raw(reader, call)
-
-
-@pytest.mark.parametrize("link", ["javascript:alert(1)", "data:text/html,x", "//elsewhere.example", 7])
-def test_only_web_addresses_become_links(reader: Client, link: object) -> None:
-    call = decided(status=SessionStatus.READY)
-    make_decision(call=call, evidence=json.dumps({"link": link}), revision=1)
-    content = raw(reader, call)
-    assert "Evidence:" in content
-    assert f'href="{link}' not in content
-
-
-def test_evidence_in_words_is_shown(reader: Client) -> None:
-    call = decided(status=SessionStatus.READY)
-    make_decision(call=call, evidence=json.dumps({"text": "told by phone"}), revision=1)
-    assert "Evidence: told by phone" in page(reader, call)
-
-
-@pytest.mark.parametrize(
-    ("session", "words"),
-    [
-        ({"status": SessionStatus.READY}, "Run 2 on worker-1 (pid 88) was waiting and goes on now."),
-        ({"status": SessionStatus.ACTIVE}, "Run 2 on worker-1 (pid 88) is at work, at version 1."),
-        ({"status": SessionStatus.ACTIVE, "owner": None}, "No process is driving the session. It goes on when one"),
-        ({"status": SessionStatus.NEEDS_REVIEW}, "The session waits: another of its calls needs a decision."),
-        ({"status": SessionStatus.COMPLETED, "result": '"done"'}, "The session is completed with this result: done"),
-        ({"status": SessionStatus.COMPLETED, "result": '{"n":1}'}, 'completed with this result: { "n": 1 }'),
-        ({"status": SessionStatus.FAILED}, "The session is failed."),
-    ],
-)
-def test_the_card_says_what_happens_now(reader: Client, session: dict[str, object], words: str) -> None:
-    call = decided(**session)
-    make_decision(call=call, revision=1)
-    assert words in page(reader, call)
-
-
-def test_a_rerun_is_followed_to_its_attempt(reader: Client) -> None:
-    call = decided(status=SessionStatus.ACTIVE)
-    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.RERUN_APPROVED)
-    make_decision(call=call, kind=DecisionKind.APPROVE_RERUN, revision=1)
-    assert "Approved: one more run Re-run approved" in page(reader, call)
-    assert "The one more run has not begun yet." in page(reader, call)
-    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.SUPERSEDED)
-    again = make_call(
-        session=call.session, run=call.session.owner, step=1, attempt=2, supersedes=call, status=CallStatus.COMPLETED
-    )
-    assert "Run again as attempt 2 Completed" in page(reader, call)
-    assert page(reader, call).index("Run again as attempt 2 by run 2") < page(reader, call).index("took the session")
-    assert "The same operation before" in page(reader, again)
-
-
-def test_the_next_call_is_one_click_away(reader: Client) -> None:
-    call = decided(status=SessionStatus.READY)
-    waiting = make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})
-    make_decision(call=call, revision=1)
-    assert f'href="/review/calls/{waiting.pk}/">Next call that waits' in raw(reader, call)
-
-
-def test_a_call_that_nobody_had_to_decide(reader: Client) -> None:
-    session = make_session()
-    make_run(session=session)
-    call = make_call(session=session, status=CallStatus.COMPLETED, result="re_1", settled_at=THEN)
-    shown = page(reader, call)
-    assert "What became of this call Completed" in shown
-    assert "Nobody had to decide: the tool itself reported this. re_1" in shown
+# how much is asked
 
 
 def known(times: int) -> ToolCall:
@@ -356,7 +228,7 @@ def test_the_number_of_queries_does_not_depend_on_what_is_known(
 ) -> None:
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     call = known(times)
-    with django_assert_num_queries(25):
+    with django_assert_num_queries(23):
         client.get(f"/review/calls/{call.pk}/")
 
 

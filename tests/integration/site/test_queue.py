@@ -7,24 +7,10 @@ from pytest_django import DjangoAssertNumQueries
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, SessionStatus
 from checkpoints.models import ToolCall
 from checkpoints.queries import inbox
-from tests.support.factories import (
-    THEN,
-    make_call,
-    make_decision,
-    make_run,
-    make_session,
-    make_user,
-    make_workspace,
-)
+from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_workspace
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def reader(client: Client) -> Client:
-    client.force_login(make_user(name="alice"))
-    return client
 
 
 def interrupted(minute: int, *, agent: str = "refund-desk", workspace: str = "default", **fields: object) -> ToolCall:
@@ -39,7 +25,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
 ) -> None:
     for minute in range(calls):
         interrupted(minute)
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(10):
         response = reader.get("/review/")
     assert response.content.decode().count("data-answers") == calls
 
@@ -50,7 +36,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_decisions(
 ) -> None:
     for minute in range(decisions):
         make_decision(call=interrupted(minute, status=CallStatus.COMPLETED))
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(7):
         response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == decisions
 

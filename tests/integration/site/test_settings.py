@@ -59,7 +59,12 @@ def test_postgresql_plans_for_the_values_that_are_asked_for() -> None:
 
 def test_postgresql_starts_nothing_beside_a_page() -> None:
     options = shown("s.DATABASES['default']['OPTIONS']['options']", HARNESS_DATABASE_URL="postgresql://db/agents")
-    assert options.endswith("-c max_parallel_workers_per_gather=0 -c jit=off")
+    assert "-c max_parallel_workers_per_gather=0 -c jit=off" in options
+
+
+def test_postgresql_follows_indexes_as_memory_and_flash_allow() -> None:
+    options = shown("s.DATABASES['default']['OPTIONS']['options']", HARNESS_DATABASE_URL="postgresql://db/agents")
+    assert "-c random_page_cost=1.1" in options
 
 
 def test_the_test_database_of_sqlite_is_a_file(tmp_path: Path) -> None:

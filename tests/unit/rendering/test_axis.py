@@ -3,6 +3,7 @@ from itertools import pairwise
 
 import pytest
 
+from checkpoints.queries.instants import instant
 from harness_site.rendering.axis import BREAK, Axis, Fold, Label
 
 BEGIN = datetime(2026, 3, 4, 10, 0, tzinfo=UTC)
@@ -12,49 +13,60 @@ def later(seconds: float) -> datetime:
     return BEGIN + timedelta(seconds=seconds)
 
 
+def at(seconds: float) -> int:
+    return instant(later(seconds))
+
+
 def axis(*seconds: float) -> Axis:
-    moments = [later(each) for each in seconds]
-    return Axis(moments, moments[0], moments[-1], left=0, right=1000)
+    return Axis(map(at, seconds), later(seconds[0]), later(seconds[-1]), left=0, right=1000)
 
 
 def test_time_is_to_scale() -> None:
     drawn = axis(0, 1, 4, 10)
     assert drawn.folds == ()
-    assert [drawn.x(later(each)) for each in (0, 1, 2.5, 10)] == [0, 100, 250, 1000]
+    assert [drawn.x(at(each)) for each in (0, 1, 2.5, 10)] == [0, 100, 250, 1000]
 
 
 def test_long_stretches_in_which_nothing_changes_are_folded() -> None:
     drawn = axis(0, 1, 2, 10_802, 10_803, 30_000, 30_001, 30_002)
     assert [(fold.seconds, fold.width) for fold in drawn.folds] == [(10_800, BREAK), (19_197, BREAK)]
     scale = (1000 - 2 * BREAK) / 5
-    assert drawn.x(later(1)) == round(scale, 1)
-    assert drawn.x(later(10_802)) == round(2 * scale + BREAK, 1)
-    assert drawn.x(later(30_002)) == 1000
+    assert drawn.x(at(1)) == round(scale, 1)
+    assert drawn.x(at(10_802)) == round(2 * scale + BREAK, 1)
+    assert drawn.x(at(30_002)) == 1000
 
 
 @pytest.mark.parametrize("seconds", [(0, 9), (0, 10_000), (0, 0.1, 9, 9.1), (0, 60, 120, 180, 240)])
 def test_short_even_and_lone_stretches_are_not_folded(seconds: tuple[float, ...]) -> None:
     drawn = axis(*seconds)
     assert drawn.folds == ()
-    assert drawn.x(later(seconds[-1])) == 1000
+    assert drawn.x(at(seconds[-1])) == 1000
 
 
 @pytest.mark.parametrize("seconds", [(0, 1, 2, 10_802, 10_803), (0, 1, 4, 10), (0, 5, 10_000)])
 def test_moments_and_places_are_each_others_inverse(seconds: tuple[float, ...]) -> None:
     drawn = axis(*seconds)
     places = list(range(0, 1001, 10))
-    assert [drawn.x(drawn.moment(x)) for x in places] == pytest.approx(places, abs=0.2)
+    assert [drawn.x(instant(drawn.moment(x))) for x in places] == pytest.approx(places, abs=0.2)
+
+
+def test_many_places_are_those_of_each_in_any_order() -> None:
+    drawn = axis(0, 1, 2, 10_802, 10_803, 30_000, 30_001, 30_002)
+    for seconds in ([-5, 0, 1.5, 9_000, 10_802.5, 50_000], [30_002, 1.5, 1.5, 9_000, -5]):
+        places = [round(x, 1) for x in drawn.places(map(at, seconds))]
+        assert places == [drawn.x(at(each)) for each in seconds]
+        assert sorted(places) == [drawn.x(at(each)) for each in sorted(seconds)]
 
 
 def test_what_is_outside_stands_at_the_edge() -> None:
     drawn = axis(0, 10)
-    assert (drawn.x(later(-5)), drawn.x(later(50))) == (0, 1000)
+    assert (drawn.x(at(-5)), drawn.x(at(50))) == (0, 1000)
     assert (drawn.moment(-5), drawn.moment(2000)) == (later(0), later(10))
 
 
 def test_a_time_without_length_can_be_drawn() -> None:
-    drawn = Axis([BEGIN], BEGIN, BEGIN, left=0, right=1000)
-    assert drawn.x(BEGIN) == 0
+    drawn = Axis([at(0)], BEGIN, BEGIN, left=0, right=1000)
+    assert drawn.x(at(0)) == 0
 
 
 @pytest.mark.parametrize("length", [0.01, 1, 60, 5_000, 86_400, 40 * 86_400, 4_000 * 86_400])

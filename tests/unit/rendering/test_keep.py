@@ -1,5 +1,6 @@
 """`{% keep %}`: HTML that is made once for what it shows."""
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +17,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Row:
-    name: str
+    name: object
     at: datetime = NOON
 
 
@@ -89,9 +90,27 @@ def test_who_may_see_secrets_and_who_may_not_see_different_things(made: Counting
     assert "hunter22" not in shown(made, secret)
 
 
-def test_a_row_of_the_database_is_refused(made: Counting) -> None:
+def test_one_word_more_that_is_masked_is_masked_in_what_was_shown_before(made: Counting) -> None:
+    many = tuple(f"project-{number}" for number in range(40))
+    for words, is_shown in ((many, True), ((*many, "zebra*"), False)):
+        with masking.reading(masking.rules((), words)):
+            assert ("zebra-17" in shown(made, Row("zebra-17"))) is is_shown
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        re.compile("a" * 300),
+        Workspace(slug="a"),
+        Row(Workspace(slug="a")),
+        [{"a": (Row("a"), object())}],
+        Workspace.objects,
+    ],
+)
+def test_what_does_not_tell_what_is_in_it_is_refused(made: Counting, row: object) -> None:
     with pytest.raises(TypeError, match="does not tell what is in it"):
-        shown(made, Workspace(slug="a"))
+        shown(made, row)
+    assert made.times == 0
 
 
 def test_values_have_to_be_named() -> None:

@@ -52,6 +52,8 @@ def test_long_bars_of_the_same_time_stand_below_each_other() -> None:
 def test_a_small_bar_does_not_hide_in_a_long_one() -> None:
     rows = pack([(0, 100, "long"), (50, 51, "short")])
     assert [[packed.items for packed in row] for row in rows] == [[["long"]], [["short"]]]
+    rows = pack([(0, 2, "short"), (1, 3, "too"), (2, 100, "long")])
+    assert [[packed.items for packed in row] for row in rows] == [[["short", "too"]], [["long"]]]
 
 
 def test_bars_that_follow_each_other_at_once_stay_on_one_level() -> None:

@@ -1,10 +1,12 @@
 """The drawing of a timeline, with few things to tell and with thousands."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from checkpoints.enums import DecisionKind, PeerCallStatus, RunStatus
+from checkpoints.queries.instants import instant
 from checkpoints.queries.occasions import Takeover
 from checkpoints.queries.origins import RunFacts
 from checkpoints.queries.timeframe import Asked, Course, Event, Timeframe, Turn
@@ -21,20 +23,33 @@ def later(seconds: float) -> datetime:
     return BEGIN + timedelta(seconds=seconds)
 
 
+def at(seconds: float) -> int:
+    return instant(later(seconds))
+
+
+def event(kind: str, seconds: float, *about: Any) -> Event:
+    return Event(kind, at(seconds), at(seconds), *about)
+
+
+def mark(seconds: float, version: int, length: int = 1) -> Mark:
+    return Mark("version", at(seconds), at(seconds), version, "post_llm", length)
+
+
 def course(number: int = 1, status: str = RunStatus.RUNNING, seconds: float = 100) -> Course:
-    return Course(Lane(RunFacts(number, status, "worker-3", 7, BEGIN, later(seconds), None), later(seconds)))
+    facts = RunFacts(number, status, "worker-3", 7, BEGIN, later(seconds), None)
+    return Course(Lane(facts, at(0), at(seconds)))
 
 
 def busy(count: int) -> Timeframe:
     """A run with so many turns and calls, every hundredth of which has failed and the last of which is unknown."""
     made = course(seconds=count * 10.0)
     for number in range(count):
-        start, end = later(number * 10), later(number * 10 + 6)
+        start, end = at(number * 10), at(number * 10 + 6)
         kind = "lost" if number == count - 1 else "failed" if number % 100 == 99 else "ran"
         made.lane.stretches.append(Stretch(kind, start, end, "pay", number))
-        made.lane.marks.append(Mark(number + 1, end, "post_llm", number))
+        made.lane.marks.append(mark(number * 10 + 6, number + 1, number))
         made.turns.append(Turn("model", start, end, number + 1, number))
-        made.events.append(Event("decision", end, DecisionKind.APPROVE, "alice", "pay", number))
+        made.events.append(event("decision", number * 10 + 6, DecisionKind.APPROVE, "alice", "pay", number))
     return Timeframe((made,), BEGIN, later(count * 10), None)
 
 
@@ -72,10 +87,10 @@ def test_few_are_drawn_one_by_one_with_their_place() -> None:
 def test_words_of_a_bar_are_not_crossed_by_a_break(before: float, after: float, written: bool) -> None:
     end = before + 60 + after
     made = course(seconds=end + 10)
-    made.lane.stretches.append(Stretch("ran", later(5), later(5.1), "look", 1))
-    made.lane.stretches.append(Stretch("wait", later(5.1), later(5 + end), "pay_invoice", 2))
-    made.lane.marks.append(Mark(1, later(5 + before), "post_llm", 1))
-    made.lane.marks.append(Mark(2, later(5 + before + 60), "post_llm", 1))
+    made.lane.stretches.append(Stretch("ran", at(5), at(5.1), "look", 1))
+    made.lane.stretches.append(Stretch("wait", at(5.1), at(5 + end), "pay_invoice", 2))
+    made.lane.marks.append(mark(5 + before, 1))
+    made.lane.marks.append(mark(5 + before + 60, 2))
     drawing = draw(Timeframe((made,), BEGIN, later(end + 10), None))
     (fold,) = drawing.folds
     (bar,) = (bar for bar in drawing.lanes[0].bars if bar.kind == "wait")
@@ -106,17 +121,18 @@ def test_everything_stands_inside_the_drawing() -> None:
 def test_the_list_tells_the_same_as_the_drawing() -> None:
     items = listed(told(busy(5_000)))
     assert len(items) == 3 * 5_000  # a version that ends a turn is told by the turn
-    assert [item.start for item in items] == sorted(item.start for item in items)
+    starts = [entry.start for _, entry in items]
+    assert starts == sorted(starts)
 
 
 def test_each_kind_of_event_has_a_sign_and_a_word() -> None:
     lost, taken = course(1, RunStatus.LOST), course(2)
-    lost.events = [Event("lost", later(50)), Event("pause", later(10)), Event("taken", later(20))]
-    lost.asked = [Asked("stock", PeerCallStatus.EXPIRED, later(10), later(20))]
+    lost.events = [event("crash", 50), event("pause", 10), event("taken", 20)]
+    lost.asked = [Asked("peer", at(10), at(20), "stock", PeerCallStatus.EXPIRED)]
     taken.lane.takeover = Takeover(2, later(90), None)
     taken.events = [
-        Event("takeover", later(90)),
-        Event("decision", later(60), DecisionKind.MARK_FAILED, "bob", "pay", 3),
+        event("takeover", 90),
+        event("decision", 60, DecisionKind.MARK_FAILED, "bob", "pay", 3),
     ]
     drawing = draw(Timeframe((lost, taken), BEGIN, later(100), None))
     assert [kind for kind, _ in drawing.signs] == ["crash", "takeover", "pause", "taken", "decision"]

@@ -1,0 +1,127 @@
+"""The calls of a conversation, each with what the log says about it."""
+
+from datetime import timedelta
+
+import pytest
+
+from checkpoints.enums import CallStatus
+from checkpoints.models import Session
+from checkpoints.queries.blocks import Result, Text
+from checkpoints.queries.conversation import CallCard
+from tests.integration.sessions.conversations import answers, asks, cards, entries, logged, read
+from tests.support.factories import THEN, make_checkpoint, make_decision, make_late_result, make_messages
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_result_is_shown_with_its_call(session: Session) -> None:
+    asks(session)
+    answers(session)
+    make_checkpoint(session=session)
+    found = read(session)
+    assert [entry.position for entry in entries(found)] == [0]
+    card = cards(found)[0]
+    assert card.result == Result("call_1", (Text("done"),))
+    assert card.result_position == 1
+
+
+def test_a_call_knows_what_the_log_says_about_it(session: Session) -> None:
+    make_messages(session=session, texts=["a"])
+    make_checkpoint(session=session)
+    asks(session)
+    make_checkpoint(session=session)
+    call = logged(session, step=2, result="done", settled_at=THEN + timedelta(milliseconds=210), replay_count=2)
+    make_decision(call=call, reason="Seen.")
+    make_late_result(call=call, result="late")
+    record = cards(read(session))[0].record
+    assert record is not None
+    assert (record.pk, record.result, record.replays, record.run_number) == (call.pk, "done", 2, 1)
+    assert record.duration == timedelta(milliseconds=210)
+    assert [(ruling.label, ruling.actor, ruling.reason) for ruling in record.rulings] == [
+        ("It happened", "alice", "Seen.")
+    ]
+    assert [(late.success, late.result) for late in record.late] == [(True, "late")]
+
+
+def test_an_interrupted_call_has_no_duration(session: Session) -> None:
+    call = logged(session, status=CallStatus.INTERRUPTED, settled_at=THEN + timedelta(hours=1))
+    card = cards(read(session))[0]
+    assert card.record is not None
+    assert (card.record.pk, card.record.duration) == (call.pk, None)
+
+
+def test_attempts_of_a_call_stand_together(session: Session) -> None:
+    asks(session)
+    make_checkpoint(session=session)
+    first = logged(session, step=1, status=CallStatus.SUPERSEDED)
+    second = logged(session, step=1, attempt=2, supersedes=first)
+    assert [record.pk for record in cards(read(session))[0].attempts] == [first.pk, second.pk]
+
+
+def test_a_reused_call_id_finds_the_call_of_its_own_step(session: Session) -> None:
+    calls = []
+    for _ in range(3):
+        asks(session)
+        make_checkpoint(session=session)
+        calls.append(logged(session, step=session.latest_version))
+        answers(session)
+        make_checkpoint(session=session)
+    assert [card.attempts[0].pk for card in cards(read(session))] == [call.pk for call in calls]
+
+
+def test_a_call_saved_after_it_ran_finds_its_row(session: Session) -> None:
+    calls = []
+    for turn in range(3):
+        calls.append(logged(session, step=turn))
+        asks(session)
+        answers(session)
+        make_checkpoint(session=session)
+    assert [card.attempts[0].pk for card in cards(read(session))] == [call.pk for call in calls]
+
+
+def test_a_reused_call_id_with_other_arguments_is_another_call(session: Session) -> None:
+    asks(session, args={"order": 1})
+    asks(session, args={"order": 2})
+    make_checkpoint(session=session)
+    second = logged(session, step=1, args={"order": 2})
+    first = logged(session, step=2, args={"order": 1})
+    assert [card.attempts[0].pk for card in cards(read(session))] == [first.pk, second.pk]
+
+
+def test_a_call_of_another_tool_is_not_mistaken_for_it(session: Session) -> None:
+    asks(session, tool="look")
+    make_checkpoint(session=session)
+    logged(session, tool="pay", step=0)
+    assert cards(read(session))[0].attempts == ()
+
+
+def test_a_replayed_call_shows_the_row_it_was_answered_from(session: Session) -> None:
+    asks(session)
+    make_checkpoint(session=session)
+    call = logged(session, step=1, replay_count=1)
+    answers(session)
+    make_checkpoint(session=session)
+    asks(session)
+    make_checkpoint(session=session)
+    assert [card.attempts[0].pk for card in cards(read(session))] == [call.pk, call.pk]
+
+
+def test_calls_that_no_message_names_yet_stand_at_the_end(session: Session) -> None:
+    make_messages(session=session, texts=["a"])
+    make_checkpoint(session=session)
+    old = logged(session, "old", step=0)
+    settled = logged(session, "settled", step=1)
+    running = logged(session, "running", step=1, status=CallStatus.ISSUED)
+    unknown = logged(session, "unknown", step=0, status=CallStatus.INTERRUPTED)
+    pending = [item.attempts[0].pk for item in read(session).items if isinstance(item, CallCard)]
+    assert pending == [settled.pk, running.pk, unknown.pk]
+    assert old.pk not in pending
+
+
+def test_calls_of_now_do_not_belong_to_an_older_version(session: Session) -> None:
+    make_messages(session=session, texts=["a"])
+    make_checkpoint(session=session)
+    make_checkpoint(session=session)
+    logged(session, step=2, status=CallStatus.ISSUED)
+    assert cards(read(session, 1)) == []
+    assert len(cards(read(session))) == 1

@@ -1,0 +1,124 @@
+"""One message or call with everything in it: on its own page, as a picture, and to be copied."""
+
+import base64
+import json
+import re
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import CallStatus
+from checkpoints.models import Session
+from tests.support.factories import (
+    make_call,
+    make_checkpoint,
+    make_message,
+    make_messages,
+)
+from tests.support.pages import page, said
+
+pytestmark = pytest.mark.django_db
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def test_a_long_text_is_folded_and_complete_on_its_own_page(session: Session, reader: Client) -> None:
+    make_messages(session=session, texts=["word " * 4000 + "THE END"])
+    make_checkpoint(session=session)
+    html = page(reader, session)
+    assert "THE END" not in html
+    assert f'href="/sessions/{session.pk}/messages/0/?v=1"' in html
+    assert "Show all · 20 KB" in said(reader.get(f"/sessions/{session.pk}/"))
+    assert "THE END" in page(reader, session, "messages/0/?v=1")
+
+
+def test_five_megabytes_are_folded_and_complete(session: Session, reader: Client) -> None:
+    ask = [{"kind": "tool_call", "id": "c1", "name": "dump", "args": {"all": "y" * 100_000}}]
+    make_message(session=session, role="assistant", blocks=ask)
+    big = "x" * 5_000_000 + "THE END"
+    make_message(session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": "c1", "content": big}])
+    make_checkpoint(session=session)
+    html = page(reader, session)
+    assert len(html) < 40_000
+    assert "Show all · 5.0 MB" in said(reader.get(f"/sessions/{session.pk}/"))
+    whole = page(reader, session, "messages/0/?v=1")
+    assert big in whole
+    assert "y" * 100_000 in whole
+    assert page(reader, session, "messages/1/?v=1").count(big) == 2
+
+
+def test_a_logged_call_is_complete_on_its_own_page(session: Session, reader: Client) -> None:
+    call = make_call(session=session, args={"text": "y" * 100_000}, status=CallStatus.COMPLETED, result="x" * 100_000)
+    make_checkpoint(session=session)
+    assert "x" * 100_000 not in page(reader, session)
+    html = page(reader, session, f"calls/{call.pk}/")
+    assert "x" * 100_000 in html
+    assert "y" * 100_000 in html
+
+
+def test_an_image_is_sent_by_itself_and_only_when_it_is_seen(session: Session, reader: Client) -> None:
+    url = f"data:image/png;base64,{base64.b64encode(PIXEL).decode()}"
+    make_message(session=session, blocks=[{"type": "image_url", "image_url": {"url": url}}])
+    make_checkpoint(session=session)
+    html = page(reader, session)
+    assert f'<img src="/sessions/{session.pk}/messages/0/images/1/?v=1" loading="lazy"' in html
+    assert "base64" not in html
+    response = reader.get(f"/sessions/{session.pk}/messages/0/images/1/?v=1")
+    assert response.content == PIXEL
+    assert response.headers["Content-Type"] == "image/png"
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert response.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
+
+
+def test_an_image_in_a_result_is_found_where_it_is_stored(session: Session, reader: Client) -> None:
+    url = f"data:image/png;base64,{base64.b64encode(PIXEL).decode()}"
+    ask = [{"kind": "tool_call", "id": "c1", "name": "draw", "args": {}}]
+    make_message(session=session, role="assistant", blocks=ask)
+    picture = [{"kind": "image", "url": url}]
+    make_message(session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": "c1", "content": picture}])
+    make_checkpoint(session=session)
+    assert f'src="/sessions/{session.pk}/messages/1/images/1/?v=1"' in page(reader, session)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.example/pixel.png",
+        "data:image/svg+xml;base64,PHN2Zz4=",
+        "data:text/html;base64,PHN2Zz4=",
+        "data:image/png;base64,AAA",
+        "data:image/png,AAAA",
+        "javascript:alert(1)",
+    ],
+)
+def test_nothing_else_is_sent_as_an_image(session: Session, reader: Client, url: str) -> None:
+    make_message(session=session, blocks=[{"kind": "image", "url": url}])
+    make_checkpoint(session=session)
+    for index in (0, 1, 2, 10**30):
+        assert reader.get(f"/sessions/{session.pk}/messages/0/images/{index}/").status_code == 404
+
+
+def test_what_is_copied_is_complete_and_masked(session: Session, reader: Client) -> None:
+    args = {"order": 17, "password": "hunter22", "note": "y" * 20_000}
+    ask = {"kind": "tool_call", "id": "c&1", "name": "pay", "args": args}
+    prose = {"kind": "text", "text": "I *pay* " + "now " * 5_000}
+    make_message(session=session, role="assistant", blocks=[prose, ask])
+    told = {"kind": "tool_result", "call_id": "c&1", "content": "paid <b>"}
+    make_message(session=session, role="tool", blocks=[told])
+    make_checkpoint(session=session)
+    addresses = re.findall(r'data-copy-url="([^"]+)"', page(reader, session))
+    message, call, arguments = (reader.get(address.replace("&amp;", "&")) for address in addresses)
+    shown = {"order": 17, "password": "‹masked›", "note": "y" * 20_000}
+    assert json.loads(arguments.content) == shown
+    assert json.loads(call.content) == {"call_id": "c&1", "tool": "pay", "arguments": shown, "result": "paid <b>"}
+    assert message.content.decode() == f"{prose['text']}\n\n{call.content.decode()}"
+    assert message.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert message.headers["X-Content-Type-Options"] == "nosniff"
+    logged = make_call(
+        session=session, call_id="c&1", tool="pay", args={"order": 18}, step=1, status=CallStatus.COMPLETED
+    )
+    address = f"/sessions/{session.pk}/calls/{logged.pk}/?as=arguments"
+    assert f'data-copy-url="{address}"' in page(reader, session)
+    assert json.loads(reader.get(address).content) == {"order": 18}

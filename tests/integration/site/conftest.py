@@ -1,0 +1,11 @@
+import pytest
+from django.test import Client
+
+from tests.support.factories import make_user
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    """The browser of alice, who may decide."""
+    client.force_login(make_user(name="alice"))
+    return client
