@@ -5,12 +5,15 @@ const PAUSE = 1000; // at most one fetch a second for one thing, and never witho
 const POLL = 5000;
 const SILENCE = 25000; // the server speaks every ten seconds
 const PARTS = "[hx-trigger*='live:']";
+const PATIENCE = 20000; // a connection that says nothing any more must not keep the next fetch waiting
 const ANSWERS = [401, 403, 409, 422]; // a refusal is an answer, shown where it belongs
 
 const live = document.getElementById("live");
 const stale = document.getElementById("stale");
 const due = new Map();
 const state = { socket: null, connected: false, signedOut: false, failure: "" };
+const press = { down: false, waiting: false };
+const behind = new Set(); // ids of the parts whose last fetch the server refused or failed
 let heard = Date.now();
 let shown = live && new Date(live.dataset.shown);
 
@@ -39,7 +42,7 @@ function announceEverything() {
 
 function receive(message) {
   heard = Date.now();
-  shown = new Date();
+  if (!failing()) shown = new Date();
   if (message.session === null) announceEverything();
   if (!message.session) return;
   announce(`live:session-${message.session}`);
@@ -50,7 +53,12 @@ function standing() {
   const time = shown.toLocaleTimeString([], { hour12: false });
   if (state.signedOut) return `You are signed out — showing ${time}. `;
   if (state.failure) return state.failure;
-  return state.connected ? "" : `Connection lost — showing ${time}.`;
+  if (!state.connected) return `Connection lost — showing ${time}.`;
+  return failing() ? `The server cannot bring this page up to date — showing ${time}.` : "";
+}
+
+function failing() {
+  return [...behind].some((id) => document.getElementById(id)?.matches(PARTS));
 }
 
 function show() {
@@ -83,24 +91,29 @@ function closed(event) {
   show();
 }
 
-function fetched({ elt, xhr, successful }) {
+function fetched({ elt, xhr, successful, requestConfig }) {
   const part = elt.matches(PARTS);
   if (xhr.status === 401) state.signedOut = true;
   if (successful) state.signedOut = false;
+  if (part && successful) behind.delete(elt.id);
+  if (part && !successful && xhr.status) behind.add(elt.id);
   if (successful && part) {
-    shown = new Date();
+    if (!failing()) shown = new Date();
+    if (document.querySelector("[data-standing='decided']")) state.failure = ""; // the page says itself what was recorded
     if (state.refused) {
       state.refused = false;
       state.socket.reconnect();
     }
   }
-  if (!part) state.failure = failure(xhr.status, successful);
+  if (!part) state.failure = successful ? "" : failure(xhr.status, requestConfig.verb);
   show();
 }
 
-function failure(status, successful) {
-  if (successful || ANSWERS.includes(status)) return "";
-  if (!status) return "Not sent: there is no connection. What you typed stays here; try again.";
+function failure(status, verb) {
+  if (ANSWERS.includes(status)) return "";
+  if (verb === "get") return status ? "The server failed, so this was not loaded. Try again." : "Not loaded: there is no connection.";
+  // The request may have arrived and only its answer been lost.
+  if (!status) return "No answer came, so this may be recorded or not. What you typed stays here; sent again, it counts once.";
   return "The server failed. Load the page to see whether it was recorded; what you typed stays here until then.";
 }
 
@@ -113,10 +126,36 @@ function watch() {
   show();
 }
 
+// A click is a press and a release on the same thing, by a pointer or the space bar: a part that would be replaced in
+// between waits for the release.
+function hold({ detail }) {
+  if (!press.down || !detail.requestConfig?.elt.matches(PARTS)) return;
+  detail.shouldSwap = false;
+  press.waiting = true;
+}
+
+function pressed() {
+  press.down = true;
+}
+
+function spaced(event) {
+  return event.key === " " && event.target.matches?.("button, summary, input[type='checkbox'], input[type='radio']");
+}
+
+// The click comes after the release, and is answered before the parts are fetched again.
+function released() {
+  if (!press.down) return;
+  press.down = false;
+  if (!press.waiting) return;
+  press.waiting = false;
+  setTimeout(announceEverything);
+}
+
 // A sign-in in another tab makes the token of an open form worthless; the newest one came with the last part.
-function freshToken({ parameters }) {
+function prepare(request) {
   const token = document.getElementById("waiting")?.dataset.token;
-  if (token && parameters.csrfmiddlewaretoken) parameters.csrfmiddlewaretoken = token;
+  if (token && request.parameters.csrfmiddlewaretoken) request.parameters.csrfmiddlewaretoken = token;
+  if (request.elt.matches(PARTS)) request.timeout = PATIENCE;
 }
 
 if (live) {
@@ -128,7 +167,15 @@ if (live) {
     receive(JSON.parse(event.detail.message));
   });
   document.body.addEventListener("htmx:afterRequest", (event) => fetched(event.detail));
-  document.body.addEventListener("htmx:configRequest", (event) => freshToken(event.detail));
+  document.body.addEventListener("htmx:configRequest", (event) => prepare(event.detail));
+  document.body.addEventListener("htmx:beforeSwap", hold);
+  window.addEventListener("pointerdown", pressed, true);
+  window.addEventListener("keydown", (event) => spaced(event) && pressed(), true);
+  window.addEventListener("keyup", (event) => event.key === " " && released(), true);
+  for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, released, true);
+  window.addEventListener("blur", released); // of the window: an element may lose the focus while it is pressed
+  // A menu or a list that the browser opened may have taken the release for itself.
+  window.addEventListener("pointermove", (event) => event.buttons || released(), true);
   setInterval(watch, POLL);
   // Whoever comes back, from signing in next door say, sees at once how things are.
   document.addEventListener("visibilitychange", watch);

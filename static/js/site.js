@@ -13,8 +13,13 @@ import "./notify.js";
 
 document.documentElement.classList.add("js");
 
-// On a narrow screen the tab of this page may lie beyond the edge.
-for (const tab of document.querySelectorAll(".tabs [aria-current]")) {
-  const beyond = tab.getBoundingClientRect().right - tab.parentElement.getBoundingClientRect().right;
-  if (beyond > 0) tab.parentElement.scrollLeft += beyond;
+// On a narrow screen, or one that was turned, the tab of this page may lie beyond the edge.
+function bringTabIntoSight() {
+  for (const tab of document.querySelectorAll(".tabs [aria-current]")) {
+    const beyond = tab.getBoundingClientRect().right - tab.parentElement.getBoundingClientRect().right;
+    if (beyond > 0) tab.parentElement.scrollLeft += beyond;
+  }
 }
+
+bringTabIntoSight();
+addEventListener("resize", bringTabIntoSight);

@@ -5,14 +5,15 @@ let last = window.scrollY;
 let kept = null; // an element that is being read, and where it stands
 let focused = false;
 let resting = 0;
+const AHEAD = 1500; // pixels: what lies so near is fetched before the reader comes to it
 const SETTLED = 3000; // until then only what the reader does himself counts, not the way to a place in the address
 let moved = false; // by the reader, not by the browser on its way to a place
 
 const link = () => document.querySelector("a[data-earlier]");
 
-function reached(element) {
+function reached(element, ahead = 0) {
   const box = element.getBoundingClientRect();
-  return box.bottom > 0 && box.top < window.innerHeight;
+  return box.bottom > -ahead && box.top < window.innerHeight + ahead;
 }
 
 /** The message at the top of the view. */
@@ -81,14 +82,36 @@ document.addEventListener(
     last = window.scrollY;
     if (!moved && performance.now() < SETTLED) return;
     const earlier = link();
-    if (up && earlier && reached(earlier)) window.htmx.trigger(earlier, "earlier");
+    if (up && earlier && reached(earlier, AHEAD)) window.htmx.trigger(earlier, "earlier");
     const later = !up && document.querySelector("a[data-later]");
-    if (later && reached(later)) window.htmx.trigger(later, "later");
+    if (later && reached(later, AHEAD)) window.htmx.trigger(later, "later");
     clearTimeout(resting);
     resting = setTimeout(remember, 200);
   },
   { passive: true },
 );
+
+// What the agent says while the reader is elsewhere is counted, and a link leads to it.
+const newer = document.querySelector(".newer");
+const spoken = () => [...document.querySelectorAll("#newest .msg[id]")];
+const position = (message) => Number(message.id.slice(2));
+let known = newer && position(spoken().at(-1) ?? { id: "m--1" });
+
+function tell() {
+  const fresh = spoken().filter((message) => position(message) > known);
+  const read = fresh.findLastIndex((message) => message.getBoundingClientRect().top < window.innerHeight);
+  if (read >= 0) known = position(fresh[read]);
+  const unread = fresh.length - read - 1;
+  newer.hidden = !unread;
+  if (!unread) return;
+  newer.firstChild.textContent = `${unread} new ${unread === 1 ? "message" : "messages"}`;
+  newer.firstChild.hash = document.getElementById("end") ? "end" : fresh.at(-1).id;
+}
+
+if (newer) {
+  document.addEventListener("scroll", tell, { passive: true });
+  document.body.addEventListener("htmx:afterSettle", tell);
+}
 
 document.body.addEventListener("htmx:beforeSwap", (event) => {
   const earlier = event.detail.requestConfig?.elt;

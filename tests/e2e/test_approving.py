@@ -168,10 +168,9 @@ def test_an_approved_call_that_was_killed_is_asked_about(start_payer: StartPayer
     assert len(payer.payments) == 1
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_everybody_can_use_the_form(start_payer: StartPayer, visit: Visit, watches: list[Watch], theme: str) -> None:
+def test_everybody_can_use_the_form(start_payer: StartPayer, visit: Visit, watches: list[Watch]) -> None:
     payer = start_payer("--approvals=2", "--decide-within=3600")
-    page = visit("alice", color_scheme=theme)
+    page = visit("alice")
     watches[0].expect("status of 422")
     steps.open_payment(page, payer.session_id)
     write(page, "12300.00", "1230.00")

@@ -1,9 +1,11 @@
 """Who decides, who may not, and what becomes of what they typed."""
 
+import re
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Response, expect
 
 from tests.e2e import steps
 from tests.e2e.conftest import StartAgent, Visit
@@ -35,12 +37,14 @@ def test_of_two_who_decide_at_once_one_wins_and_the_other_is_told(
         watch.expect("status of 409")
     for name, page in pages.items():
         steps.fill(page, "It did not happen", f"{LATE} I am {name}.")
-    for page in pages.values():  # returns at once: both answers are on their way together
-        page.evaluate("document.querySelector('form[data-decide]').requestSubmit()")
+    with ExitStack() as waiting:
+        sent = [waiting.enter_context(page.expect_response(_is_decision)) for page in pages.values()]
+        for page in pages.values():  # returns at once: both answers are on their way together
+            page.evaluate("document.querySelector('form[data-decide]').requestSubmit()")
 
     for page in pages.values():
         expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
-    refused = {name for name, page in pages.items() if page.get_by_role("alert").count()}
+    refused = {name for name, answer in zip(pages, sent, strict=True) if answer.value.status == 409}
     assert len(refused) == 1
     late = refused.pop()
     winner = ({"alice", "bob"} - {late}).pop()
@@ -49,6 +53,10 @@ def test_of_two_who_decide_at_once_one_wins_and_the_other_is_told(
     expect(told).to_contain_text(" UTC")
     expect(told).to_contain_text(f"{LATE} I am {late}.")
     expect(pages[winner].get_by_role("main").get_by_text(f"{LATE} I am {winner}.").first).to_be_visible()
+
+
+def _is_decision(answer: Response) -> bool:
+    return answer.request.method == "POST" and bool(re.search(r"/review/calls/\d+/$", answer.url))
 
 
 def test_who_comes_late_keeps_what_they_typed(cards: Callable[..., list[Page]], watches: list[Watch]) -> None:

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, Response, Route, expect
 
 from tests.e2e import steps
 from tests.e2e.conftest import StartAgent, Visit
@@ -32,6 +32,19 @@ def parcels(own_site: Site) -> Site:
 def group(page: Page) -> None:
     """Wait for what stands above the list."""
     expect(page.get_by_role("link", name="50 calls of ship_parcel were lost in one outage")).to_be_visible()
+
+
+def listen(page: Page) -> list[Response]:
+    """The answers that the page gets from now on."""
+    heard: list[Response] = []
+    page.on("response", lambda response: heard.append(response))
+    return heard
+
+
+def until_told(page: Page, heard: list[Response], words: str) -> None:
+    """Until the card on the page was sent with those words, shown or not."""
+    while not any("?seen=" in response.url and words in response.text() for response in heard):
+        page.wait_for_event("response")
 
 
 def test_two_people_see_each_other_at_a_call(site: Site, start_agent: StartAgent, visit: Visit, order: int) -> None:
@@ -77,6 +90,47 @@ def test_an_answer_comes_when_its_button_is_gone(site: Site, start_agent: StartA
     expect(bob.locator("#people")).to_have_count(1)
 
 
+def test_a_click_reaches_what_it_began_on(site: Site, start_agent: StartAgent, visit: Visit, order: int) -> None:
+    """Between press and release the session ends, and what the card says of that would move the link away."""
+    agent = start_agent(site, order, pace=0.7)
+    page = visit("alice")
+    steps.open_card(page, order)
+    steps.fill(page, "It did not happen", WHY)
+    steps.record(page, "It did not happen")
+    expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
+    heard = listen(page)
+    link = page.get_by_role("link", name="Open the session", exact=True)
+    link.hover()
+    page.mouse.down()
+    expect(steps.finished(page)).to_be_hidden()
+    agent.wait()
+    until_told(page, heard, "The session is completed with this result:")
+    expect(steps.finished(page)).to_be_hidden()
+
+    page.mouse.up()
+    page.wait_for_url("**/sessions/*/")
+
+
+def test_what_waited_for_a_press_comes_with_the_release(
+    site: Site, start_agent: StartAgent, visit: Visit, order: int
+) -> None:
+    start_agent(site, order)
+    alice, bob = visit("alice"), visit("bob")
+    for page in (alice, bob):
+        steps.open_card(page, order)
+    decided = alice.get_by_role("heading", level=1, name="Decided: it did not happen")
+    steps.reason(alice).focus()
+    alice.get_by_role("heading", level=1).hover()
+    heard = listen(alice)
+    alice.mouse.down()
+    steps.fill(bob, "It did not happen", WHY)
+    steps.record(bob, "It did not happen")
+    until_told(alice, heard, "Decided: it did not happen")
+    expect(decided).to_be_hidden()
+    alice.mouse.up()
+    expect(decided).to_be_visible()
+
+
 def test_fifty_interruptions_by_keyboard(parcels: Site, visit: Visit) -> None:
     page = visit("alice", parcels)
     page.goto("/review/")
@@ -99,15 +153,14 @@ def test_fifty_interruptions_by_keyboard(parcels: Site, visit: Visit) -> None:
 
 
 def test_an_outage_on_a_phone_and_for_everybody(parcels: Site, visit: Visit) -> None:
-    for theme in ("light", "dark"):
-        page = visit("alice", parcels, viewport=PHONE, color_scheme=theme)
-        page.goto("/review/?sort=risk")
-        page.get_by_text("Filter and sort").click()
-        assert axe.violations(page) == []
-        page.get_by_role("link", name="50 calls of ship_parcel were lost in one outage").click()
-        expect(page.get_by_role("button", name="Settle 40 by their evidence")).to_be_visible()
-        assert axe.violations(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+    page = visit("alice", parcels, viewport=PHONE)
+    page.goto("/review/?sort=risk")
+    page.get_by_text("Filter and sort").click()
+    assert axe.violations(page) == []
+    page.get_by_role("link", name="50 calls of ship_parcel were lost in one outage").click()
+    expect(page.get_by_role("button", name="Settle 40 by their evidence")).to_be_visible()
+    assert axe.violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
 
 
 def test_an_outage_without_javascript(parcels: Site, visit: Visit) -> None:

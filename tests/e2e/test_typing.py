@@ -1,6 +1,6 @@
 """A half-typed reason outlives whatever happens around it."""
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e import steps
 from tests.e2e.conftest import StartAgent, Visit
@@ -18,6 +18,14 @@ def _type_half(page: Page) -> None:
 def _expect_half(page: Page) -> None:
     expect(steps.reason(page)).to_have_value(HALF)
     expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
+
+
+def _lose_the_answer(route: Route) -> None:
+    if route.request.method == "POST":
+        route.fetch()
+        route.abort()
+    else:
+        route.fallback()
 
 
 def test_a_live_update_leaves_the_reason_and_the_focus_alone(
@@ -80,6 +88,22 @@ def test_a_lost_connection_is_said_and_loses_nothing(
     expect(steps.finished(page)).to_be_visible()
     agent.wait()
     assert (agent.refunds, agent.mails) == (1, 1)
+
+
+def test_a_decision_whose_answer_is_lost_is_not_called_unrecorded(
+    site: Site, start_agent: StartAgent, visit: Visit, watches: list[Watch], order: int
+) -> None:
+    start_agent(site, order)
+    page = visit("alice")
+    watches[0].expect(r"net::ERR_|htmx:sendError|htmx:afterRequest|\[object Event\]")
+    steps.open_card(page, order)
+    steps.fill(page, "It did not happen", HALF)
+    page.route(page.url, _lose_the_answer)
+    steps.record(page, "It did not happen")
+    expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
+    expect(page.get_by_text("You have decided this: what was recorded stands above.")).to_be_visible()
+    expect(page.get_by_text("it was not recorded")).to_be_hidden()
+    expect(page.get_by_role("status").filter(has_text="No answer came")).to_be_hidden()
 
 
 def test_a_sign_out_elsewhere_is_said_and_leaves_the_reason(

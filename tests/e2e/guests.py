@@ -1,0 +1,44 @@
+"""Somebody new, and how they are let in."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+
+class Guest:
+    """Somebody new with an account of their own, made by an invitation: `page` is their browser."""
+
+    def __init__(self, page: Page, name: str) -> None:
+        self.page, self.name = page, name
+        self.password = f"the very own phrase of {name}"
+
+    def join(self, link: str) -> None:
+        self.page.goto(link)
+        self.page.get_by_label("Name").fill(self.name)
+        self.page.get_by_label("Password").fill(self.password)
+        self.page.get_by_role("button", name="Make the account and join").click()
+        self.page.wait_for_url(re.compile(r"/(review|sessions)/"))
+
+    def sign_in(self) -> None:
+        self.page.goto("/accounts/login/")
+        self.page.get_by_label("Name").fill(self.name)
+        self.page.get_by_label("Password").fill(self.password)
+        self.page.get_by_role("button", name="Sign in").click()
+
+    def sign_out(self) -> None:
+        self.page.get_by_role("button", name="Sign out", exact=True).click()
+        expect(self.page.get_by_role("button", name="Sign in")).to_be_visible()
+
+    def prove(self) -> None:
+        """Show once more who it is."""
+        self.page.get_by_label("Password").fill(self.password)
+        self.page.get_by_role("button", name="Go on").click()
+
+
+def invite(admin: Page, role: str, note: str = "") -> str:
+    """Returns the link."""
+    admin.goto("/settings/members/")
+    admin.get_by_label("For whom").fill(note)
+    admin.get_by_label("As", exact=True).select_option(label=role)
+    admin.get_by_role("button", name="Make an invitation").click()
+    return admin.locator(".once code").inner_text()
