@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Protocol
 
+from benchmarks.order import shuffled
 from benchmarks.plan import Plan
 from benchmarks.samples import Samples
 
@@ -22,7 +23,7 @@ def measure(callers: dict[str, Caller], plan: Plan) -> dict[str, Samples]:
     seconds: dict[str, list[float]] = {name: [] for name in callers}
     for number in range(plan.calls + WARM_UP):
         args = {"order": number, **ARGS}
-        for name, caller in callers.items():
+        for name, caller in shuffled(list(callers.items()), number):
             start = time.perf_counter()
             caller.call(number, args, RESULT)
             seconds[name].append(time.perf_counter() - start)

@@ -31,8 +31,9 @@ def _head(results: Results) -> Iterator[str]:
     yield f"Measured on {results.day.isoformat()} by `make benchmarks`: {results.machine}."
     yield ""
     yield (
-        "This page is written by that command. Contenders alternate in one run, each in a database of its own on the "
-        "same server and disk; ratios say more than milliseconds. A turn adds three messages of 1.5 KB each. "
+        "This page is written by that command. Contenders alternate in one run, in another order each turn, each in a "
+        "database of its own on the same server and disk; ratios say more than milliseconds. A turn adds three "
+        "messages of 1.5 KB each. "
         "Cells are **median** (fastest – 95th percentile) in milliseconds."
     )
     if results.plan is not FULL:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.contenders.contender import Contender
+from benchmarks.order import shuffled
 from benchmarks.plan import Plan
 from benchmarks.samples import Samples
 
@@ -57,7 +58,7 @@ def _together(contenders: Sequence[Contender], plan: Plan, found: Saving) -> Non
     for contender in contenders:
         contender.begin("measured")
     for turn in range(1, plan.together + 1):
-        for contender in _rotated(contenders, turn):
+        for contender in shuffled(contenders, turn):
             seconds[contender.key].append(contender.save(turn))
     for contender in contenders:
         found.bytes_on_disk[contender.key] = contender.database.size() - before[contender.key]
@@ -82,7 +83,7 @@ def _further(contenders: Sequence[Contender], turn: int, plan: Plan, found: Savi
     seconds: dict[str, list[float]] = {contender.key: [] for contender in contenders}
     young = {each.key: (each.young(), list[float]()) for each in contenders if each.linear and turn == plan.turns[-1]}
     for left in range(plan.window, 0, -1):
-        for contender in _rotated(contenders, left):
+        for contender in shuffled(contenders, left):
             if left <= windows[contender.key]:
                 seconds[contender.key].append(contender.save(turn - left + 1))
         for other, taken in young.values():
@@ -91,12 +92,6 @@ def _further(contenders: Sequence[Contender], turn: int, plan: Plan, found: Savi
         _check(contender, turn)
         found.costs[contender.key, turn] = Cost(Samples(seconds[contender.key]), jumped=not contender.linear)
     found.young.update({key: Samples(taken) for key, (_, taken) in young.items()})
-
-
-def _rotated(contenders: Sequence[Contender], by: int) -> Sequence[Contender]:
-    """A different one first each time."""
-    start = by % len(contenders)
-    return [*contenders[start:], *contenders[:start]]
 
 
 def _check(contender: Contender, turn: int) -> None:
