@@ -20,12 +20,31 @@ from tests.support.processes import Child, database_url
 Open = Callable[..., SyncCheckpointer]
 StartChild = Callable[..., Child]
 
+#: Folders with the tests that take longest.
+LONG = {"mutations", "property", "crash", "concurrency"}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest come first, so that no process is left alone with one at the end."""
+    items.sort(key=lambda item: LONG.isdisjoint(item.path.parts))
+
 
 @pytest.fixture(scope="session", autouse=True)
 def database_is_emptied_quickly() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", empty)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_lies_about() -> Iterator[None]:
+    """Beside the database file of this process there were others: of locks, and of connections that were cut off."""
+    yield
+    if connection.vendor == "sqlite" and (name := connection.settings_dict["TEST"]["NAME"]):
+        file = Path(name)
+        for left in file.parent.glob(f"{file.name}*"):
+            left.unlink()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from django.conf import settings
 
 #: Seconds a process may take to end by itself before it is killed.
 PATIENCE = 5.0
-START_PATIENCE = 30.0
+START_PATIENCE = 90.0
 
 
 class ProcessFailed(Exception):

@@ -8,10 +8,13 @@ Of every ten messages two are a call and its result; the others say something of
 import hashlib
 import sys
 from collections.abc import Iterator
-from datetime import timedelta
-from typing import Any, Final
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 import django
+
+if TYPE_CHECKING:
+    from checkpoints.models import Message, Run, Session
 
 PIXEL: Final = (
     "data:image/png;base64,"
@@ -62,68 +65,97 @@ def make_long_session(
     count: int = 10_000, *, session_id: str = "long", huge_at: int | None = None, logged: bool = True
 ) -> int:
     """The key of a new session with `count` messages, its versions, and its calls in the log."""
-    from checkpoints.enums import CallStatus
-    from checkpoints.models import Checkpoint, Message, ToolCall
-    from checkpoints.serde import canonical
-    from tests.support.factories import THEN, make_run, make_session
+    from tests.support.factories import make_run, make_session
 
     session = make_session(session_id=session_id, title="Everything that may be said")
-    run, segment = make_run(session=session), session.head_segment
-    stored, calls = [], []
-    for number, body in enumerate(bodies(count, huge_at=huge_at)):
-        text, at = canonical(body), THEN + timedelta(seconds=number)
-        chain = hashlib.blake2b(f"{session.pk}/{number}".encode(), digest_size=32).digest()
-        stored.append(
+    run, said = make_run(session=session), list(bodies(count, huge_at=huge_at))
+    messages = _say(session, said)
+    if logged:
+        _log(run, said)
+    _save(run, messages)
+    return int(session.pk)
+
+
+def _say(session: "Session", said: list[dict[str, Any]]) -> list["Message"]:
+    from checkpoints.models import Message
+    from checkpoints.serde import canonical
+
+    return Message.objects.bulk_create(
+        [
             Message(
                 session=session,
-                segment=segment,
+                segment=session.head_segment,
                 position=number,
                 message_id=body["id"],
                 role=body["role"],
-                created_at=at,
-                body=text,
-                chain=chain,
+                created_at=_moment(number),
+                body=canonical(body),
+                chain=hashlib.blake2b(f"{session.pk}/{number}".encode(), digest_size=32).digest(),
             )
-        )
-        if logged and number % 10 == 8:
-            calls.append(
-                ToolCall(
-                    workspace=session.workspace,
-                    session=session,
-                    run=run,
-                    step=number // VERSION_EVERY,
-                    call_id=f"call_{number}",
-                    tool="refund_card",
-                    args=canonical(body["blocks"][0]["args"]),
-                    args_digest="",
-                    idempotency_key=f"key-{number}",
-                    side_effects="mutate",
-                    status=CallStatus.FAILED if number % FAILED_EVERY == FAILED_EVERY - 2 else CallStatus.COMPLETED,
-                    result=canonical(f'{{"refunded":"40.00","order":{number}}}'),
-                    issued_at=at,
-                    settled_at=at + timedelta(milliseconds=400),
-                )
+            for number, body in enumerate(said)
+        ],
+        batch_size=500,
+    )
+
+
+def _log(run: "Run", said: list[dict[str, Any]]) -> None:
+    """What became of each call that the messages name."""
+    from checkpoints.enums import CallStatus
+    from checkpoints.models import ToolCall
+    from checkpoints.serde import canonical
+
+    ToolCall.objects.bulk_create(
+        [
+            ToolCall(
+                workspace=run.session.workspace,
+                session=run.session,
+                run=run,
+                step=number // VERSION_EVERY,
+                call_id=f"call_{number}",
+                tool="refund_card",
+                args=canonical(said[number]["blocks"][0]["args"]),
+                args_digest="",
+                idempotency_key=f"key-{number}",
+                side_effects="mutate",
+                status=CallStatus.FAILED if number % FAILED_EVERY == FAILED_EVERY - 2 else CallStatus.COMPLETED,
+                result=canonical(f'{{"refunded":"40.00","order":{number}}}'),
+                issued_at=_moment(number),
+                settled_at=_moment(number + 0.4),
             )
-    Message.objects.bulk_create(stored, batch_size=500)
-    ToolCall.objects.bulk_create(calls, batch_size=500)
+            for number in range(8, len(said), 10)
+        ],
+        batch_size=500,
+    )
+
+
+def _save(run: "Run", messages: list["Message"]) -> None:
+    """The versions: one for every so many messages, and the last."""
+    from checkpoints.models import Checkpoint
+
+    session, count = run.session, len(messages)
     ends = [*range(VERSION_EVERY, count, VERSION_EVERY), count]
     Checkpoint.objects.bulk_create(
         Checkpoint(
             session=session,
             version=version,
             run=run,
-            segment=segment,
+            segment=session.head_segment,
             length=length,
-            chain=stored[length - 1].chain,
+            chain=messages[length - 1].chain,
             budget_spent_usd=str(version / 1000),
             schema_version=1,
-            created_at=stored[length - 1].created_at,
+            created_at=messages[length - 1].created_at,
         )
         for version, length in enumerate(ends, 1)
     )
-    session.latest_version, session.message_count, session.head_chain = len(ends), count, stored[-1].chain
+    session.latest_version, session.message_count, session.head_chain = len(ends), count, messages[-1].chain
     session.save(update_fields=["latest_version", "message_count", "head_chain"])
-    return int(session.pk)
+
+
+def _moment(second: float) -> datetime:
+    from tests.support.factories import THEN
+
+    return THEN + timedelta(seconds=second)
 
 
 if __name__ == "__main__":

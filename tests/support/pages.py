@@ -1,7 +1,14 @@
 """Reading pages as a person does."""
 
+from __future__ import annotations
+
 from html.parser import HTMLParser
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from django.test import Client
+
+    from checkpoints.models import Session
 
 _SILENT = {"script", "style", "head", "template"}
 #: What is written without a space before and after it.
@@ -40,3 +47,8 @@ def said(page: Page) -> str:
     reader = _Words()
     reader.feed(page.content.decode())
     return " ".join("".join(reader.words).split())
+
+
+def page(client: Client, session: Session, query: str = "") -> str:
+    """The HTML of the session's page, or of the one at `query` below it."""
+    return client.get(f"/sessions/{session.pk}/{query}").content.decode()
