@@ -9,6 +9,7 @@ from tests.e2e import steps
 from tests.e2e.conftest import StartAgent, Visit
 from tests.support import axe, outage
 from tests.support.site import Site
+from tests.support.widths import sticking_out
 
 WHY = "The carrier's list says so."
 #: What the desktop would show: the browser's own notifications cannot be seen from outside.
@@ -160,7 +161,7 @@ def test_an_outage_on_a_phone_and_for_everybody(parcels: Site, visit: Visit) -> 
     page.get_by_role("link", name="50 calls of ship_parcel were lost in one outage").click()
     expect(page.get_by_role("button", name="Settle 40 by their evidence")).to_be_visible()
     assert axe.violations(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+    assert sticking_out(page) == []
 
 
 def test_an_outage_without_javascript(parcels: Site, visit: Visit) -> None:

@@ -12,8 +12,8 @@ from tests.e2e.conftest import SignedIn, Visit
 from tests.support import axe
 from tests.support.browser import Watch, watched
 from tests.support.site import Site, fresh_database
+from tests.support.widths import sticking_out
 
-WIDTHS = (1440, 390, 320)
 #: Name of a page → its address, with the numbers of the `scene` to be filled in.
 PAGES = {
     "review": "/review/",
@@ -141,13 +141,11 @@ def test_everybody_can_read_and_use_it(scene: Scene, visit: Visit, watches: list
 def test_nothing_sticks_out_of_the_window(scene: Scene, visit: Visit, watches: list[Watch]) -> None:
     page = visit("alice", scene.site)
     watches[0].expect("status of 404")
-    wide = {}
+    out = []
     for name in PAGES:
         page.goto(scene.path(name))
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 800})
-            wide[name, width] = page.evaluate("document.scrollingElement.scrollWidth")
-    assert {place: found for place, found in wide.items() if found > place[1]} == {}
+        out += [f"{name}, {found}" for found in sticking_out(page)]
+    assert not out, "\n".join(out)
 
 
 @pytest.mark.parametrize("name", MISSING)
