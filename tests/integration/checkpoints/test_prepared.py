@@ -9,7 +9,8 @@ from uuid import UUID
 
 import pytest
 from django.db import connection
-from django.db.models import Count, QuerySet
+from django.db.models import Count, F, QuerySet, Window
+from django.db.models.functions import RowNumber
 from django.utils.connection import ConnectionDoesNotExist
 
 from checkpoints.models import Run, Session, ToolCall
@@ -48,6 +49,13 @@ def first_two(number: int) -> QuerySet[Run]:
     return Run.objects.filter(number__gte=number).order_by("number")[:2]
 
 
+@Prepared
+def newest_call_of_each_run(session: int) -> QuerySet[ToolCall, str]:
+    place = Window(RowNumber(), partition_by="run", order_by=F("issued_at").desc())
+    calls = ToolCall.objects.filter(session=session).annotate(place=place)
+    return calls.filter(place=1).values_list("call_id", flat=True)
+
+
 @pytest.fixture
 def sessions() -> list[Session]:
     found = [make_session(session_id=f"order-{number}") for number in (17, 18, 19)]
@@ -70,6 +78,12 @@ def test_each_call_has_its_own_values(sessions: list[Session]) -> None:
         )
         assert found.workspace == each.workspace
     assert named("order-20") == []
+
+
+def test_a_filter_on_windows_has_the_values_of_each_call(sessions: list[Session]) -> None:
+    found = [newest_call_of_each_run(each.pk) for each in sessions]
+
+    assert found == [[f"{each.session_id}-{each.pk % 3}"] for each in sessions]
 
 
 @pytest.mark.parametrize("hours", [0, 1, 5])
