@@ -18,7 +18,7 @@ from checkpoints.queries.words import Piece
 _NEAR = 8
 _ALIKE = 0.5
 #: A longer stretch of messages that only came or only went is shortened to its beginning and its end.
-_STRETCH = 30
+_STRETCH, _HEAD, _TAIL = 30, 25, 4
 
 
 @dataclass(frozen=True)
@@ -190,6 +190,13 @@ def _likeness(said: Said, other: Said) -> float:
     return words.likeness(said.text, other.text)
 
 
+def ends(first: int, upto: int) -> list[tuple[int, int]]:
+    """What is shown of the stretch from `first` to `upto` (exclusive): all of it, or its beginning and its end."""
+    if upto - first <= _STRETCH:
+        return [(first, upto)] if upto > first else []
+    return [(first, first + _HEAD), (upto - _TAIL, upto)]
+
+
 def shortened(lines: Iterable[Line]) -> Iterator[Line]:
     """Of a long stretch that only came or only went, the beginning and the end."""
     for kind, group in groupby(lines, key=lambda line: line.kind):
@@ -197,10 +204,10 @@ def shortened(lines: Iterable[Line]) -> Iterator[Line]:
         if kind not in {"added", "removed", "moved", "left"} or len(stretch) <= _STRETCH:
             yield from stretch
             continue
-        head, rest, tail = stretch[: _STRETCH - 5], stretch[_STRETCH - 5 : -4], stretch[-4:]
-        yield from head
-        yield More(kind, len(rest), _place(rest[0]))
-        yield from tail
+        (_, head), (tail, _) = ends(0, len(stretch))
+        yield from stretch[:head]
+        yield More(kind, tail - head, _place(stretch[head]))
+        yield from stretch[tail:]
 
 
 def _place(line: Line) -> int:

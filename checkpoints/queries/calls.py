@@ -16,10 +16,14 @@ from checkpoints.enums import NOT_RUN_CALL, UNDECIDED_CALL, CallStatus, Decision
 from checkpoints.models import Decision, LateResult, ToolCall
 from checkpoints.prepared import Prepared
 from checkpoints.queries import keyset
+from checkpoints.queries.instants import closed
 
 PAGE = 50
 #: Calls that are shown behind the end of a transcript.
 OPEN_LIMIT = 100
+#: Of the calls of a time so many are read, and so many counted.
+FIRST = 20
+COUNTED = 1000
 #: Issued, and not settled by anybody.
 OPEN_CALL = UNDECIDED_CALL | {CallStatus.APPROVED, CallStatus.ISSUED, CallStatus.RERUN_APPROVED}
 _ALIVE: Final = ExpressionWrapper(Q(run__lease_expires_at__gt=Now()), output_field=BooleanField())
@@ -143,6 +147,20 @@ class CallPage:
     tools: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The `FIRST` calls of a time, the oldest first and without their results, and how many there are of it in all;
+    with `uncounted` there are more than `COUNTED`, which is the `count` then."""
+
+    first: tuple[CallRecord, ...] = ()
+    count: int = 0
+    uncounted: bool = False
+
+    @property
+    def further(self) -> int:
+        return self.count - len(self.first)
+
+
 def page(session_pk: int, wanted: CallFilter, *, before: int | None = None, size: int = PAGE) -> CallPage:
     logged = wanted.narrow(ToolCall.objects.filter(session=session_pk))
     if before is not None:
@@ -183,22 +201,24 @@ def _recent(session: int, since_step: int) -> QuerySet[ToolCall]:
     return _logged(found.order_by(keyset.newest())[:OPEN_LIMIT])
 
 
-def between(session_pk: int, after: datetime | None, upto: datetime) -> tuple[CallRecord, ...]:
-    """The calls issued after `after` (None: from the start) and not after `upto`, oldest first; at most `OPEN_LIMIT` of
-    them."""
-    return _with_rulings(_until(session_pk, upto) if after is None else _between(session_pk, after, upto))
-
-
-@Prepared
-def _until(session: int, upto: datetime) -> QuerySet[ToolCall]:
-    issued = ToolCall.objects.filter(session=session, issued_at__lte=upto)
-    return _logged(issued.order_by(keyset.oldest())[:OPEN_LIMIT])
+def between(session_pk: int, after: datetime | None, upto: datetime) -> Between:
+    """The calls issued after `after` (None: from the start) and not after `upto`."""
+    since, until = closed(after, upto)
+    rows = _between(session_pk, since, until)
+    first = _with_rulings(rows[:FIRST], results=False)
+    count = len(rows) if len(rows) <= FIRST else _issued.count(session_pk, since, until)
+    return Between(first, min(count, COUNTED), uncounted=count > COUNTED)
 
 
 @Prepared
 def _between(session: int, after: datetime, upto: datetime) -> QuerySet[ToolCall]:
-    issued = ToolCall.objects.filter(session=session, issued_at__lte=upto, issued_at__gt=after)
-    return _logged(issued.order_by(keyset.oldest())[:OPEN_LIMIT])
+    issued = ToolCall.objects.filter(session=session, issued_at__gt=after, issued_at__lte=upto)
+    return _logged(issued.order_by(keyset.oldest()).defer("result")[: FIRST + 1])
+
+
+@Prepared
+def _issued(session: int, after: datetime, upto: datetime) -> QuerySet[ToolCall]:
+    return ToolCall.objects.filter(session=session, issued_at__gt=after, issued_at__lte=upto)[: COUNTED + 1]
 
 
 def these(pks: list[int]) -> tuple[CallRecord, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from checkpoints.models import Session
 from checkpoints.queries import calls, fieldwise, plans, prefixes, transcripts, versions, words
-from checkpoints.queries.alignment import Fold, Line, More, Said, Same, align, joined, shortened
-from checkpoints.queries.calls import CallRecord
+from checkpoints.queries.alignment import Added, Fold, Line, More, Removed, Said, Same, align, ends, joined, shortened
+from checkpoints.queries.calls import Between
 from checkpoints.queries.fieldwise import Differences
 from checkpoints.queries.plans import Change, StepChange
 from checkpoints.queries.transcripts import StoredMessage
@@ -42,8 +42,8 @@ class Comparison:
     plan: tuple[StepChange, ...]
     plan_rest: tuple[Piece, ...]
     payload: Differences
-    calls: tuple[CallRecord, ...]
-    calls_a: tuple[CallRecord, ...] = ()
+    calls: Between
+    calls_a: Between = field(default_factory=Between)
     headlines: Differences = field(default_factory=Differences)
 
     @property
@@ -90,17 +90,16 @@ def compare(
     if old is None or new is None:
         return None
     shared = prefixes.common(old, new)
-    before, after = _parted(old, new, shared)
-    lines = [Fold(shared, 0)] if shared else []
+    lines, rest_a, rest_b = _parted(old, new, shared)
     calls_a, calls_b = _calls((session_pk, old), (other, new), shared)
     was, now = plans.text_of(old.plan), plans.text_of(new.plan)
     return Comparison(
         a=old,
         b=new,
         shared=shared,
-        lines=tuple(_opened(shortened(joined([*lines, *align(before, after)])), new, opened)),
-        rest_a=old.length - shared - len(before),
-        rest_b=new.length - shared - len(after),
+        lines=tuple(_opened(shortened(joined([*_folded(shared), *lines])), new, opened)),
+        rest_a=rest_a,
+        rest_b=rest_b,
         plan=plans.compare(old.plan, new.plan),
         plan_rest=words.diff(was, now) if was != now else (),
         payload=fieldwise.compare(versions.payload(session_pk, a), versions.payload(other, b)),
@@ -124,28 +123,46 @@ def _headline(title: str, agent: str, labels: str, metadata: str) -> str:
     return canonical(told)
 
 
-def _calls(
-    one: tuple[int, Version], two: tuple[int, Version], shared: int
-) -> tuple[tuple[CallRecord, ...], tuple[CallRecord, ...]]:
+def _calls(one: tuple[int, Version], two: tuple[int, Version], shared: int) -> tuple[Between, Between]:
     """What each of two sessions issued since they parted; of one session, what was issued between, as the second."""
     (mine, old), (theirs, new) = one, two
     if mine == theirs:
         earlier, later = sorted((old.at, new.at))
-        return (), calls.between(mine, earlier, later)
+        return Between(), calls.between(mine, earlier, later)
     parted, since = versions.parted(mine, old, shared), versions.parted(theirs, new, shared)
     return calls.between(mine, parted, old.at), calls.between(theirs, since, new.at)
 
 
-def _parted(old: Version, new: Version, first: int) -> tuple[list[Said], list[Said]]:
-    """The messages of both behind the shared ones; none of either where they are too many characters to compare."""
-    before, after = _said(old, first), _said(new, first)
-    return ([], []) if before is None or after is None else (before, after)
+def _folded(shared: int) -> list[Line]:
+    return [Fold(shared, 0)] if shared else []
+
+
+def _parted(old: Version, new: Version, shared: int) -> tuple[Iterable[Line], int, int]:
+    """What stands behind the shared messages, and how many of each version were not compared: all where they are too
+    many characters."""
+    if shared in {old.length, new.length}:
+        return [*_only(old, shared, Removed), *_only(new, shared, Added)], 0, 0
+    before, after = _said(old, shared), _said(new, shared)
+    if before is None or after is None:
+        before = after = []
+    return align(before, after), old.length - shared - len(before), new.length - shared - len(after)
+
+
+def _only(version: Version, first: int, kind: type[Added | Removed]) -> Iterator[Line]:
+    """The messages of a version that goes on where the other one ends. There may be any number: only those are read
+    that are not left out of a long stretch."""
+    at = first
+    for begin, end in ends(first, version.length):
+        for message in transcripts.window(version.segment_id, begin, end, size=COMPARED_SIZE):
+            line = kind(_read(message))
+            if message.position > at:
+                yield More(line.kind, message.position - at, at)
+            yield line
+            at = message.position + 1
 
 
 def _said(version: Version, first: int) -> list[Said] | None:
     upto = min(version.length, first + COMPARED)
-    if first >= upto:
-        return []
     stored = transcripts.window(version.segment_id, first, upto, size=COMPARED_SIZE)
     return [_read(message) for message in stored] if len(stored) == upto - first else None
 

@@ -8,12 +8,12 @@ import pytest
 from django.test import Client
 
 from checkpoints.enums import CallStatus
-from checkpoints.models import Checkpoint, Segment, Session
-from checkpoints.queries import compare, transcripts
-from checkpoints.queries.alignment import Added, Edited, Fold, More, Removed
-from checkpoints.queries.compare import Comparison
+from checkpoints.models import Checkpoint, Session
+from checkpoints.queries import transcripts
+from checkpoints.queries.alignment import Edited
 from checkpoints.queries.words import Piece
-from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session
+from tests.integration.sessions.comparing import compared, lines, rewrite, say
+from tests.support.factories import THEN, make_call, make_checkpoint, make_run, make_session
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
@@ -26,38 +26,6 @@ def session() -> Session:
     session = make_session()
     make_run(session=session)
     return session
-
-
-def say(session: Session, *texts: str, **fields: Any) -> None:
-    for text in texts:
-        make_message(session=session, body={"role": "assistant", "content": text, **fields})
-
-
-def rewrite(session: Session, keep: int) -> None:
-    session.head_segment = Segment.objects.create(session=session, parent=session.head_segment, parent_length=keep)
-    session.message_count = keep
-    session.save()
-
-
-def compared(session: Session, a: int, b: int) -> Comparison:
-    found = compare.compare(session.pk, a, b)
-    assert found is not None
-    return found
-
-
-def lines(found: Comparison) -> list[Any]:
-    said: list[Any] = []
-    for line in found.lines:
-        match line:
-            case Fold(count=count, position=position):
-                said.append((count, position))
-            case Edited(old=old, new=new):
-                said.append(("~", old.text, new.text))
-            case Added(message=message):
-                said.append(("+", message.text))
-            case Removed(message=message):
-                said.append(("-", message.text))
-    return said
 
 
 def test_what_both_versions_share_is_not_read(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,31 +125,13 @@ def test_money_tokens_plan_and_calls_are_compared(session: Session) -> None:
     between = make_call(session=session, call_id="between", issued_at=THEN + timedelta(seconds=30))
     make_call(session=session, call_id="after", issued_at=THEN + timedelta(seconds=61), status=CallStatus.COMPLETED)
     found = compared(session, 1, 2)
-    assert [record.pk for record in found.calls] == [between.pk]
-    assert [record.pk for record in compared(session, 2, 1).calls] == [between.pk]
+    assert [record.pk for record in found.calls.first] == [between.pk]
+    assert [record.pk for record in compared(session, 2, 1).calls.first] == [between.pk]
     assert found.b.cost is not None
     assert found.a.cost is not None
     assert found.b.cost - found.a.cost == Decimal("0.012")
     assert found.plan_changed
     assert [piece.change for piece in found.plan_rest] == ["same", "del", "ins", "same"]
-
-
-def test_more_than_is_compared_is_counted(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_checkpoint(session=session)
-    say(session, "a", "b", "c")
-    make_checkpoint(session=session)
-    monkeypatch.setattr(compare, "COMPARED", 2)
-    found = compared(session, 1, 2)
-    assert (lines(found), found.rest_a, found.rest_b) == ([("+", "a"), ("+", "b")], 0, 1)
-
-
-def test_too_much_text_is_not_compared_but_counted(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_checkpoint(session=session)
-    say(session, "a", "b", "c")
-    make_checkpoint(session=session)
-    monkeypatch.setattr(compare, "COMPARED_SIZE", 10)
-    found = compared(session, 1, 2)
-    assert (lines(found), found.rest_a, found.rest_b) == ([], 0, 3)
 
 
 def test_the_page_says_what_changed(session: Session, reader: Client) -> None:
@@ -235,15 +185,3 @@ def test_the_number_of_queries_does_not_depend_on_what_changed(
     Checkpoint.objects.filter(version=1).update(created_at=THEN - timedelta(days=2))
     with django_assert_num_queries(20):
         reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
-
-
-def test_a_long_stretch_is_shortened_and_counted(session: Session, reader: Client) -> None:
-    make_checkpoint(session=session)
-    say(session, *[f"message {number}" for number in range(100)])
-    make_checkpoint(session=session)
-    found = compared(session, 1, 2)
-    assert [line.kind for line in found.lines] == ["added"] * 25 + ["more"] + ["added"] * 4
-    assert found.lines[25] == More("added", 71, 25)
-    assert found.added == 100
-    assert "+ 71 more messages · read them in version 2" in said(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
-    assert compared(session, 2, 1).removed == 100

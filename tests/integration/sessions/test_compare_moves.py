@@ -1,15 +1,13 @@
 """What moved between two versions, and opening what both have."""
 
-from typing import Any
-
 import pytest
 from django.test import Client
 
-from checkpoints.models import Segment, Session
+from checkpoints.models import Session
 from checkpoints.queries import compare
 from checkpoints.queries.alignment import Added, Fold, Left, More, Moved, Same
-from checkpoints.queries.compare import Comparison
-from tests.support.factories import make_checkpoint, make_message, make_run, make_session
+from tests.integration.sessions.comparing import compared, rewrite, say
+from tests.support.factories import make_checkpoint, make_run, make_session
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
@@ -20,23 +18,6 @@ def session() -> Session:
     session = make_session()
     make_run(session=session)
     return session
-
-
-def say(session: Session, *texts: str, **fields: Any) -> None:
-    for text in texts:
-        make_message(session=session, body={"role": "assistant", "content": text, **fields})
-
-
-def rewrite(session: Session, keep: int) -> None:
-    session.head_segment = Segment.objects.create(session=session, parent=session.head_segment, parent_length=keep)
-    session.message_count = keep
-    session.save()
-
-
-def compared(session: Session, a: int, b: int) -> Comparison:
-    found = compare.compare(session.pk, a, b)
-    assert found is not None
-    return found
 
 
 def stored(session: Session, names: str) -> None:

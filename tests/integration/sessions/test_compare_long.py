@@ -1,0 +1,103 @@
+"""Versions that differ in more than is shown."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.models import Checkpoint, Session
+from checkpoints.queries import calls, compare, transcripts
+from checkpoints.queries.alignment import More
+from checkpoints.queries.transcripts import StoredMessage
+from tests.integration.sessions.comparing import compared, lines, rewrite, say
+from tests.support.factories import THEN, make_call, make_checkpoint
+from tests.support.limits import limited
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+def test_more_than_is_compared_is_counted(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    say(session, "x")
+    make_checkpoint(session=session)
+    rewrite(session, 0)
+    say(session, "a", "b", "c")
+    make_checkpoint(session=session)
+    monkeypatch.setattr(compare, "COMPARED", 2)
+    found = compared(session, 1, 2)
+    assert (lines(found), found.rest_a, found.rest_b) == ([("-", "x"), ("+", "a"), ("+", "b")], 0, 1)
+
+
+def test_too_much_text_is_not_compared_but_counted(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    say(session, "x")
+    make_checkpoint(session=session)
+    rewrite(session, 0)
+    say(session, "a", "b", "c")
+    make_checkpoint(session=session)
+    monkeypatch.setattr(compare, "COMPARED_SIZE", 10)
+    found = compared(session, 1, 2)
+    assert (lines(found), found.rest_a, found.rest_b) == ([], 1, 3)
+
+
+def test_of_too_much_text_that_only_came_the_newest_is_shown(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_checkpoint(session=session)
+    say(session, "a", "b", "c")
+    make_checkpoint(session=session)
+    monkeypatch.setattr(compare, "COMPARED_SIZE", 10)
+    found = compared(session, 1, 2)
+    assert (found.lines[0], lines(found), found.added) == (More("added", 2, 0), [("+", "c")], 3)
+    assert (found.rest_a, found.rest_b) == (0, 0)
+
+
+def test_a_long_stretch_is_shortened_and_counted(session: Session, reader: Client) -> None:
+    make_checkpoint(session=session)
+    say(session, *[f"message {number}" for number in range(100)])
+    make_checkpoint(session=session)
+    found = compared(session, 1, 2)
+    assert [line.kind for line in found.lines] == ["added"] * 25 + ["more"] + ["added"] * 4
+    assert found.lines[25] == More("added", 71, 25)
+    assert found.added == 100
+    assert "+ 71 more messages · read them in version 2" in said(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
+    assert compared(session, 2, 1).removed == 100
+
+
+def test_of_a_long_stretch_only_what_is_shown_is_read(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_checkpoint(session=session)
+    say(session, *[f"message {number}" for number in range(100)])
+    make_checkpoint(session=session)
+    read: list[int] = []
+    window = transcripts.window
+
+    def counting(*args: Any, **options: Any) -> list[StoredMessage]:
+        found = window(*args, **options)
+        read.extend(message.position for message in found)
+        return found
+
+    monkeypatch.setattr(transcripts, "window", counting)
+    for a, b in ((1, 2), (2, 1)):
+        read.clear()
+        compared(session, a, b)
+        assert read == [*range(25), *range(96, 100)]
+
+
+@pytest.mark.parametrize("counted", [1000, 25])
+def test_of_many_calls_the_first_are_shown_and_all_counted(
+    session: Session, reader: Client, counted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited(monkeypatch, calls, COUNTED=counted)
+    make_checkpoint(session=session)
+    for number in range(30):
+        at = THEN + timedelta(seconds=number)
+        make_call(session=session, call_id=str(number), tool=f"tool_{number}", issued_at=at)
+    make_checkpoint(session=session)
+    Checkpoint.objects.filter(version=1).update(created_at=THEN - timedelta(days=1))
+    page = said(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
+    assert "tool_19" in page
+    assert "tool_20" not in page
+    if counted == 25:
+        assert "Tool calls between25+" in page
+        assert "More than 5 later calls stand in all tool calls of the session." in page
+    else:
+        assert "Tool calls between30" in page
+        assert "10 later calls stand in all tool calls of the session." in page
