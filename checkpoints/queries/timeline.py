@@ -130,7 +130,8 @@ def _runs(session: int) -> QuerySet[Run]:
 
 @Prepared
 def _calls(session: int, runs: list[UUID]) -> QuerySet[ToolCall, tuple[Any, ...]]:
-    return newest(ToolCall.objects.filter(session=session, run__among=runs))[: CALLS + 1]
+    # By step first, as an index has them: by key alone, all calls of the session would be read to find the newest.
+    return newest(ToolCall.objects.filter(session=session, run__among=runs)).order_by("-step", "-pk")[: CALLS + 1]
 
 
 @Prepared

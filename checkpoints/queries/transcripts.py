@@ -12,7 +12,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from checkpoints.saving import paths
 
 #: Messages in one window: some screens of them. What it costs to show one is what a page costs.
-WINDOW = 40
+WINDOW = 32
 #: Characters of bodies in one window; a window ends early rather than exceed it, but holds one message at least.
 WINDOW_SIZE = 8_000_000
 _FIELDS = ("id", "segment", "position", "message_id", "role", "created_at", "body")

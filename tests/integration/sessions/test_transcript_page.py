@@ -162,34 +162,34 @@ def test_the_newest_messages_are_sent_and_earlier_ones_are_a_link_away(session: 
     make_messages(session=session, texts=map(str, range(250)))
     make_checkpoint(session=session)
     newest = page(reader, session)
-    assert positions(newest) == list(range(210, 250))
+    assert positions(newest) == list(range(218, 250))
     assert 'hx-get="/sessions/' in newest
-    assert f'href="/sessions/{session.pk}/?v=1&amp;before=210#m-209"' in newest
-    earlier = page(reader, session, "?v=1&before=210")
-    assert positions(earlier) == list(range(170, 210))
-    assert f'href="/sessions/{session.pk}/?v=1&amp;after=210#m-210"' in earlier
+    assert f'href="/sessions/{session.pk}/?v=1&amp;before=218#m-217"' in newest
+    earlier = page(reader, session, "?v=1&before=218")
+    assert positions(earlier) == list(range(186, 218))
+    assert f'href="/sessions/{session.pk}/?v=1&amp;after=218#m-218"' in earlier
     assert positions(page(reader, session, "?v=1&before=30")) == list(range(30))
-    assert positions(page(reader, session, "?v=1&after=210")) == list(range(210, 250))
+    assert positions(page(reader, session, "?v=1&after=218")) == list(range(218, 250))
 
 
 def test_a_link_to_a_message_brings_it_and_what_stands_around_it(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=map(str, range(250)))
     make_checkpoint(session=session)
     html = page(reader, session, "?v=1&at=20")
-    assert positions(html) == list(range(40))
+    assert positions(html) == list(range(4, 36))
     assert f'href="/sessions/{session.pk}/?v=1&amp;at=20#m-20"' in html
-    assert positions(page(reader, session, "?v=1&at=200")) == list(range(180, 220))
+    assert positions(page(reader, session, "?v=1&at=200")) == list(range(184, 216))
 
 
 def test_an_open_page_follows_what_is_said(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=map(str, range(150)))
     make_checkpoint(session=session)
     html = page(reader, session)
-    assert f'hx-get="/sessions/{session.pk}/?since=110"' in html
+    assert f'hx-get="/sessions/{session.pk}/?since=118"' in html
     assert f'hx-trigger="live:session-{session.pk} from:body"' in html
     make_messages(session=session, texts=["new"])
-    again = page(reader, session, "?since=110")
-    assert positions(again) == list(range(110, 151))
+    again = page(reader, session, "?since=118")
+    assert positions(again) == list(range(118, 151))
     assert 'id="newest"' in again
 
 
