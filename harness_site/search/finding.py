@@ -22,8 +22,7 @@ from harness_site.search.words import Query
 
 #: Places on one page.
 PAGE: Final = 60
-#: So many of the newest passages are read one by one; more where the index can do nothing.
-RECENT: Final = 2_000
+#: So many of the newest passages are read one by one. Where the index can do nothing, that is all.
 READ: Final = 10_000
 #: Eras that are looked through after those, from the newest on, before all that are older.
 _ERAS: Final = ((0, 2), (2, 20))
@@ -68,30 +67,31 @@ def again(workspace: int, query: Query, keys: tuple[int, ...]) -> Found:
 def _found(there: QuerySet[Passage], query: Query, before: int | None, *, whole: bool) -> Found:
     """`whole` says that there is little enough to read all of it."""
     found: list[Passage] = []
-    edge = None if whole else _edge(before, RECENT if query.indexed else READ)
+    edge = None if whole else _edge(before)
     for matches in _stretches(there, query, edge):
-        found += matches.order_by("-pk")[: PAGE + 1 - len(found)]
+        found += matches[: PAGE + 1 - len(found)]
         if len(found) > PAGE:
             return Found(_readable(found[:PAGE], query), found[PAGE - 1].pk)
     return Found(_readable(found, query), partly=edge is not None and not query.indexed)
 
 
-def _edge(before: int | None, count: int) -> tuple[int, int] | None:
-    """Key and era of the first passage behind the newest `count`; None where there are no more."""
+def _edge(before: int | None) -> tuple[int, int] | None:
+    """Key and era of the first passage behind those that are read; None where there are no more."""
     newest = Passage.objects.all() if before is None else Passage.objects.filter(pk__lt=before)
-    return newest.order_by("-pk").values_list("pk", "era")[count : count + 1].first()
+    return newest.order_by("-pk").values_list("pk", "era")[READ : READ + 1].first()
 
 
 def _stretches(there: QuerySet[Passage], query: Query, edge: tuple[int, int] | None) -> Iterator[QuerySet[Passage]]:
     """What matches in one stretch after the other, from the newest on; common words are found in the first."""
     if edge is None:
-        yield matching(there, query)
+        yield matching(there, query).order_by("-pk")
         return
     key, newest = edge
-    yield reading(there.filter(pk__gt=key), query)
+    yield reading(there.filter(pk__gt=key), query).order_by("-pk")
     if not query.indexed:
         return
-    older = matching(there.filter(pk__lte=key), query)
+    # By a sum: a database that sees the bare key may walk through all texts until it has met enough that match.
+    older = matching(there.filter(pk__lte=key), query).order_by((F("pk") + 0).desc())
     oldest = Passage.objects.order_by("pk").values_list("era", flat=True).first() or 0
     for first, upto in _ERAS:
         # What is rare costs as much in each of these: the last one takes all that is left.

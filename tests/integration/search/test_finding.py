@@ -207,7 +207,7 @@ def test_the_number_of_queries_does_not_depend_on_what_is_found(
 
 
 def test_rare_words_are_found_behind_the_newest_passages(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "RECENT", 1)
+    monkeypatch.setattr(finding, "READ", 1)
     session = make_session()
     for text in ("rare 退 one", "two", "three"):
         make_message(session=session, text=text)
@@ -219,7 +219,7 @@ def test_rare_words_are_found_behind_the_newest_passages(search: Search, monkeyp
 def test_what_is_old_is_found_once_however_much_is_newer(
     search: Search, monkeypatch: pytest.MonkeyPatch, eras: tuple[tuple[int, int], ...]
 ) -> None:
-    monkeypatch.setattr(finding, "RECENT", 1)
+    monkeypatch.setattr(finding, "READ", 1)
     monkeypatch.setattr(finding, "_ERAS", eras)
     monkeypatch.setattr(writing, "ERA", 2)
     monkeypatch.setattr(indexing, "STEP", 2)
