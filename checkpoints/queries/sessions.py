@@ -111,9 +111,11 @@ class SessionPage:
 
 def page(workspace_id: int, wanted: SessionFilter, *, after: Place | None = None, size: int = PAGE) -> SessionPage:
     """Sessions in the order that is wanted, after the one that `after` names."""
-    first = places.first(workspace_id, wanted, size + 1, after=after)
-    # A page that is all there is need not be counted.
-    total = places.total(workspace_id, wanted) if after is not None or len(first) > size else len(first)
+    # What several conditions leave is found whole before the first of it is known, and then need not be found twice.
+    reach = places.LIMIT if after is None and len(wanted.among) > 1 else size
+    first = places.first(workspace_id, wanted, reach + 1, after=after)
+    counted = after is None and (len(first) <= size or reach > size)
+    total = len(first) if counted else places.total(workspace_id, wanted)
     last = places.of(first[size - 1], wanted.sort) if len(first) > size else None
     shown = [session.pk for session in first[:size]]
     rows = {row.pk: row for row in _rows(_told(shown) if shown else [])}

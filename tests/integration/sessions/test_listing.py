@@ -5,18 +5,22 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import Q
 from django.test import Client
 
 from checkpoints.enums import CallStatus, RunStatus, SessionStatus
 from checkpoints.models import Session
 from checkpoints.queries import places, sessions
-from checkpoints.queries.narrowing import SessionFilter, Sort
+from checkpoints.queries.narrowing import Among, SessionFilter, Sort
 from harness_site.sessions.listing import FOUR_LINES
 from tests.support.factories import THEN, make_call, make_run, make_session, make_user, make_workspace
 from tests.support.limits import limited
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
+
+#: A condition that every session meets.
+ANY = Among(lambda workspace_id, least: Q(workspace=workspace_id, message_count__gte=least), ("0",))
 
 Queries = Callable[[int], AbstractContextManager[object]]
 
@@ -55,7 +59,16 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_sessions(
         assert len(listed(reader)) == rows
 
 
-@pytest.mark.parametrize("wanted", [SessionFilter(), SessionFilter(agent="desk"), SessionFilter(sort=Sort.COST)])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        SessionFilter(),
+        SessionFilter(agent="desk"),
+        SessionFilter(sort=Sort.COST),
+        SessionFilter(among=(Q(pk__gt=0), Q(message_count__gte=0))),
+        SessionFilter(agent="desk", among=(ANY, ANY)),
+    ],
+)
 @pytest.mark.parametrize("size", [2, 3])
 def test_every_page_says_how_many_there_are_in_all(wanted: SessionFilter, size: int) -> None:
     """Also where one page is all there is, and nothing is counted."""
@@ -213,13 +226,14 @@ def test_nothing_found_says_so(reader: Client) -> None:
     assert "No sessions yet" not in page
 
 
-def test_totals_are_counted_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("wanted", [SessionFilter(), SessionFilter(among=(ANY, ANY))])
+def test_totals_are_counted_up_to_a_limit(wanted: SessionFilter, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = make_workspace()
     for _ in range(3):
         make_session()
     limited(monkeypatch, places, LIMIT=2)
-    page = sessions.page(workspace.pk, SessionFilter())
-    assert (page.total, page.more) == (2, True)
+    page = sessions.page(workspace.pk, wanted, size=1)
+    assert (len(page.rows), page.total, page.more) == (1, 2, True)
 
 
 @pytest.mark.parametrize("session_id", ["a/b:c.d e", "ünï/漢字", "x" * 255, "../..", "%2e%2e"])
