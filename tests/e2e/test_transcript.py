@@ -127,7 +127,7 @@ def test_without_javascript_everything_is_links_and_forms(visit: Visit, long_ses
     page.get_by_role("link", name="from the start").click()
     expect(page.locator("#m-0")).to_have_count(1)
     page.get_by_role("link", name="Later messages").click()
-    expect(page.locator("#m-40")).to_be_in_viewport()
+    expect(page.locator("#m-32")).to_be_in_viewport()
     page.get_by_label("Find in the transcript").fill("12 passed")
     page.get_by_role("button", name="Find").click()
     expect(page.locator(".hits")).to_contain_text("12 passed")
