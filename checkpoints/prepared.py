@@ -7,6 +7,7 @@ comes back.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable
 from inspect import signature
 from typing import Any, Generic, TypeVar, TypeVarTuple, cast
@@ -21,6 +22,8 @@ from django.db.models.sql.compiler import SQLCompiler
 Values = TypeVarTuple("Values")
 Row = TypeVar("Row")
 Again = TypeVar("Again", bound=object)
+#: Django changes a query while it makes its statement, and puts it back at the end.
+_making = threading.Lock()
 
 
 class Prepared(Generic[*Values, Row]):
@@ -100,7 +103,9 @@ class _PreparedQuery(Query):
     def get_compiler(self, using: Any = None, connection: Any = None, elide_empty: bool = True) -> _Compiled:
         connection = connections[using]
         if connection.vendor not in self.compiled:
-            self.compiled[connection.vendor] = _Compiled(self, connection, using)
+            with _making:
+                if connection.vendor not in self.compiled:
+                    self.compiled[connection.vendor] = _Compiled(self, connection, using)
         return self.compiled[connection.vendor].asking(connection, self.asked)
 
 

@@ -53,8 +53,13 @@ def _held(kind: Kind, keys: list[int]) -> set[int]:
 
 def append(kind: Kind, found: Sequence[Found]) -> None:
     """Texts that are newer than what is in the index."""
-    last = Passage.objects.aggregate(last=Max("pk"))["last"] or 0
-    _insert(Passage, _PASSAGE, [row for one in found for row in _passages(kind, one, last // ERA)])
+    last = Passage.objects.aggregate(last=Max("pk"))["last"]
+    rows = [row for one in found for row in _passages(kind, one, (last or 0) // ERA)]
+    if last is None:
+        # Before a rebuild keys were given out too, so that those which follow may be of any era: these are older.
+        _insert(Passage, ("id", *_PASSAGE), [(key, *row) for key, row in enumerate(rows, 1 - len(rows))])
+    else:
+        _insert(Passage, _PASSAGE, rows)
     _know(found)
 
 

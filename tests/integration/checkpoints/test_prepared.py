@@ -4,6 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
+from threading import Event
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +12,7 @@ import pytest
 from django.db import connection
 from django.db.models import Count, F, QuerySet, Window
 from django.db.models.functions import RowNumber
+from django.db.models.sql.compiler import SQLCompiler
 from django.utils.connection import ConnectionDoesNotExist
 
 from checkpoints.models import Run, Session, ToolCall
@@ -42,6 +44,11 @@ def of_runs(runs: list[UUID]) -> QuerySet[ToolCall, str]:
 def with_ids(session_ids: list[str], newest: int) -> QuerySet[Session]:
     found = Session.objects.filter(session_id__among=session_ids, pk__lte=newest)
     return found.annotate(runs_made=Count("runs")).order_by("pk")
+
+
+@Prepared
+def with_run(session: int) -> QuerySet[ToolCall]:
+    return ToolCall.objects.filter(session=session).select_related("run").order_by("pk")
 
 
 @Prepared
@@ -158,3 +165,40 @@ def test_every_thread_asks_over_its_own_connection(sessions: list[Session]) -> N
 
     with ThreadPoolExecutor(1) as another:
         assert another.submit(ask).result()
+
+
+def test_two_threads_that_make_a_statement_at_once_do_not_spoil_it(
+    sessions: list[Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One begins while the other is at it, and ends after that: Django counts joins in the query meanwhile."""
+    read = Prepared(with_run.build)
+    read(sessions[0].pk)
+    assert read._rows is not None
+    query: Any = read._rows.query
+    query.asked = (sessions[0].pk,)
+    query.compiled.clear()
+    first_there, second_there, first_done = Event(), Event(), Event()
+    from_clause = SQLCompiler.get_from_clause
+
+    def together(compiler: SQLCompiler) -> Any:
+        if not first_there.is_set():
+            first_there.set()
+            second_there.wait(0.5)  # in vain, where one waits for the other
+        else:
+            second_there.set()
+            first_done.wait(5)
+        return from_clause(compiler)
+
+    def make() -> None:
+        query.chain().get_compiler(using="default")
+
+    monkeypatch.setattr(SQLCompiler, "get_from_clause", together)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(make)
+        first_there.wait()
+        second = threads.submit(make)
+        first.result()
+        first_done.set()
+        second.result()
+    monkeypatch.undo()
+    assert [call.run.number for call in read(sessions[0].pk)] == [1] * (sessions[0].pk % 3 + 1)
