@@ -8,7 +8,10 @@ const FACTS = ".chip, .res, .ruling";
 const facts = (element) => [...element.querySelectorAll(FACTS)].map((each) => (each.matches(".chip") ? each.textContent : ""));
 
 function unfolded(element, fresh) {
-  if (element.tagName === "TD") return element.querySelector(":scope > .args") && fresh.querySelector("a.whole");
+  if (element.tagName === "TD") {
+    const same = element.dataset.of === fresh.dataset.of;
+    return same && element.querySelector(":scope > .args") && fresh.querySelector("a.whole");
+  }
   return element.matches?.(WHOLE) && !fresh.matches(WHOLE) && String(facts(element)) === String(facts(fresh));
 }
 
