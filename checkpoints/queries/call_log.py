@@ -89,7 +89,9 @@ def page(workspace_pk: int, wanted: LogFilter, *, after: Cursor | None = None, s
         chosen = chosen.filter(keyset.before(after, "issued_at"))
     chosen = _newest_first(chosen)
     end = _older(list(_place(chosen, LOOKED_AT))) if wanted.calls or wanted.agent else None
-    found = chosen if end is None else chosen.filter(issued_at__gte=end.issued_at)
+    found = chosen
+    if end is not None:
+        found = found.filter(issued_at__gte=end.issued_at).exclude(issued_at=end.issued_at, pk__lt=end.pk)
     found = wanted.calls.narrow(found)
     if wanted.agent:
         found = found.filter(session__agent=wanted.agent.replace("\0", ""))

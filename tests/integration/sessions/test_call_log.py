@@ -115,6 +115,19 @@ def test_what_was_not_looked_at_is_said_and_a_link_away(
     assert "By tool over the newest 4 calls, since" in said(response)
 
 
+def test_calls_of_one_moment_come_once_however_few_are_looked_at(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited(monkeypatch, call_log, LOOKED_AT=4)
+    for number in range(10):
+        make_call(session=session, call_id=f"c{number}", tool="pay", issued_at=THEN)
+    wanted = LogFilter(CallFilter(tool="pay"))
+    pages = [call_log.page(session.workspace_id, wanted)]
+    while pages[-1].after is not None:
+        pages.append(call_log.page(session.workspace_id, wanted, after=pages[-1].after))
+    assert [call_id for page in pages for call_id in listed(page)] == [f"c{number}" for number in range(9, -1, -1)]
+
+
 def test_rates_tell_how_each_tool_does(session: Session, reader: Client) -> None:
     make_calls(session, 6)
     lost = make_call(session=session, call_id="lost", tool="pay", step=99, replay_count=2)
