@@ -192,6 +192,6 @@ def test_the_desktop_tells_of_an_outage_once_and_only_who_wants_it(own_site: Sit
         group(page)
         expect(page).to_have_title(re.compile(r"^\(50\) "))
         expect(page.locator("#favicon")).to_have_attribute("href", re.compile("favicon-many"))
-    pages[0].wait_for_function("window.shown.length > 0")
+    pages[0].wait_for_function("window.shown.some((one) => !one.startsWith('Did this'))")
     told = ["Calls of ship_parcel were lost in one outage Nobody knows what became of them."]
     assert [page.evaluate("window.shown.filter((one) => !one.startsWith('Did this'))") for page in pages] == [told, []]

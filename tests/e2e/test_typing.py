@@ -64,7 +64,7 @@ def test_a_reload_leaves_the_reason_and_a_recorded_one_is_forgotten(
     _expect_half(page)
     steps.record(page, "It did not happen")
     expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
-    assert page.evaluate("Object.keys(sessionStorage).filter((key) => key.startsWith('typed:'))") == []
+    page.wait_for_function("!Object.keys(sessionStorage).some((key) => key.startsWith('typed:'))")
 
 
 def test_a_lost_connection_is_said_and_loses_nothing(
