@@ -66,5 +66,3 @@ APPROVALS: Final = (
     ),
 )
 ANSWERS: Final = {CallStatus.INTERRUPTED: OUTCOMES, CallStatus.AWAITING_APPROVAL: APPROVALS}
-#: Decisions that let a tool run.
-LETS_RUN: Final = frozenset({DecisionKind.APPROVE, DecisionKind.APPROVE_RERUN})
