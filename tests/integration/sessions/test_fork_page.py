@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import timedelta
 
 import pytest
 from django.test import Client
@@ -15,6 +16,7 @@ from checkpoints.queries import forks, versions
 from checkpoints.resuming.actors import Actor
 from tests.support.auditing import entries
 from tests.support.factories import (
+    THEN,
     make_call,
     make_checkpoint,
     make_messages,
@@ -202,9 +204,11 @@ def test_every_version_offers_it(session: Session, approver: Client) -> None:
 
 
 def test_versions_say_how_many_calls_were_begun(session: Session, approver: Client) -> None:
-    first, second = session.checkpoints.order_by("version")
-    call(session, CallStatus.COMPLETED, 2, issued_at=first.created_at)
-    make_call(session=session, issued_at=second.created_at)
+    # SQLite counts milliseconds, and both may have been saved in one.
+    for version in (1, 2):
+        session.checkpoints.filter(version=version).update(created_at=THEN + timedelta(minutes=version))
+    call(session, CallStatus.COMPLETED, 2, issued_at=THEN + timedelta(minutes=1))
+    make_call(session=session, issued_at=THEN + timedelta(minutes=2))
     words = said(approver.get(f"/sessions/{session.pk}/versions/"))
     assert "2 tool calls" in words
     assert "1 tool call " in words
