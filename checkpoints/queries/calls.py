@@ -16,14 +16,10 @@ from checkpoints.enums import NOT_RUN_CALL, UNDECIDED_CALL, CallStatus, Decision
 from checkpoints.models import Decision, LateResult, ToolCall
 from checkpoints.prepared import Prepared
 from checkpoints.queries import keyset
-from checkpoints.queries.instants import closed
 
 PAGE = 50
 #: Calls that are shown behind the end of a transcript.
 OPEN_LIMIT = 100
-#: Of the calls of a time so many are read, and so many counted.
-FIRST = 20
-COUNTED = 1000
 #: Issued, and not settled by anybody.
 OPEN_CALL = UNDECIDED_CALL | {CallStatus.APPROVED, CallStatus.ISSUED, CallStatus.RERUN_APPROVED}
 _ALIVE: Final = ExpressionWrapper(Q(run__lease_expires_at__gt=Now()), output_field=BooleanField())
@@ -147,20 +143,6 @@ class CallPage:
     tools: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Between:
-    """The `FIRST` calls of a time, the oldest first and without their results, and how many there are of it in all;
-    with `uncounted` there are more than `COUNTED`, which is the `count` then."""
-
-    first: tuple[CallRecord, ...] = ()
-    count: int = 0
-    uncounted: bool = False
-
-    @property
-    def further(self) -> int:
-        return self.count - len(self.first)
-
-
 def page(session_pk: int, wanted: CallFilter, *, before: int | None = None, size: int = PAGE) -> CallPage:
     logged = wanted.narrow(ToolCall.objects.filter(session=session_pk))
     if before is not None:
@@ -186,63 +168,43 @@ def named(session_pk: int, call_ids: Iterable[str], *, since_step: int | None = 
     found = {call.pk: call for call in _named(session_pk, chosen)} if chosen else {}
     if since_step is not None:
         found |= {call.pk: call for call in _recent(session_pk, since_step)}
-    return _with_rulings(sorted(found.values(), key=attrgetter("step", "attempt", "pk")))
+    return with_rulings(sorted(found.values(), key=attrgetter("step", "attempt", "pk")))
 
 
 @Prepared
 def _named(session: int, call_ids: list[str]) -> QuerySet[ToolCall]:
-    return _logged(ToolCall.objects.filter(session=session, call_id__among=call_ids))
+    return logged(ToolCall.objects.filter(session=session, call_id__among=call_ids))
 
 
 @Prepared
 def _recent(session: int, since_step: int) -> QuerySet[ToolCall]:
     """Not one query with those that are named: no index answers both."""
     found = ToolCall.objects.filter(Q(status__in=OPEN_CALL) | Q(step__gte=since_step), session=session)
-    return _logged(found.order_by(keyset.newest())[:OPEN_LIMIT])
-
-
-def between(session_pk: int, after: datetime | None, upto: datetime) -> Between:
-    """The calls issued after `after` (None: from the start) and not after `upto`."""
-    since, until = closed(after, upto)
-    rows = _between(session_pk, since, until)
-    first = _with_rulings(rows[:FIRST], results=False)
-    count = len(rows) if len(rows) <= FIRST else _issued.count(session_pk, since, until)
-    return Between(first, min(count, COUNTED), uncounted=count > COUNTED)
-
-
-@Prepared
-def _between(session: int, after: datetime, upto: datetime) -> QuerySet[ToolCall]:
-    issued = ToolCall.objects.filter(session=session, issued_at__gt=after, issued_at__lte=upto)
-    return _logged(issued.order_by(keyset.oldest()).defer("result")[: FIRST + 1])
-
-
-@Prepared
-def _issued(session: int, after: datetime, upto: datetime) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(session=session, issued_at__gt=after, issued_at__lte=upto)[: COUNTED + 1]
+    return logged(found.order_by(keyset.newest())[:OPEN_LIMIT])
 
 
 def these(pks: list[int]) -> tuple[CallRecord, ...]:
     """The calls with these keys, in no order, without their results."""
-    return _with_rulings(_these(pks) if pks else [], results=False)
+    return with_rulings(_these(pks) if pks else [], results=False)
 
 
 @Prepared
 def _these(pks: list[int]) -> QuerySet[ToolCall]:
-    return _logged(ToolCall.objects.filter(pk__among=pks)).defer("result")
+    return logged(ToolCall.objects.filter(pk__among=pks)).defer("result")
 
 
-def records(calls: QuerySet[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:
-    """With `results` false those of the calls are not read and None; each may have megabytes."""
-    if not results:
-        calls = calls.defer("result")
-    return _with_rulings(list(_logged(calls)), results=results)
+def records(calls: QuerySet[ToolCall]) -> tuple[CallRecord, ...]:
+    """With their results, each of which may have megabytes."""
+    return with_rulings(list(logged(calls)))
 
 
-def _logged(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
+def logged(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
+    """With what `with_rulings` needs of each."""
     return calls.select_related("run").annotate(run_alive=_ALIVE)
 
 
-def _with_rulings(rows: list[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:
+def with_rulings(rows: list[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:
+    """With `results` false those of the calls are None, and may have been left unread."""
     if not rows:
         return ()
     pks = [call.pk for call in rows]

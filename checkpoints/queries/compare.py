@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from checkpoints.models import Session
-from checkpoints.queries import calls, fieldwise, plans, prefixes, transcripts, versions, words
+from checkpoints.queries import between, fieldwise, plans, prefixes, transcripts, versions, words
 from checkpoints.queries.alignment import Added, Fold, Line, More, Removed, Said, Same, align, ends, joined, shortened
-from checkpoints.queries.calls import Between
+from checkpoints.queries.between import Between
 from checkpoints.queries.fieldwise import Differences
 from checkpoints.queries.plans import Change, StepChange
 from checkpoints.queries.transcripts import StoredMessage
@@ -128,9 +128,9 @@ def _calls(one: tuple[int, Version], two: tuple[int, Version], shared: int) -> t
     (mine, old), (theirs, new) = one, two
     if mine == theirs:
         earlier, later = sorted((old.at, new.at))
-        return Between(), calls.between(mine, earlier, later)
+        return Between(), between.read(mine, earlier, later)
     parted, since = versions.parted(mine, old, shared), versions.parted(theirs, new, shared)
-    return calls.between(mine, parted, old.at), calls.between(theirs, since, new.at)
+    return between.read(mine, parted, old.at), between.read(theirs, since, new.at)
 
 
 def _folded(shared: int) -> list[Line]:

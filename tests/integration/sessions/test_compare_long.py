@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from checkpoints.models import Checkpoint, Session
-from checkpoints.queries import calls, compare, transcripts
+from checkpoints.queries import between, compare, transcripts
 from checkpoints.queries.alignment import More
 from checkpoints.queries.transcripts import StoredMessage
 from tests.integration.sessions.comparing import compared, lines, rewrite, say
@@ -85,7 +85,7 @@ def test_of_a_long_stretch_only_what_is_shown_is_read(session: Session, monkeypa
 def test_of_many_calls_the_first_are_shown_and_all_counted(
     session: Session, reader: Client, counted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limited(monkeypatch, calls, COUNTED=counted)
+    limited(monkeypatch, between, COUNTED=counted)
     make_checkpoint(session=session)
     for number in range(30):
         at = THEN + timedelta(seconds=number)
