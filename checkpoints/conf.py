@@ -116,15 +116,20 @@ def ensure_configured() -> None:
     A plain script thus needs no settings; it opens its database by URL.
     """
     if not settings.configured and not os.environ.get(ENVIRONMENT_VARIABLE):
-        settings.configure(
-            DATABASES={},
-            INSTALLED_APPS=["checkpoints"],
-            USE_TZ=True,
-            TIME_ZONE="UTC",
-            DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
-        )
+        settings.configure(**library_settings())
     if not apps.ready and not apps.loading:
         django.setup()
+
+
+def library_settings(database: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The Django settings of a program that uses this library alone; `database` becomes the default connection."""
+    return {
+        "DATABASES": {} if database is None else {"default": database},
+        "INSTALLED_APPS": ["checkpoints"],
+        "USE_TZ": True,
+        "TIME_ZONE": "UTC",
+        "DEFAULT_AUTO_FIELD": "django.db.models.BigAutoField",
+    }
 
 
 def open_alias(url: str) -> str:

@@ -5,6 +5,12 @@ import secrets
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
+from platformdirs import user_data_path
+
+#: The folder above this package; in a checkout of the sources it also holds `templates` and `static`. In a wheel
+#: these lie inside the package, where Django's app loaders find them.
+BASE_DIR = Path(__file__).resolve().parent.parent
+IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
 
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
@@ -41,6 +47,22 @@ def number(name: str, default: int) -> int:
     if value and not value.isdecimal():
         raise ImproperlyConfigured(f"{name} is {value!r}: use a whole number.")
     return int(value) if value else default
+
+
+def state_dir() -> Path:
+    """The folder for what has to outlive the process.
+
+    It is `HARNESS_STATE_DIR`, else `var` in a checkout of the sources, else the user's data folder of this platform.
+
+    Raises `ImproperlyConfigured` for a relative path: it would be another folder wherever a process is started.
+    """
+    named = text("HARNESS_STATE_DIR").strip()
+    if not named:
+        return BASE_DIR / "var" if IS_CHECKOUT else user_data_path("harness", appauthor=False)
+    path = Path(named).expanduser()
+    if not path.is_absolute():
+        raise ImproperlyConfigured(f"HARNESS_STATE_DIR is {named!r}: give an absolute path.")
+    return path
 
 
 def kept_secret(path: Path) -> str:

@@ -1,7 +1,6 @@
 """Settings of the site. Every choice comes from the environment; `docs/operations.md` lists the names."""
 
 import os
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -9,8 +8,8 @@ from django.core.exceptions import ImproperlyConfigured
 from checkpoints.conf import database_from_url
 from harness_site import env, mail_server, security, single_sign_on
 
-BASE_DIR = Path(__file__).resolve().parent.parent
-VAR_DIR = BASE_DIR / "var"
+BASE_DIR = env.BASE_DIR
+STATE_DIR = env.state_dir()
 
 # ------------------------------------------------------------------------------------------------ where it runs
 
@@ -23,14 +22,14 @@ SECRET_KEY = env.text("HARNESS_SECRET_KEY")
 if not SECRET_KEY:
     if not set(ALLOWED_HOSTS) <= security.LOCAL_HOSTS:
         raise ImproperlyConfigured("Set HARNESS_SECRET_KEY (or HARNESS_SECRET_KEY_FILE) for a site that others reach.")
-    SECRET_KEY = env.kept_secret(VAR_DIR / "secret_key")
+    SECRET_KEY = env.kept_secret(STATE_DIR / "secret_key")
 SECRET_KEY_FALLBACKS = env.words("HARNESS_OLD_SECRET_KEYS")
 
-VAR_DIR.mkdir(exist_ok=True)
-DATABASES = {"default": database_from_url(env.text("HARNESS_DATABASE_URL") or str(VAR_DIR / "harness.sqlite3"))}
+STATE_DIR.mkdir(parents=True, exist_ok=True)
+DATABASES = {"default": database_from_url(env.text("HARNESS_DATABASE_URL") or str(STATE_DIR / "harness.sqlite3"))}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # A file, not memory: threads and processes share it. One per process, so that two test runs may overlap.
-    DATABASES["default"]["TEST"] = {"NAME": str(VAR_DIR / f"test-{os.getpid()}.sqlite3")}
+    DATABASES["default"]["TEST"] = {"NAME": str(STATE_DIR / f"test-{os.getpid()}.sqlite3")}
 else:
     # What is prepared is planned for its values each time: a plan for any value cannot know that a partial index holds
     # what is asked for, and reads the whole table instead.
@@ -102,7 +101,7 @@ TEMPLATES = [
     {
         "BACKEND": "harness_site.templating.Templates",
         "NAME": "django",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [BASE_DIR / "templates"] if env.IS_CHECKOUT else [],
         "APP_DIRS": True,
         "OPTIONS": {
             "builtins": ["django.templatetags.static", "harness_site.templatetags.harness"],
@@ -116,7 +115,7 @@ TEMPLATES = [
 ]
 
 STATIC_URL = "static/"
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [BASE_DIR / "static"] if env.IS_CHECKOUT else []
 WHITENOISE_USE_FINDERS = True
 
 USE_I18N = False

@@ -40,7 +40,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--state",
             type=Path,
-            default=settings.VAR_DIR / "demo",
+            default=settings.STATE_DIR / "demo",
             help="folder for the ledgers and outboxes (default: var/demo)",
         )
 

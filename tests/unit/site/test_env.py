@@ -78,3 +78,28 @@ def test_of_two_processes_that_make_the_secret_one_wins(tmp_path: Path) -> None:
     env._create_once(path, "second")
     assert path.read_text() == "first"
     assert [one.name for one in tmp_path.iterdir()] == ["secret_key"]
+
+
+def test_the_state_folder_of_a_checkout_is_inside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_STATE_DIR", raising=False)
+    assert env.state_dir() == env.BASE_DIR / "var"
+
+
+def test_the_state_folder_of_an_installed_copy_is_the_data_folder_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("HARNESS_STATE_DIR", raising=False)
+    monkeypatch.setattr(env, "IS_CHECKOUT", False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert env.state_dir() == tmp_path / "harness"
+
+
+def test_the_state_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HARNESS_STATE_DIR", str(tmp_path / "state"))
+    assert env.state_dir() == tmp_path / "state"
+
+
+def test_a_relative_state_folder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_STATE_DIR", "state")
+    with pytest.raises(ImproperlyConfigured, match="HARNESS_STATE_DIR is 'state': give an absolute path"):
+        env.state_dir()

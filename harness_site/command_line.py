@@ -1,0 +1,63 @@
+"""The console script `harness`: Django's command line, for machines without a checkout and its `manage.py`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+
+#: What `harness_site.settings` needs beside Django; `pip install "harness-checkpoints[site]"` brings all of it.
+SITE_PACKAGES = ("a2wsgi", "allauth", "channels", "csp", "django_htmx", "markdown_it", "nh3", "uvicorn", "whitenoise")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one management command, such as `harness migrate` or `harness serve`.
+
+    Settings come from `DJANGO_SETTINGS_MODULE` where it is set. Otherwise they are the site's where its packages are
+    installed, and where they are not, those of the library alone, on the database of `HARNESS_DATABASE_URL`.
+    """
+    from django.core.management import execute_from_command_line
+
+    given = ["harness", *(sys.argv[1:] if arguments is None else arguments)]
+    if "DJANGO_SETTINGS_MODULE" not in os.environ:
+        missing = missing_site_packages()
+        if not missing:
+            os.environ["DJANGO_SETTINGS_MODULE"] = "harness_site.settings"
+            _announce_state_dir()
+        else:
+            _configure_library(missing)
+    execute_from_command_line(given)
+
+
+def missing_site_packages() -> list[str]:
+    """List the packages of the site that are not installed."""
+    return [name for name in SITE_PACKAGES if find_spec(name) is None]
+
+
+def _announce_state_dir() -> None:
+    """Say where state goes before the first command creates that folder."""
+    from harness_site import env
+
+    folder = env.state_dir()
+    if not folder.exists():
+        sys.stderr.write(f"harness: keys and, without HARNESS_DATABASE_URL, the database are kept in {folder}\n")
+
+
+def _configure_library(missing: list[str]) -> None:
+    """Configure Django with the library alone; its commands need a database that is named."""
+    from django.conf import settings
+
+    from checkpoints.conf import database_from_url, library_settings
+    from checkpoints.exceptions import InvalidDatabaseUrl
+
+    url = os.environ.get("HARNESS_DATABASE_URL", "")
+    try:
+        database = database_from_url(url)
+    except InvalidDatabaseUrl as error:
+        raise SystemExit(
+            f"harness: {error}\n"
+            "Set HARNESS_DATABASE_URL to run the library's commands (migrate, pending, sweep, prune, …).\n"
+            f"The site's commands need its packages ({', '.join(missing)} missing): "
+            'pip install "harness-checkpoints[site]"'
+        ) from None
+    settings.configure(**library_settings(database))

@@ -1,0 +1,237 @@
+"""The wheel, built here and installed into clean environments, away from the checkout."""
+
+import http.client
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests.support.site import free_port
+
+ROOT = Path(__file__).parents[3]
+_PINS = re.compile(r"^[a-z0-9-]+(?:\[[a-z,]+\])?==\S+(?: ; .*?)?(?= \\$)", re.MULTILINE)
+
+
+def run(*arguments: object, cwd: Path, **environment: str) -> str:
+    """Run a program without the variables of this test run; return what it prints."""
+    done = subprocess.run(
+        [str(argument) for argument in arguments],
+        cwd=cwd,
+        env=clean_environment(cwd) | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def clean_environment(home: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "LANG", "LC_", "SSL_"))}
+    return kept | {"PATH": os.environ["PATH"], "HOME": str(home)}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def install(wheel: Path, folder: Path, extra: str = "") -> Path:
+    """Install the wheel into a new environment with the locked versions; return its folder of programs."""
+    constraints = folder / "constraints.txt"
+    constraints.write_text("\n".join(_PINS.findall((ROOT / "requirements.lock").read_text())))
+    run(sys.executable, "-m", "venv", folder / "environment", cwd=folder)
+    programs = folder / "environment" / "bin"
+    pip = [programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    run(*pip, "--constraint", constraints, f"harness-checkpoints{extra} @ {wheel.as_uri()}", cwd=folder)
+    return programs
+
+
+def test_the_wheel_holds_templates_styles_scripts_and_type_markers(wheel: Path) -> None:
+    names = set(ZipFile(wheel).namelist())
+
+    packed = {name.removeprefix("harness_site/") for name in names}
+    wanted = {
+        str(path.relative_to(ROOT))
+        for folder in ("templates", "static")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file()
+    }
+    assert wanted - packed == set()
+    assert {"checkpoints/py.typed", "harness_site/py.typed"} <= names
+
+
+SAVE_A_TURN = """
+from checkpoints import SyncCheckpointer, ToolRegistry
+with SyncCheckpointer("agent.db") as checkpointer:
+    registry = ToolRegistry(checkpointer=checkpointer, session_id="order-17")
+
+    @registry.tool
+    def charge(amount: int) -> str:
+        return f"charged {amount}"
+
+    checkpointer.start_session("order-17", "Pay")
+    checkpointer.save_checkpoint("order-17", [{"role": "user", "content": "Pay"}], None, 0)
+    print(registry.dispatch("charge", {"amount": 4}, call_id="call-1").content)
+"""
+
+TYPED = """
+from checkpoints import SyncCheckpointer
+
+def version(checkpointer: SyncCheckpointer) -> int:
+    return checkpointer.load("order-17", "three")["version"]
+"""
+
+
+def test_the_library_alone_runs_with_django_only(wheel: Path, tmp_path: Path) -> None:
+    programs = install(wheel, tmp_path)
+    work = tmp_path / "work"
+    work.mkdir()
+
+    listed = run(programs / "python", "-m", "pip", "list", "--format=freeze", cwd=work)
+    assert {line.partition("==")[0].lower() for line in listed.split()} <= {
+        "asgiref",
+        "django",
+        "harness-checkpoints",
+        "pip",
+        "setuptools",
+        "sqlparse",
+    }
+    (work / "agent.py").write_text(SAVE_A_TURN)
+    assert run(programs / "python", "agent.py", cwd=work) == "charged 4\n"
+    url = f"sqlite:///{work / 'agent.db'}"
+    assert "entries, all as they were recorded" in run(
+        programs / "harness", "verify_audit", cwd=work, HARNESS_DATABASE_URL=url
+    )
+
+    (work / "typed.py").write_text(TYPED)
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--python-executable", programs / "python", "typed.py"],
+        cwd=work,
+        env=clean_environment(work),
+        capture_output=True,
+        text=True,
+    )
+    assert 'Argument 2 to "load" of "Versions" has incompatible type "str"; expected "int"' in checked.stdout
+
+
+def test_the_library_without_the_site_says_what_its_commands_need(wheel: Path, tmp_path: Path) -> None:
+    programs = install(wheel, tmp_path)
+
+    refused = subprocess.run(
+        [programs / "harness", "serve"], cwd=tmp_path, env=clean_environment(tmp_path), capture_output=True, text=True
+    )
+
+    assert refused.returncode == 1
+    assert "HARNESS_DATABASE_URL" in refused.stderr
+    assert 'pip install "harness-checkpoints[site]"' in refused.stderr
+
+
+def test_the_site_serves_sign_in_and_pages_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    programs = install(wheel, tmp_path, "[site]")
+    work, state = tmp_path / "work", tmp_path / "state"
+    work.mkdir()
+    variables = {"HARNESS_STATE_DIR": str(state)}
+
+    run(programs / "harness", "migrate", "--verbosity=0", cwd=work, **variables)
+    password = {"DJANGO_SUPERUSER_PASSWORD": "correct-horse-battery"}
+    command = [programs / "harness", "createsuperuser", "--noinput", "--username=owner", "--email="]
+    run(*command, cwd=work, **variables, **password)
+    run(programs / "harness", "add_member", "owner", "admin", cwd=work, **variables)
+    with serving(programs, work, variables) as browser:
+        status, page = browser.get("/accounts/login/")
+        assert status == 200
+        styles = re.findall(r'"(/static/[^"]+\.(?:css|js))"', page)
+        assert len(styles) > 5
+        assert [path for path in styles if browser.get(path)[0] != 200] == []
+        browser.sign_in("owner", "correct-horse-battery")
+        for path in ("/review/", "/sessions/", "/overview/", "/audit/", "/settings/members/"):
+            assert browser.get(path)[0] == 200, path
+
+    assert sorted(path.name for path in work.iterdir()) == []
+    assert {"harness.sqlite3", "secret_key"} <= {path.name for path in state.iterdir()}
+
+
+class Browser:
+    """An HTTP client that keeps cookies."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.cookies: dict[str, str] = {}
+
+    def get(self, path: str, body: str | None = None) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        cookies = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        headers = {"Cookie": cookies, "Content-Type": "application/x-www-form-urlencoded"}
+        connection.request("GET" if body is None else "POST", path, body, headers)
+        response = connection.getresponse()
+        for header in response.headers.get_all("Set-Cookie") or ():
+            name, _, value = header.partition(";")[0].partition("=")
+            self.cookies[name] = value
+        text = response.read().decode()
+        connection.close()
+        return response.status, text
+
+    def sign_in(self, name: str, password: str) -> None:
+        _, page = self.get("/accounts/login/")
+        (token,) = set(re.findall(r'name="csrfmiddlewaretoken" value="([^"]+)"', page))
+        status, page = self.get("/accounts/login/", f"csrfmiddlewaretoken={token}&username={name}&password={password}")
+        assert status == 302, page
+
+
+@contextmanager
+def serving(programs: Path, work: Path, variables: dict[str, str]) -> Iterator[Browser]:
+    """The installed site on a free port, started in an empty folder."""
+    port = free_port()
+    arguments: list[str | Path] = [
+        programs / "python",
+        "-m",
+        "uvicorn",
+        "harness_site.asgi:application",
+        f"--port={port}",
+    ]
+    environment = clean_environment(work) | variables
+    site = subprocess.Popen([*arguments, "--log-level=warning"], cwd=work, env=environment)
+    try:
+        browser = Browser(port)
+        deadline = time.monotonic() + 90
+        while True:
+            assert site.poll() is None
+            assert time.monotonic() < deadline
+            try:
+                if browser.get("/health/")[0] == 200:
+                    break
+            except OSError:
+                time.sleep(0.1)
+        yield browser
+    finally:
+        site.terminate()
+        site.wait(30)
+
+
+def test_the_library_works_in_a_foreign_django_project(wheel: Path, tmp_path: Path) -> None:
+    programs = install(wheel, tmp_path)
+    run(programs / "django-admin", "startproject", "shop", cwd=tmp_path)
+    project = tmp_path / "shop"
+    with (project / "shop" / "settings.py").open("a") as settings:
+        settings.write('\nINSTALLED_APPS += ["checkpoints"]\n')
+    (project / "agent.py").write_text(
+        SAVE_A_TURN.replace('SyncCheckpointer("agent.db")', "SyncCheckpointer()").replace(
+            "from checkpoints", "import django; django.setup()\nfrom checkpoints", 1
+        )
+    )
+
+    run(programs / "python", "manage.py", "migrate", "--verbosity=0", cwd=project)
+    said = run(programs / "python", "agent.py", cwd=project, DJANGO_SETTINGS_MODULE="shop.settings")
+
+    assert said == "charged 4\n"
