@@ -30,7 +30,7 @@ POSTGRES_MATTERS := $(addprefix tests/,integration property concurrency crash) $
 .PHONY: demo
 demo: setup ## Play the story: an agent dies in a payment, you decide in the browser (PORT=8000)
 	@$(RUN) manage.py migrate --verbosity 0
-	@$(RUN) manage.py demo
+	@$(RUN) -m examples.demo
 
 .PHONY: setup
 setup: $(VENV)/.complete ## Set up the environment in .venv from requirements.lock

@@ -1,7 +1,7 @@
 """How long the server takes for each page of a large installation: `python -m benchmarks.pages`.
 
-Fills a throw-away PostgreSQL server with `generate_load` and makes the search index, then asks for each page again and
-again in one process, without a network. Prints a table and writes it to docs/benchmarks-pages.md. With `--database` it
+Fills a throw-away PostgreSQL server with `benchmarks.load` and makes the search index, then asks for each page again
+and again in one process, without a network. Prints a table and writes it to docs/benchmarks-pages.md. With `--database` it
 asks for the pages of a database that is filled already, and leaves in it no more than the reader it signs in as.
 """
 
@@ -93,9 +93,11 @@ def _fill(options: Namespace) -> None:
     from django.core.management import call_command
     from django.db import connection
 
+    from benchmarks.load.command import Command as Load
+
     call_command("migrate", verbosity=0)
     sizes = [f"--{name}={getattr(options, name)}" for name in ("sessions", "messages", "calls")]
-    call_command("generate_load", *sizes)
+    call_command(Load(), *sizes)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
     _index(options.texts)

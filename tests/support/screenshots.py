@@ -33,10 +33,10 @@ class Demo:
 
 @contextmanager
 def waiting_demo(folder: Path) -> Iterator[Demo]:
-    """`manage.py demo` on a database of its own, from the moment it asks for a decision."""
+    """The demo on a database of its own, from the moment it asks for a decision."""
     port = free_port()
     environment = {**os.environ, "HARNESS_DATABASE_URL": str(folder / "demo.sqlite3"), "PORT": str(port)}
-    command = [sys.executable, "manage.py", "demo", f"--state={folder / 'state'}"]
+    command = [sys.executable, "-m", "examples.demo", f"--state={folder / 'state'}"]
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as demo:
         try:
             yield _read(demo, f"http://127.0.0.1:{port}")

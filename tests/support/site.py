@@ -24,7 +24,7 @@ import psycopg
 from psycopg import sql
 
 from checkpoints.enums import Role
-from harness_site.demo.processes import Child, start_agent, start_site
+from examples.demo.processes import Child, start_agent, start_site
 
 PASSWORD: Final = "correct horse battery"
 CAST: Final = {"alice": Role.APPROVER, "bob": Role.APPROVER, "carol": Role.AUDITOR, "dora": Role.ADMIN}
@@ -192,7 +192,7 @@ def main() -> None:
     django.setup()
     call_command("migrate", verbosity=0, interactive=False)
 
-    from harness_site.demo.people import reset_sign_in
+    from examples.demo.people import reset_sign_in
 
     for name, role in CAST.items():
         reset_sign_in(name, role, PASSWORD)

@@ -1,4 +1,4 @@
-"""`manage.py demo --decide` plays the story without a person, for each decision, on the current database."""
+"""`python -m examples.demo --decide` plays the story without a person, for each decision, on the current database."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import RunStatus
 from checkpoints.models import Run
-from harness_site.demo.processes import port_problem
+from examples.demo.processes import port_problem
 from tests.support.processes import ROOT, database_url
 from tests.support.site import free_port
 
@@ -23,7 +23,7 @@ ANOTHER = "Name another one: PORT=8765 make demo"
 
 def _demo(*arguments: str, port: int = 0) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "manage.py", "demo", *arguments],
+        [sys.executable, "-m", "examples.demo", *arguments],
         cwd=ROOT,
         env={**os.environ, "HARNESS_DATABASE_URL": database_url(), "PORT": str(port)},
         stdout=subprocess.PIPE,

@@ -14,13 +14,13 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from checkpoints.enums import Role
+from examples.demo import rehearsal
+from examples.demo.acts import Act
+from examples.demo.people import reset_sign_in
+from examples.demo.processes import ProcessFailed, port_problem, start_site
+from examples.demo.stages import Stage, abandoned_stages, new_stage
+from examples.demo.story import Story
 from harness_site import env
-from harness_site.demo import rehearsal
-from harness_site.demo.acts import Act
-from harness_site.demo.people import reset_sign_in
-from harness_site.demo.processes import ProcessFailed, port_problem, start_site
-from harness_site.demo.stages import Stage, abandoned_stages, new_stage
-from harness_site.demo.story import Story
 
 #: Seconds between two looks at everything.
 TICK = 0.1

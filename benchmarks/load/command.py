@@ -6,12 +6,12 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
+from benchmarks.load.building import Builder, Built, duration
+from benchmarks.load.copying import Keys, Writer, finish
+from benchmarks.load.plan import Plan
+from benchmarks.load.words import Words
 from checkpoints import clock
 from checkpoints.models import Session, Workspace
-from harness_site.load.building import Builder, Built, duration
-from harness_site.load.copying import Keys, Writer, finish
-from harness_site.load.plan import Plan
-from harness_site.load.words import Words
 
 #: Messages that are written in one transaction.
 BATCH = 50_000

@@ -7,7 +7,7 @@ from typing import Any
 
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
-from harness_site.demo.stages import Stage
+from examples.demo.stages import Stage
 
 _SETTLED = {
     DecisionKind.PROBE_LANDED: "it happened. Settled without a person; it is not done again",

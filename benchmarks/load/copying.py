@@ -17,9 +17,9 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import Max, Model
 from django.db.models.expressions import DatabaseDefault
 
+from benchmarks.load.building import MESSAGE_FIELDS, Built, rows_of
 from checkpoints.models import Checkpoint, Decision, Message, Run, Segment, Session, ToolCall
 from checkpoints.saving.naming import columns, table
-from harness_site.load.building import MESSAGE_FIELDS, Built, rows_of
 
 #: In the order in which they may be written; constraints look at the end of the transaction.
 _MODELS: Final[tuple[type[Model], ...]] = (Session, Segment, Run, Message, Checkpoint, ToolCall, Decision)

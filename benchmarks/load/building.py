@@ -13,6 +13,8 @@ from uuid import UUID
 
 from django.db.models import Model
 
+from benchmarks.load.plan import Size
+from benchmarks.load.words import AGENTS, LABELS, PEOPLE, TOOLS, Words
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.enums import (
     ActorKind,
@@ -26,8 +28,6 @@ from checkpoints.enums import (
 from checkpoints.models import Checkpoint, Decision, Message, Run, Segment, Session, ToolCall, Workspace
 from checkpoints.serde import canonical, digests
 from checkpoints.tools.idempotency import key_for
-from harness_site.load.plan import Size
-from harness_site.load.words import AGENTS, LABELS, PEOPLE, TOOLS, Words
 
 #: Versions that are kept of a session; retention has removed the others.
 _VERSIONS: Final = 4

@@ -9,12 +9,13 @@ from django.core.management.base import CommandError
 from django.db import connection
 from django.test import Client
 
+from benchmarks.load.building import MESSAGE_FIELDS, Builder, duration
+from benchmarks.load.command import Command
+from benchmarks.load.plan import HUGE, Plan, Size
+from benchmarks.load.words import Words
 from checkpoints import SyncCheckpointer
 from checkpoints.models import Decision, Message, Session, ToolCall, Workspace
 from checkpoints.saving import calls
-from harness_site.load.building import MESSAGE_FIELDS, Builder, duration
-from harness_site.load.plan import HUGE, Plan, Size
-from harness_site.load.words import Words
 from tests.integration.search.conftest import complete
 from tests.support.factories import make_session, make_user
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def generate(sessions: int = 60, seed: int = 1, *more: str) -> None:
     sizes = (f"--sessions={sessions}", f"--messages={sessions * 12}", f"--calls={sessions * 3}", f"--seed={seed}")
-    call_command("generate_load", *sizes, "--until=2026-01-31T12:00:00Z", *more)
+    call_command(Command(), *sizes, "--until=2026-01-31T12:00:00Z", *more)
 
 
 @pytest.fixture

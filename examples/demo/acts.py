@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from harness_site.demo.processes import Child, start_agent
-from harness_site.demo.story import Story
+from examples.demo.processes import Child, start_agent
+from examples.demo.story import Story
 
 
 @dataclass

@@ -9,8 +9,8 @@ from checkpoints.enums import ActorKind, CallStatus, Role, SessionStatus
 from checkpoints.models import Session, ToolCall
 from checkpoints.resuming.actors import Actor
 from checkpoints.serde import parse
-from harness_site.demo.stages import Stage
-from harness_site.demo.story import waits_for_a_person
+from examples.demo.stages import Stage
+from examples.demo.story import waits_for_a_person
 
 #: Decision → how many refunds it leaves in the ledger. In this story the first one did land, whatever is decided.
 REFUNDS: Final = {"landed": 1, "failed": 1, "rerun": 2}
@@ -34,7 +34,7 @@ def decide(stage: Stage, decision: str) -> None:
 
 def _decide(session_id: str, call: ToolCall, decision: str) -> None:
     checkpointer = SyncCheckpointer()
-    why = f"Played by manage.py demo --decide={decision}."
+    why = f"Played by the demo with --decide={decision}."
     which: dict[str, Any] = {"revision": call.revision, "step": call.step, "attempt": call.attempt}
     if decision == "landed":
         seen = "Refunded 40.00 EUR, seen in the ledger."

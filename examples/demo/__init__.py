@@ -1,0 +1,1 @@
+"""The parts of the demo: an agent that is killed, whoever restarts it, and whoever tells the story."""

@@ -1,1 +1,0 @@
-"""The parts of `manage.py demo`: an agent that is killed, whoever restarts it, and whoever tells the story."""
