@@ -1,8 +1,8 @@
 """How long the server takes for each page of a large installation: `python -m benchmarks.pages`.
 
 Fills a throw-away PostgreSQL server with `benchmarks.load` and makes the search index, then asks for each page again
-and again in one process, without a network. Prints a table and writes it to docs/benchmarks-pages.md. With `--database` it
-asks for the pages of a database that is filled already, and leaves in it no more than the reader it signs in as.
+and again in one process, without a network. Prints a table and writes it to docs/benchmarks-pages.md. With `--database`
+it asks for the pages of a database that is filled already, and leaves in it no more than the reader it signs in as.
 """
 
 from __future__ import annotations
