@@ -21,6 +21,8 @@ SCHEMA_VERSION = 1
 #: The largest message, argument object or plan that is taken, in bytes of canonical JSON.
 MAX_VALUE_BYTES = 64 * 1024 * 1024
 
+#: What Django calls the databases that this library runs on.
+SUPPORTED_VENDORS = frozenset({"sqlite", "postgresql"})
 #: WAL lets readers and one writer work at once; FULL keeps what was acknowledged through a power cut; what is
 #: deleted is overwritten.
 SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA secure_delete=ON;"

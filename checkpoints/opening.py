@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from django.core.exceptions import SynchronousOnlyOperation
 from django.core.management import call_command
 from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.recorder import MigrationRecorder
 
 from checkpoints import conf, migrations
-from checkpoints.exceptions import InvalidDatabaseUrl
+from checkpoints.exceptions import BlockingCallInAsyncCode, InvalidDatabaseUrl
+from checkpoints.saving.connection import find_connection, reach_server
 from checkpoints.saving.operations import operation
 
 try:
@@ -27,14 +30,27 @@ _MIGRATION_LOCK = 0x4861726E
 def opened(url: str | Path, *, migrate: bool | None = None) -> str:
     """The connection alias of the database at `url`, with Django configured and, for SQLite, file and tables in place.
 
-    `migrate` None means: SQLite yes, PostgreSQL no. Raises `InvalidDatabaseUrl` and kinds of `StorageError`.
+    `migrate` None means: SQLite yes, PostgreSQL no. Raises `InvalidDatabaseUrl`, `DriverMissing`, and kinds of
+    `StorageError`: `ConnectionFailed` at once where a PostgreSQL server lets nobody in.
     """
     alias = conf.open_alias(str(url))
-    if migrate or (migrate is None and connections[alias].vendor == "sqlite"):
-        with _one_at_a_time(alias), operation(alias):
+    connection = find_connection(alias)
+    if connection.vendor == "postgresql":
+        _reach(connection)
+    if migrate or (migrate is None and connection.vendor == "sqlite"):
+        with _one_at_a_time(alias), operation(alias, writes=False):
             if not _current(alias):
-                _migrate(alias)
+                with operation(alias):
+                    _migrate(alias)
     return alias
+
+
+def _reach(connection: BaseDatabaseWrapper) -> None:
+    """A server that lets nobody in says so when it is opened, not at the first use."""
+    try:
+        reach_server(connection)
+    except SynchronousOnlyOperation as error:
+        raise BlockingCallInAsyncCode from error
 
 
 def _migrate(alias: str) -> None:
@@ -59,7 +75,7 @@ def _one_at_a_time(alias: str) -> Iterator[None]:
     """Keep two processes from creating the same database at once."""
     connection = connections[alias]
     if connection.vendor == "postgresql":
-        with operation(alias), connection.cursor() as cursor:
+        with operation(alias, writes=False), connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(%s)", [_MIGRATION_LOCK])
             try:
                 yield

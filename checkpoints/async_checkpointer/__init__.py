@@ -22,6 +22,7 @@ from checkpoints.async_checkpointer.versions import Versions
 from checkpoints.checkpointer import SyncCheckpointer
 from checkpoints.exceptions import CheckpointerClosed
 from checkpoints.models import DEFAULT_WORKSPACE
+from checkpoints.saving.connection import find_connection
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class Checkpointer(Sessions, Versions, ToolCalls, Resuming, Peers, Decisions):
         self._closed = False
         self._connections: list[BaseDatabaseWrapper] = []
         self._executor = ThreadPoolExecutor(
-            WORKERS[connections[using].vendor],
+            WORKERS[find_connection(using).vendor],
             thread_name_prefix="harness",
             initializer=_remember,
             initargs=(using, self._connections),

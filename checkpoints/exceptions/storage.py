@@ -28,9 +28,19 @@ class StorageUnavailable(StorageError):
     hint = "Check that the database is running and reachable; the next operation opens a new connection."
 
 
+class ConnectionFailed(StorageUnavailable):
+    """The database server let nobody in: a wrong host, database name, user or password, or no server at all."""
+
+    code = "connection_failed"
+    hint = "Check host, port, database name, user and password, and that the server is running."
+
+
 class StorageBusy(StorageError):
     code = "storage_busy"
-    hint = "Another writer held the database too long. Try again."
+    hint = (
+        "Another writer held the database too long. Try again; on SQLite, not while a transaction.atomic() block of "
+        "this program is open: it keeps every other connection from writing until it ends."
+    )
 
 
 class StorageReadOnly(StorageError):
@@ -41,6 +51,59 @@ class StorageReadOnly(StorageError):
 class StorageFull(StorageError):
     code = "storage_full"
     hint = "Free disk space; nothing else needs to be repaired."
+
+
+class InsideTransaction(CheckpointsError):
+    """A transaction of the caller is open on the connection, so that nothing written now would be durable."""
+
+    code = "inside_transaction"
+    hint = (
+        "Move the call out of the transaction.atomic() block, decorate the view with "
+        "transaction.non_atomic_requests, or give the library a connection of its own: on PostgreSQL a second alias "
+        "in DATABASES and Checkpointer(using=…). Nothing was written or run."
+    )
+
+    def __init__(self, using: str, why: str = "a transaction of the caller is open on it") -> None:
+        self.using = using
+        super().__init__(f"What is written through the connection {using!r} would not be durable: {why}.")
+
+
+class BlockingCallInAsyncCode(CheckpointsError):
+    """A blocking method was called on the thread of a running event loop."""
+
+    code = "blocking_call_in_async_code"
+    hint = (
+        "Use checkpoints.Checkpointer there, whose methods are awaited, or call this from a thread: "
+        "asyncio.to_thread(…). Nothing was written."
+    )
+
+    def __init__(self) -> None:
+        super().__init__("SyncCheckpointer blocks, and this is the thread of a running event loop.")
+
+
+class DatabaseNotConfigured(CheckpointsError):
+    """Django has no usable database under this alias."""
+
+    code = "database_not_configured"
+    hint = (
+        "In a Django project add the alias to DATABASES (checkpoints.conf.database_from_url makes the entry); in a "
+        'plain script open the database by path or URL: Checkpointer("agent.db").'
+    )
+
+    def __init__(self, using: str, why: str) -> None:
+        self.using = using
+        super().__init__(f"There is no database to use under the alias {using!r}: {why}.")
+
+
+class DriverMissing(CheckpointsError):
+    """The Python package that talks to this kind of database is not installed."""
+
+    code = "driver_missing"
+    hint = "Install it with its connection pool: pip install 'psycopg[binary,pool]'."
+
+    def __init__(self, using: str, why: str) -> None:
+        self.using = using
+        super().__init__(f"The database under the alias {using!r} cannot be opened: {why}.")
 
 
 class NotDurable(CheckpointsError):

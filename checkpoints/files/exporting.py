@@ -40,7 +40,7 @@ def export(store: Store, session_id: str, path: str | Path, *, audited: bool = T
     """
     target = Path(path).absolute()
     store.flush(session_id)
-    with operation(store.using), transaction.atomic(using=store.using):
+    with operation(store.using, writes=audited), transaction.atomic(using=store.using):
         session = lookup.session(store, session_id, lock=True)
         with replacing(target) as file:
             header = Header(session_id, store.workspace, session.latest_version, clock.now().isoformat())

@@ -42,8 +42,8 @@ def record_result(
         raise InvalidInput(f"The result of {call_id!r} is a {type(result).__name__}, not text.")
     outcome = Outcome(CallStatus.COMPLETED if success else CallStatus.FAILED, canonical(result, "result"))
     held = store.holds(session_id)
-    issued = None if held is None or step is not None else held.issued_calls.pop(call_id, None)
     with operation(store.using):
+        issued = None if held is None or step is not None else held.issued_calls.pop(call_id, None)
         if held is not None and issued is not None:
             settling.settle(store, held, issued, outcome)
             return

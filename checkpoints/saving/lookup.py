@@ -8,6 +8,7 @@ from checkpoints.exceptions import CallNotFound, NotOwner, OwnershipLost, Sessio
 from checkpoints.ids import checked
 from checkpoints.models import Session, ToolCall
 from checkpoints.prepared import Prepared
+from checkpoints.saving.operations import operation, refuse_inside_transaction
 from checkpoints.saving.store import Held, Store
 
 
@@ -32,12 +33,15 @@ def _session(workspace: int, session_id: str) -> QuerySet[Session]:
 def owned(store: Store, session_id: str) -> Held:
     """What the store holds of a session, with everything durable that was saved before.
 
-    Raises `SessionNotFound`, `SessionFinished` or `NotOwner`, and `NotDurable`.
+    Raises `SessionNotFound`, `SessionFinished` or `NotOwner`, `NotDurable`, and `InsideTransaction`: who asks for it
+    is about to write.
     """
+    refuse_inside_transaction(store.using)
     store.flush(session_id)
     held = store.holds(session_id)
     if held is None:
-        row = session(store, session_id)
+        with operation(store.using, writes=False):
+            row = session(store, session_id)
         raise SessionFinished(session_id, row.status) if row.finished else NotOwner(session_id)
     return held
 

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-from django.db import DatabaseError, InterfaceError, OperationalError, connections, transaction
+from django.core.exceptions import SynchronousOnlyOperation
+from django.db import DatabaseError, InterfaceError, OperationalError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ProgrammingError
 
 from checkpoints.exceptions import (
+    BlockingCallInAsyncCode,
     MigrationsMissing,
     StorageBusy,
     StorageError,
     StorageFull,
     StorageReadOnly,
     StorageUnavailable,
+)
+from checkpoints.saving.connection import (
+    close_broken,
+    find_connection,
+    has_pool,
+    open_connection,
+    require_own_transaction,
+    track_operation,
 )
 
 
@@ -25,20 +35,33 @@ def operation(using: str, *, writes: bool = True) -> Iterator[BaseDatabaseWrappe
     """One operation on the connection `using`.
 
     A connection that this operation opened goes back to its pool at the end. A broken one is closed, so that the
-    next operation opens a new one. Raises subclasses of `StorageError`.
+    next operation opens a new one. Raises subclasses of `StorageError`; `InsideTransaction` where it writes and what
+    it writes would not be durable at its end; `BlockingCallInAsyncCode` on the thread of an event loop.
     """
-    connection = connections[using]
+    connection = find_connection(using)
     opened_before = connection.connection is not None
     handled_before = sys.exception()
-    try:
-        yield connection
-    except DatabaseError as error:
-        first = _first(error, handled_before)
-        sent = writes and (connection.connection is not None or first is not error)
-        raise _typed(first, connection, sent) from error
-    finally:
-        if not connection.in_atomic_block and not opened_before and _pooled(connection):
-            connection.close()
+    with track_operation(connection):
+        try:
+            if writes:
+                require_own_transaction(connection)
+            open_connection(connection)
+            yield connection
+        except SynchronousOnlyOperation as error:
+            raise BlockingCallInAsyncCode from error
+        except DatabaseError as error:
+            first = _first(error, handled_before)
+            sent = writes and (connection.connection is not None or first is not error)
+            raise _typed(first, connection, sent) from error
+        finally:
+            opened = connection.connection is not None and not opened_before
+            if opened and not connection.in_atomic_block and has_pool(connection):
+                connection.close()
+
+
+def refuse_inside_transaction(using: str) -> None:
+    """Raise `InsideTransaction` where a write would, for what is to be done before it."""
+    require_own_transaction(find_connection(using))
 
 
 @contextmanager
@@ -67,18 +90,6 @@ def _first(error: DatabaseError, handled_before: BaseException | None) -> Databa
     return first
 
 
-def _pooled(connection: BaseDatabaseWrapper) -> bool:
-    return bool(connection.settings_dict["OPTIONS"].get("pool"))
-
-
-def _drop_broken(connection: BaseDatabaseWrapper) -> None:
-    """Close the connection, and those of its pool that broke with it, so that the next operation gets a good one."""
-    connection.close()
-    if _pooled(connection):
-        with suppress(Exception):  # a server that is gone cannot be asked
-            connection.pool.check()  # type: ignore[attr-defined]
-
-
 def _typed(error: DatabaseError, connection: BaseDatabaseWrapper, sent: bool) -> StorageError:
     said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     what = f"The database says: {said}."
@@ -95,6 +106,6 @@ def _typed(error: DatabaseError, connection: BaseDatabaseWrapper, sent: bool) ->
         return StorageBusy(what, may_have_happened=False)
     if isinstance(error, OperationalError | InterfaceError):
         if not connection.in_atomic_block:
-            _drop_broken(connection)
+            close_broken(connection)
         return StorageUnavailable(what, may_have_happened=sent)
     return StorageError(what, may_have_happened=False)

@@ -27,29 +27,50 @@ LIST_LIMIT = 1000
 def load_latest(store: Store, session_id: str) -> dict[str, Any] | None:
     """The newest version, or None while there is none. Raises `SessionNotFound` only for malformed ids."""
     with operation(store.using, writes=False):
-        row = _newest(store, session_id)
-        return None if row is None else loaded(store, session_id, row)
+        return _read_newest(store, session_id, lambda row: loaded(store, session_id, row))
 
 
 def load_tail(store: Store, session_id: str, count: int) -> dict[str, Any] | None:
     """The newest version with only the last `count` messages of its transcript, and its `message_count`; None while
     there is none."""
-    with operation(store.using, writes=False):
-        row = _newest(store, session_id)
-        if row is None:
-            return None
+
+    def read(row: Checkpoint) -> dict[str, Any]:
         tail = loaded(store, session_id, row, first=max(0, row.length - count))
         return {**tail, "message_count": row.length}
+
+    with operation(store.using, writes=False):
+        return _read_newest(store, session_id, read)
+
+
+def _read_newest(store: Store, session_id: str, read: Callable[[Checkpoint], dict[str, Any]]) -> dict[str, Any] | None:
+    """What `read` makes of the newest version. Where that version is removed while it is read, of the newest then."""
+    while (row := _newest(store, session_id)) is not None:
+        try:
+            return read(row)
+        except CheckpointCorrupted:
+            if _is_stored(store, row):
+                raise
+    return None
 
 
 def load(store: Store, session_id: str, version: int) -> dict[str, Any]:
     """One version. Raises `SessionNotFound`, `VersionNotFound`, `CheckpointCorrupted`, `SchemaFromFuture`."""
     with operation(store.using, writes=False):
         row = _checkpoints(store, session_id).filter(version=_checked_version(version)).first()
-        if row is None:
-            lookup.session(store, session_id)
-            raise VersionNotFound(session_id, version)
-        return loaded(store, session_id, row)
+        if row is not None:
+            try:
+                return loaded(store, session_id, row)
+            except CheckpointCorrupted:
+                if _is_stored(store, row):
+                    raise
+        lookup.session(store, session_id)
+        raise VersionNotFound(session_id, version)
+
+
+def _is_stored(store: Store, row: Checkpoint) -> bool:
+    """Whether a version is still there. Its messages go in the transaction that removes it, but they are read in a
+    later statement than its row: what looks damaged may have been removed in between."""
+    return Checkpoint.objects.using(store.using).filter(pk=row.pk).exists()
 
 
 def _checked_version(version: int) -> int:

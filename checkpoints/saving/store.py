@@ -17,6 +17,7 @@ from checkpoints.conf import LEASE_SECONDS
 from checkpoints.exceptions import InvalidInput, NotOwner, WorkspaceNotFound
 from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
 from checkpoints.prepared import Prepared
+from checkpoints.saving.connection import find_connection
 from checkpoints.saving.intents import Issued
 from checkpoints.saving.operations import operation
 from checkpoints.saving.state import State
@@ -105,6 +106,7 @@ class Store:
     ) -> None:
         if not lease_seconds > 0:
             raise InvalidInput(f"lease_seconds is {lease_seconds}; it has to be more than 0.")
+        find_connection(using)
         self.using = using
         self.workspace = workspace
         self.lease = timedelta(seconds=lease_seconds)

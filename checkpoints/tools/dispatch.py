@@ -12,6 +12,7 @@ from checkpoints.enums import UNDECIDED_CALL, CallStatus, InterruptReason
 from checkpoints.exceptions import (
     ApprovalRequired,
     CallInProgress,
+    InsideTransaction,
     InvalidArguments,
     NotRepresentable,
     ResultNotRecorded,
@@ -259,6 +260,8 @@ def record(store: Store, held: Held, issued: Issued, outcome: Outcome, content: 
             if attempt == RECORD_ATTEMPTS:
                 raise ResultNotRecorded(held.session_id, issued.call_id, content) from error
             yield Sleep(0.1 * attempt)
+        except InsideTransaction as error:  # the tool has left one open
+            raise ResultNotRecorded(held.session_id, issued.call_id, content) from error
         else:
             return
 

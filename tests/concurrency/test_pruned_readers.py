@@ -1,0 +1,51 @@
+"""Readers beside a process that replaces the conversation and prunes what was before it, again and again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import VersionNotFound
+from checkpoints.saving import reading
+from tests.conftest import StartChild
+from tests.integration.checkpoints.situations import started, talk
+from tests.support.processes import database_url, say
+
+ROUNDS = 60
+#: A transcript of several statements' work to read.
+LETTERS = "abcdefghij" * 4
+
+
+def transcript(version: int) -> list[dict[str, Any]]:
+    """What version `version` holds: nothing in it is in another one."""
+    return talk([f"{version}-{letter}{place}" for place, letter in enumerate(LETTERS)])
+
+
+def replace_and_prune(url: str) -> int:
+    cp = SyncCheckpointer.open(url)
+    started(cp)
+    version = cp.save_checkpoint("s", transcript(1), None, 0)
+    say("saved")
+    for _ in range(ROUNDS):
+        version = cp.save_checkpoint("s", transcript(version + 1), None, 0)
+        cp.prune("s", keep_last=1)
+    cp.close()
+    return version
+
+
+def test_readers_see_whole_versions_while_old_ones_are_removed(start_child: StartChild, cp: SyncCheckpointer) -> None:
+    child = start_child(replace_and_prune, url=database_url())
+    child.expect("saved")
+    seen: list[int] = []
+    while child.code is None:
+        latest = cp.load_latest("s") or {}
+        assert latest["transcript"] == transcript(latest["version"])
+        seen.append(latest["version"])
+        with suppress(VersionNotFound):
+            assert cp.load("s", latest["version"])["transcript"] == latest["transcript"]
+        tail = reading.load_tail(cp.store, "s", 3) or {}
+        assert tail["transcript"] == transcript(tail["version"])[-3:]
+
+    assert seen == sorted(seen)
+    assert child.result() == ROUNDS + 1
