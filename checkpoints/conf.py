@@ -144,9 +144,12 @@ def open_alias(url: str) -> str:
 def _alias_for(database: dict[str, Any]) -> str:
     wanted = _place(database)
     for alias in connections:
-        if _place(connections.databases[alias]) == wanted:
+        known = connections.databases[alias]
+        if _place(known) == wanted and _password(known) == _password(database):
             return alias
     alias = "harness_" + hashlib.blake2b(repr(wanted).encode(), digest_size=6).hexdigest()
+    while alias in connections.databases:  # with another password
+        alias += "_"
     defaults = connections.configure_settings({"default": {}, alias: database})
     connections.databases[alias] = defaults[alias]
     return alias
@@ -154,3 +157,7 @@ def _alias_for(database: dict[str, Any]) -> str:
 
 def _place(database: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(database.get(key) or "") for key in ("ENGINE", "NAME", "USER", "HOST", "PORT"))
+
+
+def _password(database: dict[str, Any]) -> str:
+    return str(database.get("PASSWORD") or "")

@@ -183,7 +183,7 @@ def _changes(verdict: Verdict, rule: Rule) -> dict[str, Any]:
         changes |= {"settled_at": Now(), "result": result, "result_digest": digests.text_digest(result)}
     if verdict.kind == DecisionKind.EDIT:
         if not isinstance(verdict.args, dict):
-            raise InvalidInput("The changed arguments have to be a dict.")
+            raise InvalidInput("The changed arguments have to be a dict; json.loads makes one of JSON text.")
         args = canonical(verdict.args, "args")
         changes |= {"args": args, "args_digest": digests.text_digest(args), "sentence": ""}
     return changes

@@ -31,8 +31,8 @@ class _Operations(threading.local):
 
 
 _operations = _Operations()
-#: Aliases with a connection pool whose server has let this process in.
-_reached: set[str] = set()
+#: The logins (name, user, password, host and port) with which a server has let this process in.
+_reached: set[tuple[str, ...]] = set()
 
 
 def find_connection(using: str) -> BaseDatabaseWrapper:
@@ -108,15 +108,21 @@ def open_connection(connection: BaseDatabaseWrapper) -> None:
 def reach_server(connection: BaseDatabaseWrapper) -> None:
     """Make sure that the PostgreSQL server has once let this process in; a pool and its threads are not made for it.
 
-    Raises `ConnectionFailed`.
+    Raises `ConnectionFailed` and `DriverMissing`.
     """
-    if connection.alias in _reached:
+    settings = connection.settings_dict
+    login = tuple(str(settings[key]) for key in ("NAME", "USER", "PASSWORD", "HOST", "PORT"))
+    if login in _reached:
         return
     try:
+        if has_pool(connection):
+            _ = connection.pool  # type: ignore[attr-defined]  # Django imports the package for it here
         _connect_once(connection)
+    except ImproperlyConfigured as error:
+        raise _configuration_error(connection.alias, error) from error
     except DatabaseError as error:
         raise _connection_failed(connection, error) from error
-    _reached.add(connection.alias)
+    _reached.add(login)
 
 
 @async_unsafe

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from checkpoints.enums import LOGGED_EFFECTS, CallStatus, InterruptReason, KeyScope, Risk, SideEffect, usual_risk
-from checkpoints.exceptions import InvalidInput
+from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.ids import checked, checked_number
 from checkpoints.serde import digests
 from checkpoints.serde.canonical import canonical
@@ -92,15 +92,23 @@ def checked_tool_name(name: object) -> str:
     return str(name)
 
 
+def require_argument_dict(tool: str, args: object) -> None:
+    """Raise `InvalidArguments` where the arguments of a call are not a dict, such as the JSON text of a model."""
+    if isinstance(args, str | bytes):
+        raise InvalidArguments(tool, "they are text, and a dict is wanted; json.loads(…) makes one of JSON text")
+    if not isinstance(args, dict):
+        raise InvalidArguments(tool, f"a {type(args).__name__} is not a dict of arguments by name")
+
+
 def intent(
     call_id: str, tool: str, args: dict[str, Any], key: str, *, side_effects: Iterable[str], step: int | None
 ) -> Intent:
     """An intent from what users give. Raises `InvalidInput` and its kinds."""
-    if not isinstance(args, dict):
-        raise InvalidInput(f"The arguments of {call_id!r} are a {type(args).__name__}, not a dict.")
+    name = checked_tool_name(tool)
+    require_argument_dict(name, args)
     return Intent(
         call_id=checked("call id", call_id),
-        tool=checked_tool_name(tool),
+        tool=name,
         args=canonical(args, "args"),
         key=checked("idempotency key", key),
         step=None if step is None else checked_number("step", step),

@@ -26,7 +26,7 @@ from checkpoints.models import ToolCall
 from checkpoints.outcomes import ToolResult
 from checkpoints.resuming import verification
 from checkpoints.saving import calls, issuing, liveness, lookup, settling
-from checkpoints.saving.intents import Intent, Issued, Outcome
+from checkpoints.saving.intents import Intent, Issued, Outcome, require_argument_dict
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
 from checkpoints.serde import digests
@@ -65,6 +65,7 @@ def dispatch_flow(
         return ToolResult(call_id, f"There is no tool {name!r}. Nothing was run.", is_error=True)
     logged = tool.logged and registry.checkpointer is not None and registry.session_id is not None
     try:
+        require_argument_dict(name, args)
         stored = canonical(args, "args")
         bound = tool.bound(args)
         if not logged or registry.checkpointer is None:

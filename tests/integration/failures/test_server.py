@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from django.db import connections
+from pytest_django.plugin import DjangoDbBlocker
 
-from checkpoints import SyncCheckpointer, ToolRegistry
-from checkpoints.exceptions import StorageBusy, StorageUnavailable
-from tests.integration.failures.conftest import OpenAt
+from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
+from checkpoints.conf import database_from_url
+from checkpoints.exceptions import ConnectionFailed, StorageBusy, StorageUnavailable
+from tests.integration.failures.conftest import OpenAt, close_all
 from tests.support.cluster import Cluster
 
 TURNS = 150
@@ -159,3 +164,60 @@ def test_a_server_that_is_gone_says_that_nothing_was_written(server: Cluster, op
     finally:
         server.start()
     assert checkpointer.save_checkpoint("gone", [{"id": "m0"}], None, 0.0) == 2
+
+
+def changed(url: str, **parts: str) -> str:
+    """The URL with another user, password, host or database name."""
+    split = urlsplit(url)
+    login = f"{parts.get('user', split.username)}:{parts.get('password', split.password)}"
+    return f"postgresql://{login}@{parts.get('host', f'127.0.0.1:{split.port}')}/{parts.get('name', split.path[1:])}"
+
+
+REFUSED = {
+    "database name": ({"name": "nope"}, 'database "nope" does not exist'),
+    "user": ({"user": "nobody"}, 'password authentication failed for user "nobody"'),
+    "password": ({"password": "wrong"}, "password authentication failed"),
+    "host": ({"host": "127.0.0.1:1"}, "Connection refused"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("kind", [SyncCheckpointer, Checkpointer])
+def test_opening_a_database_that_lets_nobody_in_says_why(server: Cluster, what: str, kind: Any) -> None:
+    """With the server's own reason, which a pool that waits for a connection in vain does not know."""
+    parts, reason = REFUSED[what]
+    with pytest.raises(ConnectionFailed) as raised:
+        kind.open(changed(server.url, **parts))
+
+    assert reason in str(raised.value)
+    assert raised.value.may_have_happened is False
+
+
+@pytest.mark.parametrize("pool", [True, False], ids=["pool", "no pool"])
+@pytest.mark.parametrize("what", REFUSED)
+def test_alias_of_a_database_that_lets_nobody_in_says_why(
+    server: Cluster, django_db_blocker: DjangoDbBlocker, what: str, pool: bool
+) -> None:
+    parts, reason = REFUSED[what]
+    database = database_from_url(changed(server.url, **parts))
+    if not pool:
+        del database["OPTIONS"]["pool"]
+    connections.databases["elsewhere"] = connections.configure_settings({"default": {}, "one": database})["one"]
+    try:
+        with django_db_blocker.unblock(), pytest.raises(ConnectionFailed, match=re.escape(reason)):
+            SyncCheckpointer(using="elsewhere").start_session("s")
+    finally:
+        close_all(connections["elsewhere"])
+        del connections["elsewhere"], connections.databases["elsewhere"]
+
+
+def test_pool_that_waits_in_vain_says_why(server: Cluster, open_at: OpenAt) -> None:
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        admin.execute("CREATE DATABASE brief")
+        checkpointer = open_at(changed(server.url, name="brief"))
+        checkpointer.start_session("s")
+        admin.execute("DROP DATABASE brief WITH (FORCE)")
+    close_all(connections[checkpointer.store.using])
+
+    with pytest.raises(ConnectionFailed, match='database "brief" does not exist'):
+        checkpointer.save_checkpoint("s", [], None, 0.0)

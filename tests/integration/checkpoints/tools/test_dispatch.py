@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -281,3 +282,20 @@ def test_mutating_call_waits_for_the_review_of_another(open_checkpointer: Open, 
             desk(taker, effects).dispatch(name, args, "call_2")
         assert caught.value.calls == [call]
     assert (done(effects), statuses()) == ([], [("call_1", 1, "interrupted")])
+
+
+@pytest.mark.parametrize("logged", [True, False], ids=["logged", "unlogged"])
+@pytest.mark.parametrize("args", ['{"order": 17}', b'{"order": 17}', [17], None, 17], ids=repr)
+def test_arguments_that_are_no_dict_are_an_error_for_the_model(cp: SyncCheckpointer, args: Any, logged: bool) -> None:
+    ran = []
+    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+
+    @registry.tool(side_effects={"mutate" if logged else "read"})
+    def pay(order: int = 0) -> None:
+        ran.append(order)
+
+    result = registry.dispatch("pay", args, "call_1")
+
+    assert (result.is_error, ran, cp.pending_tool_calls("s")) == (True, [], [])
+    assert "dict" in result.content
+    assert ("json.loads" in result.content) is isinstance(args, str | bytes)

@@ -1,0 +1,98 @@
+"""Errors of who sets the library up: each is typed, says what happened, and names the way out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection, connections
+
+from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
+from checkpoints.exceptions import BlockingCallInAsyncCode, DatabaseNotConfigured
+from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.test_opening import in_a_process
+
+BLOCKING: dict[str, Callable[[SyncCheckpointer], Any]] = {
+    "start_session": lambda cp: cp.start_session("s"),
+    "save_checkpoint": lambda cp: cp.save_checkpoint("s", [], None, 0),
+    "load_latest": lambda cp: cp.load_latest("s"),
+    "pending_tool_calls": lambda cp: cp.pending_tool_calls("s"),
+    "resume": lambda cp: cp.resume("s"),
+    "not owned": lambda cp: cp.append_checkpoint("other", [], expected_version=1),
+    "dispatch": lambda cp: pay(cp),
+    "prune": lambda cp: cp.prune("s", keep_last=1),
+    "close": lambda cp: cp.close(),
+}
+
+
+def pay(cp: SyncCheckpointer) -> Any:
+    registry = ToolRegistry(checkpointer=cp, session_id="s")
+    registry.tool(name="pay")(lambda: pytest.fail("the tool has run"))
+    return registry.dispatch("pay", {}, "call_1")
+
+
+@pytest.mark.parametrize("opened", [True, False], ids=["open connection", "no connection"])
+def test_blocking_checkpointer_in_async_code_names_the_async_one(cp: SyncCheckpointer, opened: bool) -> None:
+    started(cp)
+
+    async def call(method: Callable[[SyncCheckpointer], Any]) -> None:
+        with pytest.raises(BlockingCallInAsyncCode, match=r"checkpoints\.Checkpointer.*asyncio\.to_thread"):
+            method(cp)
+
+    for method in BLOCKING.values():
+        if not opened:
+            connection.close()
+        asyncio.run(call(method))
+    assert cp.pending_tool_calls("s") == []
+
+
+def test_opening_in_async_code_by_the_blocking_class_names_the_async_one(tmp_path: Any) -> None:
+    async def open_() -> None:
+        SyncCheckpointer(tmp_path / "agent.db")
+
+    with pytest.raises(BlockingCallInAsyncCode):
+        asyncio.run(open_())
+
+
+@pytest.mark.parametrize("kind", [SyncCheckpointer, Checkpointer])
+def test_alias_that_is_not_in_databases_is_named(kind: Any) -> None:
+    with pytest.raises(DatabaseNotConfigured, match=r"'durable': DATABASES has no such alias.*database_from_url"):
+        kind(using="durable")
+
+
+@pytest.mark.parametrize("kind", [SyncCheckpointer, Checkpointer])
+def test_database_of_another_kind_is_named(kind: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(connections["default"], "vendor", "oracle")
+    monkeypatch.setattr(connections["default"], "display_name", "Oracle")
+    with pytest.raises(DatabaseNotConfigured, match="it is Oracle, neither SQLite nor PostgreSQL"):
+        kind(using="default")
+
+
+def raised(code: str, *, without: str = "") -> tuple[str, str]:
+    """The name and the text of what a plain script raises, on a machine that lacks the package `without`."""
+    name, said = in_a_process(
+        f"import json, sys; sys.modules.update({{{without!r}: None}})\n"
+        "from checkpoints import Checkpointer, SyncCheckpointer\n"
+        f"try: {code}\n"
+        "except Exception as error: print(json.dumps([type(error).__name__, str(error)]))"
+    )
+    return name, said
+
+
+@pytest.mark.parametrize("kind", ["Checkpointer", "SyncCheckpointer"])
+def test_script_without_a_database_is_told_how_to_open_one(kind: str) -> None:
+    name, said = raised(f"{kind}()")
+
+    assert name == "DatabaseNotConfigured"
+    assert 'Checkpointer("agent.db")' in said
+
+
+@pytest.mark.parametrize("missing", ["psycopg", "psycopg_pool"])
+@pytest.mark.parametrize("kind", ["Checkpointer", "SyncCheckpointer"])
+def test_missing_driver_is_named_with_what_installs_it(kind: str, missing: str) -> None:
+    name, said = raised(f"{kind}('postgresql://someone@127.0.0.1:1/name')", without=missing)
+
+    assert name == "DriverMissing"
+    assert "pip install 'psycopg[binary,pool]'" in said
