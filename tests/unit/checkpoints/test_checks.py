@@ -1,0 +1,91 @@
+"""System checks: each setting under which a promise would not hold is named, with what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from checkpoints.checks import check_databases
+from checkpoints.conf import database_from_url
+
+SQLITE = database_from_url("sqlite:///agent.db")
+POSTGRESQL = database_from_url("postgresql://app@127.0.0.1/app")
+PLAIN = {"ENGINE": "django.db.backends.sqlite3", "NAME": "agent.db"}
+
+
+def found(monkeypatch: pytest.MonkeyPatch, **databases: dict[str, Any]) -> dict[str, str]:
+    """The number of each warning about these databases, with its hint."""
+    monkeypatch.setattr(settings, "DATABASES", databases)
+    warnings = check_databases(app_configs=None)
+    assert all(warning.msg.endswith(".") and "'default'" in warning.msg for warning in warnings)
+    return {str(warning.id).removeprefix("checkpoints."): str(warning.hint) for warning in warnings}
+
+
+def options(**changes: Any) -> dict[str, Any]:
+    return {**SQLITE, "OPTIONS": {**SQLITE["OPTIONS"], **changes}}
+
+
+@pytest.mark.parametrize("database", [SQLITE, POSTGRESQL, {"ENGINE": POSTGRESQL["ENGINE"]}, {}], ids=str)
+def test_nothing_is_said_of_a_database_that_keeps_the_promises(
+    monkeypatch: pytest.MonkeyPatch, database: dict[str, Any]
+) -> None:
+    assert found(monkeypatch, default=database) == {}
+
+
+@pytest.mark.parametrize(
+    ("database", "numbers"),
+    [
+        ({**POSTGRESQL, "ATOMIC_REQUESTS": True}, ["W001"]),
+        ({**POSTGRESQL, "AUTOCOMMIT": False}, ["W002"]),
+        (options(transaction_mode="DEFERRED"), ["W003"]),
+        (options(transaction_mode=None), ["W003"]),
+        (options(transaction_mode="exclusive"), []),
+        (options(init_command="PRAGMA synchronous = FULL"), ["W004"]),
+        (options(init_command="PRAGMA journal_mode=delete; PRAGMA synchronous=2"), ["W004"]),
+        (options(init_command="pragma journal_mode(wal); pragma main.synchronous = 'extra'"), []),
+        (options(init_command="PRAGMA journal_mode=WAL"), ["W005"]),
+        (options(init_command="PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"), ["W005"]),
+        (options(timeout=5), ["W006"]),
+        (options(timeout=20.5), []),
+        (PLAIN, ["W003", "W004", "W005", "W006"]),
+        ({**PLAIN, "ATOMIC_REQUESTS": True}, ["W001", "W003", "W004", "W005", "W006"]),
+    ],
+)
+def test_setting_is_named_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, database: dict[str, Any], numbers: list[str]
+) -> None:
+    hints = found(monkeypatch, default=database)
+
+    assert list(hints) == numbers
+    assert all("checkpoints.conf.database_from_url" in hint for hint in hints.values())
+
+
+def test_hints_for_sqlite_lead_to_settings_that_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    hints = found(monkeypatch, default=PLAIN)
+    advised: dict[str, Any] = {}
+    for number in ("W003", "W004", "W006"):
+        advised |= eval("{" + hints[number].removeprefix("Set ").partition(" in its OPTIONS")[0] + "}")  # noqa: S307
+
+    assert found(monkeypatch, default={**PLAIN, "OPTIONS": advised}) == {}
+
+
+def test_second_alias_for_the_same_database_is_what_the_hint_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    atomic = {**POSTGRESQL, "ATOMIC_REQUESTS": True}
+
+    assert found(monkeypatch, default=atomic, durable=POSTGRESQL) == {}
+    assert list(found(monkeypatch, default=atomic, another={**POSTGRESQL, "NAME": "another"})) == ["W001"]
+    assert list(found(monkeypatch, default=atomic, another=atomic)) == ["W001"]
+
+
+class ToReports:
+    def db_for_write(self, model: type, **hints: object) -> str:
+        return "reports"
+
+
+def test_database_of_the_models_is_the_one_that_the_routers_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django.db.router.routers", [ToReports()])
+    monkeypatch.setattr(settings, "DATABASES", {"default": PLAIN, "reports": SQLITE})
+
+    assert check_databases(app_configs=None) == []
