@@ -1,0 +1,52 @@
+"""The tests of the project, for Django's own runner."""
+
+import os
+from pathlib import Path
+
+import pytest
+from django.db import connection, transaction
+from django.test import TestCase, TransactionTestCase
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import InsideTransaction
+from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from tests.integration.embedding.shop import views
+
+
+class CaseMixin:
+    def test_payment_is_made(self) -> None:
+        effects = Path(os.environ["SHOP_EFFECTS"])
+        before = effects.read_text()
+        content = views.make_payment(views.open_registry(1), 1).content
+
+        assert (content, effects.read_text()) == (b'{"content": "paid 1"}', before + "paid 1\n")
+
+    def test_view_in_the_transaction_of_its_request_is_refused(self) -> None:
+        response = self.client.get("/charge-and-answer/1/")  # type: ignore[attr-defined]
+
+        assert (response.status_code, response.json()["error"]) == (409, "inside_transaction")
+
+    def test_block_of_the_test_itself_counts(self) -> None:
+        with transaction.atomic(), pytest.raises(InsideTransaction):
+            SyncCheckpointer().start_session("s")
+
+
+class InTestCase(CaseMixin, TestCase):
+    @classmethod
+    def setUpTestData(cls) -> None:
+        with SyncCheckpointer() as checkpointer:
+            checkpointer.start_session("from setUpTestData")
+            checkpointer.save_checkpoint("from setUpTestData", [], None, 0)
+
+    def test_sees_what_was_set_up(self) -> None:
+        assert connection.in_atomic_block
+        assert (SyncCheckpointer().load_latest("from setUpTestData") or {})["version"] == 1
+
+
+class InTransactionTestCase(CaseMixin, TransactionTestCase):
+    def setUp(self) -> None:
+        """What the tests before have removed together with everything else."""
+        Workspace.objects.get_or_create(slug=DEFAULT_WORKSPACE)
+
+    def test_is_in_no_transaction(self) -> None:
+        assert not connection.in_atomic_block
