@@ -46,7 +46,10 @@ def append(
     actor_kind: ActorKind,
     details: dict[str, Any],
 ) -> None:
-    """Append one event of a workspace, for who has no store: the site."""
+    """Append one event of a workspace, for who has no store: the site.
+
+    It is written in the transaction of the caller, where one is open: it tells of what that transaction changes.
+    """
     _event(workspace_pk, kind, session_pk, actor, actor_kind, canonical(details, "details")).save(using=using)
 
 

@@ -15,6 +15,7 @@ from django.test import TestCase
 
 from checkpoints import Checkpointer, SyncCheckpointer, SyncWorkflow, Tool, ToolRegistry
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InsideTransaction, ResultNotRecorded, StorageBusy
+from checkpoints.models import DEFAULT_WORKSPACE, Workspace
 from checkpoints.peers import Join, PeerCall
 from checkpoints.runs.details import StepStarted
 from tests.conftest import Open
@@ -275,6 +276,14 @@ def test_blocks_of_a_test_case_do_not_count(world: World) -> None:
         with transaction.atomic(durable=True):
             pass
         WRITES["start_session"](world)
+
+
+def test_fixture_db_of_pytest_django_does_not_count(db: None) -> None:
+    Workspace.objects.get_or_create(slug=DEFAULT_WORKSPACE)
+    with SyncCheckpointer() as cp:
+        registry = ToolRegistry([Tool("pay", lambda: "paid")], started(cp), "s")
+        assert connection.in_atomic_block
+        assert registry.dispatch("pay", {}, "c").content == "paid"
 
 
 @contextmanager

@@ -50,3 +50,14 @@ class InTransactionTestCase(CaseMixin, TransactionTestCase):
 
     def test_is_in_no_transaction(self) -> None:
         assert not connection.in_atomic_block
+
+
+class OnTheSecondAlias(TransactionTestCase):
+    databases = frozenset({"default", "durable"})
+
+    def test_both_aliases_are_one_database(self) -> None:
+        Workspace.objects.get_or_create(slug=DEFAULT_WORKSPACE)
+        content = views.make_payment(views.open_registry(2, using="durable"), 2).content
+
+        assert content == b'{"content": "paid 2"}'
+        assert [call["status"] for call in SyncCheckpointer().pending_tool_calls("order-2")] == []
