@@ -22,6 +22,7 @@ from checkpoints.models import Run, Session, ToolCall
 from checkpoints.outcomes import ToolResult
 from checkpoints.resuming import outlook, ownership, starting, verification
 from checkpoints.resuming.outlook import Tail
+from checkpoints.resuming.starting import Description
 from checkpoints.runs.details import RunTerminal
 from checkpoints.runs.snapshot import RuntimeSnapshot
 from checkpoints.saving import audit, calls, lookup, phases, reading, settling
@@ -97,6 +98,24 @@ def resume_flow(
         yield Transact(lambda: ownership.abandon(store, held))
         raise
     return point
+
+
+def open_flow(
+    store: Store,
+    session_id: str,
+    description: Description,
+    *,
+    wait: bool = False,
+    timeout: float | None = None,
+    takeover: bool | str = False,
+) -> Flow[ResumePoint]:
+    """Start or resume: create the session with `description` if it does not exist, then do what `resume_flow` does.
+
+    A finished session gives its result, as in `resume_flow`; an existing session keeps its description. Raises what
+    `resume_flow` raises, and `InvalidIdentifier` or `NotRepresentable` for what cannot describe a session.
+    """
+    yield Transact(lambda: starting.create(store, session_id, description))
+    return (yield from resume_flow(store, session_id, wait=wait, timeout=timeout, takeover=takeover))
 
 
 def session_of(store: Store, run_id: object) -> str:

@@ -67,11 +67,13 @@ def start(store: Store, session_id: str, description: Description, *, takeover: 
         if ownership.still_owns(store, held):
             return held.run
         store.drop(held)
-    _create(store, session_id, description)
+    create(store, session_id, description)
     return ownership.take(store, session_id, takeover=takeover).run
 
 
-def _create(store: Store, session_id: str, description: Description) -> None:
+def create(store: Store, session_id: str, description: Description) -> None:
+    """Insert the session if it does not exist. Raises `InvalidIdentifier`, `NotRepresentable`, `InvalidInput`."""
+    checked("session id", session_id)
     with operation(store.using):
         rows = Session.objects.using(store.using)
         if rows.filter(workspace_id=store.workspace_id, session_id=session_id).exists():
