@@ -32,12 +32,20 @@ class Transact:
 
 @dataclass
 class Invoke:
-    """The user's code, sync or async. `started` says whether it may have had an effect."""
+    """The user's code, sync or async. `started` says whether it may have had an effect.
+
+    `arguments` are passed by name, `positional` before them by position. `timeout` is in seconds.
+    """
 
     function: Callable[..., Any]
     arguments: dict[str, Any] = field(default_factory=dict)
     timeout: float | None = None
     started: bool = False
+    positional: tuple[Any, ...] = ()
+
+    def call(self) -> Any:
+        """Call the function. Returns an awaitable where it is async."""
+        return self.function(*self.positional, **self.arguments)
 
 
 @dataclass(frozen=True)
@@ -79,11 +87,10 @@ def _invoke(step: Invoke) -> Any:
     step.started = True
     if inspect.iscoroutinefunction(step.function):
         return _spawn(lambda: asyncio.run(_ainvoke(step))).result()
-    if step.timeout is None:
-        value = step.function(**step.arguments)
-    else:
-        value = _spawn(partial(step.function, **step.arguments)).result(step.timeout)
-    return _spawn(lambda: asyncio.run(_awaited(value))).result() if inspect.isawaitable(value) else value
+    value = step.call() if step.timeout is None else _spawn(step.call).result(step.timeout)
+    if inspect.isawaitable(value):  # an async method of a callable object, or a coroutine that a lambda returns
+        return _spawn(lambda: asyncio.run(_await_within(value, step.timeout))).result()
+    return value
 
 
 def _spawn(work: Callable[[], T]) -> Future[T]:
@@ -111,8 +118,9 @@ def _spawn(work: Callable[[], T]) -> Future[T]:
     return future
 
 
-async def _awaited(value: Awaitable[T]) -> T:
-    return await value
+async def _await_within(value: Awaitable[T], timeout: float | None) -> T:  # noqa: ASYNC109 - as `Invoke` has it
+    async with asyncio.timeout(timeout):
+        return await value
 
 
 async def adrive(flow: Flow[T], hop: Hop) -> T:
@@ -164,8 +172,8 @@ async def _ainvoke(step: Invoke) -> Any:
     step.started = True
     async with asyncio.timeout(step.timeout):
         if inspect.iscoroutinefunction(step.function):
-            return await step.function(**step.arguments)
-        value = await asyncio.wrap_future(_spawn(partial(step.function, **step.arguments)))
+            return await step.call()
+        value = await asyncio.wrap_future(_spawn(step.call))
         return await value if inspect.isawaitable(value) else value
 
 

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,15 @@ class ToolResult:
     attempt: int = 1
 
 
+#: What the agent reads as the result of a call whose verify hook says that it landed, and not with what result.
+LANDED_WITHOUT_RESULT = "This call happened. What it returned is not known."
+
+
 @dataclass(frozen=True)
 class Landed:
-    """The effect happened; `result` is what the call would have returned."""
+    """The effect happened; `result` is what the call would have returned: text, or a JSON value that becomes text."""
 
-    result: str
+    result: Any = LANDED_WITHOUT_RESULT
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,28 @@ class Unknown:
 
 
 Answer = Landed | NotLanded | Unknown
+
+
+def interpret_answer(value: object) -> Answer:
+    """Return what a verify hook meant by `value`.
+
+    Every hook is asked one question: did this call land? `True` and `False` answer it, and so do the classes
+    `Landed`, `NotLanded` and `Unknown` themselves. `True` settles the call although the result is missing: the agent
+    is told that the call happened, which is what keeps it from happening twice. Nothing else settles a call: `None` is
+    what a hook returns that forgot an answer, and a text may be a result as well as a reason for not knowing.
+    """
+    if isinstance(value, Landed | NotLanded | Unknown):
+        return value
+    if value is True or value is Landed:
+        return Landed()
+    if value is False or value is NotLanded:
+        return NotLanded()
+    if value is Unknown:
+        return Unknown()
+    given = "None" if value is None else f"a value of type {type(value).__name__}"
+    return Unknown(f"the verify hook returned {given} instead of Landed(result), NotLanded() or Unknown(why)")
+
+
 Ambiguous = tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 
 _NAMES = re.compile(r"Time(d)?out|Connect|Network|Transport|Disconnect|BrokenPipe|IncompleteRead|Protocol|Unavailable")

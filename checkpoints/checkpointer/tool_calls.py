@@ -43,5 +43,6 @@ class ToolCalls:
 
     def pending_tool_calls(self, session_id: str) -> list[dict[str, Any]]:
         """Calls without an outcome: call_id, tool_name, args_json, started_at, status, reason, run_id, alive, step,
-        attempt, revision. Raises `SessionNotFound`."""
+        attempt, revision, and verify_reason: why the tool's verify hook could not tell, None where none was asked.
+        A session that does not exist has none."""
         return calls.pending(self.store, session_id)

@@ -64,8 +64,10 @@ class ReviewRequired(CallError):
     def __init__(self, session_id: str, calls: Sequence[Mapping[str, Any]]) -> None:
         self.session_id, self.calls = session_id, [dict(call) for call in calls]
         named = ", ".join(f"{call['tool_name']} ({call['call_id']})" for call in self.calls)
+        said = [(call["call_id"], call["verify_reason"]) for call in self.calls if call.get("verify_reason")]
+        reasons = "".join(f" The verify hook was asked about {call_id!r}: {reason}." for call_id, reason in said)
         super().__init__(
-            f"In session {session_id!r} it is unknown whether this happened: {named}. Nothing was run again."
+            f"In session {session_id!r} it is unknown whether this happened: {named}. Nothing was run again.{reasons}"
         )
 
 

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -162,7 +163,7 @@ def _pass_gate(store: Store, held: Held, *, wait: bool, timeout: float | None) -
         if not wait or (until is not None and time.monotonic() >= until):
             unknown = any(call.status == CallStatus.INTERRUPTED for call in undecided)
             kind = ReviewRequired if unknown else ApprovalRequired
-            raise kind(held.session_id, [calls.as_dict(call) for call in undecided])
+            raise kind(held.session_id, (yield Transact(partial(calls.as_dicts, store, undecided))))
         yield Transact(lambda: _wait(store, held))
         yield Sleep(POLL_SECONDS)
 
@@ -274,5 +275,5 @@ def preview(store: Store, session_id: str) -> dict[str, Any]:
             "pending_response": stands.pending is not None,
             "replay": [calls.as_dict(call) for call in found.replay],
             "run": [calls.as_dict(call) for call in found.run],
-            "ask": [calls.as_dict(call) for call in [*undecided, *orphans]],
+            "ask": calls.as_dicts(store, [*undecided, *orphans]),
         }

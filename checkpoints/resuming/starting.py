@@ -9,7 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints.enums import FINISHED_SESSION, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
-from checkpoints.exceptions import CallInProgress, InvalidInput, NotRepresentable, ReviewRequired, StorageUnavailable
+from checkpoints.exceptions import CallInProgress, InvalidInput, NotRepresentable, StorageUnavailable
 from checkpoints.ids import checked
 from checkpoints.models import Run, Session
 from checkpoints.resuming import ownership
@@ -127,7 +127,7 @@ def require_settled(store: Store, held: Held, row: Session) -> None:
             raise CallInProgress(held.session_id, call.call_id, call.tool)
     undecided = calls.undecided(store, row)
     if undecided:
-        raise ReviewRequired(held.session_id, [calls.as_dict(call) for call in undecided])
+        raise calls.review_required(store, held.session_id, undecided)
 
 
 def release(store: Store) -> None:

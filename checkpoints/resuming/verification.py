@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,15 +15,20 @@ from checkpoints.enums import AuditKind, CallStatus, DecisionKind
 from checkpoints.exceptions import CheckpointsError, DecisionRefused, StorageError
 from checkpoints.flows import Flow, Invoke, Transact
 from checkpoints.models import Decision, Session, ToolCall
-from checkpoints.outcomes import Landed, NotLanded, Unknown
+from checkpoints.outcomes import Answer, Landed, NotLanded, Unknown, interpret_answer
 from checkpoints.resuming import actors, decisions
 from checkpoints.resuming.actors import Actor
 from checkpoints.resuming.decisions import Target, Verdict
 from checkpoints.saving import audit, lookup, revisions
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store
-from checkpoints.serde.canonical import parse
+from checkpoints.serde import digests
+from checkpoints.serde.canonical import canonical, parse
 
+logger = logging.getLogger(__name__)
+
+#: Characters kept of why a hook could not tell.
+WHY_LENGTH = 2000
 #: Seconds a hook may take.
 VERIFY_TIMEOUT = 30.0
 
@@ -34,6 +41,7 @@ class Probe:
     target: Target
     tool: str
     args: str
+    args_digest: str
     hook: Any
 
 
@@ -52,48 +60,79 @@ def probe_of(store: Store, session_id: str, call: ToolCall) -> Probe | None:
     if hook is None:
         return None
     target = Target(session_id, call.call_id, call.revision, call.step, call.attempt)
-    return Probe(call.pk, target, call.tool, call.args, hook)
+    return Probe(call.pk, target, call.tool, call.args, call.args_digest, hook)
 
 
 def probe_flow(store: Store, probe: Probe) -> Flow[str]:
-    """Ask the hook and record its answer. Returns `landed`, `not_landed` or `unknown`."""
-    answer: Any
-    try:
-        answer = yield Invoke(probe.hook, {"args": parse(probe.args)}, timeout=VERIFY_TIMEOUT)
-    except TimeoutError:
-        answer = Unknown(f"the probe gave no answer within {VERIFY_TIMEOUT:g} seconds")
-    except Exception as error:  # whatever a hook raises, it did not say what happened
-        answer = Unknown(f"the probe raised {type(error).__name__}: {error}")
+    """Ask the hook and record its answer. Returns `landed`, `not_landed` or `unknown`.
+
+    The hook gets the call's arguments as its one positional argument. What it returns is taken as
+    `outcomes.interpret_answer` says; an error or a hook that takes too long answers nothing.
+    """
+    if digests.text_digest(probe.args) != probe.args_digest:  # it would be asked about another call
+        answer: Answer = Unknown("the stored arguments of the call are damaged, so the verify hook was not asked")
+    else:
+        answer = yield from _ask(probe)
     said: str = yield Transact(lambda: record(store, probe, answer))
     return said
 
 
-def record(store: Store, probe: Probe, answer: Any) -> str:
+def _ask(probe: Probe) -> Flow[Answer]:
+    began = time.monotonic()
+    try:
+        value: object = yield Invoke(probe.hook, positional=(parse(probe.args),), timeout=VERIFY_TIMEOUT)
+    except Exception as error:  # whatever a hook raises, it did not say what happened
+        # A hook may raise the same error long before, out of a request that it made.
+        if isinstance(error, TimeoutError) and time.monotonic() - began >= 0.9 * VERIFY_TIMEOUT:
+            return Unknown(f"the verify hook gave no answer within {VERIFY_TIMEOUT:g} seconds")
+        return Unknown(f"the verify hook raised {_describe(error)}")
+    return interpret_answer(value)
+
+
+def _describe(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # its text is made by the user's code
+        return type(error).__name__
+
+
+def record(store: Store, probe: Probe, answer: Answer) -> str:
     """Write a hook's answer as a decision. One that came too late changes nothing and is not an error."""
-    if isinstance(answer, Landed):
-        verdict = Verdict(DecisionKind.PROBE_LANDED, actors.hook(probe.tool), "The effect was found.", answer.result)
-        said = "landed"
-    elif isinstance(answer, NotLanded):
-        why = "The effect was not found."
-        verdict = Verdict(DecisionKind.PROBE_NOT_LANDED, actors.hook(probe.tool), why, why)
-        said = "not_landed"
-    else:
-        why = answer.why if isinstance(answer, Unknown) else f"the probe answered {type(answer).__name__}"
-        _record_unknown(store, probe, why)
+    if isinstance(answer, Unknown):
+        _record_unknown(store, probe, answer.why)
         return "unknown"
     try:
-        decisions.decide(store, probe.target, verdict)
+        decisions.decide(store, probe.target, _verdict(probe, answer))
     except DecisionRefused:
         return "unknown"
     except StorageError:
         raise  # the hook knew; the next resume asks it again
     except CheckpointsError as error:
-        _record_unknown(store, probe, f"its answer could not be recorded: {error.detail}")
+        _record_unknown(store, probe, f"the answer of the verify hook could not be recorded: {error.detail}")
         return "unknown"
-    return said
+    return "landed" if isinstance(answer, Landed) else "not_landed"
 
 
-def _record_unknown(store: Store, probe: Probe, why: str) -> None:
+def _verdict(probe: Probe, answer: Landed | NotLanded) -> Verdict:
+    """Raises `InvalidInput` for a result that has no JSON form."""
+    actor = actors.hook(probe.tool)
+    if isinstance(answer, NotLanded):
+        why = "The effect was not found."
+        return Verdict(DecisionKind.PROBE_NOT_LANDED, actor, why, why)
+    result = answer.result if isinstance(answer.result, str) else canonical(answer.result, "result")
+    return Verdict(DecisionKind.PROBE_LANDED, actor, "The effect was found.", result)
+
+
+def _record_unknown(store: Store, probe: Probe, why: object) -> None:
+    reason = (why if isinstance(why, str) else repr(why)).encode("utf-8", "replace").decode().replace("\0", "")
+    reason = reason[:WHY_LENGTH] or "the verify hook gave no reason"
+    logger.warning(
+        "A verify hook could not tell whether call %r of %s in session %r happened, so a person has to: %s",
+        probe.target.call_id,
+        probe.tool,
+        probe.target.session_id,
+        reason,
+    )
     with operation(store.using), transaction.atomic(using=store.using):
         session = lookup.session(store, probe.target.session_id, lock=True)
         call = ToolCall.objects.using(store.using).get(pk=probe.call_pk)
@@ -106,7 +145,7 @@ def _record_unknown(store: Store, probe: Probe, why: str) -> None:
             kind=DecisionKind.PROBE_UNKNOWN,
             actor_kind=actor.kind,
             actor=actor.name,
-            reason=why.encode("utf-8", "replace").decode().replace("\0", ""),
+            reason=reason,
             args_digest=call.args_digest,
             revision=call.revision,
         )

@@ -10,7 +10,6 @@ from checkpoints.exceptions import (
     CallAlreadySettled,
     CallInProgress,
     InvalidInput,
-    ReviewRequired,
 )
 from checkpoints.saving import calls, issuing, lookup, settling
 from checkpoints.saving.intents import Intent, Issued, Outcome
@@ -30,7 +29,7 @@ def record_issued(store: Store, session_id: str, wanted: Intent) -> None:
         if found.status == CallStatus.ISSUED:
             raise CallInProgress(found.session.session_id, found.call_id, found.tool)
         if found.status in UNDECIDED_CALL:
-            raise ReviewRequired(session_id, [calls.as_dict(found)])
+            raise calls.review_required(store, session_id, [found])
         raise CallAlreadySettled(session_id, found.call_id, found.status)
 
 

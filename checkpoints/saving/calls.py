@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
 from django.db.models import QuerySet
 
 from checkpoints.enums import UNDECIDED_CALL, CallStatus, DecisionKind
-from checkpoints.exceptions import CheckpointCorrupted, SessionNotFound
+from checkpoints.exceptions import CheckpointCorrupted, ReviewRequired, SessionNotFound
 from checkpoints.ids import checked
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.prepared import Prepared
@@ -57,7 +57,15 @@ def pending(store: Store, session_id: str) -> list[dict[str, Any]]:
             return []
         found = with_status(store, row, {CallStatus.ISSUED, *UNDECIDED_CALL})
         alive = {run.pk: liveness.is_alive(run) for run in {call.run for call in found}}
-        return [as_dict(call, alive=call.status == CallStatus.ISSUED and alive[call.run_id]) for call in found]
+        reasons = verify_reasons(store, found)
+        return [
+            as_dict(
+                call,
+                alive=call.status == CallStatus.ISSUED and alive[call.run_id],
+                verify_reason=reasons.get(call.pk),
+            )
+            for call in found
+        ]
 
 
 def undecided(store: Store, row: Session) -> list[ToolCall]:
@@ -95,8 +103,29 @@ def require_intact(call: ToolCall) -> None:
             )
 
 
-def as_dict(call: ToolCall, *, alive: bool = False) -> dict[str, Any]:
-    """A call as users get it."""
+def verify_reasons(store: Store, found: Iterable[ToolCall]) -> dict[int, str]:
+    """Why the verify hook could not tell, by the primary key of each interrupted call whose hook was asked last."""
+    unknown = [call.pk for call in found if call.status == CallStatus.INTERRUPTED]
+    if not unknown:
+        return {}
+    answers = Decision.objects.using(store.using).filter(tool_call__in=unknown, kind=DecisionKind.PROBE_UNKNOWN)
+    return dict(answers.order_by("pk").values_list("tool_call_id", "reason"))
+
+
+def as_dicts(store: Store, found: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    """Calls as users get them, each with what its verify hook said last."""
+    with operation(store.using, writes=False):
+        reasons = verify_reasons(store, found)
+    return [as_dict(call, verify_reason=reasons.get(call.pk)) for call in found]
+
+
+def review_required(store: Store, session_id: str, undecided: Sequence[ToolCall]) -> ReviewRequired:
+    """The error that names these calls, and why their verify hooks could not tell."""
+    return ReviewRequired(session_id, as_dicts(store, undecided))
+
+
+def as_dict(call: ToolCall, *, alive: bool = False, verify_reason: str | None = None) -> dict[str, Any]:
+    """A call as users get it. `verify_reason` is why its verify hook could not tell; None where none was asked."""
     return {
         "call_id": call.call_id,
         "tool_name": call.tool,
@@ -109,4 +138,5 @@ def as_dict(call: ToolCall, *, alive: bool = False) -> dict[str, Any]:
         "step": call.step,
         "attempt": call.attempt,
         "revision": call.revision,
+        "verify_reason": verify_reason,
     }

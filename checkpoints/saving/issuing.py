@@ -21,7 +21,6 @@ from checkpoints.enums import (
 from checkpoints.exceptions import (
     CallConflict,
     CallInProgress,
-    ReviewRequired,
     StorageUnavailable,
 )
 from checkpoints.models import Session, ToolCall
@@ -139,7 +138,7 @@ def _require_open(store: Store, held: Held, session: Session, wanted: Intent, fo
         raise CallInProgress(found.session.session_id, found.call_id, found.tool)
     unknown = calls.with_status(store, session, {CallStatus.INTERRUPTED})
     if unknown and wanted.mutates:
-        raise ReviewRequired(held.session_id, [calls.as_dict(call) for call in unknown])
+        raise calls.review_required(store, held.session_id, unknown)
 
 
 def _issue_attempt(

@@ -16,7 +16,6 @@ from checkpoints.exceptions import (
     InvalidArguments,
     NotRepresentable,
     ResultNotRecorded,
-    ReviewRequired,
     StorageError,
     TooLarge,
 )
@@ -163,12 +162,12 @@ def _wait_for(store: Store, held: Held, found: ToolCall, waiting: Waiting) -> Fl
         yield Sleep(APPROVAL_POLL_SECONDS)
         return
     if found.status == CallStatus.INTERRUPTED:
-        raise ReviewRequired(session_id, [calls.as_dict(found)])
+        raise (yield Transact(partial(calls.review_required, store, session_id, [found])))
     alive: bool = yield Transact(partial(_executor_lives, store, held, found))
     if not alive:
         call: ToolCall = yield Transact(partial(calls.get, store, found.pk))
         if call.status in {CallStatus.ISSUED, CallStatus.INTERRUPTED}:
-            raise ReviewRequired(session_id, [calls.as_dict(call)])
+            raise (yield Transact(partial(calls.review_required, store, session_id, [call])))
         return  # it ended between the two looks
     if not waiting.for_others:
         raise CallInProgress(session_id, found.call_id, found.tool)
@@ -248,7 +247,7 @@ def _probed(store: Store, held: Held, issued: Issued, error: Exception) -> Flow[
         yield from verification.probe_flow(store, probe)
         call = yield Transact(lambda: calls.get(store, issued.pk))
     if call.status in UNDECIDED_CALL:
-        raise ReviewRequired(held.session_id, [calls.as_dict(call)]) from error
+        raise (yield Transact(partial(calls.review_required, store, held.session_id, [call]))) from error
     return call
 
 

@@ -40,9 +40,11 @@ class Tool:
     """A function an agent may call, and what has to be known about it to call it safely.
 
     `side_effects`: `read` runs without a trace, `write` and `mutate` are logged before they run.
-    `verify(args)` finds out whether an interrupted call landed. `idempotency` and `scope` say which calls are the
-    same operation. `requires_approval` holds each call for a person before it runs; `approvals` different people
-    have to agree on every decision about it, within `decide_within` seconds. `ambiguous_errors` are the exceptions
+    `verify(args)` finds out whether an interrupted call landed: it gets the arguments as one dict, by position, and
+    returns `Landed(result)`, `NotLanded()` or `Unknown(why)`; what else counts, `outcomes.interpret_answer` says.
+    `idempotency` and `scope` say which calls are the same operation. `requires_approval` holds each call for a person
+    before it runs; `approvals` different people have to agree on every decision about it, within `decide_within`
+    seconds. `ambiguous_errors` are the exceptions
     that leave the effect unknown. `timeout` is in seconds. `risk` is what people sort by: None stands for what the side
     effects say (`enums.usual_risk`). `sentence` is a format string over the arguments that
     says what a call does, for the person who decides.
@@ -62,6 +64,11 @@ class Tool:
     timeout: float | None = None
     sentence: str = ""
     risk: Risk | None = None
+
+    def __post_init__(self) -> None:
+        """Raises `InvalidInput` for a verify hook that could not be asked."""
+        if self.verify is not None:
+            require_verify_hook(self.name, self.verify)
 
     @property
     def logged(self) -> bool:
@@ -109,6 +116,26 @@ class Tool:
             return self.sentence.format_map(dict(args))
         except Exception:  # the format is the user's; without it the page makes its own sentence
             return ""
+
+
+def require_verify_hook(tool: str, hook: object) -> None:
+    """Raises `InvalidInput` where `hook` cannot be called with the arguments of a call as one positional argument.
+
+    Further parameters need defaults. A callable that does not tell its signature, as some of C do, is accepted.
+    """
+    if not callable(hook):
+        raise InvalidInput(f"The verify hook of {tool!r} is of type {type(hook).__name__}, which cannot be called.")
+    try:
+        signature = inspect.signature(hook)
+    except (ValueError, TypeError):
+        return
+    try:
+        signature.bind({})
+    except TypeError as error:
+        raise InvalidInput(
+            f"The verify hook of {tool!r} has the signature {signature}. It is called with the arguments of the call, "
+            f"a dict, as its one positional argument: {error}."
+        ) from None
 
 
 def _fits(value: Any, kind: type) -> bool:

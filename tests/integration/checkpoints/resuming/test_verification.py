@@ -1,13 +1,15 @@
 """A tool's own hook finds out whether an interrupted call landed."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from checkpoints import Actor, Landed, NotLanded, SyncCheckpointer, ToolRegistry, ToolResult, Unknown
+from checkpoints import Actor, Checkpointer, Landed, NotLanded, SyncCheckpointer, ToolRegistry, ToolResult, Unknown
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import (
     AlreadyDecided,
@@ -18,11 +20,16 @@ from checkpoints.exceptions import (
     SessionNotFound,
 )
 from checkpoints.models import Decision, Session, ToolCall
+from checkpoints.outcomes import LANDED_WITHOUT_RESULT
 from checkpoints.resuming import verification
 from tests.conftest import Open
 from tests.integration.checkpoints.situations import interrupt, started, statuses
 
-UNSAYABLE = "The result has to be text: it is what the agent sees as the call's answer."
+#: What is recorded about an answer that is none of those a hook may give.
+NO_ANSWER = "the verify hook returned {} instead of Landed(result), NotLanded() or Unknown(why)"
+UNSAYABLE = (
+    "the answer of the verify hook could not be recorded: result cannot be kept exactly: a set has no JSON form."
+)
 Hook = Callable[[dict[str, Any]], Any]
 
 
@@ -69,6 +76,13 @@ def raising(error: BaseException) -> Hook:
     return ask
 
 
+class Unprintable(Exception):
+    """An error whose text cannot be made."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
 def decisions() -> list[tuple[str, str, str, str]]:
     return list(Decision.objects.order_by("pk").values_list("kind", "actor_kind", "actor", "reason"))
 
@@ -100,38 +114,154 @@ def test_call_that_did_not_land_may_run_again(open_checkpointer: Open, shape: Ca
     ("hook", "reason"),
     [
         (lambda args: Unknown("the bank is closed"), "the bank is closed"),
-        (lambda args: Unknown(), ""),
-        (raising(ValueError("no connection")), "the probe raised ValueError: no connection"),
-        (raising(TimeoutError()), "the probe gave no answer within 30 seconds"),
-        (lambda args: None, "the probe answered NoneType"),
-        (lambda args: True, "the probe answered bool"),
-        (lambda args: "landed", "the probe answered str"),
-        (lambda args: Landed({1}), f"its answer could not be recorded: {UNSAYABLE}"),  # type: ignore[arg-type]
-        (lambda args, more: Landed(""), None),
+        (lambda args: Unknown(), "the verify hook gave no reason"),
+        (lambda args: Unknown, "the verify hook gave no reason"),
+        (lambda args: Unknown(ValueError("closed")), "ValueError('closed')"),  # type: ignore[arg-type]
+        (raising(ValueError("no connection")), "the verify hook raised ValueError: no connection"),
+        (raising(TimeoutError("of a request")), "the verify hook raised TimeoutError: of a request"),
+        (raising(Unprintable()), "the verify hook raised Unprintable"),
+        (lambda args: None, NO_ANSWER.format("None")),
+        (lambda args: "landed", NO_ANSWER.format("a value of type str")),
+        (lambda args: 1, NO_ANSWER.format("a value of type int")),
+        (lambda args: Landed({1}), UNSAYABLE),
+        (lambda args: args["other"], "the verify hook raised KeyError: 'other'"),
     ],
     ids=[
         "unknown",
         "unknown without words",
+        "the class Unknown",
+        "unknown, and no text",
         "error",
-        "timeout",
+        "timeout of its own",
+        "error without text",
         "None",
-        "True",
         "text",
+        "number",
         "unsayable",
-        "other signature",
+        "other arguments",
     ],
 )
-def test_answer_that_settles_nothing_leaves_it_to_a_person(
-    open_checkpointer: Open, hook: Hook, reason: str | None
+def test_answer_that_settles_nothing_leaves_it_to_a_person_and_says_why(
+    open_checkpointer: Open, caplog: pytest.LogCaptureFixture, hook: Hook, reason: str
 ) -> None:
     cp = died_while_paying(open_checkpointer)
 
-    with pytest.raises(ReviewRequired):
+    with caplog.at_level(logging.WARNING), pytest.raises(ReviewRequired) as caught:
         cp.resume("s", hooked(cp, hook))
     assert statuses() == [("call_1", 1, "interrupted")]
-    assert [(kind, said if reason is not None else None) for kind, _, _, said in decisions()] == [
-        ("probe_unknown", reason)
-    ]
+    assert [(kind, why) for kind, _, _, why in decisions()] == [("probe_unknown", reason)]
+    assert [call["verify_reason"] for call in caught.value.calls] == [reason]
+    assert f"The verify hook was asked about 'call_1': {reason}." in str(caught.value)
+    assert [call["verify_reason"] for call in cp.pending_tool_calls("s")] == [reason]
+    (warning,) = [record.getMessage() for record in caplog.records if record.name == verification.__name__]
+    assert warning == (
+        "A verify hook could not tell whether call 'call_1' of pay in session 's' happened, "
+        f"so a person has to: {reason}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "result"),
+    [
+        (True, "completed", LANDED_WITHOUT_RESULT),
+        (Landed, "completed", LANDED_WITHOUT_RESULT),
+        (Landed(), "completed", LANDED_WITHOUT_RESULT),
+        (Landed({"receipt": 5}), "completed", '{"receipt":5}'),
+        (Landed(None), "completed", "null"),
+        (False, "failed", "The effect was not found."),
+        (NotLanded, "failed", "The effect was not found."),
+    ],
+    ids=["True", "the class Landed", "no result", "object", "null", "False", "the class NotLanded"],
+)
+def test_answer_that_cannot_be_misunderstood_settles_the_call(
+    open_checkpointer: Open, answer: object, status: str, result: str
+) -> None:
+    cp = died_while_paying(open_checkpointer)
+    cp.resume("s", hooked(cp, lambda args: answer))
+
+    call = ToolCall.objects.get()
+    assert (call.status, call.result_text) == (status, result)
+
+
+class Bank:
+    """Hooks of every shape that Python has."""
+
+    async def __call__(self, args: dict[str, Any]) -> Landed:
+        return self.found(args)
+
+    def found(self, args: dict[str, Any], retries: int = 3, **options: Any) -> Landed:
+        return Landed(f"receipt {args['order']}")
+
+    async def found_later(self, wanted: dict[str, Any], /) -> Landed:
+        await asyncio.sleep(0)
+        return self.found(wanted)
+
+    @staticmethod
+    def found_in(place: str, args: dict[str, Any]) -> Landed:
+        return Landed(f"receipt {args['order']}")
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        lambda order: Bank().found(order),
+        lambda order: Bank().found_later(order),
+        lambda *given: Bank().found(*given),
+        Bank(),
+        Bank().found,
+        Bank().found_later,
+        partial(Bank.found_in, "bank"),
+        partial(Bank().found_later),
+    ],
+    ids=["lambda", "lambda of a coroutine", "any number", "object", "method", "coroutine", "partial", "async partial"],
+)
+@pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
+def test_hook_of_any_shape_gets_the_arguments_by_position(open_checkpointer: Open, hook: Hook, is_async: bool) -> None:
+    cp = died_while_paying(open_checkpointer)
+    registry = hooked(cp, hook)
+
+    async def resume() -> None:
+        async with Checkpointer() as other:
+            await other.resume("s", registry)
+
+    if is_async:
+        asyncio.run(resume())
+    else:
+        cp.resume("s", registry)
+    assert ToolCall.objects.get().result_text == "receipt 17"
+
+
+@pytest.mark.parametrize("hook", [Bank().found_later, Bank(), lambda args: Bank().found_later(args)])
+def test_hook_is_asked_about_the_arguments_that_were_logged_or_not_at_all(open_checkpointer: Open, hook: Hook) -> None:
+    cp = died_while_paying(open_checkpointer)
+    ToolCall.objects.update(args='{"order":18}')
+
+    with pytest.raises(ReviewRequired, match="the stored arguments of the call are damaged"):
+        cp.resume("s", hooked(cp, hook))
+    assert statuses() == [("call_1", 1, "interrupted")]
+
+
+def test_newest_answer_of_a_hook_is_the_one_that_is_told(open_checkpointer: Open) -> None:
+    cp, reasons = died_while_paying(open_checkpointer), iter(["closed", "still closed"])
+    registry = hooked(cp, lambda args: Unknown(next(reasons)))
+
+    for reason in ("closed", "still closed"):
+        with pytest.raises(ReviewRequired, match=f"'call_1': {reason}"):
+            cp.resume("s", registry)
+    assert [call["verify_reason"] for call in cp.pending_tool_calls("s")] == ["still closed"]
+
+
+def test_error_of_a_tool_that_leaves_its_effect_unknown_says_what_the_hook_said(cp: SyncCheckpointer) -> None:
+    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+
+    @registry.tool(verify=lambda args: Unknown("the bank is closed"))
+    def pay(order: int) -> str:
+        raise ConnectionError
+
+    for _ in range(2):  # where it happens, and where the same call comes again
+        with pytest.raises(ReviewRequired, match="'call_1': the bank is closed") as caught:
+            registry.dispatch("pay", {"order": 17}, "call_1")
+        assert [call["verify_reason"] for call in caught.value.calls] == ["the bank is closed"]
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
@@ -148,7 +278,7 @@ def test_hook_that_hangs_is_left_behind(
         cp.resume("s", hooked(cp, forever if is_async else lambda args: released.wait(60)))
     released.set()
     assert decisions() == [
-        ("probe_unknown", "hook", "verify hook of pay", "the probe gave no answer within 0.05 seconds")
+        ("probe_unknown", "hook", "verify hook of pay", "the verify hook gave no answer within 0.05 seconds")
     ]
 
 

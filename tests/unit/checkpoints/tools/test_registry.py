@@ -1,12 +1,13 @@
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
 
 from checkpoints import Tool, ToolRegistry, ToolResult, tool
 from checkpoints.exceptions import InvalidArguments, InvalidIdentifier, InvalidInput
-from checkpoints.outcomes import Unknown
+from checkpoints.outcomes import NotLanded, Unknown
 
 
 def pay(order: int, amount: Decimal, note: str = "", express: bool = False, rate: float = 1.0) -> str:
@@ -172,3 +173,45 @@ def test_unusable_arguments_are_an_error_result(args: dict[str, Any]) -> None:
 def test_unusable_call_id_is_refused(call_id: Any) -> None:
     with pytest.raises(InvalidIdentifier):
         ToolRegistry([tool(pay)]).dispatch("pay", {"order": 1, "amount": "2"}, call_id)
+
+
+# verify hooks
+
+
+class Bank:
+    def __call__(self, args: dict[str, Any], timeout: float = 1) -> bool:
+        return True
+
+    def found(self, args: dict[str, Any], /, **more: Any) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [lambda order: True, lambda *given: True, Bank(), Bank().found, partial(max, 1), min, {}.get, bool],
+    ids=["any name", "any number", "object", "method", "partial", "no signature", "of C", "class"],
+)
+def test_hook_that_can_be_asked_is_accepted(hook: Any) -> None:
+    assert tool(verify=hook)(pay).verify is hook
+
+
+@pytest.mark.parametrize(
+    ("hook", "why"),
+    [
+        (lambda: True, r"signature \(\)\. It is called with the arguments of the call, a dict, as its one positional"),
+        (lambda args, bank: True, "missing a required argument: 'bank'"),
+        (lambda *, args: True, "too many positional arguments"),
+        (Bank.found, "missing a required argument: 'args'|too many positional|missing a required positional-only"),
+        (NotLanded, "too many positional arguments"),
+        ("was_paid", "of type str, which cannot be called"),
+        (NotLanded(), "of type NotLanded, which cannot be called"),
+    ],
+    ids=["no argument", "two arguments", "by name only", "method without its object", "answer", "text", "object"],
+)
+def test_hook_that_cannot_be_asked_is_refused_at_once(hook: Any, why: str) -> None:
+    registry = ToolRegistry()
+    for register in (tool(verify=hook), registry.tool(verify=hook), lambda run: Tool("pay", run, verify=hook)):
+        with pytest.raises(InvalidInput, match=why) as caught:
+            register(pay)
+        assert "verify hook of 'pay'" in str(caught.value)
+    assert registry.tools == {}
