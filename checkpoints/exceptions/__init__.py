@@ -8,6 +8,7 @@ from checkpoints.exceptions.calls import (
     CallError,
     CallInProgress,
     LateResultRefused,
+    RegistryNotBound,
     ResultNotRecorded,
     ReviewRequired,
 )
@@ -129,6 +130,7 @@ __all__ = [
     "PeerCallOver",
     "PeerError",
     "ReasonRequired",
+    "RegistryNotBound",
     "ResultNotRecorded",
     "ReviewRequired",
     "RunNotFound",

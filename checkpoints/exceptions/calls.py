@@ -83,6 +83,20 @@ class ApprovalRequired(ReviewRequired):
         self.args = (f"In session {session_id!r} this waits for approval: {named}. Nothing was run.",)
 
 
+class RegistryNotBound(CallError, ValueError):
+    """A tool with side effects was called through a registry that has no session to log the call in."""
+
+    code = "registry_not_bound"
+    hint = (
+        "Nothing was run. Bind the registry: ToolRegistry(checkpointer=cp, session_id=…), registry.bind(cp, session_id) "
+        "or resume(session_id, registry). ToolRegistry(unlogged=True) runs such tools without a log."
+    )
+
+    def __init__(self, tool: str, missing: str) -> None:
+        self.tool, self.missing = tool, missing
+        super().__init__(f"{tool!r} has side effects, and its registry has no {missing} to log the call with.")
+
+
 class ResultNotRecorded(CallError):
     """The tool has run, and its result could not be written."""
 

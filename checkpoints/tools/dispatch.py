@@ -15,6 +15,7 @@ from checkpoints.exceptions import (
     InsideTransaction,
     InvalidArguments,
     NotRepresentable,
+    RegistryNotBound,
     ResultNotRecorded,
     StorageError,
     TooLarge,
@@ -62,15 +63,15 @@ def dispatch_flow(
     tool = registry.tools.get(name)
     if tool is None:
         return ToolResult(call_id, f"There is no tool {name!r}. Nothing was run.", is_error=True)
-    logged = tool.logged and registry.checkpointer is not None and registry.session_id is not None
+    log = _log_of(registry, tool)
     try:
         require_argument_dict(name, args)
         stored = canonical(args, "args")
         bound = tool.bound(args)
-        if not logged or registry.checkpointer is None:
+        if log is None:
             return (yield from _run_unlogged(tool, bound, call_id))
-        store = registry.checkpointer.store
-        held: Held = yield Transact(lambda: lookup.owned(store, registry.session_id or ""))
+        store, session_id = log
+        held: Held = yield Transact(lambda: lookup.owned(store, session_id))
         wanted = _intent(store, held, tool, args, stored, call_id, step)
     except (InvalidArguments, NotRepresentable, TooLarge) as error:
         return ToolResult(call_id, str(error), is_error=True)
@@ -81,6 +82,20 @@ def dispatch_flow(
         return (yield from _run_logged(store, held, tool, bound, issued))
     finally:
         store.executing.discard(issued.pk)
+
+
+def _log_of(registry: ToolRegistry, tool: Tool) -> tuple[Store, str] | None:
+    """Where a call of `tool` is logged: the store and the session; None for a call that is not.
+
+    Raises `RegistryNotBound` for a tool with side effects that nobody has said may run without a log.
+    """
+    if not tool.logged:
+        return None
+    if registry.checkpointer is not None and registry.session_id is not None:
+        return registry.checkpointer.store, registry.session_id
+    if registry.unlogged and not tool.requires_approval:  # an approval is asked for in the log
+        return None
+    raise RegistryNotBound(tool.name, "checkpointer" if registry.checkpointer is None else "session id")
 
 
 def _intent(

@@ -223,20 +223,26 @@ def _risk(given: str | None) -> Risk | None:
 class ToolRegistry:
     """The tools of one agent, bound to the session whose calls it logs.
 
-    Without a checkpointer and a session, calls run and nothing is logged.
+    Without a checkpointer and a session there is no log: then a tool that only reads runs, and one with side effects
+    is refused (`RegistryNotBound`), unless `unlogged` says that such calls may run without a trace. Even then a tool
+    that requires approval is refused: approvals are part of the log.
     """
 
     tools: dict[str, Tool] = field(default_factory=dict)
     checkpointer: HasStore | None = None
     session_id: str | None = None
+    unlogged: bool = False
 
     def __init__(
         self,
         tools: Iterable[Tool] | Mapping[str, Tool] = (),
         checkpointer: HasStore | None = None,
         session_id: str | None = None,
+        *,
+        unlogged: bool = False,
     ) -> None:
         self.tools = {}
+        self.unlogged = unlogged
         self.checkpointer = checkpointer
         self.session_id = session_id
         for each in tools.values() if isinstance(tools, Mapping) else tools:
@@ -303,7 +309,8 @@ class ToolRegistry:
         A completed call of the same key is replayed, one that runs elsewhere is waited for (`in_progress="raise"`:
         `CallInProgress`). One that needs approval raises `ApprovalRequired` (`approval="wait"`: waits for it). An
         unknown tool or unfitting arguments give an error result and run nothing. Raises `ReviewRequired` where a
-        person has to decide first, `NotOwner`, `OwnershipLost`, `CallConflict`, `ResultNotRecorded`.
+        person has to decide first, `RegistryNotBound`, `NotOwner`, `OwnershipLost`, `CallConflict`,
+        `ResultNotRecorded`.
         """
         waiting = Waiting(in_progress == "wait", approval == "wait")
         flow = dispatch.dispatch_flow(self, name, args, call_id, step=step, waiting=waiting)

@@ -12,6 +12,7 @@ from checkpoints.exceptions import (
     InvalidInput,
     NotOwner,
     OwnershipLost,
+    RegistryNotBound,
     ReviewRequired,
     SessionFinished,
     SessionNotFound,
@@ -81,6 +82,31 @@ def test_call_runs_and_is_logged(registry: ToolRegistry, effects: Path) -> None:
         "mutate",
         1,
     )
+
+
+@pytest.mark.parametrize("unlogged", [False, True])
+def test_registry_without_a_session_runs_nothing_that_has_side_effects(
+    cp: SyncCheckpointer, effects: Path, unlogged: bool
+) -> None:
+    registry = desk(started(cp), effects)
+    registry.session_id, registry.unlogged = None, unlogged
+
+    assert registry.dispatch("look", {"order": 17}, "call_1") == ToolResult("call_1", "order 17")
+    if unlogged:
+        assert registry.dispatch("pay", {"order": 17}, "call_2").content == "paid 40 for order 17"
+    else:
+        with pytest.raises(RegistryNotBound, match="has no session id to log the call with"):
+            registry.dispatch("pay", {"order": 17}, "call_2")
+    assert done(effects) == ["look 17", *(["pay 17 40"] if unlogged else [])]
+    assert not ToolCall.objects.exists()
+
+
+def test_registry_that_may_run_unlogged_logs_where_it_is_bound(cp: SyncCheckpointer, effects: Path) -> None:
+    registry = desk(started(cp), effects)
+    registry.unlogged = True
+    registry.dispatch("pay", {"order": 17}, "call_1")
+
+    assert statuses() == [("call_1", 1, "completed")]
 
 
 def test_coroutine_tool_runs_from_blocking_code(registry: ToolRegistry, effects: Path) -> None:

@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
@@ -6,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkpoints import Tool, ToolRegistry, ToolResult, tool
-from checkpoints.exceptions import InvalidArguments, InvalidIdentifier, InvalidInput
+from checkpoints.exceptions import InvalidArguments, InvalidIdentifier, InvalidInput, RegistryNotBound
 from checkpoints.outcomes import NotLanded, Unknown
 
 
@@ -138,13 +139,59 @@ def test_hook_is_found_by_the_tools_name() -> None:
     assert [registry.verify_hook(name) for name in ("pay", "anything", "nothing")] == [hook, None, None]
 
 
-# without a checkpointer: calls run, nothing is logged
+# without a checkpointer: nothing is logged, and what has side effects is refused unless somebody said so
 
 
-def test_call_without_a_checkpointer_runs() -> None:
-    result = ToolRegistry([tool(pay)]).dispatch("pay", {"order": 1, "amount": "2"}, "c")
+class Shop:
+    """A tool that counts how often it ran."""
 
-    assert result == ToolResult("c", "1 2  False 1.0")
+    def __init__(self) -> None:
+        self.paid: list[int] = []
+
+    def pay(self, order: int) -> str:
+        self.paid.append(order)
+        return f"paid {order}"
+
+
+@pytest.mark.parametrize("effects", [{"mutate"}, {"write"}, {"read", "mutate"}], ids=str)
+def test_tool_with_side_effects_does_not_run_where_nobody_logs_it(effects: set[str]) -> None:
+    shop = Shop()
+    registry = ToolRegistry([tool(side_effects=effects)(shop.pay)])
+
+    with pytest.raises(RegistryNotBound) as caught:
+        registry.dispatch("pay", {"order": 17}, "c")
+    with pytest.raises(RegistryNotBound):
+        asyncio.run(registry.adispatch("pay", {"order": 17}, "c"))
+    assert shop.paid == []
+    assert str(caught.value) == (
+        "'pay' has side effects, and its registry has no checkpointer to log the call with. Nothing was run. Bind the "
+        "registry: ToolRegistry(checkpointer=cp, session_id=…), registry.bind(cp, session_id) or resume(session_id, "
+        "registry). ToolRegistry(unlogged=True) runs such tools without a log."
+    )
+
+
+def test_tool_that_only_reads_needs_no_log() -> None:
+    registry = ToolRegistry([tool(side_effects={"read"})(pay)])
+
+    assert registry.dispatch("pay", {"order": 1, "amount": "2"}, "c") == ToolResult("c", "1 2  False 1.0")
+
+
+def test_tool_runs_without_a_log_where_somebody_said_so() -> None:
+    shop = Shop()
+    registry = ToolRegistry([tool(shop.pay)], unlogged=True)
+
+    assert registry.dispatch("pay", {"order": 17}, "c") == ToolResult("c", "paid 17")
+    assert asyncio.run(registry.adispatch("pay", {"order": 18}, "c")) == ToolResult("c", "paid 18")
+    assert shop.paid == [17, 18]
+
+
+def test_tool_that_requires_approval_never_runs_without_a_log() -> None:
+    shop = Shop()
+    registry = ToolRegistry([tool(requires_approval=True)(shop.pay)], unlogged=True)
+
+    with pytest.raises(RegistryNotBound):
+        registry.dispatch("pay", {"order": 17}, "c")
+    assert shop.paid == []
 
 
 def test_unknown_tool_is_an_error_result() -> None:
@@ -157,14 +204,14 @@ def test_error_of_the_tool_is_an_error_result() -> None:
     def fails() -> None:
         raise ValueError("no such order")
 
-    result = ToolRegistry([tool(fails)]).dispatch("fails", {}, "c")
+    result = ToolRegistry([tool(fails)], unlogged=True).dispatch("fails", {}, "c")
 
     assert result == ToolResult("c", "fails raised ValueError: no such order", is_error=True)
 
 
 @pytest.mark.parametrize("args", [{"order": float("nan"), "amount": "1"}, {"order": 1, "amount": {1}}, {}], ids=repr)
 def test_unusable_arguments_are_an_error_result(args: dict[str, Any]) -> None:
-    result = ToolRegistry([tool(pay)]).dispatch("pay", args, "c")
+    result = ToolRegistry([tool(pay)], unlogged=True).dispatch("pay", args, "c")
 
     assert (result.call_id, result.is_error) == ("c", True)
 
