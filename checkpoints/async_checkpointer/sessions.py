@@ -7,11 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from checkpoints import flows
 from checkpoints.async_checkpointer.hopping import Hopping
 from checkpoints.files.exporting import ExportedFile
 from checkpoints.files.importing import ImportedSession
 from checkpoints.models import Run
+from checkpoints.resuming import gate
 from checkpoints.resuming.actors import Actor
+from checkpoints.resuming.starting import Description
 from checkpoints.saving.pruning import Removed
 
 
@@ -29,20 +32,9 @@ class Sessions(Hopping):
         labels: Iterable[str] = (),
         takeover: bool | str = False,
     ) -> Run:
-        return await self.hop(
-            partial(
-                self.sync.start_session,
-                session_id,
-                user_message,
-                system_prompt,
-                agent=agent,
-                title=title,
-                scratchpad_root=scratchpad_root,
-                metadata=metadata,
-                labels=labels,
-                takeover=takeover,
-            )
-        )
+        description = Description(user_message, agent, title, scratchpad_root, metadata, labels)
+        flow = gate.start_flow(self.store, session_id, description, takeover=takeover)
+        return await flows.adrive(flow, self.hop)
 
     async def finish_session(self, session_id: str, status: str, result: Any = None) -> None:
         await self.hop(partial(self.sync.finish_session, session_id, status, result))

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from checkpoints import flows
 from checkpoints.files import exporting, importing
 from checkpoints.files.exporting import ExportedFile
 from checkpoints.files.importing import ImportedSession
 from checkpoints.models import Run
-from checkpoints.resuming import starting
+from checkpoints.resuming import gate, starting
 from checkpoints.resuming.actors import Actor, as_actor
 from checkpoints.resuming.starting import Description
 from checkpoints.saving import forking, pruning
@@ -34,14 +35,16 @@ class Sessions:
         labels: Iterable[str] = (),
         takeover: bool | str = False,
     ) -> Run:
-        """Create the session, or go on with an unfinished one, and own it.
+        """Create the session, or go on with an unfinished one through the same gate as `resume`, and own it.
 
         `user_message` becomes the title where none is given; `system_prompt` belongs to the transcript and is not
         kept here. An existing session keeps its description. `takeover` ends a run that still gives signs of life:
-        True, or why, in a sentence for the audit trail. Raises `InvalidIdentifier`, `SessionBusy`, `SessionFinished`.
+        True, or why, in a sentence for the audit trail. What earlier runs left undecided is settled by the verify
+        hooks of bound registries; what remains raises `ReviewRequired` or `ApprovalRequired`, and the session is
+        released. Raises `InvalidIdentifier`, `SessionBusy`, `SessionFinished`.
         """
         description = Description(user_message, agent, title, scratchpad_root, metadata, labels)
-        return starting.start(self.store, session_id, description, takeover=takeover)
+        return flows.drive(gate.start_flow(self.store, session_id, description, takeover=takeover))
 
     def finish_session(self, session_id: str, status: str, result: Any = None) -> None:
         """End the session as `completed`, `failed` or `cancelled`. Its result is what a later resume returns.

@@ -88,8 +88,8 @@ class RegistryNotBound(CallError, ValueError):
 
     code = "registry_not_bound"
     hint = (
-        "Nothing was run. Bind the registry: ToolRegistry(checkpointer=cp, session_id=…), registry.bind(cp, session_id) "
-        "or resume(session_id, registry). ToolRegistry(unlogged=True) runs such tools without a log."
+        "Nothing was run. Bind the registry: ToolRegistry(checkpointer=cp, session_id=…), registry.bind(cp, session_id)"
+        " or resume(session_id, registry). ToolRegistry(unlogged=True) runs such tools without a log."
     )
 
     def __init__(self, tool: str, missing: str) -> None:

@@ -20,6 +20,17 @@ class NotOwner(OwnershipError):
         super().__init__(f"This checkpointer does not own session {session_id!r}. Nothing was written.")
 
 
+class AtGate(NotOwner):
+    """This checkpointer has taken the session and waits for the decisions that let its run go on."""
+
+    code = "at_gate"
+    hint = "Go on when the call to resume that waits has returned."
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id)
+        self.args = (f"The run of session {session_id!r} waits for decisions about its calls. Nothing was written.",)
+
+
 class SessionBusy(OwnershipError):
     """Another live run owns the session. `owner` describes it; both times are the database's."""
 

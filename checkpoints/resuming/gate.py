@@ -17,8 +17,9 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints.enums import UNDECIDED_CALL, AuditKind, CallStatus, RunStatus, SessionStatus
-from checkpoints.exceptions import ApprovalRequired, OwnershipLost, ReviewRequired, RunNotFound
+from checkpoints.exceptions import ApprovalRequired, AtGate, OwnershipLost, ReviewRequired, RunNotFound
 from checkpoints.flows import Flow, Sleep, Transact
+from checkpoints.ids import checked
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.outcomes import ToolResult
 from checkpoints.resuming import outlook, ownership, starting, verification
@@ -119,6 +120,41 @@ def open_flow(
     return (yield from resume_flow(store, session_id, wait=wait, timeout=timeout, takeover=takeover))
 
 
+def start_flow(store: Store, session_id: str, description: Description, *, takeover: bool | str = False) -> Flow[Run]:
+    """Create the session, or go on with it through the gate, and own it. Returns the run that drives it.
+
+    On a session that this checkpointer owns and in which nothing is undecided it returns the run there is. Raises
+    `InvalidIdentifier`, `NotRepresentable`, `SessionBusy`, `SessionFinished`, `SchemaFromFuture`, `PausedForPeers`,
+    and `ReviewRequired` or `ApprovalRequired` where a person has to decide: then the session is released.
+    """
+    run: Run | None = yield Transact(lambda: _run_that_may_go_on(store, checked("session id", session_id)))
+    if run is not None:
+        return run
+    yield Transact(lambda: starting.create(store, session_id, description))
+    held: Held = yield Transact(lambda: _own(store, session_id, takeover=takeover, paused=False))
+    try:
+        yield from _pass_gate(store, held, wait=False, timeout=None)
+    except OwnershipLost:
+        raise
+    except BaseException:
+        yield Transact(lambda: ownership.abandon(store, held))
+        raise
+    return held.run
+
+
+def _run_that_may_go_on(store: Store, session_id: str) -> Run | None:
+    """The run that this checkpointer drives the session with; None where it has none or has to pass the gate."""
+    held = store.holds(session_id)
+    if held is None:
+        return None
+    if held.at_gate:
+        raise AtGate(session_id)
+    if not ownership.still_owns(store, held):
+        store.drop(held)
+        return None
+    return None if _undecided(store, held) else held.run
+
+
 def session_of(store: Store, run_id: object) -> str:
     """The id of the session that a run drove. Raises `RunNotFound`."""
     try:
@@ -186,10 +222,15 @@ def _probes(store: Store, held: Held, undecided: Iterable[ToolCall], probed: set
 
 
 def _open(store: Store, held: Held) -> None:
-    """Let the run through: the session is active again."""
-    with operation(store.using), transaction.atomic(using=store.using):
-        ownership.mark(store, held, RunStatus.RUNNING)
-        Session.objects.using(store.using).filter(pk=held.pk).update(status=SessionStatus.ACTIVE)
+    """Let the run through: the session is active again. Raises `OwnershipLost`."""
+    with operation(store.using):
+        mine = Session.objects.using(store.using).filter(pk=held.pk, fence=held.fence, owner=held.run)
+        if held.run.status != RunStatus.RUNNING or not mine.filter(status=SessionStatus.ACTIVE).exists():
+            with transaction.atomic(using=store.using):
+                ownership.mark(store, held, RunStatus.RUNNING)
+                mine.update(status=SessionStatus.ACTIVE)
+    held.run.status = RunStatus.RUNNING
+    held.at_gate = False
 
 
 def _wait(store: Store, held: Held) -> None:

@@ -36,6 +36,7 @@ def take(store: Store, session_id: str, *, takeover: bool | str = False, paused:
     `SessionFinished`, `SchemaFromFuture`, and `SessionBusy` while the owner may still live, unless `takeover` is
     given: True, or why, in a sentence for the audit trail.
     A session that waits for other agents is only taken with `paused`, by who uses their answers: `PausedForPeers`.
+    The run stands at the gate then, and may write nothing until `gate` has let it through.
     """
     while True:
         try:
@@ -78,7 +79,7 @@ def _taken(store: Store, session_id: str, *, takeover: bool | str, paused: bool)
         row.fence, row.owner = run.fence, run
         row.revision, row.updated_at = row.revision + 1, Now()
         row.save(using=store.using, update_fields=["head_segment", "fence", "owner", "revision", "updated_at"])
-        return Held(row.pk, session_id, run, run.fence, row.key_space, head_of(row))
+        return Held(row.pk, session_id, run, run.fence, row.key_space, head_of(row), at_gate=True)
 
 
 def _require_known_schema(store: Store, row: Session) -> None:

@@ -11,7 +11,7 @@ from django.db import transaction
 from checkpoints.enums import FINISHED_SESSION, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import CallInProgress, InvalidInput, NotRepresentable, StorageUnavailable
 from checkpoints.ids import checked
-from checkpoints.models import Run, Session
+from checkpoints.models import Session
 from checkpoints.resuming import ownership
 from checkpoints.saving import audit, calls, lookup, pauses, settling
 from checkpoints.saving.operations import operation, reading_back
@@ -53,22 +53,6 @@ def _line(text: object, what: str, length: int = TITLE_LENGTH) -> str:
         raise InvalidInput(f"{what} is a {type(text).__name__}, not text.")
     words = " ".join(text.encode("utf-8", "replace").decode().replace("\0", " ").split())
     return words if len(words) <= length else words[: length - 1] + "…"
-
-
-def start(store: Store, session_id: str, description: Description, *, takeover: bool | str = False) -> Run:
-    """Create the session, or go on with it, and own it. Calling it again on a session this checkpointer owns
-    returns the run it has.
-
-    Raises `InvalidIdentifier`, `SessionBusy`, `SessionFinished`.
-    """
-    checked("session id", session_id)
-    held = store.holds(session_id)
-    if held is not None:
-        if ownership.still_owns(store, held):
-            return held.run
-        store.drop(held)
-    create(store, session_id, description)
-    return ownership.take(store, session_id, takeover=takeover).run
 
 
 def create(store: Store, session_id: str, description: Description) -> None:

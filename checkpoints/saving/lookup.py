@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from checkpoints.exceptions import CallNotFound, NotOwner, OwnershipLost, SessionFinished, SessionNotFound
+from checkpoints.exceptions import AtGate, CallNotFound, NotOwner, OwnershipLost, SessionFinished, SessionNotFound
 from checkpoints.ids import checked
 from checkpoints.models import Session, ToolCall
 from checkpoints.prepared import Prepared
@@ -33,8 +33,8 @@ def _session(workspace: int, session_id: str) -> QuerySet[Session]:
 def owned(store: Store, session_id: str) -> Held:
     """What the store holds of a session, with everything durable that was saved before.
 
-    Raises `SessionNotFound`, `SessionFinished` or `NotOwner`, `NotDurable`, and `InsideTransaction`: who asks for it
-    is about to write.
+    Raises `SessionNotFound`, `SessionFinished` or `NotOwner`, `AtGate`, `NotDurable`, and `InsideTransaction`: who asks
+    for it is about to write.
     """
     refuse_inside_transaction(store.using)
     store.flush(session_id)
@@ -43,6 +43,8 @@ def owned(store: Store, session_id: str) -> Held:
         with operation(store.using, writes=False):
             row = session(store, session_id)
         raise SessionFinished(session_id, row.status) if row.finished else NotOwner(session_id)
+    if held.at_gate:
+        raise AtGate(session_id)
     return held
 
 

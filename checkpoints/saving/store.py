@@ -89,6 +89,8 @@ class Held:
     #: Rows of calls that this run answered from the log instead of running them, and how many the runs before it did.
     replayed: set[int] = field(default_factory=set)
     replayed_before: int | None = None
+    #: While the gate has not let this run through: nothing that it writes may count.
+    at_gate: bool = False
 
     @property
     def run_id(self) -> uuid.UUID:

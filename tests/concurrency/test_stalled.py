@@ -11,6 +11,7 @@ from checkpoints.exceptions import SessionBusy
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Session, ToolCall
 from tests.concurrency import agents
 from tests.conftest import StartChild
+from tests.integration.checkpoints.situations import pass_by_the_gate
 from tests.support.processes import database_url, until
 
 
@@ -23,7 +24,7 @@ def everything() -> list[Any]:
 def takes(cp: SyncCheckpointer) -> bool:
     """Whether the session can be had by now, without a take-over."""
     try:
-        cp.start_session("s")
+        pass_by_the_gate(cp, takeover=False)
     except SessionBusy:
         return False
     return True

@@ -14,7 +14,7 @@ from tests.crash.world import decide, observe, observe_replays
 
 #: Every operation that writes while a session runs.
 WRITING = {
-    "resuming.starting._create",
+    "resuming.starting.create",
     "resuming.ownership._taken",
     "resuming.ownership.still_owns",
     "resuming.ownership.give_up",

@@ -65,7 +65,7 @@ class Life(RuleBasedStateMachine):
         self.zombies: list[Process] = []
         self.seen = {"fence": -1, "revision": -1, "latest_version": -1}
         self.stood: dict[tuple[int, str, int], str] = {}
-        self._take(gate=False, takeover=False)
+        self._take(resume=False, takeover=False)
 
     @rule(data=st.data())
     def happen(self, data: st.DataObject) -> None:
@@ -89,24 +89,24 @@ class Life(RuleBasedStateMachine):
 
     def arrive(self, data: st.DataObject) -> None:
         """A process takes a session that nobody holds."""
-        self._take(gate=data.draw(st.booleans()), takeover=False)
+        self._take(resume=data.draw(st.booleans()), takeover=False)
 
     def intrude(self, data: st.DataObject) -> None:
         """A second process comes while the first is there."""
-        self._take(gate=data.draw(st.booleans()), takeover=data.draw(st.booleans()))
+        self._take(resume=data.draw(st.booleans()), takeover=data.draw(st.booleans()))
 
-    def _take(self, *, gate: bool, takeover: bool) -> None:
-        """With the gate that is `resume`, without it `start_session`."""
+    def _take(self, *, resume: bool, takeover: bool) -> None:
+        """By `resume` or by `start_session`: through the same gate."""
         checkpointer = SyncCheckpointer()
-        if gate and self.model.finished:
+        if resume and self.model.finished:
             assert checkpointer.resume(self.session_id).finished
             return
-        take = checkpointer.resume if gate else checkpointer.start_session
+        take = checkpointer.resume if resume else checkpointer.start_session
         said = outcome(lambda: take(self.session_id, takeover=takeover))
         expected = self.model.take(takeover=takeover)
         if expected == DONE:
             self._leave()
-            expected = self.model.pass_gate() if gate else DONE
+            expected = self.model.pass_gate()
         assert said == expected
         if said == DONE:
             registry = toolbox()

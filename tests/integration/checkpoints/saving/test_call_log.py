@@ -49,6 +49,7 @@ def test_intent_is_there_before_the_result(cp: SyncCheckpointer) -> None:
         "step": 0,
         "attempt": 1,
         "revision": 1,
+        "verify_reason": None,
     }
     assert started_at == ToolCall.objects.get().issued_at.isoformat()
 

@@ -8,7 +8,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import LateResultRefused
 from checkpoints.models import AuditEvent, LateResult, Session
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, lose_run, started, statuses
+from tests.integration.checkpoints.situations import interrupt, lose_run, pass_by_the_gate, started, statuses
 
 
 def kept() -> list[tuple[bool, str | None]]:
@@ -102,7 +102,6 @@ def test_stale_run_that_owns_again_reports_as_the_new_run(open_checkpointer: Ope
     first = started(open_checkpointer())
     first.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     lose_run(open_checkpointer)
-    first.start_session("s", takeover=True)
-    report(first)
+    report(pass_by_the_gate(first))
 
     assert (statuses(), kept()) == ([("call_1", 1, "interrupted")], [(True, "paid")])

@@ -9,7 +9,7 @@ import pytest
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import ReviewRequired
 from tests.conftest import StartChild
-from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.situations import pass_by_the_gate, started
 from tests.integration.checkpoints.workflows import orders
 from tests.integration.checkpoints.workflows.orders import STEPS, Desk, handle, statuses
 from tests.support.processes import database_url
@@ -52,7 +52,7 @@ def test_inside_a_step_a_person_is_asked(
         cp.confirm_landed("s", call["call_id"], "seen", **how)
     else:
         cp.mark_failed("s", call["call_id"], **how)
-    results = handle(cp.workflow("s", "order-17"), desk)
+    results = handle(started(cp).workflow("s", "order-17"), desk)
     assert results == [("seen" if happened and name == step else RESULTS[at]) for at, name in enumerate(STEPS)]
     assert desk.done == EFFECTS
 
@@ -71,7 +71,7 @@ def test_of_two_steps_at_once_only_the_unfinished_one_is_asked_about(
     assert child.died_by() == signal.SIGKILL
 
     desk = Desk(effects)
-    workflow = started(cp).workflow("s", "order-17")
+    workflow = pass_by_the_gate(cp).workflow("s", "order-17")
     assert workflow.step("reserve", desk.reserve, 17) == {"order": 17}
     with pytest.raises(ReviewRequired) as caught:
         workflow.step("ship", desk.ship, 17)
