@@ -30,7 +30,8 @@ class Resuming:
         Read-only calls that were interrupted are discarded, verify hooks of `registry` settle what they can, and
         what remains unknown raises `ReviewRequired`; with `wait`, that only happens after `timeout` seconds (None:
         never). A finished session returns its result and runs nothing. Raises `SessionNotFound`, `SessionBusy`,
-        `CheckpointCorrupted`, `SchemaFromFuture`.
+        `CheckpointCorrupted`, `SchemaFromFuture`, and `OwnershipLost` where another run takes the session over on the
+        way.
         """
         if registry is not None:
             registry.bind(self, session_id)
@@ -56,8 +57,9 @@ class Resuming:
         return gate.preview(self.store, session_id)
 
     def sweep_lost_runs(self, *, limit: int = sweeping.LIMIT) -> list[str]:
-        """End runs of this workspace whose lease has run out, and interrupt what they had issued, so that people see it
-        before anybody resumes. Returns the ids of their sessions. Any number of processes may do this at once."""
+        """End runs of this workspace that are gone, and interrupt what they had issued, so that people see it before
+        anybody resumes. A run is gone when its lease has run out, and on this machine when its process is. Returns the
+        ids of their sessions. Any number of processes may do this at once."""
         return sweeping.sweep_lost_runs(self.store, limit=limit)
 
     def workflow(self, session_id: str, workflow_id: str) -> SyncWorkflow:

@@ -1,9 +1,12 @@
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import OWNING_RUN, RunStatus
 from checkpoints.ids import uuid7
 from checkpoints.models.session import Session
+
+_OWNING = sorted(OWNING_RUN)
 
 
 class Run(models.Model):
@@ -31,6 +34,7 @@ class Run(models.Model):
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["session", "number"], name="run_number_per_session"),)
+        indexes = (models.Index(fields=["host_identity"], condition=Q(status__in=_OWNING), name="run_owning"),)
 
     def __str__(self) -> str:
         return f"run {self.number}"

@@ -38,6 +38,7 @@ from checkpoints.exceptions import (
     StaleRevision,
 )
 from checkpoints.models import Decision, Session, ToolCall
+from checkpoints.resuming import ownership
 from checkpoints.resuming.actors import Actor
 from checkpoints.saving import audit, calls, lookup
 from checkpoints.saving.operations import operation
@@ -116,6 +117,7 @@ def decide(store: Store, target: Target, verdict: Verdict) -> None:
 
     Raises `NotPermitted`, `ReasonRequired`, `CallNotFound`, `AlreadyDecided`, `StaleRevision`, `NotUndecided`,
     `DecisionExpired`, `SecondPersonRequired`, `SessionFinished`. Nothing is changed by a refused decision.
+    A call that its run, which is gone, left behind is interrupted first, in the same transaction.
     """
     rule = RULES[verdict.kind]
     verdict.actor.require_deciding(rule.action)
@@ -124,8 +126,9 @@ def decide(store: Store, target: Target, verdict: Verdict) -> None:
     changes = _changes(verdict, rule)
     with operation(store.using), transaction.atomic(using=store.using):
         session = lookup.session(store, target.session_id, lock=True)
-        call = lookup.latest_call(store, session, target.call_id, step=target.step, attempt=target.attempt)
-        require_undecided(store, session, call, target.revision, rule.before)
+        seen = lookup.latest_call(store, session, target.call_id, step=target.step, attempt=target.attempt)
+        call = ownership.interrupt_if_lost(store, session, seen)
+        require_undecided(store, session, call, _revision_meant(target, seen, call), rule.before)
         if rule.goes_on and session.finished:
             raise SessionFinished(session.session_id, session.status)
         _require_in_time(store, session, call, verdict.actor)
@@ -210,6 +213,16 @@ def require_undecided(
         raise NotUndecided(session.session_id, call.call_id, call.status)
     said = DecisionKind(made.kind).label
     raise AlreadyDecided(session.session_id, call.call_id, said, made.actor, made.created_at)
+
+
+def _revision_meant(target: Target, seen: ToolCall, call: ToolCall) -> int:
+    """The revision of `call` that a decision made on `seen` is bound to: where `call` is what the interruption in this
+    transaction has made of it, nothing else lies between the two. Raises `StaleRevision`."""
+    if call is seen or type(target.revision) is not int:
+        return target.revision
+    if target.revision != seen.revision:
+        raise StaleRevision(target.session_id, target.call_id, target.revision, seen.revision)
+    return call.revision
 
 
 def _require_in_time(store: Store, session: Session, call: ToolCall, actor: Actor) -> None:

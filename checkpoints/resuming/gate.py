@@ -82,9 +82,10 @@ def resume_flow(
 ) -> Flow[ResumePoint]:
     """Take the session, pass the gate, and return where to go on.
 
-    Raises `SessionNotFound`, `SessionBusy`, `CheckpointCorrupted`, `SchemaFromFuture`, and `ReviewRequired` where
-    a person has to decide: at once, or with `wait` after `timeout` seconds (None waits for ever). After
-    `ReviewRequired` the session is released. `paused` is for who takes a session that waits for other agents.
+    Raises `SessionNotFound`, `SessionBusy`, `CheckpointCorrupted`, `SchemaFromFuture`, `OwnershipLost` where another
+    run takes the session over on the way, and `ReviewRequired` where a person has to decide: at once, or with `wait`
+    after `timeout` seconds (None waits for ever). After `ReviewRequired` the session is released. `paused` is for who
+    takes a session that waits for other agents.
     """
     finished: ResumePoint | None = yield Transact(lambda: finished_point(store, session_id))
     if finished is not None:

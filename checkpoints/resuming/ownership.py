@@ -73,7 +73,7 @@ def _taken(store: Store, session_id: str, *, takeover: bool | str, paused: bool)
         audit.record(
             store, AuditKind.RUN_STARTED, session_pk=row.pk, actor=f"run {run.number}", pid=run.pid, host=run.host
         )
-        _interrupt_orphans(store, row, run)
+        _interrupt_orphans(store, row, run, f"run {run.number}")
         if row.head_segment_id is None:
             row.head_segment = Segment.objects.using(store.using).create(session=row)
         row.fence, row.owner = run.fence, run
@@ -112,13 +112,30 @@ def _leave_time(store: Store, owner: Run) -> None:
             raise _TooSoon(GRACE - age)
 
 
-def declare_lost(store: Store, row: Session, owner: Run) -> None:
-    """End a run that is gone, without taking its session: the fence grows, and what it had issued is interrupted."""
+def declare_lost(store: Store, row: Session, owner: Run, *, noticed_by: str = "sweeper") -> None:
+    """End a run that is gone, without taking its session: the fence grows, and what it had issued is interrupted.
+
+    `row` is locked. `noticed_by` names the actor in the audit trail.
+    """
     _end_lost(store, row, owner, AuditKind.RUN_LOST)
-    _interrupt_orphans(store, row, None)
+    _interrupt_orphans(store, row, None, noticed_by)
     row.fence, row.owner = row.fence + 1, None
     row.revision, row.updated_at = row.revision + 1, Now()
     row.save(using=store.using, update_fields=["fence", "owner", "revision", "updated_at"])
+
+
+def interrupt_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCall:
+    """The call as it is once its run, where that is gone, has been declared lost; `row` is locked.
+
+    Who asks about a call of a dead run need not wait until somebody resumes the session.
+    """
+    if call.status != transitions.LOSE.before or liveness.is_alive(call.run):
+        return call
+    if row.owner is not None and row.owner_id == call.run_id:
+        declare_lost(store, row, row.owner, noticed_by="gate")
+    else:
+        _interrupt_orphans(store, row, row.owner, "gate")
+    return ToolCall.objects.using(store.using).select_related("run").get(pk=call.pk)
 
 
 def _end_lost(store: Store, row: Session, run: Run, kind: AuditKind, **details: Any) -> None:
@@ -146,10 +163,9 @@ def _new_run(store: Store, row: Session, previous: Run | None) -> Run:
     return run
 
 
-def _interrupt_orphans(store: Store, row: Session, run: Run | None) -> None:
-    """What runs that are gone issued and never settled: nobody knows whether it happened. `run` is the new owner."""
+def _interrupt_orphans(store: Store, row: Session, run: Run | None, actor: str) -> None:
+    """What runs that are gone issued and never settled: nobody knows whether it happened. `run` is the owner."""
     orphans = ToolCall.objects.using(store.using).filter(session=row, status=transitions.LOSE.before)
-    actor = "sweeper" if run is None else f"run {run.number}"
     for call in orphans if run is None else orphans.exclude(run=run):
         if call.mutates:
             change: dict[str, Any] = {

@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
+from checkpoints import process
 from checkpoints.enums import OWNING_RUN
 from checkpoints.models import Run, Session
 from checkpoints.resuming import ownership
 from checkpoints.saving import liveness
 from checkpoints.saving.operations import operation
-from checkpoints.saving.store import Store
+from checkpoints.saving.store import Store, live_stores
 
 #: Sessions that one sweep handles at most.
 LIMIT = 100
 
 
 def sweep_lost_runs(store: Store, *, limit: int = LIMIT) -> list[str]:
-    """End runs whose lease has run out and interrupt what they had issued. Returns the ids of their sessions.
+    """End runs that are gone and interrupt what they had issued. Returns the ids of their sessions.
+
+    A run is gone when its lease has run out; one of a process on this machine, when that process is.
 
     Any number of processes may sweep at once: each session is looked at under its own lock, and on PostgreSQL one that
     another process has locked is left to that one. A sweep does not take sessions; a resume does that as usual.
     """
     with operation(store.using):
-        expired = Run.objects.using(store.using).filter(
-            status__in=sorted(OWNING_RUN), lease_expires_at__lte=Now(), session__workspace_id=store.workspace_id
+        owning = Run.objects.using(store.using).filter(
+            status__in=sorted(OWNING_RUN), session__workspace_id=store.workspace_id
         )
-        candidates = list(expired.order_by("lease_expires_at").values_list("session_id", flat=True)[:limit])
+        expired = owning.filter(lease_expires_at__lte=Now()).order_by("lease_expires_at")
+        candidates = list(expired.values_list("session_id", flat=True)[:limit])
+        if len(candidates) < limit and (dead := _of_dead_processes(owning, limit)) is not None:
+            dead = dead.exclude(session_id__in=candidates).order_by("pk")
+            candidates += dead.values_list("session_id", flat=True)[: limit - len(candidates)]
         return [swept for pk in candidates if (swept := _sweep(store, pk)) is not None]
+
+
+def _of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySet[Run] | None:
+    """The runs of processes on this machine that are gone, and of checkpointers of this process that are; None where
+    there is none. Looks at each process once, however many sessions it owned, and at `limit` dead ones at most."""
+    here = process.this_process()
+    if not here.host_identity:
+        return None
+    on_this_machine = owning.filter(host_identity=here.host_identity)
+    gone = Q()
+    for pid, began in on_this_machine.values_list("pid", "process_started").distinct().order_by("pid"):
+        if (pid, began) == (here.pid, here.started):
+            gone |= Q(pid=pid, process_started=began) & ~Q(owner_token__in=[store.token for store in live_stores()])
+        elif process.known_dead(here.host_identity, pid, began):
+            gone |= Q(pid=pid, process_started=began)
+        if len(gone) >= limit:
+            break
+    return on_this_machine.filter(gone) if gone else None
 
 
 def _sweep(store: Store, session_pk: int) -> str | None:

@@ -16,7 +16,7 @@ from checkpoints.exceptions import CheckpointsError, DecisionRefused, StorageErr
 from checkpoints.flows import Flow, Invoke, Transact
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.outcomes import Answer, Landed, NotLanded, Unknown, interpret_answer
-from checkpoints.resuming import actors, decisions
+from checkpoints.resuming import actors, decisions, ownership
 from checkpoints.resuming.actors import Actor
 from checkpoints.resuming.decisions import Target, Verdict
 from checkpoints.saving import audit, lookup, revisions
@@ -162,6 +162,7 @@ def request(store: Store, target: Target, actor: Actor) -> ToolCall:
     with operation(store.using), transaction.atomic(using=store.using):
         session = lookup.session(store, target.session_id, lock=True)
         call = lookup.latest_call(store, session, target.call_id, step=target.step, attempt=target.attempt)
+        call = ownership.interrupt_if_lost(store, session, call)
         seen = call.revision if call.status == CallStatus.INTERRUPTED else 0
         decisions.require_undecided(store, session, call, seen)
         ToolCall.objects.using(store.using).filter(pk=call.pk).update(verify_requested_by=actor.name)

@@ -70,3 +70,17 @@ def decide(url: str, name: str, revision: int) -> str:
     except exceptions.AlreadyDecided as refused:
         return f"after {refused.by}"
     return "first"
+
+
+def pay_for_ever(url: str) -> None:
+    """Begin a payment that does not end."""
+    cp = SyncCheckpointer.open(url)
+    cp.start_session("s")
+    registry = ToolRegistry(checkpointer=cp, session_id="s")
+
+    @registry.tool
+    def pay(order: int) -> None:
+        say("inside")
+        heed()
+
+    registry.dispatch("pay", {"order": 17}, "call_1")
