@@ -8,9 +8,9 @@ from django.db.models.functions import Now
 
 from checkpoints import process
 from checkpoints.enums import OWNING_RUN
-from checkpoints.models import Run, Session
+from checkpoints.models import Run, Session, ToolCall
 from checkpoints.resuming import ownership
-from checkpoints.saving import liveness
+from checkpoints.saving import liveness, lookup
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store, live_stores
 
@@ -36,6 +36,15 @@ def sweep_lost_runs(store: Store, *, limit: int = LIMIT) -> list[str]:
             dead = dead.exclude(session_id__in=candidates).order_by("pk")
             candidates += dead.values_list("session_id", flat=True)[: limit - len(candidates)]
         return [swept for pk in candidates if (swept := _sweep(store, pk)) is not None]
+
+
+def interrupt_lost_call(store: Store, session_id: str, call_pk: int) -> None:
+    """Interrupt a call whose run is gone, as a decision about it would, for who only looks at it."""
+    with operation(store.using), transaction.atomic(using=store.using):
+        row = lookup.session(store, session_id, lock=True)
+        call = ToolCall.objects.using(store.using).filter(session=row, pk=call_pk).select_related("run").first()
+        if call is not None:
+            ownership.interrupt_if_lost(store, row, call)
 
 
 def _of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySet[Run] | None:

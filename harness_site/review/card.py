@@ -19,6 +19,7 @@ from harness_site.accounts.guard import MemberRequest, able, member
 from harness_site.review import claims, company, evidence, standing
 from harness_site.review.company import Company
 from harness_site.review.forms import ApprovalForm, OutcomeForm, bound
+from harness_site.review.lost_runs import interrupt_if_lost
 from harness_site.review.problems import Problem, over, problem
 from harness_site.review.recording import record
 from harness_site.review.uploading import too_large
@@ -94,6 +95,8 @@ def find(request: MemberRequest, pk: int) -> ToolCall:
     call = inbox.find(request.membership.workspace, pk)
     if call is None:
         raise Http404("There is no such call in this workspace.")
+    if interrupt_if_lost(call):
+        call = inbox.find(request.membership.workspace, pk) or call
     return call
 
 

@@ -17,6 +17,7 @@ from checkpoints.queries.outages import Outage
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.review import company
 from harness_site.review.company import NOBODY
+from harness_site.review.lost_runs import interrupt_lost_calls
 from harness_site.review.sifting import CHOICES, STATUS_OF, TABS, sieve
 from harness_site.review.verdict import verdict
 from harness_site.review.waiting import Group, Waiting, group, waiting
@@ -25,6 +26,7 @@ from harness_site.review.waiting import Group, Waiting, group, waiting
 @require_GET
 @member(Role.AUDITOR)
 def queue(request: MemberRequest) -> HttpResponse:
+    interrupt_lost_calls(request.membership.workspace)
     wanted = sieve(request.GET)
     filters = wanted.filters(request.membership)
     interrupted, awaiting = (
