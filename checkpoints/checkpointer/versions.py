@@ -12,7 +12,7 @@ from checkpoints.runs.snapshot import RuntimeSnapshot
 from checkpoints.saving import checkpoints as saving
 from checkpoints.saving import phases, pruning, reading
 from checkpoints.saving.pruning import Removed, Retention
-from checkpoints.saving.state import UNCHANGED, Change, State, Unchanged
+from checkpoints.saving.state import UNCHANGED, Change, Unchanged
 from checkpoints.saving.store import Store
 
 
@@ -23,8 +23,8 @@ class Versions:
         self,
         session_id: str,
         transcript: list[dict[str, Any]],
-        plan: dict[str, Any] | None,
-        budget_spent_usd: float | Decimal,
+        plan: dict[str, Any] | Unchanged | None = UNCHANGED,
+        budget_spent_usd: float | Decimal | Unchanged = UNCHANGED,
         *,
         phase: str = Phase.TURN,
         usage: dict[str, Any] | None = None,
@@ -33,10 +33,12 @@ class Versions:
     ) -> int:
         """Save the whole transcript as the next version and return its number; only what is new is stored.
 
-        Raises `SessionNotFound`, `NotOwner`, `OwnershipLost`, `SessionFinished`, `NotRepresentable`, `TooLarge`,
-        and `VersionConflict` where the session is not at `expected_version`.
+        `plan` and `budget_spent_usd` (in US dollars, the sum so far), where left out, stay as the version before has
+        them; a first version has no plan and a budget of 0. `usage` and `payload` belong to this version alone. Raises
+        `SessionNotFound`, `NotOwner`, `OwnershipLost`, `SessionFinished`, `NotRepresentable`, `TooLarge`, and
+        `VersionConflict` where the session is not at `expected_version`.
         """
-        state = State.of(plan=plan, budget_spent_usd=budget_spent_usd, phase=phase, usage=usage, payload=payload)
+        state = Change(plan, budget_spent_usd, usage, phase, payload).as_given()
         return saving.save(self.store, session_id, transcript, state, expected_version=expected_version)
 
     def append_checkpoint(

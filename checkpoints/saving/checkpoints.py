@@ -20,35 +20,45 @@ from checkpoints.saving.statements import Base, NewMessage
 from checkpoints.saving.store import Head, Held, Store, Unanswered
 from checkpoints.saving.transcripts import Prepared
 from checkpoints.serde import digests, messages, money
+from checkpoints.serde.canonical import parse_object
 
 
 def save(
     store: Store,
     session_id: str,
     transcript: Sequence[dict[str, Any]],
-    state: State,
+    state: State | Change,
     *,
     expected_version: int | None = None,
 ) -> int:
-    """Write the next version from a whole transcript; only what is new in it is stored. Returns its number."""
+    """Write the next version from a whole transcript; only what is new in it is stored. Returns its number.
+
+    A `Change` keeps what the version before holds where it says so.
+    """
     version = _save(store, session_id, transcript, state, expected_version)
     store.saved(session_id)
     return version
 
 
 def _save(
-    store: Store, session_id: str, transcript: Sequence[dict[str, Any]], state: State, expected_version: int | None
+    store: Store,
+    session_id: str,
+    transcript: Sequence[dict[str, Any]],
+    given: State | Change,
+    expected_version: int | None,
 ) -> int:
     if expected_version is not None:
         checked_number("expected_version", expected_version)
     held = lookup.owned(store, session_id)
     head = held.head
+    state = _state_after(store, held, head, given)
     end = _continuation(head, transcript)
     if held.unanswered is not None:
         version = _repeated(store, held, held.unanswered, end or _whole(transcript), state)
         if version is not None:
             return version
         head = held.head
+        state = _state_after(store, held, head, given)
         end = _continuation(head, transcript)
     try:
         with operation(store.using):
@@ -59,6 +69,13 @@ def _save(
             return _save_locked(store, held, transcript, state, expected_version)
     except StorageUnavailable as error:
         return _read_back(store, held, _unanswered(head, end or _whole(transcript), state), error)
+
+
+def _state_after(store: Store, held: Held, head: Head, given: State | Change) -> State:
+    """What the version after `head` holds beside its transcript."""
+    if isinstance(given, State):
+        return given
+    return given.applied(state_of(store, held, head))
 
 
 def _continuation(head: Head, transcript: Sequence[dict[str, Any]]) -> _End | None:
@@ -261,5 +278,10 @@ def state_of(store: Store, held: Held, head: Head) -> State:
     with operation(store.using, writes=False):
         row = Checkpoint.objects.using(store.using).filter(session_id=held.pk).order_by("-version").first()
     if row is None:
-        return State(Phase.TURN, None, "0", None, None)
+        return State.empty()
+    for field, text in (("plan", row.plan), ("usage", row.usage)):  # what the next version may keep
+        try:
+            parse_object(text)
+        except ValueError as error:
+            raise CheckpointCorrupted(held.session_id, f"the {field} of version {row.version}", str(error)) from error
     return State(Phase(row.phase), row.plan, row.budget_spent_usd, row.usage, row.payload)

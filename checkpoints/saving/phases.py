@@ -17,7 +17,7 @@ from checkpoints.saving import checkpoints, lookup
 from checkpoints.saving.operations import operation
 from checkpoints.saving.state import UNCHANGED, Change, Unchanged
 from checkpoints.saving.store import Held, Store
-from checkpoints.serde.canonical import canonical, parse
+from checkpoints.serde.canonical import canonical, parse_object
 
 #: Versions are read so many at a time on the way back to a snapshot.
 _CHUNK = 50
@@ -52,8 +52,7 @@ def save_phase(
     if transcript is None:
         expected = held.head.version if expected_version is None else expected_version
         return checkpoints.append(store, session_id, [], change, expected_version=expected)
-    state = change.applied(checkpoints.state_of(store, held, held.head))
-    return checkpoints.save(store, session_id, transcript, state, expected_version=expected_version)
+    return checkpoints.save(store, session_id, transcript, change, expected_version=expected_version)
 
 
 def change_of(
@@ -138,7 +137,7 @@ def _back_from(store: Store, session_id: str, session_pk: int, version: int) -> 
 
 def _parsed(session_id: str, version: int, text: str | None) -> Any:
     try:
-        return None if text is None else parse(text)
+        return parse_object(text)
     except ValueError as error:
         raise CheckpointCorrupted(session_id, f"the payload of version {version}", str(error)) from error
 

@@ -18,7 +18,7 @@ from checkpoints.saving.naming import column, columns, table
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store
 from checkpoints.serde import money
-from checkpoints.serde.canonical import parse
+from checkpoints.serde.canonical import parse, parse_object
 
 #: Lists show at most so many versions at once.
 LIST_LIMIT = 1000
@@ -156,11 +156,11 @@ def _decoded(session_id: str, row: Checkpoint) -> dict[str, Any]:
         raise SchemaFromFuture(session_id, row.schema_version, SCHEMA_VERSION)
     where = f"of version {row.version}"
     return {
-        "plan": _parsed(session_id, f"the plan {where}", row.plan),
+        "plan": _parsed(session_id, f"the plan {where}", row.plan, parse_object),
         "budget_spent_usd": _parsed(session_id, f"the budget {where}", row.budget_spent_usd, money.load),
         "version": row.version,
-        "usage": _parsed(session_id, f"the usage {where}", row.usage),
-        "payload": _parsed(session_id, f"the payload {where}", row.payload),
+        "usage": _parsed(session_id, f"the usage {where}", row.usage, parse_object),
+        "payload": _parsed(session_id, f"the payload {where}", row.payload, parse_object),
         "phase": row.phase,
         "run_id": str(row.run_id),
         "created_at": row.created_at.isoformat(),

@@ -17,7 +17,7 @@ class Unchanged:
         return "UNCHANGED"
 
 
-#: What `append_checkpoint` takes over from the version before.
+#: What a save takes over from the version before.
 UNCHANGED: Final = Unchanged()
 
 
@@ -32,33 +32,29 @@ class State:
     payload: str | None
 
     @classmethod
-    def of(
-        cls,
-        *,
-        plan: dict[str, Any] | None,
-        budget_spent_usd: float | Decimal,
-        phase: str,
-        usage: dict[str, Any] | None,
-        payload: dict[str, Any] | None,
-    ) -> State:
-        return cls(
-            phase=checked_phase(phase),
-            plan=_object(plan, "plan"),
-            budget=money.dump(budget_spent_usd),
-            usage=_object(usage, "usage"),
-            payload=_object(payload, "payload"),
-        )
+    def empty(cls) -> State:
+        """What a session holds before its first version."""
+        return cls(Phase.TURN, None, "0", None, None)
 
 
 @dataclass(frozen=True)
 class Change:
-    """What `append_checkpoint` changes beside the transcript; `UNCHANGED` keeps what the version before says."""
+    """What a save changes beside the transcript; `UNCHANGED` keeps what the version before says."""
 
     plan: dict[str, Any] | Unchanged | None = UNCHANGED
     budget_spent_usd: float | Decimal | Unchanged = UNCHANGED
     usage: dict[str, Any] | Unchanged | None = UNCHANGED
     phase: str = Phase.TURN
     payload: dict[str, Any] | None = None
+
+    @property
+    def keeps_something(self) -> bool:
+        """Whether the version before has to be known."""
+        return any(isinstance(given, Unchanged) for given in (self.plan, self.budget_spent_usd, self.usage))
+
+    def as_given(self) -> State | Change:
+        """The state where nothing is kept, checked at once; else this change."""
+        return self if self.keeps_something else self.applied(State.empty())
 
     def applied(self, before: State) -> State:
         return State(

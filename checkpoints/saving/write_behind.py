@@ -18,7 +18,7 @@ from checkpoints.runs.details import PhaseDetails
 from checkpoints.runs.snapshot import RuntimeSnapshot
 from checkpoints.saving import checkpoints, lookup, phases
 from checkpoints.saving.cadence import ENDS, Cadence
-from checkpoints.saving.state import UNCHANGED, State, Unchanged
+from checkpoints.saving.state import UNCHANGED, Change, State, Unchanged
 from checkpoints.saving.store import Store
 from checkpoints.saving.waiting import Ticket, Wanted
 from checkpoints.saving.writer import Behind
@@ -72,8 +72,8 @@ class SyncWriteBehind:
         self,
         session_id: str,
         transcript: list[dict[str, Any]],
-        plan: dict[str, Any] | None,
-        budget_spent_usd: float | Decimal,
+        plan: dict[str, Any] | Unchanged | None = UNCHANGED,
+        budget_spent_usd: float | Decimal | Unchanged = UNCHANGED,
         *,
         phase: str = Phase.TURN,
         usage: dict[str, Any] | None = None,
@@ -83,9 +83,10 @@ class SyncWriteBehind:
         """Hand in the whole transcript, as it is now, to be saved as the next version.
 
         A run's end and a pause are durable when this returns. Raises `NotDurable` for what could not be written before,
-        and where the queue stays full; `NotOwner`, `NotRepresentable`, `TooLarge`.
+        and where the queue stays full; `NotOwner`, `NotRepresentable`, `TooLarge`. A plan and a budget that are left
+        out stay as they were handed in last.
         """
-        state = State.of(plan=plan, budget_spent_usd=budget_spent_usd, phase=phase, usage=usage, payload=payload)
+        state = self._state(session_id, Change(plan, budget_spent_usd, usage, phase, payload).as_given())
         return self._offer(self._wanted(session_id, transcript, state, payload, step))
 
     def save_phase(
@@ -103,10 +104,19 @@ class SyncWriteBehind:
         if before is None and transcript is None:
             version = phases.save_phase(self.store, session_id, details, snapshot=snapshot, plan=plan)
             return Ticket(session_id, version)
-        change = phases.change_of(self.store, held, details, snapshot, plan)
-        state = change.applied(checkpoints.state_of(self.store, held, held.head) if before is None else before[1])
+        state = self._state(session_id, phases.change_of(self.store, held, details, snapshot, plan))
         step = None if snapshot is None else snapshot.step
         return self._offer(Wanted(session_id, transcript, state, step, light=snapshot is None))
+
+    def _state(self, session_id: str, given: State | Change) -> State:
+        """What a snapshot holds beside its transcript; what it keeps is as it was handed in last, or saved."""
+        if isinstance(given, State):
+            return given
+        before = self._behind.newest(session_id)
+        if before is not None:
+            return given.applied(before[1])
+        held = self.store.holds(session_id) or lookup.owned(self.store, session_id)
+        return given.applied(checkpoints.state_of(self.store, held, held.head))
 
     def _offer(self, wanted: Wanted) -> Ticket:
         """What ends a run, or pauses it, is flushed."""
@@ -173,8 +183,8 @@ class WriteBehind:
         self,
         session_id: str,
         transcript: list[dict[str, Any]],
-        plan: dict[str, Any] | None,
-        budget_spent_usd: float | Decimal,
+        plan: dict[str, Any] | Unchanged | None = UNCHANGED,
+        budget_spent_usd: float | Decimal | Unchanged = UNCHANGED,
         *,
         phase: str = Phase.TURN,
         usage: dict[str, Any] | None = None,

@@ -99,6 +99,20 @@ def parse(text: str) -> Any:
     return _decode(text)
 
 
+def parse_object(text: str | None) -> dict[str, Any] | None:
+    """The object of stored canonical text; None where nothing is stored (NULL).
+
+    Raises `ValueError` where the text is damaged, or is the JSON of anything else: `null` is not the same as nothing.
+    """
+    if text is None:
+        return None
+    value = parse(text)
+    if not isinstance(value, dict):
+        kind = {type(None): "null", list: "a list", str: "a text", bool: "a boolean"}.get(type(value), "a number")
+        raise ValueError(f"it is {kind}, not an object")
+    return value
+
+
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 

@@ -105,11 +105,12 @@ def test_payload_from_the_future_runs_nothing(open_checkpointer: Open) -> None:
     assert (caught.value.found, caught.value.known) == (2, 1)
 
 
-def test_damaged_snapshot_behind_a_light_phase_is_found(open_checkpointer: Open) -> None:
+@pytest.mark.parametrize("payload", ['{"snapshot_schema":', "null", "[]"])
+def test_damaged_snapshot_behind_a_light_phase_is_found(open_checkpointer: Open, payload: str) -> None:
     with open_checkpointer() as first:
         started(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=talk("a"))
         first.save_phase("s", PreToolBatch())
-    Checkpoint.objects.filter(version=1).update(payload='{"snapshot_schema":')
+    Checkpoint.objects.filter(version=1).update(payload=payload)
 
     with pytest.raises(CheckpointCorrupted) as caught:
         open_checkpointer().resume("s")

@@ -170,3 +170,29 @@ def test_version_of_a_newer_schema_is_from_the_future(three: SyncCheckpointer) -
         three.load_latest("s")
     assert (caught.value.found, caught.value.known) == (2, 1)
     assert three.load("s", 2)["version"] == 2
+
+
+@pytest.mark.parametrize("column", ["plan", "usage", "payload"])
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("null", "it is null, not an object"),
+        ("[]", "it is a list, not an object"),
+        ('"x"', "it is a text, not an object"),
+        ("0", "it is a number, not an object"),
+        ("true", "it is a boolean, not an object"),
+    ],
+)
+def test_column_that_is_no_object_is_corrupted(
+    open_checkpointer: Open, three: SyncCheckpointer, column: str, value: str, why: str
+) -> None:
+    three.close()
+    Checkpoint.objects.filter(version=3).update(**{column: value})
+    cp = open_checkpointer()
+
+    for read in (cp.load_latest, cp.resume, cp.preview_resume):
+        with pytest.raises(CheckpointCorrupted) as caught:
+            read("s")
+        assert caught.value.field == f"the {column} of version 3"
+        assert caught.value.detail == f"In session 's', the {column} of version 3 is damaged: {why}."
+    assert cp.load("s", 2)["plan"] == {"n": 2}
