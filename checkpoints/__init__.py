@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from checkpoints.saving.state import UNCHANGED as UNCHANGED
     from checkpoints.saving.write_behind import SyncWriteBehind as SyncWriteBehind
     from checkpoints.saving.write_behind import WriteBehind as WriteBehind
+    from checkpoints.session_handle import SessionHandle as SessionHandle
+    from checkpoints.session_handle import SyncSessionHandle as SyncSessionHandle
     from checkpoints.tools.registry import Tool as Tool
     from checkpoints.tools.registry import ToolRegistry as ToolRegistry
     from checkpoints.tools.registry import tool as tool
@@ -43,8 +45,10 @@ _HOME = {
     "ResumePoint": "checkpoints.resuming.gate",
     "RuntimeSnapshot": "checkpoints.runs.snapshot",
     "SessionFiles": "checkpoints.files.session_files",
+    "SessionHandle": "checkpoints.session_handle",
     "SyncCheckpointer": "checkpoints.checkpointer",
     "SyncSessionFiles": "checkpoints.files.session_files",
+    "SyncSessionHandle": "checkpoints.session_handle",
     "SyncWriteBehind": "checkpoints.saving.write_behind",
     "SyncWorkflow": "checkpoints.workflows.journal",
     "Tool": "checkpoints.tools.registry",

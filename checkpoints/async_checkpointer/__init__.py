@@ -46,11 +46,17 @@ class Checkpointer(Sessions, Versions, ToolCalls, Resuming, Peers, Decisions):
         lease_seconds: float = conf.LEASE_SECONDS,
         using: str = "default",
         migrate: bool | None = None,
+        idle_release_seconds: float | None = None,
     ) -> None:
         if url is not None:
             with ThreadPoolExecutor(1) as opener:  # Django refuses to open databases on an event loop's thread
                 using = opener.submit(_opened, url, migrate).result()
-        self.sync = SyncCheckpointer(using=using, workspace=workspace, lease_seconds=lease_seconds)
+        self.sync = SyncCheckpointer(
+            using=using,
+            workspace=workspace,
+            lease_seconds=lease_seconds,
+            idle_release_seconds=idle_release_seconds,
+        )
         self._closed = False
         self._connections: list[BaseDatabaseWrapper] = []
         self._executor = ThreadPoolExecutor(
@@ -69,8 +75,15 @@ class Checkpointer(Sessions, Versions, ToolCalls, Resuming, Peers, Decisions):
         workspace: str = DEFAULT_WORKSPACE,
         lease_seconds: float = conf.LEASE_SECONDS,
         migrate: bool | None = None,
+        idle_release_seconds: float | None = None,
     ) -> Self:
-        return cls(url, workspace=workspace, lease_seconds=lease_seconds, migrate=migrate)
+        return cls(
+            url,
+            workspace=workspace,
+            lease_seconds=lease_seconds,
+            migrate=migrate,
+            idle_release_seconds=idle_release_seconds,
+        )
 
     async def hop(self, work: Callable[[], T]) -> T:
         if self._closed:

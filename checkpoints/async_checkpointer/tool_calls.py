@@ -44,3 +44,8 @@ class ToolCalls(Hopping):
 
     async def pending_tool_calls(self, session_id: str) -> list[dict[str, Any]]:
         return await self.hop(partial(self.sync.pending_tool_calls, session_id))
+
+    async def pending_decisions(
+        self, *, agent: str | None = None, after: int | None = None, limit: int = 50
+    ) -> list[dict[str, Any]]:
+        return await self.hop(partial(self.sync.pending_decisions, agent=agent, after=after, limit=limit))

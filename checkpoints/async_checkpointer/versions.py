@@ -107,6 +107,11 @@ class Versions(Hopping):
     ) -> list[dict[str, Any]]:
         return await self.hop(partial(self.sync.list_checkpoints, session_id, before=before, limit=limit))
 
+    async def messages(
+        self, session_id: str, *, after: int = 0, limit: int = 100, version: int | None = None
+    ) -> list[dict[str, Any]]:
+        return await self.hop(partial(self.sync.messages, session_id, after=after, limit=limit, version=version))
+
     async def delete_checkpoint(self, session_id: str, version: int) -> Removed:
         return await self.hop(partial(self.sync.delete_checkpoint, session_id, version))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ from checkpoints.files import exporting, importing
 from checkpoints.files.exporting import ExportedFile
 from checkpoints.files.importing import ImportedSession
 from checkpoints.models import Run
+from checkpoints.queries import listing
 from checkpoints.resuming import gate, starting
 from checkpoints.resuming.actors import Actor, as_actor
 from checkpoints.resuming.starting import Description
 from checkpoints.saving import forking, pruning
 from checkpoints.saving.pruning import Removed
 from checkpoints.saving.store import Store
+from checkpoints.session_handle import Opening, SyncSessionHandle
+from checkpoints.tools.registry import ToolRegistry
 
 
 class Sessions:
@@ -45,6 +49,69 @@ class Sessions:
         """
         description = Description(user_message, agent, title, scratchpad_root, metadata, labels)
         return flows.drive(gate.start_flow(self.store, session_id, description, takeover=takeover))
+
+    def session(
+        self,
+        session_id: str,
+        user_message: str = "",
+        *,
+        agent: str = "",
+        title: str | None = None,
+        scratchpad_root: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        labels: Iterable[str] = (),
+        registry: ToolRegistry | None = None,
+        wait: bool = False,
+        timeout: float | None = None,
+        takeover: bool | str = False,
+    ) -> SyncSessionHandle:
+        """Start or resume the session in a `with` block, and release it at the end of the block:
+
+            with cp.session("order-17", "Where is my refund?", registry=registry) as session:
+                session.append(messages)
+
+        It passes the gate as `resume` does (`wait` and `timeout` in seconds are those of `resume`). An existing session
+        keeps its description. `registry` stays as it is: the handle binds its tools to this session for itself.
+        Entering the block raises what `resume` raises, and `SessionBusy` also while another handle of this checkpointer
+        is open on the session.
+        """
+        description = Description(user_message, agent, title, scratchpad_root, metadata, labels)
+        return SyncSessionHandle(self, session_id, Opening(description, registry, wait, timeout, takeover))
+
+    def release_session(self, session_id: str) -> bool:
+        """Give up one session, so that another process can go on with it at once; the checkpointer stays open.
+
+        What waits to be written behind is written first, and what was issued and has no outcome becomes interrupted.
+        Returns whether this checkpointer owned the session; releasing one that it does not own does nothing. Raises
+        `NotDurable`, after the release, for what could not be written.
+        """
+        return starting.release_session(self.store, session_id)
+
+    def list_sessions(
+        self,
+        *,
+        status: str | None = None,
+        agent: str | None = None,
+        label: str | None = None,
+        updated_before: datetime | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> list[dict[str, Any]]:
+        """Sessions of the workspace, newest activity first: session_id, title, agent, status, finished, labels,
+        metadata, version, message_count, budget_spent_usd, total_tokens, created_at, updated_at, owner, cursor.
+
+        `owner` is None or the run that has the session: run_id, host, pid, last_seen, lease_ends, alive. `after` is the
+        `cursor` of the last entry of the page before. Raises `InvalidInput`.
+        """
+        return listing.list_sessions(
+            self.store,
+            status=status,
+            agent=agent,
+            label=label,
+            updated_before=updated_before,
+            after=after,
+            limit=limit,
+        )
 
     def finish_session(self, session_id: str, status: str, result: Any = None) -> None:
         """End the session as `completed`, `failed` or `cancelled`. Its result is what a later resume returns.

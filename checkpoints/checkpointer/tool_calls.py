@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from checkpoints.queries import listing
 from checkpoints.saving import call_log, calls, intents
 from checkpoints.saving.store import Store
 
@@ -46,3 +47,14 @@ class ToolCalls:
         attempt, revision, and verify_reason: why the tool's verify hook could not tell, None where none was asked.
         A session that does not exist has none."""
         return calls.pending(self.store, session_id)
+
+    def pending_decisions(
+        self, *, agent: str | None = None, after: int | None = None, limit: int = 50
+    ) -> list[dict[str, Any]]:
+        """The calls of all sessions of the workspace that wait for a person, the oldest first: what
+        `pending_tool_calls` gives, and session_id, agent, sentence, risk, waits_since, deadline, cursor.
+
+        `deadline` is None where there is none. `after` is the `cursor` of the last entry of the page before. Raises
+        `InvalidInput`.
+        """
+        return listing.pending_decisions(self.store, agent=agent, after=after, limit=limit)

@@ -109,6 +109,17 @@ class Versions:
         """The versions below `before`, newest first, without transcripts. Raises `SessionNotFound`."""
         return reading.list_checkpoints(self.store, session_id, before=before, limit=limit)
 
+    def messages(
+        self, session_id: str, *, after: int = 0, limit: int = 100, version: int | None = None
+    ) -> list[dict[str, Any]]:
+        """A page of a transcript, in order, without reading the rest of it: position, created_at, message.
+
+        The messages behind the first `after`, at most `limit`; `position` counts from 0, as the index in the transcript
+        does. `version` None is the newest one. Raises `SessionNotFound`, `VersionNotFound`, `InvalidInput`,
+        `CheckpointCorrupted`.
+        """
+        return reading.messages(self.store, session_id, after=after, limit=limit, version=version)
+
     def delete_checkpoint(self, session_id: str, version: int) -> Removed:
         """Remove one version; its number does not come back. Raises `VersionNotFound`, `StillNeeded`."""
         return pruning.delete_version(self.store, session_id, version)

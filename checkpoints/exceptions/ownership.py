@@ -31,6 +31,24 @@ class AtGate(NotOwner):
         self.args = (f"The run of session {session_id!r} waits for decisions about its calls. Nothing was written.",)
 
 
+class ReleasedWhenIdle(NotOwner):
+    """This checkpointer released the session by itself, because nothing was done with it for a while."""
+
+    code = "released_when_idle"
+    hint = (
+        "Resume it (resume, start_session or session) and go on from its last checkpoint; "
+        "a larger idle_release_seconds keeps a session for longer."
+    )
+
+    def __init__(self, session_id: str) -> None:
+        CheckpointsError.__init__(
+            self,
+            f"This checkpointer released session {session_id!r} because it was idle for longer than "
+            "idle_release_seconds. Nothing was written.",
+        )
+        self.session_id = session_id
+
+
 class SessionBusy(OwnershipError):
     """Another live run owns the session. `owner` describes it; both times are the database's."""
 

@@ -87,6 +87,15 @@ def resume_flow(
     after `timeout` seconds (None waits for ever). After `ReviewRequired` the session is released. `paused` is for who
     takes a session that waits for other agents.
     """
+    with store.in_use(session_id):
+        return (
+            yield from _resume_flow(store, session_id, wait=wait, timeout=timeout, takeover=takeover, paused=paused)
+        )
+
+
+def _resume_flow(
+    store: Store, session_id: str, *, wait: bool, timeout: float | None, takeover: bool | str, paused: bool
+) -> Flow[ResumePoint]:
     finished: ResumePoint | None = yield Transact(lambda: finished_point(store, session_id))
     if finished is not None:
         return finished

@@ -1,4 +1,5 @@
-"""Signs of life: a daemon thread for each database renews the leases of everything that this process owns in it.
+"""Signs of life: a daemon thread for each database renews the leases of everything that this process owns in it, and
+releases what nobody uses any more where that was chosen.
 
 One that waits for its database, which is locked or away, thus holds back no sign of life in another.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from django.db import connections
 from django.db.models.functions import Now
@@ -23,18 +25,21 @@ logger = logging.getLogger(__name__)
 #: A lease is renewed this many times before it would run out.
 BEATS_PER_LEASE = 3
 
+#: What releases the sessions of a store that are not used any more.
+ReleaseIdle = Callable[[Store], object]
+
 _lock = threading.Lock()
 #: By the alias of the database.
 _threads: dict[str, threading.Thread] = {}
 
 
-def beat_for(store: Store) -> None:
-    """Make sure that the leases of `store` are renewed while it lives."""
+def beat_for(store: Store, release_idle: ReleaseIdle) -> None:
+    """Make sure that the leases of `store` are renewed while it lives, and that `release_idle` is called for it."""
     using = store.using
     with _lock:
         if using not in _threads or not _threads[using].is_alive():  # a fork leaves the name of one that is not there
             _threads[using] = threading.Thread(
-                target=_run, args=(using,), name=f"harness-heartbeat-{using}", daemon=True
+                target=_run, args=(using, release_idle), name=f"harness-heartbeat-{using}", daemon=True
             )
             _threads[using].start()
 
@@ -49,16 +54,16 @@ def renew(store: Store) -> int:
         return mine.update(heartbeat_at=Now(), lease_expires_at=clock.from_now(store.lease))
 
 
-def _run(using: str) -> None:
+def _run(using: str, release_idle: ReleaseIdle) -> None:
     due: dict[str, float] = {}
     try:
-        while pause := _beat(using, due):
+        while pause := _beat(using, due, release_idle):
             time.sleep(pause)
     finally:
         connections.close_all()  # of this thread
 
 
-def _beat(using: str, due: dict[str, float]) -> float:
+def _beat(using: str, due: dict[str, float], release_idle: ReleaseIdle) -> float:
     """Renew what is due. Returns the seconds until the next look, or 0 when nothing is owned any more."""
     with _lock:
         owning = [store for store in live_stores() if store.using == using and store.all_held()]
@@ -69,13 +74,21 @@ def _beat(using: str, due: dict[str, float]) -> float:
         interval = store.lease.total_seconds() / BEATS_PER_LEASE
         if time.monotonic() >= due.setdefault(store.token, time.monotonic() + interval):
             due[store.token] = time.monotonic() + interval
-            _renew_quietly(store)
-    return min(1.0, *(store.lease.total_seconds() / BEATS_PER_LEASE / 4 for store in owning))
+            _quietly(renew, store, "renew the leases of")
+        if store.idle_release_seconds is not None:
+            _quietly(release_idle, store, "release those that are idle of")
+    return min(1.0, *(_look_every(store) for store in owning))
 
 
-def _renew_quietly(store: Store) -> None:
-    """A lease that could not be renewed runs out by itself; the next beat tries again."""
+def _look_every(store: Store) -> float:
+    """Seconds between two looks at what is due."""
+    beat = store.lease.total_seconds() / BEATS_PER_LEASE / 4
+    return beat if store.idle_release_seconds is None else min(beat, store.idle_release_seconds / 4)
+
+
+def _quietly(work: Callable[[Store], object], store: Store, what: str) -> None:
+    """The next beat tries again what failed. A lease that could not be renewed runs out by itself."""
     try:
-        renew(store)
+        work(store)
     except Exception as error:  # the thread has to outlive whatever this was
-        logger.warning("The leases of %d sessions could not be renewed: %s", len(store.all_held()), error)
+        logger.warning("Could not %s %d sessions: %s", what, len(store.all_held()), error)

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from checkpoints import clock, process
 from checkpoints.conf import SCHEMA_VERSION
-from checkpoints.enums import OWNING_RUN, AuditKind, InterruptReason, RunStatus, SessionStatus
+from checkpoints.enums import OWNING_RUN, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished, StorageError
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.resuming import heartbeat
@@ -45,7 +45,7 @@ def take(store: Store, session_id: str, *, takeover: bool | str = False, paused:
             time.sleep(error.seconds)
         else:
             store.hold(held)
-            heartbeat.beat_for(store)
+            heartbeat.beat_for(store, release_idle)
             return held
 
 
@@ -231,3 +231,36 @@ def mark(store: Store, held: Held, status: RunStatus) -> None:
         if not still_owns(store, held):
             raise lookup.fence_lost(store, held)
         Run.objects.using(store.using).filter(pk=held.run_id).update(status=status)
+
+
+# idle sessions
+
+
+def release_idle(store: Store) -> list[str]:
+    """Release the sessions that nothing was done with for `idle_release_seconds`. Returns their ids.
+
+    One with a call that was issued and has no outcome, or with a version that waits to be written, is in use.
+    """
+    return [held.session_id for held in store.idle() if _release_idle(store, held)]
+
+
+def _release_idle(store: Store, held: Held) -> bool:
+    waits = store.behind is not None and store.behind.unsaved(held.session_id)
+    if waits or _has_open_call(store, held):
+        store.touch(held.session_id)
+        return False
+    if not store.drop_idle(held):
+        return False
+    with operation(store.using), transaction.atomic(using=store.using):
+        if not end_ownership(store, held, RunStatus.RELEASED):
+            return False
+        actor = f"run {held.run.number}"
+        idle = store.idle_release_seconds
+        audit.record(store, AuditKind.RUN_RELEASED, session_pk=held.pk, actor=actor, idle_seconds=idle)
+    return True
+
+
+def _has_open_call(store: Store, held: Held) -> bool:
+    with operation(store.using, writes=False):
+        issued = ToolCall.objects.using(store.using).filter(session=held.pk, run=held.run, status=CallStatus.ISSUED)
+        return issued.exists()

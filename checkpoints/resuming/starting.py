@@ -122,5 +122,35 @@ def release(store: Store) -> None:
         store.flush()
     finally:
         for held in store.all_held():
-            settling.interrupt_abandoned(store, held, running_too=True)
-            ownership.give_up(store, held)
+            _release(store, held)
+
+
+def release_session(store: Store, session_id: str) -> bool:
+    """Do for one session what `release` does for all. Returns whether this checkpointer owned it; where it does not,
+    nothing is done. A session that could not be released in the database is forgotten here: its lease runs out.
+
+    Raises `InvalidIdentifier`, `NotDurable` and `StorageError`.
+    """
+    checked("session id", session_id)
+    if store.holds(session_id) is None:
+        return False
+    try:
+        store.flush(session_id)
+    finally:
+        released = _release_if_held(store, session_id)
+    return released
+
+
+def _release_if_held(store: Store, session_id: str) -> bool:
+    held = store.holds(session_id)
+    if held is None:  # lost while it was flushed
+        return False
+    try:
+        return _release(store, held)
+    finally:
+        store.drop(held)
+
+
+def _release(store: Store, held: Held) -> bool:
+    settling.interrupt_abandoned(store, held, running_too=True)
+    return ownership.give_up(store, held)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from checkpoints.exceptions import AtGate, CallNotFound, NotOwner, OwnershipLost, SessionFinished, SessionNotFound
+from checkpoints.exceptions import (
+    AtGate,
+    CallNotFound,
+    OwnershipLost,
+    ReleasedWhenIdle,
+    SessionFinished,
+    SessionNotFound,
+)
 from checkpoints.ids import checked
 from checkpoints.models import Session, ToolCall
 from checkpoints.prepared import Prepared
@@ -33,8 +40,8 @@ def _session(workspace: int, session_id: str) -> QuerySet[Session]:
 def owned(store: Store, session_id: str) -> Held:
     """What the store holds of a session, with everything durable that was saved before.
 
-    Raises `SessionNotFound`, `SessionFinished` or `NotOwner`, `AtGate`, `NotDurable`, and `InsideTransaction`: who asks
-    for it is about to write.
+    Raises `SessionNotFound`, `SessionFinished`, `NotOwner` or `ReleasedWhenIdle`, `AtGate`, `NotDurable`, and
+    `InsideTransaction`: who asks for it is about to write.
     """
     refuse_inside_transaction(store.using)
     store.flush(session_id)
@@ -42,9 +49,10 @@ def owned(store: Store, session_id: str) -> Held:
     if held is None:
         with operation(store.using, writes=False):
             row = session(store, session_id)
-        raise SessionFinished(session_id, row.status) if row.finished else NotOwner(session_id)
+        raise SessionFinished(session_id, row.status) if row.finished else store.not_owner(session_id)
     if held.at_gate:
         raise AtGate(session_id)
+    store.touch(session_id)
     return held
 
 
@@ -54,7 +62,10 @@ def fence_lost(store: Store, held: Held) -> Exception:
     row = Session.objects.using(store.using).filter(pk=held.pk).first()
     if row is None:
         return SessionNotFound(held.session_id)
-    return SessionFinished(held.session_id, row.status) if row.finished else OwnershipLost(held.session_id)
+    if row.finished:
+        return SessionFinished(held.session_id, row.status)
+    reason = store.not_owner(held.session_id)
+    return reason if isinstance(reason, ReleasedWhenIdle) else OwnershipLost(held.session_id)
 
 
 def latest_call(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -22,6 +23,8 @@ from checkpoints.serde.canonical import parse, parse_object
 
 #: Lists show at most so many versions at once.
 LIST_LIMIT = 1000
+#: Retention may remove what a page is read of; so often it is looked for before it counts as damaged.
+_LOOKS = 3
 
 
 def load_latest(store: Store, session_id: str) -> dict[str, Any] | None:
@@ -97,6 +100,50 @@ def list_checkpoints(
             {**_decoded(session_id, found), "message_count": found.length}
             for found in rows.order_by("-version")[:limit]
         ]
+
+
+def messages(
+    store: Store, session_id: str, *, after: int = 0, limit: int = 100, version: int | None = None
+) -> list[dict[str, Any]]:
+    """The messages behind the first `after` of the transcript of a version (None: the newest), in order.
+
+    Only these are read. Raises `SessionNotFound`, `VersionNotFound`, `InvalidInput`, `CheckpointCorrupted`.
+    """
+    checked_number("after", after)
+    if checked_number("limit", limit, least=1) > LIST_LIMIT:
+        raise InvalidInput(f"limit is {limit}; {LIST_LIMIT} is the most.")
+    with operation(store.using, writes=False):
+        found, expected = -1, 0
+        for _ in range(_LOOKS):
+            row = _newest(store, session_id) if version is None else _version(store, session_id, version)
+            if row is None:
+                lookup.session(store, session_id)
+                return []
+            expected = max(min(row.length - after, limit), 0)
+            rows = paths.read_messages(
+                connections[store.using], row.segment_id, after + expected, ("body", "created_at"), after
+            )
+            found = len(rows)
+            if found == expected:
+                return [_message(session_id, after + index, *each) for index, each in enumerate(rows)]
+        raise CheckpointCorrupted(session_id, "the transcript", f"{found} of {expected} messages are there")
+
+
+def _version(store: Store, session_id: str, version: int) -> Checkpoint:
+    row = _checkpoints(store, session_id).filter(version=_checked_version(version)).first()
+    if row is None:
+        lookup.session(store, session_id)
+        raise VersionNotFound(session_id, version)
+    return row
+
+
+def _message(session_id: str, position: int, body: str, created_at: datetime | str) -> dict[str, Any]:
+    """Statements of our own give times of SQLite as text, in UTC."""
+    then = created_at if isinstance(created_at, datetime) else datetime.fromisoformat(created_at)
+    if then.tzinfo is None:
+        then = then.replace(tzinfo=UTC)
+    message = _parsed(session_id, f"message {position}", body)
+    return {"position": position, "created_at": then.isoformat(), "message": message}
 
 
 def _checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import uuid
 import weakref
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from django.db.models import QuerySet
 
 from checkpoints.conf import LEASE_SECONDS
-from checkpoints.exceptions import InvalidInput, NotOwner, WorkspaceNotFound
+from checkpoints.exceptions import InvalidInput, NotOwner, ReleasedWhenIdle, WorkspaceNotFound
 from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
 from checkpoints.prepared import Prepared
 from checkpoints.saving.connection import find_connection
@@ -38,6 +41,8 @@ class Flushing(Protocol):
     """What writes behind."""
 
     def flush(self, session_id: str | None = None) -> None: ...
+
+    def unsaved(self, session_id: str | None = None) -> list[dict[str, Any]]: ...
 
 
 @dataclass(frozen=True)
@@ -91,10 +96,28 @@ class Held:
     replayed_before: int | None = None
     #: While the gate has not let this run through: nothing that it writes may count.
     at_gate: bool = False
+    #: When the session was last used here, as `time.monotonic()` tells.
+    last_used: float = field(default_factory=time.monotonic)
 
     @property
     def run_id(self) -> uuid.UUID:
         return self.run.pk
+
+
+@dataclass(frozen=True)
+class LostAppend:
+    """An append without a run whose answer was lost: the version it started from, where it ends, and what it holds."""
+
+    expected: int
+    length: int
+    chain: bytes
+    state: State
+    #: By this time of its last message it is told from the same append by somebody else; None where it has none.
+    created_at: datetime | None
+
+
+#: So many sessions that were released for being idle are remembered.
+_REMEMBERED = 10_000
 
 
 class Store:
@@ -104,18 +127,29 @@ class Store:
     """
 
     def __init__(
-        self, using: str = "default", workspace: str = DEFAULT_WORKSPACE, lease_seconds: float = LEASE_SECONDS
+        self,
+        using: str = "default",
+        workspace: str = DEFAULT_WORKSPACE,
+        lease_seconds: float = LEASE_SECONDS,
+        idle_release_seconds: float | None = None,
     ) -> None:
         if not lease_seconds > 0:
             raise InvalidInput(f"lease_seconds is {lease_seconds}; it has to be more than 0.")
         find_connection(using)
+        if idle_release_seconds is not None and not idle_release_seconds > 0:
+            raise InvalidInput(f"idle_release_seconds is {idle_release_seconds}; it has to be more than 0, or None.")
         self.using = using
         self.workspace = workspace
         self.lease = timedelta(seconds=lease_seconds)
+        self.idle_release_seconds = idle_release_seconds
         self.token = uuid.uuid4().hex
         self.registries: weakref.WeakSet[Probing] = weakref.WeakSet()
         self._pid = os.getpid()
         self._held: dict[str, Held] = {}
+        #: How many operations use a session right now, the handle that is open on it, and what was released as idle.
+        self._in_use: Counter[str] = Counter()
+        self._handles: dict[str, object] = {}
+        self._released_idle: dict[str, None] = {}
         self._workspace_id: int | None = None
         self._lock = threading.Lock()
         #: Rows of calls that this process has issued and not settled, and of those, the ones it executes now.
@@ -123,6 +157,8 @@ class Store:
         self.executing: set[int] = set()
         #: Keys of calls that may be logged and that nobody was told of: the answer was lost, nothing has run.
         self.unanswered: set[str] = set()
+        #: By session: the append without a run whose answer was lost and could not be looked for yet.
+        self.lost_appends: dict[str, LostAppend] = {}
         self._issuing = [threading.Lock() for _ in range(64)]
         #: Called with the id of a session after each version of it that was saved here, and at its end.
         self.after_save: list[Callable[[str], None]] = []
@@ -141,12 +177,16 @@ class Store:
         return self._workspace_id
 
     def held(self, session_id: str) -> Held:
-        """What this checkpointer knows of a session it owns. Raises `NotOwner`."""
+        """What this checkpointer knows of a session it owns. Raises `NotOwner`, `ReleasedWhenIdle`."""
         with self._lock:
             held = self._held.get(session_id)
         if held is None or self._pid != os.getpid():
-            raise NotOwner(session_id)
+            raise self.not_owner(session_id)
         return held
+
+    def not_owner(self, session_id: str) -> NotOwner:
+        """Why a session is not this checkpointer's."""
+        return ReleasedWhenIdle(session_id) if session_id in self._released_idle else NotOwner(session_id)
 
     def holds(self, session_id: str) -> Held | None:
         try:
@@ -157,12 +197,77 @@ class Store:
     def hold(self, held: Held) -> None:
         with self._lock:
             self._held[held.session_id] = held
+            self._released_idle.pop(held.session_id, None)
 
     def drop(self, held: Held) -> None:
         """Forget `held`, unless the session has been taken anew since."""
         with self._lock:
             if self._held.get(held.session_id) is held:
-                del self._held[held.session_id]
+                self._forget(held)
+
+    # whether a session is in use
+
+    def touch(self, session_id: str) -> None:
+        """Note that a session has just been used: it is not idle."""
+        with self._lock:
+            if session_id in self._held:
+                self._held[session_id].last_used = time.monotonic()
+
+    @contextmanager
+    def in_use(self, session_id: str | None) -> Iterator[None]:
+        """A session is not idle while this lasts, however long that is."""
+        if session_id is None:
+            yield
+            return
+        with self._lock:
+            self._in_use[session_id] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._in_use[session_id] -= 1
+                if not self._in_use[session_id]:
+                    del self._in_use[session_id]
+            self.touch(session_id)
+
+    def idle(self) -> list[Held]:
+        """The sessions that nothing was done with for `idle_release_seconds`."""
+        with self._lock:
+            return [held for held in self._held.values() if self._is_idle(held)]
+
+    def drop_idle(self, held: Held) -> bool:
+        """Forget a session that is still idle, and remember why. False where it has been used meanwhile."""
+        with self._lock:
+            if self._held.get(held.session_id) is not held or not self._is_idle(held):
+                return False
+            self._forget(held)
+            self._released_idle[held.session_id] = None
+            while len(self._released_idle) > _REMEMBERED:
+                del self._released_idle[next(iter(self._released_idle))]
+            return True
+
+    def _forget(self, held: Held) -> None:
+        del self._held[held.session_id]
+        self._handles.pop(held.session_id, None)
+
+    def _is_idle(self, held: Held) -> bool:
+        if self.idle_release_seconds is None or self._in_use[held.session_id]:
+            return False
+        return time.monotonic() - held.last_used >= self.idle_release_seconds
+
+    # handles: at most one is open on a session, until it is closed or has lost the session
+
+    def open_handle(self, session_id: str, handle: object) -> bool:
+        """Note that `handle` is open on a session. False where another one is."""
+        with self._lock:
+            return self._handles.setdefault(session_id, handle) is handle
+
+    def close_handle(self, session_id: str, handle: object) -> None:
+        with self._lock:
+            if self._handles.get(session_id) is handle:
+                del self._handles[session_id]
+
+    # what goes on in this process
 
     def issuing(self, key: str) -> threading.Lock:
         """One call of a key is issued at a time in this process, so that an intent found after a lost answer is
@@ -176,6 +281,7 @@ class Store:
 
     def saved(self, session_id: str) -> None:
         """Tell who wants to know that a version is durable."""
+        self.touch(session_id)
         for listener in self.after_save:
             listener(session_id)
 

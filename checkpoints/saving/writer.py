@@ -64,6 +64,7 @@ class Behind:
         Raises what could not be written of this session before, and `NotDurable` where the queue stays full.
         """
         deadline = time.monotonic() + self.flush_timeout
+        self.store.touch(wanted.session_id)
         with self._changed:
             while True:
                 self._refuse_closed()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
 from checkpoints import flows
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, Risk, SideEffect
@@ -256,6 +258,16 @@ class ToolRegistry:
         self.session_id = session_id or self.session_id
         checkpointer.store.registries.add(self)
 
+    def for_session(self, checkpointer: HasStore, session_id: str) -> Self:
+        """The same tools with the same options, bound to another session; this registry stays bound as it is.
+
+        Several sessions can thus share one registry at the same time. Tools that are added later are in both.
+        """
+        view = copy.copy(self)
+        view.session_id = None
+        view.bind(checkpointer, session_id)
+        return view
+
     def add(self, added: Tool) -> Tool:
         """Raises `InvalidInput` where another tool has that name."""
         if self.tools.get(added.name, added) is not added:
@@ -292,7 +304,8 @@ class ToolRegistry:
     ) -> ToolResult:
         """Make one call, blocking. See `adispatch`."""
         waiting = Waiting(in_progress == "wait", approval == "wait")
-        return flows.drive(dispatch.dispatch_flow(self, name, args, call_id, step=step, waiting=waiting))
+        with self._in_use():
+            return flows.drive(dispatch.dispatch_flow(self, name, args, call_id, step=step, waiting=waiting))
 
     async def adispatch(
         self,
@@ -315,4 +328,9 @@ class ToolRegistry:
         waiting = Waiting(in_progress == "wait", approval == "wait")
         flow = dispatch.dispatch_flow(self, name, args, call_id, step=step, waiting=waiting)
         hop = getattr(self.checkpointer, "hop", None) or flows.hop
-        return await flows.adrive(flow, hop)
+        with self._in_use():
+            return await flows.adrive(flow, hop)
+
+    def _in_use(self) -> AbstractContextManager[None]:
+        """The session is not idle while one of its calls runs, logged or not."""
+        return nullcontext() if self.checkpointer is None else self.checkpointer.store.in_use(self.session_id)
