@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from checkpoints.enums import Phase
+from checkpoints.resuming import appending
 from checkpoints.runs.details import PhaseDetails
 from checkpoints.runs.snapshot import RuntimeSnapshot
 from checkpoints.saving import checkpoints as saving
@@ -55,10 +56,14 @@ class Versions:
     ) -> int:
         """Save the next version from the messages that are new since `expected_version`.
 
-        What is left out stays as the version before has it. Raises what `save_checkpoint` raises.
+        What is left out stays as the version before has it, except `payload`. It needs no run: where this checkpointer
+        does not own the session and no living run has it, it compares the version and appends, in one transaction. Then
+        it raises `SessionBusy` while a run has the session, `VersionConflict` where the session moved on,
+        `ReviewRequired` or `ApprovalRequired` while a call is undecided, and `PausedForPeers`. Otherwise it raises what
+        `save_checkpoint` raises.
         """
         change = Change(plan, budget_spent_usd, usage, phase, payload)
-        return saving.append(self.store, session_id, new_messages, change, expected_version=expected_version)
+        return appending.append(self.store, session_id, new_messages, change, expected_version=expected_version)
 
     def save_phase(
         self,
@@ -98,7 +103,7 @@ class Versions:
 
     def load_latest(self, session_id: str) -> dict[str, Any] | None:
         """The newest version: transcript, plan, budget_spent_usd, version, usage, payload, phase, run_id, created_at,
-        schema_version. None while there is none."""
+        schema_version. None while there is none. `run_id` is None for a version that was appended without a run."""
         return reading.load_latest(self.store, session_id)
 
     def load(self, session_id: str, version: int) -> dict[str, Any]:

@@ -17,7 +17,8 @@ class Checkpoint(models.Model):
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="checkpoints", db_index=False)
     version = models.BigIntegerField()
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="checkpoints", db_index=False)
+    #: NULL: appended by who did not own the session, while no run had it.
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="checkpoints", db_index=False)
     phase = models.CharField(max_length=20, choices=Phase, default=Phase.TURN)
     segment = models.ForeignKey(Segment, on_delete=models.PROTECT, related_name="checkpoints", db_index=False)
     length = models.IntegerField()

@@ -129,7 +129,7 @@ def _checkpoint(checkpoint: Checkpoint) -> Record:
     return {
         "record": "checkpoint",
         "version": checkpoint.version,
-        "run": checkpoint.run.number,
+        "run": None if checkpoint.run is None else checkpoint.run.number,
         "phase": checkpoint.phase,
         "segment": checkpoint.segment_id,
         "length": checkpoint.length,

@@ -218,7 +218,7 @@ class _Builder:
             origin = self.origins.get(message.position)
             entry = self._entry(index, message, origin)
             items += self._rewrite(message, origin)
-            if origin is not None:
+            if origin is not None and origin.run_number is not None:
                 items += self._handover(run_number, origin.run_number)
                 run_number = origin.run_number
             if entry.parts or not self.parts[index]:  # what only answers calls is shown with them
@@ -294,7 +294,8 @@ class _Builder:
         yield Handover(ended, self.runs[after])
 
     def _runs(self) -> dict[int, RunFacts]:
-        numbers = [origin.run_number for origin in self.origins.values()]
+        numbers = [origin.run_number for origin in self.origins.values() if origin.run_number is not None]
         numbers += [record.run_number for rows in self.log.values() for record in rows]
-        last = None if self.newest_end else max(numbers, default=1)
-        return origins.runs(self.session.pk, min(numbers, default=1), last)
+        if not numbers:
+            return {}
+        return origins.runs(self.session.pk, min(numbers), None if self.newest_end else max(numbers))

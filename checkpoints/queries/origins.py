@@ -21,8 +21,10 @@ _MOST: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Origin:
+    """`run_number` is None for a version that was appended without a run."""
+
     version: int
-    run_number: int
+    run_number: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,11 @@ def origins(session_pk: int, messages: Sequence[StoredMessage]) -> dict[int, Ori
 
 
 @cache
-def _grown(most: int) -> Prepared[int, list[int], int, tuple[int, int, int, int]]:
+def _grown(most: int) -> Prepared[int, list[int], int, tuple[int, int, int, int | None]]:
     """The lengths that versions have of each segment; `most` are powers of two, so that there are few statements."""
 
     @Prepared
-    def grown(session: int, segments: list[int], first: int) -> QuerySet[Checkpoint, tuple[int, int, int, int]]:
+    def grown(session: int, segments: list[int], first: int) -> QuerySet[Checkpoint, tuple[int, int, int, int | None]]:
         saved = Checkpoint.objects.filter(session=session, segment__among=segments, length__gt=first)
         lengths = saved.values_list("segment_id", "length").order_by("length")
         return lengths.annotate(version=Min("version"), run_number=Min("run__number"))[:most]

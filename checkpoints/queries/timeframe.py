@@ -167,17 +167,25 @@ def _runs(session_pk: int, span: _Span, involved: Iterable[str]) -> list[Run]:
     return timeline_rows.some_runs(LANES + 1)(session_pk, *span.moments, [UUID(key) for key in involved])
 
 
-def _marks(session_pk: int, span: _Span) -> tuple[list[tuple[str, Mark]], list[int]]:
+def _marks(session_pk: int, span: _Span) -> tuple[list[tuple[str | None, Mark]], list[int]]:
     """The versions of the time, and the one before and the one after it: their turns reach into it."""
     inside, earlier = _upto(timeline_rows.saved(LIMIT + 1)(session_pk, *span.moments), begin=2)
     before = timeline_rows.last_before(session_pk, span.since)[:1] if span.since is not None else []
     after = timeline_rows.first_after(session_pk, span.until)[:1] if span.until is not None else []
     rows = (*before, *inside, *after)
-    return [(run, Mark("version", at, at, version, phase, length)) for run, version, at, phase, length in rows], earlier
+    marks = [
+        (run, Mark("version", at, at, version, phase, length, by_run=run is not None))
+        for run, version, at, phase, length in rows
+    ]
+    return marks, earlier
 
 
-def _place_marks(marks: Iterable[tuple[str, Mark]], courses: dict[str, Course]) -> None:
+def _place_marks(marks: Iterable[tuple[str | None, Mark]], courses: dict[str, Course]) -> None:
+    order = [*courses.values()]
     for run, mark in marks:
+        if run is None:
+            _at(order, mark.start).lane.marks.append(mark)
+            continue
         course = courses.get(run)
         if course is None:
             continue
@@ -245,7 +253,7 @@ def _framed(courses: Iterable[Course], span: _Span, earlier: Sequence[int]) -> T
     for course in told:
         lasting: list[Sequence[Occurrence]] = [course.lane.stretches, course.turns, course.asked]
         begins += [min(map(_START, some)) for some in lasting if some]
-        ends += [max(map(_END, some)) for some in (*lasting, course.events) if some]
+        ends += [max(map(_END, some)) for some in (*lasting, course.events, course.lane.marks) if some]
     cut = moment(max(earlier)) if earlier else None
     since = span.since or cut or (moment(min(begins)) if begins else span.until or clock.now())
     until = span.until or (moment(max(ends)) if ends else since)

@@ -56,7 +56,7 @@ class Stretch(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A version (so its `kind`). `length` counts its messages."""
+    """A version (so its `kind`). `length` counts its messages. One that no run wrote is told of with the run before."""
 
     kind: str
     start: int
@@ -64,6 +64,7 @@ class Mark(NamedTuple):
     version: int
     phase: str = Phase.TURN
     length: int = 0
+    by_run: bool = True
 
 
 @dataclass(slots=True)
@@ -184,7 +185,7 @@ def place(
         lanes[run].stretches += _ran(rows)
     for lane in lanes.values():
         lane.stretches.sort(key=_CALL)
-        lane.end = max([lane.end, *(mark.end for mark in lane.marks), *_ends(lane)])
+        lane.end = max([lane.end, *(mark.end for mark in lane.marks if mark.by_run), *_ends(lane)])
 
 
 def _ran(rows: Iterable[tuple[Any, ...]]) -> Iterator[Stretch]:

@@ -27,12 +27,12 @@ N = TypeVar("N", int, Decimal)
 @dataclass(frozen=True, slots=True)
 class Version:
     """One checkpoint without its transcript. `cost` (US dollars) and `tokens` count from the session's start; they
-    are None where nothing was said or it cannot be read."""
+    are None where nothing was said or it cannot be read. `run_number` is None where no run wrote it."""
 
     version: int
     at: datetime
     phase: str
-    run_number: int
+    run_number: int | None
     segment_id: int
     length: int
     plan: Plan | None
@@ -134,7 +134,7 @@ def read(row: Checkpoint) -> Version:
         version=row.version,
         at=row.created_at,
         phase=row.phase,
-        run_number=row.run.number,
+        run_number=None if row.run is None else row.run.number,
         segment_id=row.segment_id,
         length=row.length,
         plan=plans.read(row.plan),

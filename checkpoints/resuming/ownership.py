@@ -94,8 +94,7 @@ def _replace(store: Store, row: Session, previous: Run, takeover: bool | str) ->
     mine = previous.owner_token == store.token  # taken before, and the answer to that was lost
     alive = not mine and liveness.is_alive(previous)
     if alive and not takeover:
-        owner = f"run {previous.number} on {previous.host} (pid {previous.pid})"
-        raise SessionBusy(row.session_id, owner, previous.heartbeat_at, previous.lease_expires_at)
+        raise busy(row, previous)
     if not alive:
         _end_lost(store, row, previous, AuditKind.RUN_LOST)
         return
@@ -103,6 +102,11 @@ def _replace(store: Store, row: Session, previous: Run, takeover: bool | str) ->
     here, why = process.this_process(), " ".join(takeover.split())[:WHY_LENGTH] if isinstance(takeover, str) else None
     taker = {"taken_by": f"run {previous.number + 1}", "host": here.host, "pid": here.pid, "why": why}
     _end_lost(store, row, previous, AuditKind.TAKEOVER, **taker)
+
+
+def busy(row: Session, owner: Run) -> SessionBusy:
+    described = f"run {owner.number} on {owner.host} (pid {owner.pid})"
+    return SessionBusy(row.session_id, described, owner.heartbeat_at, owner.lease_expires_at)
 
 
 def _leave_time(store: Store, owner: Run) -> None:
@@ -190,6 +194,7 @@ def _end(store: Store, run: Run, status: RunStatus) -> None:
 
 def still_owns(store: Store, held: Held) -> bool:
     """Whether nobody has taken the session since; touches it."""
+    store.touch(held.session_id)
     with operation(store.using):
         mine = Session.objects.using(store.using).filter(pk=held.pk, fence=held.fence, owner=held.run)
         return bool(mine.update(updated_at=Now(), revision=F("revision") + 1))

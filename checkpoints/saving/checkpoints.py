@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
 from django.db import connections, transaction
 
@@ -78,12 +79,12 @@ def _state_after(store: Store, held: Held, head: Head, given: State | Change) ->
     return given.applied(state_of(store, held, head))
 
 
-def _continuation(head: Head, transcript: Sequence[dict[str, Any]]) -> _End | None:
+def _continuation(head: Head, transcript: Sequence[dict[str, Any]]) -> End | None:
     """What a transcript adds to the one that ends at `head`; None where it does not go on from there."""
     known = head.snapshot is not None and isinstance(transcript, list | tuple)
     if known and snapshots.same(head.snapshot or [], transcript):
         added = transcript[head.length :]
-        return replace(_added(head, added), snapshot=(head.snapshot or []) + snapshots.copied(added))
+        return replace(added_to(head, added), snapshot=(head.snapshot or []) + snapshots.copied(added))
     prepared = transcripts.prepare(transcript)
     return _end(prepared, head.length) if transcripts.continues(prepared, head) else None
 
@@ -105,7 +106,7 @@ def _append(store: Store, session_id: str, new: Sequence[dict[str, Any]], change
         head = _current_head(store, held)
     if head.version != expected_version:
         raise VersionConflict(session_id, expected_version, head.version)
-    end = _added(head, new)
+    end = added_to(head, new)
     state = change.applied(state_of(store, held, head))
     if held.unanswered is not None:
         version = _repeated(store, held, held.unanswered, end, state)
@@ -122,7 +123,7 @@ def _append(store: Store, session_id: str, new: Sequence[dict[str, Any]], change
 
 
 @dataclass(frozen=True)
-class _End:
+class End:
     """What a save appends, and where the transcript ends after it."""
 
     new: list[NewMessage]
@@ -134,26 +135,27 @@ class _End:
     said: Sequence[dict[str, Any]] = ()
 
 
-def _end(prepared: Prepared, keep: int) -> _End:
+def _end(prepared: Prepared, keep: int) -> End:
     chain = prepared.chains[-1] if prepared.chains else digests.EMPTY_CHAIN
     new = transcripts.new_messages(prepared, keep, keep)
-    return _End(new, len(prepared.chains), chain, snapshots.copied(prepared.messages), prepared.messages[keep:])
+    return End(new, len(prepared.chains), chain, snapshots.copied(prepared.messages), prepared.messages[keep:])
 
 
-def _whole(transcript: Sequence[dict[str, Any]]) -> _End:
+def _whole(transcript: Sequence[dict[str, Any]]) -> End:
     prepared = transcripts.prepare(transcript)
     return _end(prepared, len(prepared.chains))
 
 
-def _added(head: Head, added: Sequence[dict[str, Any]]) -> _End:
+def added_to(head: Head, added: Sequence[dict[str, Any]]) -> End:
+    """What `added` appends to the transcript that ends at `head`. Raises `NotRepresentable`, `TooLarge`."""
     if not added and isinstance(added, list | tuple):
-        return _End([], head.length, head.chain, head.snapshot)
+        return End([], head.length, head.chain, head.snapshot)
     prepared = transcripts.prepare(added, after=head.chain, first=head.length)
     new = transcripts.new_messages(prepared, 0, head.length)
-    return _End(new, head.length + len(new), prepared.chains[-1], said=prepared.messages)
+    return End(new, head.length + len(new), prepared.chains[-1], said=prepared.messages)
 
 
-def _unanswered(head: Head, end: _End, state: State) -> Unanswered:
+def _unanswered(head: Head, end: End, state: State) -> Unanswered:
     return Unanswered(head, Head(0, end.length, end.chain, 0, state, end.snapshot), state)
 
 
@@ -168,7 +170,7 @@ def _read_back(store: Store, held: Held, lost: Unanswered, error: StorageUnavail
     return version
 
 
-def _repeated(store: Store, held: Held, lost: Unanswered, end: _End, state: State) -> int | None:
+def _repeated(store: Store, held: Held, lost: Unanswered, end: End, state: State) -> int | None:
     """The version of a save whose answer was lost, where this is that save once more."""
     with operation(store.using, writes=False), transaction.atomic(using=store.using):
         version = _find(store, held, lost)
@@ -218,11 +220,26 @@ def _save_locked(
         return version
 
 
-def _write(store: Store, held: Held, head: Head, end: _End, state: State, expected: int | None) -> int | None:
+def _write(store: Store, held: Held, head: Head, end: End, state: State, expected: int | None) -> int | None:
     """The save statement, from `head` to `end`. None where the session is not as `head` says."""
-    version = statements.save(
-        connections[store.using],
-        Base(held.pk, held.fence, head.segment_id, head.length, head.chain, expected),
+    version = write_version(store.using, _base(held, head, expected), end, state, held.run_id)
+    if version is not None:
+        held.head = Head(head.segment_id, end.length, end.chain, version, state, end.snapshot)
+        for call_id in held.open_calls and {said for message in end.said for said in messages.answered(message)}:
+            held.open_calls.pop(call_id, None)
+    return version
+
+
+def _base(held: Held, head: Head, expected: int | None) -> Base:
+    return Base(held.pk, held.fence, head.segment_id, head.length, head.chain, expected)
+
+
+def write_version(using: str, base: Base, end: End, state: State, run_id: UUID | None) -> int | None:
+    """Write the version that goes on from `base` to `end`, as one of a run or of none. Returns its number, or None
+    where the session is not as `base` says."""
+    return statements.save(
+        connections[using],
+        base,
         {
             "head_chain": end.chain,
             "message_count": end.length,
@@ -231,9 +248,9 @@ def _write(store: Store, held: Held, head: Head, end: _End, state: State, expect
         },
         end.new,
         {
-            "run": held.run_id,
+            "run": run_id,
             "phase": state.phase.value,
-            "segment": head.segment_id,
+            "segment": base.segment_id,
             "length": end.length,
             "chain": end.chain,
             "plan": state.plan,
@@ -243,11 +260,6 @@ def _write(store: Store, held: Held, head: Head, end: _End, state: State, expect
             "schema_version": SCHEMA_VERSION,
         },
     )
-    if version is not None:
-        held.head = Head(head.segment_id, end.length, end.chain, version, state, end.snapshot)
-        for call_id in held.open_calls and {said for message in end.said for said in messages.answered(message)}:
-            held.open_calls.pop(call_id, None)
-    return version
 
 
 def _refusal(store: Store, held: Held, expected_version: int) -> Exception:
@@ -271,17 +283,36 @@ def head_of(row: Session) -> Head:
     return Head(row.head_segment_id, row.message_count, bytes(row.head_chain), row.latest_version)
 
 
+def head_at(row: Checkpoint) -> Head:
+    """The end of the transcript of one version."""
+    return Head(row.segment_id, row.length, bytes(row.chain), row.version)
+
+
+def empty_head(segment_id: int) -> Head:
+    """Before the first version."""
+    return Head(segment_id, 0, digests.EMPTY_CHAIN, 0)
+
+
 def state_of(store: Store, held: Held, head: Head) -> State:
     """What the newest version holds beside its transcript."""
     if head.state is not None:
         return head.state
     with operation(store.using, writes=False):
-        row = Checkpoint.objects.using(store.using).filter(session_id=held.pk).order_by("-version").first()
+        return state_in(held.session_id, newest_of(store.using, held.pk))
+
+
+def newest_of(using: str, session_pk: int) -> Checkpoint | None:
+    """The newest version that still exists."""
+    return Checkpoint.objects.using(using).filter(session=session_pk).order_by("-version").first()
+
+
+def state_in(session_id: str, row: Checkpoint | None) -> State:
+    """What a version holds beside its transcript; None stands for no version."""
     if row is None:
         return State.empty()
     for field, text in (("plan", row.plan), ("usage", row.usage)):  # what the next version may keep
         try:
             parse_object(text)
         except ValueError as error:
-            raise CheckpointCorrupted(held.session_id, f"the {field} of version {row.version}", str(error)) from error
+            raise CheckpointCorrupted(session_id, f"the {field} of version {row.version}", str(error)) from error
     return State(Phase(row.phase), row.plan, row.budget_spent_usd, row.usage, row.payload)

@@ -209,7 +209,7 @@ def _decoded(session_id: str, row: Checkpoint) -> dict[str, Any]:
         "usage": _parsed(session_id, f"the usage {where}", row.usage, parse_object),
         "payload": _parsed(session_id, f"the payload {where}", row.payload, parse_object),
         "phase": row.phase,
-        "run_id": str(row.run_id),
+        "run_id": None if row.run_id is None else str(row.run_id),
         "created_at": row.created_at.isoformat(),
         "schema_version": row.schema_version,
     }

@@ -63,12 +63,12 @@ _WHEN = itemgetter(1, 2)
 @dataclass(frozen=True, slots=True)
 class Item:
     """Something with a time, in words. `what` names it, `told` says what came of it; at most one of the places below
-    leads to it. `position` is that of the last message of `version`."""
+    leads to it. `position` is that of the last message of `version`. `run` is None where no run did it."""
 
     kind: str
     start: datetime
     end: datetime
-    run: int
+    run: int | None
     what: str
     told: str
     call_pk: int | None = None
@@ -148,8 +148,9 @@ def item(entry: Occurrence, run: int) -> Item:
             return Item(entry.kind, start, end, run, name, "saved", version=entry.version, position=last)
         case Mark():
             name, last = f"Version {entry.version}", _last(entry.length)
-            phase = wording.phase(entry.phase)
-            return Item("version", start, end, run, name, phase, version=entry.version, position=last)
+            phase = wording.phase(entry.phase) if entry.by_run else "appended without a run"
+            by = run if entry.by_run else None
+            return Item("version", start, end, by, name, phase, version=entry.version, position=last)
         case Asked():
             outcome = _ANSWERS.get(entry.status, entry.status)
             return Item("peer", start, end, run, f"Asked {visible(entry.peer)}", outcome, peers=True)

@@ -61,7 +61,7 @@ def listed(items: Iterable[Item], leading: Leading) -> SafeString:
                 _chip(item.kind),
                 item.told,
                 "–" if item.moment else wording.duration(item.seconds),
-                item.run,
+                "–" if item.run is None else item.run,
             )
             for item in items
         ),

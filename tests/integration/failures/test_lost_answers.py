@@ -63,6 +63,12 @@ def append(desk: SyncCheckpointer, session_id: str, using: str) -> Attempt:
     )
 
 
+def append_without_a_run(desk: SyncCheckpointer, session_id: str, using: str) -> Attempt:
+    tried = append(desk, session_id, using)
+    desk.release_session(session_id)
+    return tried
+
+
 def save(desk: SyncCheckpointer, session_id: str, using: str) -> Attempt:
     desk.save_checkpoint(session_id, MESSAGES[:1], None, 0.0)
     versions = Checkpoint.objects.using(using).filter(session__session_id=session_id)
@@ -113,7 +119,7 @@ def accept(desk: SyncCheckpointer, session_id: str, using: str) -> Attempt:
     return Attempt(lambda: desk.accept_response(call_id, {"cents": 3600}), calls.count)
 
 
-WRITES = [append, save, save_another_past, dispatch, finish, pause, accept]
+WRITES = [append, append_without_a_run, save, save_another_past, dispatch, finish, pause, accept]
 
 
 @pytest.mark.parametrize("mended", [True, False], ids=["mended", "cut"])

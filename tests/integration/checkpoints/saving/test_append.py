@@ -5,7 +5,6 @@ import pytest
 
 from checkpoints import UNCHANGED, SyncCheckpointer
 from checkpoints.exceptions import (
-    NotOwner,
     NotRepresentable,
     OwnershipLost,
     SessionFinished,
@@ -128,13 +127,6 @@ def test_append_after_a_takeover_is_refused(open_checkpointer: Open) -> None:
     with pytest.raises(OwnershipLost):
         stale.append_checkpoint("s", talk("b"), expected_version=1)
     assert stored_messages() == 1
-
-
-def test_append_without_start_is_not_the_owners(open_checkpointer: Open) -> None:
-    started(open_checkpointer())
-
-    with pytest.raises(NotOwner):
-        open_checkpointer().append_checkpoint("s", talk("a"), expected_version=0)
 
 
 def test_append_after_the_end_is_refused(cp: SyncCheckpointer) -> None:
