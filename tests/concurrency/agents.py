@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from typing import Any
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, exceptions
 from tests.support.processes import append_line, die, heed, say
+from tests.support.sleeping import counted_sleeps
 
 Message = dict[str, Any]
 
@@ -208,3 +210,32 @@ def paying(cp: SyncCheckpointer, session_id: str, effects: str, point: str = "")
         return f"paid {order}"
 
     return registry
+
+
+def take_turns(url: str, session_id: str) -> dict[str, int]:
+    """A worker that does one turn whenever it is told to. Returns how often it slept and was refused."""
+    refused = 0
+    with SyncCheckpointer.open(url) as cp, counted_sleeps() as slept:
+        say("ready")
+        while heed() == "turn":
+            try:
+                with cp.session(session_id) as session:
+                    version = session.append([{"pid": os.getpid(), "turn": session.version + 1}])
+            except exceptions.SessionBusy:
+                refused += 1
+            else:
+                say("saved", version)
+    return {"slept": len(slept), "refused": refused}
+
+
+def stall_inside_a_turn(url: str, session_id: str) -> list[Any]:
+    """A worker that is stopped between two saves of one turn; what each way to write says after that."""
+    with SyncCheckpointer.open(url) as cp, cp.session(session_id) as session:
+        session.append([{"turn": 0}])
+        say("inside")
+        heed()
+        return [
+            outcome(lambda: session.append([{"turn": "late"}])),
+            outcome(lambda: session.save([{"turn": "late"}])),
+            outcome(lambda: session.finish("completed")),
+        ]
