@@ -11,6 +11,7 @@ from math import inf
 
 from django.db.models import QuerySet
 
+from checkpoints.enums import RunStatus
 from checkpoints.models import Checkpoint, Session
 from checkpoints.prepared import Prepared
 from checkpoints.queries import blocks, calls, origins, pairing, transcripts
@@ -25,6 +26,8 @@ from checkpoints.serde import canonical, parse
 _MARGIN = 16
 #: So few more belong to the window too: a link to three messages helps nobody.
 _FEW = 10
+#: Between two messages so many runs that ended are named; a web application may have thousands that wrote nothing.
+NAMED_RUNS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,19 @@ class Handover:
     ended: tuple[RunFacts, ...]
     follower: RunFacts
     kind: str = field(default="handover", init=False)
+
+    @property
+    def named(self) -> tuple[RunFacts, ...]:
+        """The ended runs to name: where there are many, the first, the newest that were lost, and the last."""
+        if len(self.ended) <= NAMED_RUNS:
+            return self.ended
+        between = [run for run in self.ended[1:-1] if run.status == RunStatus.LOST]
+        return (self.ended[0], *between[-(NAMED_RUNS - 2) :], self.ended[-1])
+
+    @property
+    def unnamed(self) -> int:
+        """How many ended runs are only counted."""
+        return len(self.ended) - len(self.named)
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,8 @@ def _place_marks(marks: Iterable[tuple[str | None, Mark]], courses: dict[str, Co
     order = [*courses.values()]
     for run, mark in marks:
         if run is None:
-            _at(order, mark.start).lane.marks.append(mark)
+            if mark.start >= order[0].lane.start:  # else it is of a time before the runs that are told of
+                _at(order, mark.start).lane.marks.append(mark)
             continue
         course = courses.get(run)
         if course is None:

@@ -1,0 +1,74 @@
+"""Pages of a session that a web application drives: a run for each request, most of them short, and versions that no
+run wrote."""
+
+import re
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from checkpoints import SyncCheckpointer
+from checkpoints.models import Run, Session
+from checkpoints.queries import conversation, timeframe, timeline
+from checkpoints.queries.conversation import NAMED_RUNS, Handover
+from tests.integration.checkpoints.situations import said
+from tests.support.factories import make_user
+from tests.support.pages import said as text_of
+
+TURNS = 100
+SILENT = 60
+
+
+@pytest.fixture
+def session(cp: SyncCheckpointer) -> Session:
+    """A hundred turns of a run each, sixty runs that saved nothing, a version without a run, and one more turn."""
+    for turn in range(TURNS):
+        with cp.session("s", agent="desk") as handle:
+            handle.append([said(f"question {turn}"), said(f"answer {turn}", "assistant")])
+    for _ in range(SILENT):
+        with cp.session("s"):
+            pass
+    cp.append_checkpoint("s", [said("from outside")], expected_version=TURNS)
+    with cp.session("s") as handle:
+        handle.append([said("the last one")])
+    return Session.objects.get()
+
+
+def test_pages_show_what_a_person_can_read(session: Session, client: Client) -> None:
+    client.force_login(make_user())
+    pages = {name: client.get(reverse(name, args=[session.pk])) for name in ("session", "session-timeline", "versions")}
+    assert {name: page.status_code for name, page in pages.items()} == dict.fromkeys(pages, 200)
+
+    boundaries = re.findall(r'<div class="boundary.*?</div>', pages["session"].content.decode(), re.DOTALL)
+    many = re.sub(r"<[^>]+>", "", boundaries[-1])
+    assert f"run {TURNS} released" in many
+    assert f"run {TURNS + SILENT} released" in many
+    assert f"{SILENT - 1} more runs between them ended · run {TURNS + SILENT + 1} took over" in many
+    assert "from outside" in text_of(pages["session"])
+    assert f"Version {TURNS + 1}: appended without a run" in text_of(pages["session-timeline"])
+    row = re.search(rf'<tr id="v-{TURNS + 1}">.*?</tr>', pages["versions"].content.decode(), re.DOTALL)
+    assert row is not None
+    assert '<span class="muted" title="Appended without a run, while none had the session">none</span>' in row[0]
+
+
+def test_timelines_draw_the_newest_runs(session: Session) -> None:
+    drawn = timeline.read(session.pk)
+    assert (len(drawn.lanes), drawn.earlier) == (timeline.LANES, True)
+
+    frame = timeframe.read(session.pk)
+    assert frame is not None
+    assert (len(frame.courses), frame.cut is not None) == (timeframe.LANES, True)
+    assert [(mark.version, mark.by_run) for course in frame.courses for mark in course.lane.marks] == [
+        (TURNS + 1, False),
+        (TURNS + 2, True),
+    ]
+
+
+def test_lost_runs_are_named_among_many(session: Session) -> None:
+    Run.objects.filter(number__in=[110, 120, 130]).update(status="lost")
+    shown = conversation.read(session, conversation.newest(session))
+    handovers = [item for item in shown.items if isinstance(item, Handover)]
+
+    assert [run.number for run in handovers[-1].named] == [100, 120, 130, 160]
+    assert (len(handovers[-1].named), handovers[-1].unnamed) == (NAMED_RUNS, SILENT + 1 - NAMED_RUNS)
+    assert all(handover.unnamed == 0 for handover in handovers[:-1])
