@@ -1,4 +1,4 @@
-"""What the pages of `docs/` say in Python is true: each page runs, from its first block to its last."""
+"""What the README and the pages of `docs/` say in Python is true: each page runs, from its first block to its last."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from tests.docs.run_page import blocks
 from tests.support.processes import ROOT
 
-PAGES = sorted(path for path in (ROOT / "docs").glob("*.md") if blocks(path.read_text()))
+PAGES = sorted(path for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")] if blocks(path.read_text()))
 
 
 def run(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
