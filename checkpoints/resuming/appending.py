@@ -26,7 +26,7 @@ from checkpoints.exceptions import (
     VersionConflict,
 )
 from checkpoints.ids import checked, checked_number
-from checkpoints.models import Checkpoint, Message, Segment, Session
+from checkpoints.models import Checkpoint, Message, Run, Segment, Session
 from checkpoints.resuming import ownership
 from checkpoints.saving import calls, checkpoints, liveness, lookup, pauses
 from checkpoints.saving.checkpoints import End
@@ -136,7 +136,7 @@ def _refusal(store: Store, row: Session, newest: Checkpoint | None, expected: in
         return SchemaFromFuture(row.session_id, newest.schema_version, SCHEMA_VERSION)
     owner = row.owner
     if owner is not None and owner.owning:
-        if liveness.is_alive(owner):
+        if liveness.is_alive(owner) and not _forgotten(store, owner, row.session_id):
             return ownership.busy(row, owner)
         ownership.declare_lost(store, row, owner)
     if row.latest_version != expected:
@@ -149,6 +149,12 @@ def _refusal(store: Store, row: Session, newest: Checkpoint | None, expected: in
         kind = ReviewRequired if unknown else ApprovalRequired
         return kind(row.session_id, [calls.as_dict(call) for call in undecided])
     return None
+
+
+def _forgotten(store: Store, owner: Run, session_id: str) -> bool:
+    """Whether the run is this checkpointer's own, which could not release it in the database, or was never told that it
+    has it."""
+    return owner.owner_token == store.token and store.holds(session_id) is None and not store.is_in_use(session_id)
 
 
 def _read_back(store: Store, session_id: str, lost: LostAppend | None, error: StorageUnavailable) -> int:

@@ -137,7 +137,12 @@ def start_flow(store: Store, session_id: str, description: Description, *, takeo
     `InvalidIdentifier`, `NotRepresentable`, `SessionBusy`, `SessionFinished`, `SchemaFromFuture`, `PausedForPeers`,
     and `ReviewRequired` or `ApprovalRequired` where a person has to decide: then the session is released.
     """
-    run: Run | None = yield Transact(lambda: _run_that_may_go_on(store, checked("session id", session_id)))
+    with store.in_use(checked("session id", session_id)):
+        return (yield from _start_flow(store, session_id, description, takeover=takeover))
+
+
+def _start_flow(store: Store, session_id: str, description: Description, *, takeover: bool | str) -> Flow[Run]:
+    run: Run | None = yield Transact(lambda: _run_that_may_go_on(store, session_id))
     if run is not None:
         return run
     yield Transact(lambda: starting.create(store, session_id, description))

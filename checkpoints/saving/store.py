@@ -230,6 +230,10 @@ class Store:
                     del self._in_use[session_id]
             self.touch(session_id)
 
+    def is_in_use(self, session_id: str) -> bool:
+        """Whether an operation that takes or uses the session is going on."""
+        return session_id in self._in_use
+
     def idle(self) -> list[Held]:
         """The sessions that nothing was done with for `idle_release_seconds`."""
         with self._lock:

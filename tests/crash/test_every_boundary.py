@@ -21,7 +21,7 @@ WRITING = {
     "resuming.gate._open",
     "resuming.decisions.decide",
     "resuming.starting.finish",
-    "saving.checkpoints._write",
+    "saving.checkpoints.write_version",
     "saving.checkpoints._save_locked",
     "saving.issuing.issue",
     "saving.issuing._issue_locked",

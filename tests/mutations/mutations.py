@@ -168,4 +168,25 @@ MUTATIONS = [
         "        if True:\n            return None\n",
         f"{RESUMING}/test_finishing.py::test_finished_session_returns_its_result",
     ),
+    Mutation(
+        "an append without a run leaves a living run alone",
+        "checkpoints/resuming/appending.py",
+        "        if liveness.is_alive(owner) and not",
+        "        if False and not",
+        f"{SAVING}/test_append_without_a_run.py::test_living_run",
+    ),
+    Mutation(
+        "an append without a run ends the fence of a run that is gone",
+        "checkpoints/resuming/appending.py",
+        "        ownership.declare_lost(store, row, owner)\n",
+        "        pass\n",
+        f"{SAVING}/test_append_without_a_run.py::test_lost_owner_is_declared_lost_and_stays_refused",
+    ),
+    Mutation(
+        "two requests of one process do not share a run",
+        "checkpoints/saving/store.py",
+        "            return self._handles.setdefault(session_id, handle) is handle\n",
+        "            return True\n",
+        f"{RESUMING}/test_session_handle.py::test_one_handle_at_a_time_is_open_on_a_session",
+    ),
 ]

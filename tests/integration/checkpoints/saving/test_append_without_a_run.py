@@ -213,6 +213,17 @@ def test_what_a_lost_owner_had_issued_is_asked_about(
         zombie.save_checkpoint("s", talk("z"), None, 0)
 
 
+def test_run_that_could_not_be_released_does_not_stand_in_the_way(
+    cp: SyncCheckpointer, released: str, open_checkpointer: Open
+) -> None:
+    cp.start_session("s")
+    cp.store.drop(cp.store.held("s"))  # as after a release that the database was not told of
+    refused(open_checkpointer(), SessionBusy)
+
+    assert cp.append_checkpoint("s", talk("c"), expected_version=1) == 2
+    assert list(Run.objects.order_by("number").values_list("status", flat=True)) == ["released", "lost"]
+
+
 # at the same time, again, and beside others
 
 
