@@ -60,7 +60,7 @@ def test_each_way_to_write_says_that_it_was_idle(idle_cp: SyncCheckpointer) -> N
         lambda: idle_cp.finish_session("s", "completed"),
     ):
         with pytest.raises(ReleasedWhenIdle):
-            write()  # type: ignore[no-untyped-call]
+            write()
     assert idle_cp.resume("s").version == 0
     assert idle_cp.append_checkpoint("s", talk("a"), expected_version=0) == 1
 
@@ -82,7 +82,7 @@ def test_use_keeps_a_session(idle_cp: SyncCheckpointer) -> None:
         lambda: idle_cp.start_session("s"),
     ):
         make_idle(idle_cp)
-        use()  # type: ignore[no-untyped-call]
+        use()
         assert ownership.release_idle(idle_cp.store) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def owner() -> Run | None:
     return Session.objects.select_related("owner").get().owner
 
 
-def tools(pay: Callable[[int], str], **options: object) -> ToolRegistry:
+def tools(pay: Callable[[int], str], **options: Any) -> ToolRegistry:
     registry = ToolRegistry()
     registry.tool(name="pay", side_effects={"mutate"}, **options)(pay)
     return registry
@@ -133,7 +134,7 @@ def test_handle_writes_nothing_after_its_end(cp: SyncCheckpointer) -> None:
             lambda: old.finish("completed"),
         ):
             with pytest.raises(NotOwner):
-                late()  # type: ignore[no-untyped-call]
+                late()
     assert (old.version, statuses()) == (1, [])
 
 

@@ -168,7 +168,7 @@ def test_messages_that_are_not_there(cp: SyncCheckpointer) -> None:
         cp.messages("s", version=2)
     for wanted in ({"after": -1}, {"limit": 0}, {"limit": 5000}, {"version": "1"}):
         with pytest.raises(InvalidInput):
-            cp.messages("s", **wanted)  # type: ignore[arg-type]
+            cp.messages("s", **wanted)
 
 
 def test_damaged_message_is_named(cp: SyncCheckpointer) -> None:
