@@ -53,7 +53,7 @@ class InTransactionTestCase(CaseMixin, TransactionTestCase):
 
 
 class OnTheSecondAlias(TransactionTestCase):
-    databases = frozenset({"default", "durable"})
+    databases = {"default", "durable"}
 
     def test_both_aliases_are_one_database(self) -> None:
         Workspace.objects.get_or_create(slug=DEFAULT_WORKSPACE)

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("checkpoints", "0016_excerpted"),
+        ("checkpoints", "0017_run_owning"),
     ]
 
     operations = [
