@@ -1,4 +1,4 @@
-"""`uvicorn harness_site.asgi:application`: websockets go to Channels, everything else to Django's WSGI handler.
+"""The ASGI application: websockets go to Channels, everything else to Django's WSGI handler. `manage.py serve` runs it.
 
 Django's WSGI handler in a few threads answers several times as many requests as its ASGI handler would.
 """
@@ -15,21 +15,33 @@ _wsgi: Any = get_wsgi_application()
 from a2wsgi import WSGIMiddleware  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.sessions import CookieMiddleware  # noqa: E402
+from django.conf import settings  # noqa: E402
 from django.urls import path  # noqa: E402
 
 from harness_site.garbage import look_seldom  # noqa: E402
 from harness_site.live.consumer import LiveConsumer  # noqa: E402
 from harness_site.live.feed import lifespan  # noqa: E402
 from harness_site.live.origin import SameOrigin  # noqa: E402
+from harness_site.live.viewer import is_member  # noqa: E402
+from harness_site.serving.client_address import ClientAddress  # noqa: E402
+from harness_site.serving.request_bodies import RequestBodies  # noqa: E402
+from harness_site.serving.responses import ResponseDeadlines, until_abandoned  # noqa: E402
+
+THREADS = 8
 
 _live: Any = LiveConsumer.as_asgi()
 _routes: Any = [path("ws/live/", _live)]
-
-application = ProtocolTypeRouter(
+_threads: Any = WSGIMiddleware(until_abandoned(_wsgi), workers=THREADS)
+_pages = ResponseDeadlines(
+    RequestBodies(_threads, settings.SERVER_LIMITS, is_member), limits=settings.SERVER_LIMITS, threads=THREADS
+)
+_all: Any = ProtocolTypeRouter(
     {
-        "http": WSGIMiddleware(_wsgi, workers=8),
+        "http": _pages,
         "websocket": SameOrigin(CookieMiddleware(URLRouter(_routes))),
         "lifespan": lifespan,
     }
 )
+
+application = _all if settings.BEHIND_PROXY else ClientAddress(_all)
 look_seldom()

@@ -49,6 +49,14 @@ def number(name: str, default: int) -> int:
     return int(value) if value else default
 
 
+def positive(name: str, default: int) -> int:
+    """Return a whole number of one or more."""
+    value = number(name, default)
+    if value < 1:
+        raise ImproperlyConfigured(f"{name} is {value}: use a whole number of one or more.")
+    return value
+
+
 def state_dir() -> Path:
     """The folder for what has to outlive the process.
 

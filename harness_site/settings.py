@@ -7,6 +7,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.conf import database_from_url
 from harness_site import env, mail_server, security, single_sign_on
+from harness_site.serving.limits import limits_from_environment
 
 BASE_DIR = env.BASE_DIR
 STATE_DIR = env.state_dir()
@@ -203,12 +204,14 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 200
 DATA_UPLOAD_MAX_NUMBER_FILES = 10
 #: How large a file may be that is given as evidence for a decision.
 EVIDENCE_BYTES = env.number("HARNESS_EVIDENCE_MEGABYTES", 5) * 1_048_576
+SERVER_LIMITS = limits_from_environment(evidence_bytes=EVIDENCE_BYTES)
 FILE_UPLOAD_HANDLERS = [
     "harness_site.review.uploading.Limit",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
-if env.flag("HARNESS_BEHIND_PROXY", default=False):
+BEHIND_PROXY = env.flag("HARNESS_BEHIND_PROXY", default=False)
+if BEHIND_PROXY:
     # Only for a proxy that sets these headers itself on every request.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     ALLAUTH_TRUSTED_PROXY_COUNT = 1

@@ -80,8 +80,8 @@ def start_site(
     port: int, log: Path, stopping: Callable[[], bool], environment: Mapping[str, str] = os.environ
 ) -> Child:
     """The site on 127.0.0.1; returns when it answers. Raises `ProcessFailed`."""
-    arguments = ["-m", "uvicorn", "harness_site.asgi:application", "--host=127.0.0.1", f"--port={port}"]
-    site = Child([*arguments, "--log-level=warning", "--timeout-graceful-shutdown=1"], log, environment)
+    arguments = ["-m", "django", "serve", "--settings=harness_site.settings", f"--port={port}"]
+    site = Child([*arguments, "--log-level=warning", "--graceful-seconds=1"], log, environment)
     deadline = time.monotonic() + START_PATIENCE
     while not stopping() and not _answers(port):
         if site.code is not None or time.monotonic() > deadline:

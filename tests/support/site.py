@@ -116,7 +116,7 @@ class Payer:
 
 
 class Site:
-    """`python -m uvicorn harness_site.asgi:application` on a free port, on a database that is prepared."""
+    """`manage.py serve` on a free port, on a database that is prepared."""
 
     def __init__(self, database: str, folder: Path) -> None:
         self.database = database

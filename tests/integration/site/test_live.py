@@ -211,5 +211,5 @@ async def test_the_feed_runs_from_startup_to_shutdown(monkeypatch: pytest.Monkey
         async def send(message: dict[str, Any]) -> None:
             sent.append(message)
 
-        await application({"type": "lifespan"}, receive, send)  # type: ignore[arg-type]
+        await application({"type": "lifespan"}, receive, send)
     assert [message["type"] for message in sent] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]

@@ -42,7 +42,7 @@ async def served_until(condition: Callable[[], bool]) -> None:
     async def send(message: dict[str, Any]) -> None:
         sent.append(message["type"])
 
-    await application({"type": "lifespan"}, receive, send)  # type: ignore[arg-type]
+    await application({"type": "lifespan"}, receive, send)
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 

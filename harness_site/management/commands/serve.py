@@ -1,0 +1,40 @@
+from argparse import ArgumentParser
+from typing import Any
+
+import uvicorn
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from harness_site.serving.connections import LimitedConnection
+
+
+class Command(BaseCommand):
+    help = "Serves the site: uvicorn with the limits on connections and clients that docs/operations.md lists."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+        parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: 8000)")
+        parser.add_argument("--unix-socket", help="path of a socket to listen on instead, for a proxy in front")
+        parser.add_argument("--log-level", default="info", choices=["critical", "error", "warning", "info", "debug"])
+        parser.add_argument(
+            "--graceful-seconds", type=int, default=10, help="time for requests to end at a stop (default: 10)"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        limits = settings.SERVER_LIMITS
+        uvicorn.run(
+            "harness_site.asgi:application",
+            host=options["host"],
+            port=options["port"],
+            uds=options["unix_socket"],
+            http=LimitedConnection,
+            h11_max_incomplete_event_size=limits.header_bytes,
+            ws_max_size=limits.websocket_message_bytes,
+            ws_per_message_deflate=False,
+            timeout_keep_alive=limits.idle_seconds,
+            timeout_graceful_shutdown=options["graceful_seconds"],
+            log_level=options["log_level"],
+            # Proxies are believed by Django's own settings, or not at all.
+            proxy_headers=False,
+            server_header=False,
+        )

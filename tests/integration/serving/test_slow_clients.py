@@ -1,0 +1,235 @@
+"""Clients that send or read a byte now and then keep nobody from the site."""
+
+import http.client
+import json
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from websockets.sync.client import connect as open_websocket
+from websockets.typing import Origin
+
+from checkpoints import SyncCheckpointer
+from checkpoints.models import Session
+
+#: Seconds; only ever spent by a test that fails.
+PATIENCE = 60.0
+SLOW = 50
+POST = b"POST /accounts/login/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+
+
+def get(port: int, path: str = "/accounts/login/", **headers: str) -> int:
+    """The status of a page, which has to come although others are slow."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request("GET", path, headers=headers)
+        response = connection.getresponse()
+        response.read()
+        return response.status
+    finally:
+        connection.close()
+
+
+def connect(port: int, opening: bytes = b"", *, receive_buffer: int = 0) -> socket.socket:
+    client = socket.socket()
+    if receive_buffer:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    client.settimeout(PATIENCE)
+    client.connect(("127.0.0.1", port))
+    client.sendall(opening)
+    return client
+
+
+@contextmanager
+def dribbling(clients: list[socket.socket]) -> Iterator[threading.Event]:
+    """Each of these sends a byte a second, until its connection is closed. The event is set once all are."""
+    closed, stop = threading.Event(), threading.Event()
+
+    def dribble() -> None:
+        open_ = list(clients)
+        while open_ and not stop.wait(1.0):
+            open_ = [client for client in open_ if _sends(client)]
+        if not open_:
+            closed.set()
+
+    thread = threading.Thread(target=dribble)
+    thread.start()
+    try:
+        yield closed
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _sends(client: socket.socket) -> bool:
+    """Whether the server still takes a byte and has not said anything."""
+    readable, _, _ = select.select([client], [], [], 0)
+    if readable:
+        return False
+    try:
+        client.sendall(b"x")
+    except OSError:
+        return False
+    return True
+
+
+def answer(client: socket.socket) -> bytes:
+    """What the server said before it closed the connection."""
+    said = b""
+    try:
+        while piece := client.recv(65536):
+            said += piece
+    except ConnectionResetError:
+        pass
+    return said
+
+
+def test_slow_bodies_hold_no_thread(port: int) -> None:
+    with ExitStack() as open_:
+        opening = POST + b"Content-Length: 1000\r\n\r\nx"
+        slow = [open_.enter_context(connect(port, opening)) for _ in range(SLOW)]
+        with dribbling(slow) as closed:
+            assert [get(port) for _ in range(10)] == [200] * 10
+            assert not closed.is_set()  # they were there while the pages came
+            assert closed.wait(PATIENCE)
+        assert all(answer(client).startswith(b"HTTP/1.1 408") for client in slow)
+
+
+def test_nor_do_chunked_ones(port: int) -> None:
+    with ExitStack() as open_:
+        opening = POST + b"Transfer-Encoding: chunked\r\n\r\nfff\r\nx"
+        slow = [open_.enter_context(connect(port, opening)) for _ in range(SLOW)]
+        with dribbling(slow) as closed:
+            assert get(port) == 200
+            assert closed.wait(PATIENCE)
+
+
+def test_slow_headers_are_cut_off(port: int) -> None:
+    with ExitStack() as open_:
+        slow = [open_.enter_context(connect(port, b"GET / HTTP/1.1\r\nX: ")) for _ in range(SLOW)]
+        silent = [open_.enter_context(connect(port)) for _ in range(SLOW)]
+        with dribbling(slow) as closed:
+            assert get(port) == 200
+            assert closed.wait(PATIENCE)
+        assert [answer(client) for client in silent] == [b""] * SLOW
+
+
+def test_so_are_slow_headers_of_a_second_request(port: int) -> None:
+    with connect(port, b"GET /health/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") as client:
+        assert client.recv(65536).startswith(b"HTTP/1.1 200")
+        client.sendall(b"GET /health/ HTTP/1.1\r\nX: ")
+        with dribbling([client]) as closed:
+            assert closed.wait(PATIENCE)
+
+
+def test_more_connections_than_there_is_room_for_keep_nobody_out(port: int) -> None:
+    with ExitStack() as open_:
+        for _ in range(300):
+            open_.enter_context(connect(port, POST + b"Content-Length: 1000\r\n\r\nx"))
+        assert [get(port) for _ in range(5)] == [200] * 5
+
+
+def test_headers_have_a_size(port: int) -> None:
+    with connect(port, b"GET / HTTP/1.1\r\nX: " + b"x" * 40_000) as client:
+        assert answer(client).startswith(b"HTTP/1.1 400")
+
+
+class TestSizes:
+    """Strangers may send a small form, members a file of evidence."""
+
+    def test_a_stranger_is_refused_before_anything_is_sent(self, port: int) -> None:
+        with connect(port, POST + b"Content-Length: 1000000\r\n\r\n") as client:
+            assert answer(client).startswith(b"HTTP/1.1 413")
+
+    def test_a_stranger_with_a_made_up_session_too(self, port: int) -> None:
+        with connect(port, POST + b"Cookie: sessionid=abc\r\nContent-Length: 1000000\r\n\r\n") as client:
+            assert answer(client).startswith(b"HTTP/1.1 413")
+
+    def test_chunks_are_counted(self, port: int) -> None:
+        chunks = b"".join(b"4000\r\n" + b"x" * 0x4000 + b"\r\n" for _ in range(5))
+        with connect(port, POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunks) as client:
+            assert answer(client).startswith(b"HTTP/1.1 413")
+
+    def test_who_goes_on_sending_reads_the_answer(self, port: int) -> None:
+        with connect(port, POST + b"Content-Length: 1000000\r\n\r\n") as client:
+            client.sendall(b"x" * 1_000_000)
+            assert answer(client).startswith(b"HTTP/1.1 413")
+
+    def test_a_member_may_send_more(self, port: int, cookie: str) -> None:
+        """The page then refuses the form for its own reasons: it lacks the word against forgery."""
+        opening = POST + f"Cookie: {cookie}\r\nConnection: close\r\nContent-Length: 1000000\r\n\r\n".encode()
+        with connect(port, opening) as client:
+            client.sendall(b"a=" + b"x" * 999_998)
+            assert answer(client).startswith(b"HTTP/1.1 403")
+
+    def test_nobody_may_send_any_amount(self, port: int, cookie: str) -> None:
+        with connect(port, POST + f"Cookie: {cookie}\r\nContent-Length: 99000000\r\n\r\n".encode()) as client:
+            assert answer(client).startswith(b"HTTP/1.1 413")
+
+    def test_a_small_form_arrives_whole(self, port: int) -> None:
+        form = b"username=nobody&password=" + b"p" * 60_000
+        for framing in (
+            b"Content-Length: %d\r\n\r\n%b" % (len(form), form),
+            b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(form), form),
+        ):
+            with connect(port, POST + b"Connection: close\r\n" + framing) as client:
+                assert answer(client).startswith(b"HTTP/1.1 403")
+
+
+@pytest.mark.usefixtures("transactional_db")
+def test_slow_readers_leave_threads_to_others(port: int, cookie: str) -> None:
+    """Eight exports that nobody reads, on a site of eight threads."""
+    checkpointer = SyncCheckpointer()
+    checkpointer.start_session("long")
+    checkpointer.save_checkpoint("long", [{"id": f"m{n}", "text": "lamp " * 40_000} for n in range(80)], None, 0.0)
+    place = f"/sessions/{Session.objects.get().pk}/export/jsonl/"
+    opening = f"GET {place} HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {cookie}\r\n\r\n".encode()
+    with ExitStack() as open_:
+        slow = [open_.enter_context(connect(port, opening, receive_buffer=4096)) for _ in range(8)]
+        assert all(client.recv(12).startswith(b"HTTP/1.1 200") for client in slow)
+        assert [get(port) for _ in range(5)] == [200] * 5
+        deadline = time.monotonic() + PATIENCE
+        while connections(port) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert connections(port) == 0
+
+
+def connections(port: int) -> int:
+    """How many connections the server has and has not given up, as the kernel lists them."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[1].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
+
+
+def test_a_websocket_takes_no_large_message(port: int, cookie: str) -> None:
+    lines = [
+        "GET /ws/live/ HTTP/1.1",
+        f"Host: 127.0.0.1:{port}",
+        f"Origin: http://127.0.0.1:{port}",
+        f"Cookie: {cookie}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        "\r\n",
+    ]
+    handshake = "\r\n".join(lines)
+    with connect(port, handshake.encode()) as client:
+        assert client.recv(65536).startswith(b"HTTP/1.1 101")
+        masked = b"\x81\xff" + struct.pack("!Q", 100_000) + b"\0\0\0\0"
+        client.sendall(masked + b"x" * 5000)
+        assert struct.pack("!H", 1009) in answer(client)
+
+
+def test_a_websocket_stays_open(port: int, cookie: str) -> None:
+    """The time for headers is over with the handshake."""
+    origin = Origin(f"http://127.0.0.1:{port}")
+    headers = {"Cookie": cookie}
+    with open_websocket(f"ws://127.0.0.1:{port}/ws/live/", origin=origin, additional_headers=headers) as live:
+        heartbeat = json.loads(live.recv(timeout=PATIENCE))  # comes after longer than that time
+        assert set(heartbeat) == {"at"} or "session" in heartbeat

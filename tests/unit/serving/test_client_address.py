@@ -1,0 +1,48 @@
+"""The address of a client behind uvicorn's own middleware for proxies, which is on by default."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from harness_site.serving.client_address import ClientAddress
+from harness_site.serving.types import Message, Receive, Scope, Send
+
+
+def address_of(client: str, *forwarded: str) -> str:
+    """The address that the application is told for a request of `client` with these headers."""
+    seen: list[str] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope["client"][0])
+
+    async def nothing(*message: Message) -> Any:
+        raise AssertionError("Nothing is sent or received here.")
+
+    headers = [(b"x-forwarded-for", value.encode()) for value in forwarded]
+    server: Any = ProxyHeadersMiddleware(ClientAddress(application), trusted_hosts="127.0.0.1,::1")  # type: ignore[arg-type]
+    asyncio.run(server({"type": "http", "client": (client, 50000), "headers": headers}, nothing, nothing))
+    return seen[0]
+
+
+@pytest.mark.parametrize(
+    "forwarded",
+    [
+        ["203.0.113.9"],
+        ["203.0.113.9:4711"],
+        ["203.0.113.9, 127.0.0.1"],
+        ["198.51.100.1", "203.0.113.9"],
+        ["2001:db8::1"],
+        ["[2001:db8::1]:4711"],
+        ["not an address"],
+    ],
+)
+def test_a_client_of_this_machine_cannot_choose_its_address(forwarded: list[str]) -> None:
+    assert address_of("127.0.0.1", *forwarded) == "127.0.0.1"
+
+
+def test_others_have_the_address_they_come_from() -> None:
+    assert address_of("203.0.113.9") == "203.0.113.9"
+    assert address_of("203.0.113.9", "198.51.100.1") == "203.0.113.9"
+    assert address_of("127.0.0.1") == "127.0.0.1"
