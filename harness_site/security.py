@@ -4,11 +4,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from csp.constants import NONCE
+from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 #: Where browsers send reports of breaches.
 REPORTS: Final = "/development/policy/report/"
+_KEY_LETTERS: Final = 32
+#: Random keys of 32 hexadecimal digits have fewer than this in one of a million.
+_KEY_DIFFERENT_LETTERS: Final = 8
 LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
@@ -30,6 +34,18 @@ def content_policy(*, form_targets: Sequence[str] = (), reports: bool = False) -
         "style-src": ["'self'"],
         **({"report-uri": [REPORTS]} if reports else {}),
     }
+
+
+def check_secret_key(key: str) -> None:
+    """Refuse a key that somebody could guess. Raises `ImproperlyConfigured`.
+
+    Sessions, forms and what is stored encrypted rest on it; a list of words and a graphics card try billions a second.
+    """
+    if len(key) < _KEY_LETTERS or len(set(key)) < _KEY_DIFFERENT_LETTERS or key.startswith("django-insecure-"):
+        raise ImproperlyConfigured(
+            f"HARNESS_SECRET_KEY is too easy to guess: it takes {_KEY_LETTERS} letters or more, made at random. Make one: "
+            'python -c "import secrets; print(secrets.token_urlsafe(48))"'
+        )
 
 
 def guessed_address(allowed_hosts: Sequence[str], *, https: bool) -> str:

@@ -24,6 +24,8 @@ if not SECRET_KEY:
     if not set(ALLOWED_HOSTS) <= security.LOCAL_HOSTS:
         raise ImproperlyConfigured("Set HARNESS_SECRET_KEY (or HARNESS_SECRET_KEY_FILE) for a site that others reach.")
     SECRET_KEY = env.kept_secret(STATE_DIR / "secret_key")
+elif not DEBUG:
+    security.check_secret_key(SECRET_KEY)
 SECRET_KEY_FALLBACKS = env.words("HARNESS_OLD_SECRET_KEYS")
 
 STATE_DIR.mkdir(parents=True, exist_ok=True)

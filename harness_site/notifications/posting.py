@@ -21,9 +21,18 @@ from django.conf import settings
 #: Seconds: for each step, and for all of it.
 STEP: Final = 10.0
 WHOLE: Final = 15.0
-#: Addresses in which an IPv4 address is written down for a translator.
-_TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+#: Networks that are not the public internet although Python may take them for global: IANA's registries of special-purpose
+#: addresses give them to protocols, tunnels, relays and documentation.
+_SPECIAL_IPV4: Final = tuple(map(ipaddress.IPv4Network, ("192.0.0.0/24", "192.88.99.0/24", "240.0.0.0/4")))
+_SPECIAL_IPV6: Final = tuple(
+    map(ipaddress.IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"))
+)
+#: All IPv6 addresses that are given out as global unicast.
+_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+#: Where a translator (NAT64) leads to the IPv4 address at the end.
+_TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b::/96")
+#: What stands before an IPv4 address at the end where it is tunnelled to (ISATAP, RFC 5214).
+_ISATAP: Final = frozenset({0x0000_5EFE, 0x0200_5EFE})
 
 
 class AddressRefused(Exception):
@@ -117,17 +126,31 @@ def _local(host: str) -> bool:
 
 
 def _public(text: str) -> bool:
+    """Whether an address is one of the public internet; anything else leads somewhere else, or nowhere."""
     try:
-        address = _meant(ipaddress.ip_address(text.partition("%")[0]))
-    except ValueError:
+        address = ipaddress.ip_address(text)
+    except ValueError:  # also an address with the name of an interface
         return False
-    return address.is_global and not address.is_multicast
-
-
-def _meant(address: _Address) -> _Address:
-    """The IPv4 address that stands in an IPv6 address, where one does."""
     if isinstance(address, ipaddress.IPv4Address):
-        return address
-    if address in _TRANSLATED:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or address
+        return _public_ipv4(address)
+    embedded = _embedded_ipv4(address)
+    if embedded is not None and not _public_ipv4(embedded):
+        return False
+    if address.ipv4_mapped is not None or address in _TRANSLATED:
+        return True
+    return address in _UNICAST and address.is_global and not any(address in network for network in _SPECIAL_IPV6)
+
+
+def _public_ipv4(address: ipaddress.IPv4Address) -> bool:
+    special = address.is_multicast or address.is_reserved or any(address in network for network in _SPECIAL_IPV4)
+    return address.is_global and not special
+
+
+def _embedded_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address at the end of an IPv6 address that some router would send it to."""
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    interface = int(address) & 0xFFFF_FFFF_FFFF_FFFF
+    if address in _TRANSLATED or interface >> 32 in _ISATAP:
+        return ipaddress.IPv4Address(interface & 0xFFFF_FFFF)
+    return None

@@ -19,7 +19,7 @@ def run(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-W", "error", "-m", "tests.docs.run_page", str(page)],
         cwd=folder,
-        env={**environment, "PYTHONPATH": str(ROOT), "HARNESS_SECRET_KEY": "a key for the pages"},
+        env={**environment, "PYTHONPATH": str(ROOT), "HARNESS_SECRET_KEY": "a key for the pages, long enough"},
         capture_output=True,
         text=True,
         check=False,

@@ -1,5 +1,6 @@
 """Addresses that people typed lead to where they may lead, and nowhere else."""
 
+import ipaddress
 import socket
 
 import pytest
@@ -27,6 +28,40 @@ INSIDE = [
     "::ffff:169.254.169.254",
     "64:ff9b::7f00:1",
     "2002:7f00:1::",
+    "192.0.0.1",
+    "192.0.0.9",
+    "192.88.99.1",
+    "198.18.0.1",
+    "203.0.113.7",
+    "240.0.0.1",
+    "255.255.255.255",
+    "64:ff9b:1::7f00:1",
+    "64:ff9b:1::808:808",
+    "64:ff9b::a00:1",
+    "::10.0.0.1",
+    "::8.8.8.8",
+    "::ffff:0:10.0.0.1",
+    "::ffff:0:8.8.8.8",
+    "::5efe:10.0.0.1",
+    "2a00:1450::5efe:10.0.0.1",
+    "2a00:1450::200:5efe:192.168.0.1",
+    "2002:808:808::1",
+    "2001:0:808:808::1",
+    "2001:db8::1",
+    "3fff::1",
+    "100::1",
+    "5f00::1",
+    "4000::1",
+    "fec0::1",
+]
+PUBLIC = [
+    "8.8.8.8",
+    "192.0.1.1",
+    "2606:4700:4700::1111",
+    "2a00:1450:4001:82a::200e",
+    "2a00:1450::5efe:8.8.8.8",
+    "::ffff:8.8.8.8",
+    "64:ff9b::808:808",
 ]
 
 
@@ -35,6 +70,41 @@ def test_no_address_leads_inside(address: str) -> None:
     host = f"[{address}]" if ":" in address else address
     with pytest.raises(AddressRefused, match="inside this network"):
         posting.post(f"https://{host}/", b"{}", {})
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_the_public_internet_is_open(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as to the first connection, which is not made."""
+    tried: list[str] = []
+
+    def connect(place: tuple[str, int], *_: object) -> socket.socket:
+        tried.append(place[0])
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    host = f"[{address}]" if ":" in address else address
+    with pytest.raises(ConnectionRefusedError):
+        posting.post(f"https://{host}/", b"{}", {})
+    assert [ipaddress.ip_address(one) for one in tried] == [ipaddress.ip_address(address)]
+
+
+def test_the_address_that_was_checked_is_the_one_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that means something else a moment later leads nowhere else."""
+    answers = iter(["8.8.8.8", "127.0.0.1"])
+    tried: list[str] = []
+
+    def resolve(host: str, port: int, *_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
+
+    def connect(place: tuple[str, int], *_: object) -> socket.socket:
+        tried.append(place[0])
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with pytest.raises(ConnectionRefusedError):
+        posting.post("https://hooks.example.com/", b"{}", {})
+    assert tried == ["8.8.8.8"]
 
 
 @pytest.mark.parametrize(

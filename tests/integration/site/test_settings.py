@@ -1,6 +1,7 @@
 """Settings come from the environment, in a process of their own each time."""
 
 import os
+import secrets
 import stat
 import subprocess
 import sys
@@ -10,7 +11,10 @@ import pytest
 from django.conf import settings
 from django.core.management import call_command
 
+from harness_site.security import check_secret_key
+
 ROOT = Path(__file__).parents[3]
+KEY = "0123456789abcdefghijklmnopqrstuvwxyz"
 SHOW = "from harness_site import settings as s; print({})"
 
 
@@ -91,8 +95,25 @@ def test_a_site_that_others_reach_needs_its_own_key() -> None:
 
 
 def test_the_key_can_come_from_a_file(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("from-a-file\n")
-    assert shown("s.SECRET_KEY", HARNESS_SECRET_KEY_FILE=str(tmp_path / "key")) == "from-a-file"
+    (tmp_path / "key").write_text(f"{KEY}\n")
+    assert shown("s.SECRET_KEY", HARNESS_SECRET_KEY_FILE=str(tmp_path / "key")) == KEY
+
+
+@pytest.mark.parametrize("key", ["changeme", KEY[:31], "x" * 50, "abc" * 20, f"django-insecure-{KEY}"])
+def test_a_key_that_can_be_guessed_is_refused(key: str) -> None:
+    said = refused(HARNESS_SECRET_KEY=key)
+    assert "HARNESS_SECRET_KEY is too easy to guess" in said
+    assert "secrets.token_urlsafe(48)" in said
+    assert key not in said
+
+
+def test_in_development_any_key_will_do() -> None:
+    assert shown("s.SECRET_KEY", HARNESS_SECRET_KEY="changeme", HARNESS_DEBUG="1") == "changeme"
+
+
+def test_random_keys_are_taken() -> None:
+    for key in (secrets.token_hex(16), secrets.token_urlsafe(48), secrets.token_urlsafe(24)):
+        check_secret_key(key)
 
 
 def test_the_key_made_here_is_for_its_owner_alone() -> None:
@@ -169,7 +190,7 @@ class TestMessages:
 
     def test_links_begin_with_the_address_of_the_site(self) -> None:
         key = {
-            "HARNESS_SECRET_KEY": "k" * 60,
+            "HARNESS_SECRET_KEY": KEY,
             "HARNESS_ALLOWED_HOSTS": "127.0.0.1,harness.example",
             "HARNESS_HTTPS": "1",
         }
