@@ -7,6 +7,8 @@ class HarnessSiteConfig(AppConfig):
     verbose_name = "Harness"
 
     def ready(self) -> None:
+        from harness_site import checks  # noqa: F401 - registers them
+
         if connection.vendor == "postgresql":
             from harness_site import moments
 

@@ -43,8 +43,8 @@ def check_secret_key(key: str) -> None:
     """
     if len(key) < _KEY_LETTERS or len(set(key)) < _KEY_DIFFERENT_LETTERS or key.startswith("django-insecure-"):
         raise ImproperlyConfigured(
-            f"HARNESS_SECRET_KEY is too easy to guess: it takes {_KEY_LETTERS} letters or more, made at random. Make one: "
-            'python -c "import secrets; print(secrets.token_urlsafe(48))"'
+            f"HARNESS_SECRET_KEY is too easy to guess: it takes {_KEY_LETTERS} letters or more, made at random. "
+            'Make one: python -c "import secrets; print(secrets.token_urlsafe(48))"'
         )
 
 

@@ -44,7 +44,7 @@ else:
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CACHES = {
     # Only for counting attempts. In the database, because every process has to count the same ones.
-    "default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "harness_throttle"},
+    "default": {"BACKEND": "harness_site.accounts.throttle_cache.ThrottleCache"},
     # Messages as HTML. In each process, because making one again costs less than a query for it.
     "rendered": {
         "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
@@ -131,6 +131,7 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 AUTHENTICATION_BACKENDS = ["harness_site.accounts.backend.Backend"]
+SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
 SESSION_ENGINE = "harness_site.accounts.sign_ins"
 ACCOUNT_ADAPTER = "harness_site.accounts.adapters.AccountAdapter"
 ACCOUNT_FORMS = {
@@ -146,9 +147,14 @@ ACCOUNT_UNIQUE_EMAIL = False
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = False
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 900
-#: Wrong passwords: for one name, and from one address. Right ones do not count. Links to confirm an address: for
-#: one address, and from one person.
-ACCOUNT_RATE_LIMITS = {"login": "60/m/ip", "login_failed": "20/m/ip,5/5m/key", "confirm_email": "1/m/key,10/h/user"}
+#: Wrong passwords: from one address, for one name from one address, and for one name from anywhere. Right ones do not
+#: count. Links to confirm an address: for one address, and from one person.
+ACCOUNT_RATE_LIMITS = {
+    "login": "60/m/ip",
+    "login_failed": "20/m/ip,5/5m/key",
+    "login_failed_anywhere": "100/h/key",
+    "confirm_email": "1/m/key,10/h/user",
+}
 MFA_ADAPTER = "harness_site.accounts.adapters.FactorAdapter"
 MFA_FORMS = {
     "authenticate": "harness_site.accounts.forms.CodeForm",

@@ -4,11 +4,15 @@ from typing import Any, Final
 
 import qrcode
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core.internal import ratelimit
 from allauth.core.internal.httpkit import get_client_ip
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.usersessions.models import UserSession
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import User
+from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -41,6 +45,32 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         # A site behind a Unix socket knows no address.
         return str(get_client_ip(request) or "0.0.0.0")  # noqa: S104 - a name for "unknown", nothing listens
 
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        """Count an attempt before its password is looked at. Raises `ValidationError` where there were too many.
+
+        Guesses from many addresses stop a name for a while only where a password alone opens the account, and never for
+        an address from which its person is signed in: nobody can lock somebody else out.
+        """
+        super().pre_authenticate(request, **credentials)
+        self._anywhere = None
+        login = credentials.get("username", "")
+        if not _needs_no_limit(login, self.get_client_ip(request)):
+            self._anywhere = ratelimit.consume(
+                request, app="allauth.account", action="login_failed_anywhere", key=login.lower()
+            )
+            if not self._anywhere:
+                raise self.validation_error("too_many_login_attempts")
+
+    def authenticate(self, request: HttpRequest, **credentials: Any) -> AbstractBaseUser | None:
+        user: AbstractBaseUser | None = super().authenticate(request, **credentials)
+        if user is not None and self._anywhere:
+            self._anywhere.rollback()
+        return user
+
+    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
+        """Count for a name from one address: wrong passwords from elsewhere do not keep its person out."""
+        return f"{super()._get_login_attempts_cache_key(request, **credentials)}:{ratelimit.get_ip(request)}"
+
     def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
         trail.sign_in_failed(request, name=credentials.get("username", ""))
 
@@ -48,6 +78,17 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         trail.signed_in(request, user)
         response: HttpResponse = super().post_login(request, user, **options)
         return response
+
+
+def _needs_no_limit(login: str, address: str) -> bool:
+    """Whether an account has a second factor, or a sign-in from this address. One query, also for names nobody has."""
+    if "\0" in login:
+        return False
+    factors = Authenticator.objects.filter(
+        user=OuterRef("pk"), type__in=[Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN]
+    )
+    sign_ins = UserSession.objects.filter(user=OuterRef("pk"), ip=address)
+    return User.objects.filter(Exists(factors) | Exists(sign_ins), username__iexact=login).exists()
 
 
 class FactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]

@@ -21,8 +21,8 @@ from django.conf import settings
 #: Seconds: for each step, and for all of it.
 STEP: Final = 10.0
 WHOLE: Final = 15.0
-#: Networks that are not the public internet although Python may take them for global: IANA's registries of special-purpose
-#: addresses give them to protocols, tunnels, relays and documentation.
+#: Networks that are not the public internet although Python may take them for global: IANA's registries of
+#: special-purpose addresses give them to protocols, tunnels, relays and documentation.
 _SPECIAL_IPV4: Final = tuple(map(ipaddress.IPv4Network, ("192.0.0.0/24", "192.88.99.0/24", "240.0.0.0/4")))
 _SPECIAL_IPV6: Final = tuple(
     map(ipaddress.IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"))

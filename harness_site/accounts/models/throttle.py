@@ -2,7 +2,7 @@ from django.db import models
 
 
 class ThrottleEntry(models.Model):
-    """How often somebody has tried lately. The rows of Django's database cache, which all web processes share."""
+    """How often somebody has tried lately, as JSON. `harness_site.accounts.throttle_cache` reads and writes it."""
 
     cache_key = models.CharField(max_length=255, primary_key=True)
     value = models.TextField()

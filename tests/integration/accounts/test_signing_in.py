@@ -3,6 +3,7 @@
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from pytest_django.fixtures import Settings
 
 from checkpoints.models import AuditEvent
 from harness_site.accounts.models import ThrottleEntry
@@ -59,10 +60,55 @@ def test_five_wrong_passwords_are_enough_for_one_name(client: Client, alice: Use
     assert client.get("/").headers["Location"].startswith(LOGIN)
 
 
-def test_guesses_from_elsewhere_count_for_the_same_name(client: Client, alice: User) -> None:
-    for number in range(5):
-        client.post(LOGIN, {"username": "ALICE", "password": "guess"}, REMOTE_ADDR=f"203.0.113.{number}")
-    assert PATIENCE in said(client.post(LOGIN, {"username": "alice", "password": PASSWORD}))
+def guess_from_elsewhere(name: str, times: int) -> None:
+    """Wrong passwords, each from another address."""
+    for number in range(times):
+        client = Client(REMOTE_ADDR=f"203.0.{number // 250}.{number % 250}")
+        client.post(LOGIN, {"username": name, "password": "guess"})
+
+
+def test_guesses_from_elsewhere_lock_nobody_out(client: Client, alice: User) -> None:
+    guess_from_elsewhere("ALICE", 10)
+    assert signs_in(client, "alice")
+
+
+def test_nor_do_many_guesses_from_one_place(client: Client, alice: User) -> None:
+    for _ in range(15):
+        client.post(LOGIN, {"username": "alice", "password": "guess"}, REMOTE_ADDR="203.0.113.9")
+    assert signs_in(client, "alice")
+
+
+class TestGuessesFromManyPlaces:
+    """A hundred in an hour stop a name, where nothing but the password protects it."""
+
+    @pytest.fixture(autouse=True)
+    def few(self, settings: Settings) -> None:
+        settings.ACCOUNT_RATE_LIMITS = {**settings.ACCOUNT_RATE_LIMITS, "login_failed_anywhere": "6/h/key"}
+
+    @pytest.mark.parametrize("name", ["alice", "nobody"])
+    def test_a_password_alone_opens_nothing_for_a_while(self, client: Client, alice: User, name: str) -> None:
+        guess_from_elsewhere(name, 6)
+        assert PATIENCE in said(client.post(LOGIN, {"username": name, "password": PASSWORD}))
+
+    def test_who_has_a_second_factor_is_never_locked_out(self, client: Client, alice: User) -> None:
+        make_totp(alice)
+        guess_from_elsewhere("alice", 8)
+        response = client.post(LOGIN, {"username": "alice", "password": PASSWORD})
+        assert response.headers["Location"].startswith("/accounts/login/code/")
+
+    def test_nor_is_who_is_signed_in_from_there(self, client: Client, alice: User) -> None:
+        assert signs_in(client, "alice")
+        guess_from_elsewhere("alice", 8)
+        assert signs_in(Client(), "alice")
+
+    def test_right_passwords_do_not_count(self, alice: User) -> None:
+        for _ in range(8):
+            assert signs_in(Client(), "alice")
+
+    def test_what_one_address_tries_in_vain_does_not_count(self, client: Client, alice: User) -> None:
+        for _ in range(9):
+            client.post(LOGIN, {"username": "alice", "password": "guess"}, REMOTE_ADDR="203.0.113.9")
+        assert signs_in(client, "alice")
 
 
 def test_others_may_still_come_in(client: Client, alice: User, carol: User) -> None:
@@ -84,7 +130,7 @@ def test_right_passwords_do_not_count(client: Client, alice: User) -> None:
 
 def test_attempts_are_counted_in_the_database(client: Client, alice: User) -> None:
     signs_in(client, "alice", "guess")
-    assert ThrottleEntry.objects.filter(cache_key__contains="login_failed").count() == 2
+    assert ThrottleEntry.objects.filter(cache_key__contains="login_failed").count() == 3
 
 
 def test_many_forms_in_a_minute_are_refused(client: Client, alice: User) -> None:
