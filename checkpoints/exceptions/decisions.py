@@ -59,6 +59,15 @@ class SecondPersonRequired(DecisionRefused):
         super().__init__(f"{actor} has already decided so about call {call_id!r} of session {session_id!r}.")
 
 
+class EditorMayNotApprove(DecisionRefused):
+    code = "editor_may_not_approve"
+    hint = "People who have not changed the arguments have to approve them. Nothing was changed."
+
+    def __init__(self, session_id: str, call_id: str, actor: str) -> None:
+        self.session_id, self.call_id, self.actor = session_id, call_id, actor
+        super().__init__(f"{actor} has changed the arguments of call {call_id!r} of session {session_id!r}.")
+
+
 class StaleRevision(DecisionRefused):
     code = "stale_revision"
     hint = "Look at the call again before deciding. Nothing was changed."

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import InvalidInput, NotPermitted
+from checkpoints.resuming.electorate import Electorate, everybody
 
 _MAY_DECIDE = frozenset({Role.APPROVER, Role.ADMIN})
 
 
 @dataclass(frozen=True)
 class Actor:
-    """An actor as decisions and the audit log name it. A person or token needs a role to decide."""
+    """An actor as decisions and the audit log name it. A person or token needs a role to decide.
+
+    `owner` is the person whose voice a token has: together they are one of the people who have to agree.
+    `electorate` tells whose voices earlier decisions are and which of them still count; without it each actor is a
+    person of its own.
+    """
 
     kind: ActorKind
     name: str
     role: Role | None = None
+    owner: str = ""
+    electorate: Electorate = field(default=everybody, compare=False, repr=False)
+
+    @property
+    def person(self) -> str:
+        """Whose voice it is."""
+        return self.owner or self.name
 
     def require_deciding(self, action: str) -> None:
         """Raises `NotPermitted` for everybody but approvers, admins and verify hooks."""

@@ -29,6 +29,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import (
     AlreadyDecided,
     DecisionExpired,
+    EditorMayNotApprove,
     InvalidInput,
     NotRepresentable,
     NotUndecided,
@@ -40,6 +41,7 @@ from checkpoints.exceptions import (
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.resuming import ownership
 from checkpoints.resuming.actors import Actor
+from checkpoints.resuming.electorate import Voice
 from checkpoints.saving import audit, calls, lookup
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store
@@ -116,8 +118,8 @@ def decide(store: Store, target: Target, verdict: Verdict) -> None:
     """Record `verdict`, and move the call once enough people agree.
 
     Raises `NotPermitted`, `ReasonRequired`, `CallNotFound`, `AlreadyDecided`, `StaleRevision`, `NotUndecided`,
-    `DecisionExpired`, `SecondPersonRequired`, `SessionFinished`. Nothing is changed by a refused decision.
-    A call that its run, which is gone, left behind is interrupted first, in the same transaction.
+    `DecisionExpired`, `SecondPersonRequired`, `EditorMayNotApprove`, `SessionFinished`. Nothing is changed by a
+    refused decision. A call that its run, which is gone, left behind is interrupted first, in the same transaction.
     """
     rule = RULES[verdict.kind]
     verdict.actor.require_deciding(rule.action)
@@ -235,18 +237,39 @@ def _require_in_time(store: Store, session: Session, call: ToolCall, actor: Acto
 
 def _enough_agree(store: Store, session: Session, call: ToolCall, verdict: Verdict) -> bool:
     """Whether this is the last of the people who have to say the same about the same arguments: for what the agent
-    gets to read, in the same words."""
+    gets to read, in the same words.
+
+    A voice counts while its person may decide. Who has changed the arguments is not one of those who approve them.
+    """
     if call.approvals <= 1:
         return True
-    decided = Decision.objects.using(store.using).filter(tool_call=call, kind__in=sorted(DECIDING))
-    last_final = decided.filter(final=True).order_by("-pk").values_list("pk", flat=True).first() or 0
-    said = decided.filter(pk__gt=last_final, kind=verdict.kind, args_digest=call.args_digest, final=False)
-    if verdict.kind in _STATING:
-        said = said.filter(result=canonical(verdict.result, "result"))
-    people = set(said.values_list("actor", flat=True))
-    if verdict.actor.name in people:
+    decided = Decision.objects.using(store.using).filter(tool_call=call, kind__in=sorted(DECIDING)).order_by("pk")
+    decisions = list(decided)
+    voices = verdict.actor.electorate(decisions)
+    person = verdict.actor.person
+    if verdict.kind == DecisionKind.APPROVE and person in _editors(decisions, voices):
+        raise EditorMayNotApprove(session.session_id, call.call_id, verdict.actor.name)
+    people = {voices[made.pk].person for made in _same(call, decisions, verdict) if voices[made.pk].counts}
+    if person in people:
         raise SecondPersonRequired(session.session_id, call.call_id, verdict.actor.name)
     return len(people) + 1 >= call.approvals
+
+
+def _editors(decisions: list[Decision], voices: Mapping[int, Voice]) -> set[str]:
+    return {voices[made.pk].person for made in decisions if made.kind == DecisionKind.EDIT}
+
+
+def _same(call: ToolCall, decisions: list[Decision], verdict: Verdict) -> list[Decision]:
+    """What was decided as `verdict` decides, since the last decision that moved the call."""
+    last_final = max((made.pk for made in decisions if made.final), default=0)
+    result = canonical(verdict.result, "result") if verdict.kind in _STATING else None
+    return [
+        made
+        for made in decisions
+        if made.pk > last_final
+        and (made.kind, made.args_digest) == (verdict.kind, call.args_digest)
+        and (result is None or made.result == result)
+    ]
 
 
 def _move(store: Store, call: ToolCall, changes: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import AuditEvent, Workspace
 from checkpoints.resuming.actors import Actor
 from checkpoints.saving import audit
-from harness_site.accounts import secrets
+from harness_site.accounts import electorate, secrets
 from harness_site.accounts.models import ApiToken, TokenRole
 
 #: Also what secret scanners look for.
@@ -95,8 +95,17 @@ def authenticate(header: str, *, address: str = "") -> ApiToken:
 
 
 def actor(token: ApiToken) -> Actor:
-    """As decisions and the audit trail name it: “token nightly”, so that no person's name can be taken."""
-    return Actor(ActorKind.TOKEN, f"token {token.name}", token.member_role)
+    """As decisions and the audit trail name it: “token nightly”, so that no person's name can be taken.
+
+    Where several people have to agree, it has the voice of the person who made it.
+    """
+    return Actor(
+        ActorKind.TOKEN,
+        f"{electorate.TOKEN_PREFIX}{token.name}",
+        token.member_role,
+        owner=electorate.owner_of(token),
+        electorate=electorate.electorate_of(token.workspace),
+    )
 
 
 def _bearer(header: str) -> str:

@@ -15,6 +15,7 @@ from checkpoints.exceptions import CheckpointsError, NotFound
 from checkpoints.models import ToolCall
 from checkpoints.queries import inbox
 from checkpoints.resuming.actors import Actor
+from harness_site.accounts.electorate import electorate_of
 from harness_site.accounts.guard import MemberRequest, able, member
 from harness_site.review import claims, company, evidence, standing
 from harness_site.review.company import Company
@@ -107,7 +108,8 @@ def _checkpointer(request: MemberRequest) -> SyncCheckpointer:
 def actor_of(request: MemberRequest) -> Actor:
     """The reader, as decisions name them."""
     membership = request.membership
-    return Actor(ActorKind.PERSON, membership.user.get_username(), Role(membership.role))
+    voices = electorate_of(membership.workspace)
+    return Actor(ActorKind.PERSON, membership.user.get_username(), Role(membership.role), electorate=voices)
 
 
 def _show(
@@ -142,7 +144,7 @@ def _deciding(
     needed = Role.ADMIN if shown["overdue"] else Role.APPROVER
     if not membership.may(needed):
         return {"able": able(membership.workspace, needed)}
-    answers = standing.answers(call, shown["agreements"], membership.user.get_username())
+    answers = standing.answers(call, shown["agreements"], shown["known"].decisions, membership.user.get_username())
     wanted = standing.form_for(shown)
     if type(form) is not type(wanted):
         form = wanted  # what was typed answers another question

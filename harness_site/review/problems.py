@@ -7,6 +7,7 @@ from checkpoints.exceptions import (
     AlreadyDecided,
     CheckpointsError,
     DecisionExpired,
+    EditorMayNotApprove,
     InvalidInput,
     NotPermitted,
     NotUndecided,
@@ -61,6 +62,12 @@ def problem(error: CheckpointsError, call: ToolCall, *, nothing: str = NOTHING) 
             409,
             f"You have decided so already, {visible(error.actor)}: this takes {call.approvals} different people.",
             "Your first decision stands and counts once. Somebody else has to agree.",
+        )
+    if isinstance(error, EditorMayNotApprove):
+        return Problem(
+            409,
+            f"You have changed these arguments, {visible(error.actor)}: this takes {call.approvals} other people.",
+            "Your change stands. People who have not changed the arguments have to approve them.",
         )
     if isinstance(error, NotPermitted):
         return Problem(403, error.detail, error.hint)

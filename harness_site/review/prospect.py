@@ -44,7 +44,7 @@ def prospect(call: ToolCall, agreed: Mapping[DecisionKind, Agreement]) -> dict[D
 def _not_yet(call: ToolCall, kind: DecisionKind, agreed: Mapping[DecisionKind, Agreement]) -> str:
     """What is missing after this answer where the call goes on waiting; empty where it does not."""
     if kind == DecisionKind.EDIT:
-        needs = "an approval of its own" if call.approvals == 1 else f"{call.approvals} approvals of its own"
+        needs = "an approval of its own" if call.approvals == 1 else f"{call.approvals} approvals of other people"
         return f"Nothing runs. The call stays here with the changed arguments and needs {needs}."
     if RULES[kind].by_one:
         return ""

@@ -14,6 +14,7 @@ from checkpoints.models import Session, ToolCall
 from checkpoints.queries import inbox, outages, voices
 from checkpoints.queries.order import Sort
 from checkpoints.queries.outages import Outage
+from harness_site.accounts.electorate import electorate_of
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.review import company
 from harness_site.review.company import NOBODY
@@ -86,7 +87,7 @@ def _decided(request: MemberRequest, filters: inbox.Filters) -> dict[str, Any]:
 def _rows(request: MemberRequest, calls: Sequence[ToolCall], groups: dict[Outage, Group]) -> list[Waiting]:
     now = clock.now()
     together = outages.together(calls, list(groups))
-    said = voices.of_calls(calls)
+    said = voices.of_calls(calls, electorate_of(request.membership.workspace))
     people = company.of_calls([call.pk for call in calls], request.membership)
     rows = []
     for call in calls:

@@ -1,5 +1,6 @@
 """How a call stands: everything the card shows, gathered once."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from checkpoints import clock
@@ -9,6 +10,7 @@ from checkpoints.models import Decision, ToolCall
 from checkpoints.queries import conversation, inbox, occasions
 from checkpoints.queries.voices import Agreement, agreements
 from harness_site import wording
+from harness_site.accounts.electorate import electorate_of
 from harness_site.accounts.models import Membership
 from harness_site.rendering.masking import masked
 from harness_site.rendering.saying import safe_link
@@ -53,7 +55,7 @@ def context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "resumed": _resumed(call, decision),
         "decision": decision,
         "agreed_before": _agreed_before(known, decision),
-        "agreements": agreements(call, known.decisions),
+        "agreements": agreements(call, known.decisions, electorate_of(reader.workspace)),
         "edit": _edit(call, known),
         "cited": _cited(decision),
         "events": trace(call, known, remembered),
@@ -133,8 +135,14 @@ def _cited(decision: Decision | None) -> dict[str, Any] | None:
     return {"link": link, "text": text, "rest": {name: value for name, value in given.items() if name not in said}}
 
 
-def answers(call: ToolCall, agreed: tuple[Agreement, ...], reader: str) -> list[dict[str, Any]]:
-    """Each answer with what it will cause; `mine` is the decision of a reader who has given it already."""
+def answers(
+    call: ToolCall, agreed: tuple[Agreement, ...], decisions: Sequence[Decision], reader: str
+) -> list[dict[str, Any]]:
+    """Each answer with what it will cause; `mine` is the decision of a reader who has given it already.
+
+    `edited` is whether the reader has changed the arguments, and therefore is not one of those who approve them.
+    """
+    editor = call.approvals > 1 and any(made.kind == DecisionKind.EDIT and made.actor == reader for made in decisions)
     by_kind = {agreement.kind: agreement for agreement in agreed}
     offered = [one for one in ANSWERS[CallStatus(call.status)] if _possible(call, one.kind)]
     try:
@@ -149,6 +157,7 @@ def answers(call: ToolCall, agreed: tuple[Agreement, ...], reader: str) -> list[
             "button": one.button,
             "then": causes[one.kind],
             "mine": _mine(by_kind.get(one.kind), reader),
+            "edited": editor and one.kind == DecisionKind.APPROVE,
         }
         for one in offered
     ]

@@ -69,7 +69,9 @@ def _decisions(call: ToolCall, evidence: Evidence) -> Iterator[Event]:
     for made in evidence.decisions:
         several = call.approvals > 1 and made.kind in RULES and not RULES[DecisionKind(made.kind)].by_one
         kind = "decision" if made.kind in DECIDING else "probe"
-        yield Event(kind, made, made.created_at, place=place.get(made.pk, 0) if several else 0)
+        # A voice that did not count any more when the last one was given has made that one's number too great.
+        number = min(place.get(made.pk, 0), call.approvals) if several else 0
+        yield Event(kind, made, made.created_at, place=number)
 
 
 def _afterwards(call: ToolCall, evidence: Evidence, occasions: Occasions, decided: list[Event]) -> list[Event]:

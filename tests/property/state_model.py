@@ -61,6 +61,8 @@ class Attempt:
     #: Revisions that a final decision was made on, and what single people have said since.
     decided: list[int] = field(default_factory=list)
     voices: list[tuple[DecisionKind, str]] = field(default_factory=list)
+    #: Who has changed the arguments.
+    editors: set[str] = field(default_factory=set)
 
     @property
     def place(self) -> tuple[int, str, int]:
@@ -217,6 +219,8 @@ class Model:
             return "StaleRevision"
         if rule.goes_on and self.finished:
             return "SessionFinished"
+        if tried.kind == DecisionKind.APPROVE and attempt.operation.approvals > 1 and tried.actor in attempt.editors:
+            return "EditorMayNotApprove"
         said = [actor for kind, actor in attempt.voices if kind == tried.kind]
         final = rule.by_one or len(said) + 1 >= attempt.operation.approvals
         if tried.actor in said and not rule.by_one:
@@ -237,6 +241,7 @@ class Model:
         attempt.become(after)
         if tried.kind == DecisionKind.EDIT:
             attempt.args = {"order": tried.order}
+            attempt.editors.add(tried.actor)
         if after in {CallStatus.FAILED, CallStatus.RERUN_APPROVED}:
             self.allowed[attempt.operation] += 1
 

@@ -211,7 +211,7 @@ class Life(RuleBasedStateMachine):
         fitting = [kind for kind in HUMAN if RULES[kind].before == attempt.status]
         kind = data.draw(st.sampled_from(fitting if fitting and wrong != "kind" else HUMAN))
         revision = attempt.revision - (data.draw(st.sampled_from([-1, 1])) if wrong == "revision" else 0)
-        actor = data.draw(st.sampled_from(["alice", "bob"]))
+        actor = data.draw(st.sampled_from(["alice", "bob", "carol"]))
         tried = Decided(kind, actor, revision, wrong != "role", wrong != "reason", data.draw(st.integers(10, 12)))
         said = outcome(lambda: self._decided(attempt, tried))
         assert said == self.model.decide(attempt, tried)

@@ -5,13 +5,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from checkpoints.enums import CallStatus, DecisionKind, Role
+from checkpoints import SyncCheckpointer
+from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
+from checkpoints.exceptions import SecondPersonRequired
 from checkpoints.models import Decision, ToolCall
+from harness_site.accounts import tokens
+from harness_site.accounts.models import ApiToken, Membership, TokenRole
 from tests.integration.site.payments import APPROVE, RESPOND, awaiting, url
-from tests.support.factories import make_call, make_decision, make_late_result, make_user
+from tests.support.factories import make_call, make_decision, make_late_result, make_user, make_workspace
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
@@ -125,6 +131,113 @@ def test_voices_about_other_arguments_are_not_counted(people: dict[str, Client])
     assert "disabled" not in option(response.content.decode(), "approve")
 
 
+class TestWhoStillCounts:
+    """A voice counts while its person may decide, and each person has one."""
+
+    def approve(self, client: Client, call: ToolCall) -> int:
+        call.refresh_from_db()
+        return client.post(url(call), {**APPROVE, "revision": call.revision}).status_code
+
+    def status(self, call: ToolCall) -> str:
+        call.refresh_from_db()
+        return str(call.status)
+
+    @pytest.mark.parametrize("how", ["demoted", "removed", "switched off"])
+    def test_not_who_may_not_decide_any_more(self, people: dict[str, Client], how: str) -> None:
+        call = awaiting(approvals=2)
+        self.approve(people["alice"], call)
+        alice = User.objects.get(username="alice")
+        if how == "switched off":
+            User.objects.filter(pk=alice.pk).update(is_active=False)
+        elif how == "removed":
+            alice.memberships.all().delete()
+        else:
+            alice.memberships.update(role=Role.AUDITOR)
+
+        page = said(people["bob"].get(url(call)))
+        assert "1 of 2: alice" not in page
+        assert "Nothing moves yet: one more person has to decide the same." in page
+        assert "0 of 2 approvals" in said(people["bob"].get("/review/?tab=awaiting"))
+        assert self.approve(people["bob"], call) == 302
+        assert self.status(call) == CallStatus.AWAITING_APPROVAL
+        assert self.approve(people["dora"], call) == 302
+        assert self.status(call) == CallStatus.APPROVED
+        assert "bob: Approved · one of 2" in said(people["carol"].get(url(call)))
+        assert "dora: Approved as number 2 of 2" in said(people["carol"].get(url(call)))
+
+    def test_nor_who_is_a_member_somewhere_else(self, people: dict[str, Client]) -> None:
+        call = awaiting(approvals=2)
+        make_user(name="erin", workspace=make_workspace(slug="second"))
+        make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="erin")
+        ToolCall.objects.update(revision=2)
+        assert self.approve(people["bob"], call) == 302
+        assert self.status(call) == CallStatus.AWAITING_APPROVAL
+
+    def test_who_changed_the_arguments_does_not_approve_them(self, people: dict[str, Client]) -> None:
+        call = awaiting(approvals=2)
+        make_decision(call=call, kind=DecisionKind.EDIT, actor="alice", evidence='{"args_before":"{}"}')
+        ToolCall.objects.update(revision=2)
+        page = people["alice"].get(url(call))
+        assert "disabled" in option(page.content.decode(), "approve")
+        assert "You have changed these arguments. This takes 2 people who have not." in said(page)
+        assert "disabled" not in option(people["bob"].get(url(call)).content.decode(), "approve")
+
+        refused = people["alice"].post(url(call), {**APPROVE, "revision": 2})
+        assert refused.status_code == 409
+        assert "You have changed these arguments, alice: this takes 2 other people." in said(refused)
+        assert self.approve(people["bob"], call) == 302
+        assert self.status(call) == CallStatus.AWAITING_APPROVAL
+        assert self.approve(people["dora"], call) == 302
+        assert self.status(call) == CallStatus.APPROVED
+
+    def token(self, call: ToolCall, *, by: str, role: TokenRole = TokenRole.APPROVER) -> ApiToken:
+        made, _ = tokens.create(
+            call.workspace, name="nightly", role=role, lifetime=None, by=tokens.Maker(ActorKind.PERSON, by)
+        )
+        return made
+
+    def approve_with(self, token: ApiToken, call: ToolCall) -> None:
+        call.refresh_from_db()
+        SyncCheckpointer().approve_call(
+            call.session.session_id, call.call_id, actor=tokens.actor(token), reason="Fits.", revision=call.revision
+        )
+
+    def test_a_token_is_the_voice_of_who_made_it(self, people: dict[str, Client]) -> None:
+        call = awaiting(approvals=2)
+        token = self.token(call, by="dora")
+        self.approve_with(token, call)
+        assert self.approve(people["dora"], call) == 409
+        assert self.approve(people["bob"], call) == 302
+        assert self.status(call) == CallStatus.APPROVED
+
+    def test_so_is_the_person_where_the_token_comes_second(self, people: dict[str, Client]) -> None:
+        call = awaiting(approvals=2)
+        token = self.token(call, by="dora")
+        assert self.approve(people["dora"], call) == 302
+        with pytest.raises(SecondPersonRequired):
+            self.approve_with(token, call)
+
+    @pytest.mark.parametrize("how", ["revoked", "demoted"])
+    def test_a_token_counts_while_it_and_its_person_may(self, people: dict[str, Client], how: str) -> None:
+        call = awaiting(approvals=2)
+        token = self.token(call, by="dora")
+        self.approve_with(token, call)
+        if how == "revoked":
+            tokens.revoke(token, by=tokens.Maker(ActorKind.PERSON, "dora"))
+            self.token(call, by="alice")  # of the same name
+        else:
+            Membership.objects.filter(user__username="dora").update(role=Role.AUDITOR)
+        assert self.approve(people["bob"], call) == 302
+        assert self.status(call) == CallStatus.AWAITING_APPROVAL
+
+    def test_a_token_of_the_installation_is_a_voice_of_its_own(self, people: dict[str, Client]) -> None:
+        call = awaiting(approvals=2)
+        call_command("create_token", "nightly", "approver")
+        self.approve_with(ApiToken.objects.select_related("workspace").get(), call)
+        assert self.approve(people["bob"], call) == 302
+        assert self.status(call) == CallStatus.APPROVED
+
+
 # the queue
 
 
@@ -192,12 +305,13 @@ def test_the_number_of_queries_does_not_depend_on_who_has_said_what(
     people: dict[str, Client], django_assert_num_queries: DjangoAssertNumQueries, calls: int
 ) -> None:
     first = awaiting(approvals=2)
+    make_decision(call=first, kind=DecisionKind.APPROVE, final=False)
     for number in range(1, calls):
         call = make_call(
             session=first.session, run=first.run, call_id=f"c{number}", status=CallStatus.AWAITING_APPROVAL, approvals=2
         )
         make_decision(call=call, kind=DecisionKind.APPROVE, final=False)
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(14):
         response = people["carol"].get("/review/?tab=awaiting")
     assert response.content.decode().count("data-row") == calls
 

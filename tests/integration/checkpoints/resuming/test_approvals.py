@@ -1,7 +1,7 @@
 """Calls that need somebody's approval before they run for the first time."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from checkpoints.exceptions import (
     ApprovalRequired,
     CallConflict,
     DecisionExpired,
+    EditorMayNotApprove,
     InvalidInput,
     NotPermitted,
     NotUndecided,
@@ -25,6 +26,7 @@ from checkpoints.exceptions import (
     StaleRevision,
 )
 from checkpoints.models import Decision, Session, ToolCall
+from checkpoints.resuming.electorate import Voice
 from tests.conftest import Open
 from tests.integration.checkpoints.situations import interrupt, lose_run, started, statuses
 from tests.support.processes import append_line
@@ -219,11 +221,68 @@ def test_voice_for_other_arguments_does_not_count(cp: SyncCheckpointer, make: Ma
     ask(registry)
     say(cp, "approve_call", "alice", 1)
     cp.edit_call("s", "call_1", {"order": 17, "amount": 4}, actor="bob", reason="Too much.", revision=2)
-    say(cp, "approve_call", "bob", 3)
+    say(cp, "approve_call", "carol", 3)
 
     assert (ask(registry)["status"], effects.read_text()) == ("awaiting_approval", "")
     say(cp, "approve_call", "alice", 4)
     assert call_again(registry).content == "paid 4"
+
+
+def test_who_changed_the_arguments_is_not_one_of_those_who_approve_them(
+    cp: SyncCheckpointer, make: Make, effects: Path
+) -> None:
+    registry = make(started(cp), approvals=2)
+    ask(registry)
+    cp.edit_call("s", "call_1", {"order": 17, "amount": 4}, actor="bob", reason="Too much.", revision=1)
+    with pytest.raises(EditorMayNotApprove, match="bob has changed the arguments"):
+        say(cp, "approve_call", "bob", 2)
+    say(cp, "approve_call", "alice", 2)
+    with pytest.raises(EditorMayNotApprove):
+        say(cp, "approve_call", "bob", 3)
+    assert (ask(registry)["status"], effects.read_text()) == ("awaiting_approval", "")
+    say(cp, "approve_call", "carol", 3)
+    assert call_again(registry).content == "paid 4"
+
+
+def test_where_one_person_is_enough_they_may_change_and_approve(cp: SyncCheckpointer, make: Make) -> None:
+    registry = make(started(cp))
+    ask(registry)
+    cp.edit_call("s", "call_1", {"order": 17, "amount": 4}, actor="bob", reason="Too much.", revision=1)
+    say(cp, "approve_call", "bob", 2)
+    assert call_again(registry).content == "paid 4"
+
+
+def test_a_token_and_its_owner_are_one_person(cp: SyncCheckpointer, make: Make) -> None:
+    def voices(decisions: Sequence[Decision]) -> dict[int, Voice]:
+        return {one.pk: Voice("alice" if one.actor_kind == "token" else one.actor) for one in decisions}
+
+    registry = make(started(cp), approvals=2)
+    ask(registry)
+    token = Actor(ActorKind.TOKEN, "token nightly", Role.APPROVER, owner="alice", electorate=voices)
+    cp.approve_call("s", "call_1", actor=token, reason="Fits.", revision=1)
+    alice, bob = (Actor(ActorKind.PERSON, name, Role.APPROVER, electorate=voices) for name in ("alice", "bob"))
+    with pytest.raises(SecondPersonRequired):
+        cp.approve_call("s", "call_1", actor=alice, reason="Fits.", revision=2)
+    cp.approve_call("s", "call_1", actor=bob, reason="Fits.", revision=2)
+    assert ToolCall.objects.get().status == "approved"
+
+
+def test_a_voice_counts_while_its_person_may_decide(cp: SyncCheckpointer, make: Make) -> None:
+    gone = {"alice"}
+
+    def voices(decisions: Sequence[Decision]) -> dict[int, Voice]:
+        return {one.pk: Voice(one.actor, counts=one.actor not in gone) for one in decisions}
+
+    registry = make(started(cp), approvals=2)
+    ask(registry)
+    for revision, name in enumerate(("alice", "bob"), 1):
+        actor = Actor(ActorKind.PERSON, name, Role.APPROVER, electorate=voices)
+        cp.approve_call("s", "call_1", actor=actor, reason="Fits.", revision=revision)
+    assert ToolCall.objects.get().status == "awaiting_approval"
+    gone.clear()
+    carol = Actor(ActorKind.PERSON, "carol", Role.APPROVER, electorate=voices)
+    cp.approve_call("s", "call_1", actor=carol, reason="Fits.", revision=3)
+    assert ToolCall.objects.get().status == "approved"
 
 
 def test_two_people_have_to_agree_on_what_happened(open_checkpointer: Open, make: Make) -> None:
