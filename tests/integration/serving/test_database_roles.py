@@ -1,0 +1,216 @@
+"""What each role of the database may do, on a server of its own, by processes that sign in with it."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from http.cookiejar import CookieJar
+from pathlib import Path
+from typing import Final, LiteralString
+from urllib.parse import urlencode
+
+import psycopg
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from psycopg import sql
+
+from harness_site import database_roles
+from tests.support.cluster import Cluster
+from tests.support.site import PASSWORD, Agent, Site, prepare
+
+ROOT: Final = Path(__file__).parents[3]
+ROLES: Final = ("agent", "site", "migration")
+PATIENCE: Final = 90
+
+
+@pytest.fixture(scope="module")
+def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The addresses of one database, by role; under `owner` that of the superuser who has set it up."""
+    with Cluster() as server:
+        prepare(server.url)
+        for _ in range(2):  # it may run again
+            script = manage(server.url, "database_roles")
+            with psycopg.connect(server.url, autocommit=True) as admin:
+                admin.execute(script.encode())
+        found = {"owner": server.url}
+        with psycopg.connect(server.url, autocommit=True) as admin:
+            for role in ROLES:
+                login, group = sql.Identifier(f"{role}_1"), sql.Identifier(f"harness_{role}")
+                admin.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret' IN ROLE {}").format(login, group))
+                if role == "migration":
+                    admin.execute("ALTER ROLE migration_1 SET role = 'harness_migration'")
+                found[role] = re.sub(r"//.*@", f"//{role}_1:secret@", server.url)
+        yield found
+
+
+def manage(url: str, *arguments: str) -> str:
+    """What a command prints in a process with this database."""
+    environment = {**os.environ, "HARNESS_DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "harness_site.settings"}
+    done = subprocess.run(
+        [sys.executable, "-m", "django", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def python(url: str, code: str) -> None:
+    """Run a script that opens this database as users of the library do."""
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    code = f"from checkpoints import SyncCheckpointer\ncp = SyncCheckpointer.open({url!r})\n{code}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def refused(url: str, statement: LiteralString) -> bool:
+    with psycopg.connect(url) as session, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        session.execute(statement)
+    return True
+
+
+def test_an_agent_and_the_site_do_their_work(urls: dict[str, str], tmp_path: Path) -> None:
+    """The whole story: the agent dies in a payment, a person decides in the browser, the agent goes on."""
+    with Site(urls["site"], tmp_path) as site:
+        agent = Agent(17, tmp_path / "17", urls["agent"], 0.0)
+        try:
+            browser = Browser(site.address)
+            browser.sign_in("alice")
+            browser.decide(interrupted_call(urls["owner"]))
+            agent.wait()
+        finally:
+            agent.stop()
+        session = value(urls["owner"], "SELECT id FROM checkpoints_session WHERE session_id = 'order-17'")
+        for path in ("/review/", "/sessions/", "/sessions/?q=lamp", "/overview/", "/calls/", "/audit/", "/accounts/"):
+            browser.get(path)
+        for path in ("", "timeline/", "versions/", "history/", "export/jsonl/", "export/html/"):
+            browser.get(f"/sessions/{session}/{path}")
+        browser.post(f"/sessions/{session}/fork/", {"session_id": "another-17"}, hidden="version")
+        log = site.log()
+        assert "permission denied" not in log, log
+    assert value(urls["owner"], "SELECT status FROM checkpoints_session WHERE session_id = 'order-17'") == "completed"
+    assert value(urls["owner"], "SELECT count(*) FROM checkpoints_session WHERE session_id = 'another-17'") == 1
+    assert (agent.refunds, agent.mails) == (1, 1)
+    for command in ("sweep", "deliver", "index_search", "verify_audit", "pending"):
+        manage(urls["site"], command)
+
+
+def interrupted_call(url: str) -> int:
+    """The call that the agent was in when it died, once another process has found it."""
+    deadline = time.monotonic() + PATIENCE
+    statement: Final = "SELECT min(id) FROM checkpoints_toolcall WHERE status = 'interrupted'"
+    while (found := value(url, statement)) is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert isinstance(found, int)
+    return found
+
+
+def value(url: str, statement: LiteralString) -> object:
+    with psycopg.connect(url) as session:
+        row = session.execute(statement).fetchone()
+    assert row is not None
+    return row[0]
+
+
+class Browser:
+    """Signs in and sends forms, without JavaScript."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+
+    def sign_in(self, name: str) -> None:
+        self.post("/accounts/login/", {"username": name, "password": PASSWORD})
+
+    def decide(self, pk: int) -> None:
+        form = {"kind": "confirm_landed", "result": "Refunded 40.00 EUR.", "reason": "Seen in the ledger."}
+        self.post(f"/review/calls/{pk}/", form, hidden="revision")
+
+    def get(self, path: str) -> str:
+        with self._opener.open(f"{self._address}{path}", timeout=PATIENCE) as response:
+            assert response.status == 200
+            return str(response.read().decode())
+
+    def post(self, path: str, form: dict[str, str], *, hidden: str = "csrfmiddlewaretoken") -> None:
+        """Send a form of a page, with what stands in its hidden fields."""
+        page = self.get(path)
+        for name in {"csrfmiddlewaretoken", hidden}:
+            found = re.search(rf'name="{name}" value="([^"]+)"', page)
+            assert found
+            form = {**form, name: found[1]}
+        body = urlencode(form).encode()
+        with self._opener.open(f"{self._address}{path}", body, timeout=PATIENCE) as response:
+            assert response.status == 200
+
+
+def test_an_agent_reads_nothing_of_the_site(urls: dict[str, str]) -> None:
+    tables = {model._meta.db_table for model in database_roles.models() if model._meta.app_label != "checkpoints"}
+    assert {"auth_user", "django_session", "accounts_apitoken", "harness_throttle", "mfa_authenticator"} <= tables
+    assert rights(urls, "agent", tables) == set()
+    assert refused(urls["agent"], "SELECT password FROM auth_user")
+    assert refused(urls["agent"], "SELECT * FROM django_session")
+    assert refused(urls["agent"], "INSERT INTO harness_throttle VALUES ('a', 'b', now())")
+
+
+@pytest.mark.parametrize("role", ["agent", "site"])
+def test_records_are_only_added_to(urls: dict[str, str], role: str) -> None:
+    records = {"checkpoints_auditevent", "checkpoints_decision", "checkpoints_lateresult"}
+    given = rights(urls, role, records)
+    assert given == {(table, right) for table in records for right in ("SELECT", "INSERT")}
+    assert refused(urls[role], "UPDATE checkpoints_auditevent SET actor = 'somebody else'")
+    assert refused(urls[role], "DELETE FROM checkpoints_auditevent")
+    assert refused(urls[role], "UPDATE checkpoints_decision SET actor = 'somebody else'")
+    assert refused(urls[role], "DELETE FROM checkpoints_decision")
+    assert refused(urls[role], "TRUNCATE checkpoints_decision CASCADE")
+
+
+def test_the_site_gives_entries_their_place_and_an_agent_does_not(urls: dict[str, str]) -> None:
+    assert refused(urls["agent"], "UPDATE checkpoints_auditevent SET seal = ''")
+    with psycopg.connect(urls["site"]) as session:
+        session.execute("UPDATE checkpoints_auditevent SET seal = seal, number = number")
+        session.rollback()
+
+
+@pytest.mark.parametrize("role", ["agent", "site"])
+def test_neither_changes_tables(urls: dict[str, str], role: str) -> None:
+    assert refused(urls[role], "CREATE TABLE another (id int)")
+    assert refused(urls[role], "ALTER TABLE checkpoints_decision DISABLE TRIGGER ALL")
+    assert refused(urls[role], "DROP TABLE checkpoints_decision")
+    assert refused(urls[role], "DELETE FROM checkpoints_session")
+
+
+def test_what_owns_the_tables_changes_and_prunes_them(urls: dict[str, str]) -> None:
+    save = "for n in range(3): cp.save_checkpoint('done', [{'id': n}], None, 0.0)"
+    python(urls["agent"], f"cp.start_session('done')\n{save}")
+    assert refused(urls["agent"], "DELETE FROM checkpoints_checkpoint")
+    manage(urls["migration"], "migrate", "--verbosity=0")
+    manage(urls["migration"], "prune", "done", "--keep-last", "1")
+    python(urls["agent"], "cp.start_session('done', takeover=True); cp.finish_session('done', 'completed')")
+    manage(urls["migration"], "delete_session", "done")
+    assert value(urls["owner"], "SELECT count(*) FROM checkpoints_session WHERE session_id = 'done'") == 0
+    with psycopg.connect(urls["migration"]) as session:
+        session.execute("ALTER TABLE saved_savedview ADD COLUMN more int")
+        session.rollback()
+
+
+def rights(urls: dict[str, str], role: str, tables: set[str]) -> set[tuple[str, str]]:
+    """Which of its four rights a role has on which whole table."""
+    names = ("SELECT", "INSERT", "UPDATE", "DELETE")
+    with psycopg.connect(urls["owner"]) as session:
+        return {
+            (table, right)
+            for table in tables
+            for right in names
+            if session.execute("SELECT has_table_privilege(%s, %s, %s)", (f"{role}_1", table, right)).fetchone()
+            == (True,)
+        }
+
+
+def test_there_are_no_roles_on_sqlite() -> None:
+    if connection.vendor == "postgresql":
+        call_command("database_roles")
+        return
+    with pytest.raises(CommandError, match="SQLite has no roles"):
+        call_command("database_roles")
