@@ -8,7 +8,7 @@ import pytest
 from django.contrib.sessions.backends.base import SessionBase
 from django.test import Client
 
-from harness_site.demo.processes import Child, start_site
+from examples.demo.processes import Child, start_site
 from tests.support.factories import make_user
 from tests.support.processes import database_url
 from tests.support.site import free_port
