@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final, TypeVar
 
+from harness_site.rendering.linear_patterns import Pattern, compile_pattern
+
 T = TypeVar("T")
 
 #: Stands where something secret stood.
@@ -46,7 +48,6 @@ PARTS: Final = ("passwd", "password", "secret")
 #: What well-known secrets look like. Each expression is tried only on a text that holds one of its hints.
 _SHAPES: Final = (
     (("PRIVATE KEY",), r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
-    (("eyJ",), r"\beyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*"),  # JSON web tokens
     (("k_", "k-"), r"\b(?:sk|pk|rk)[-_](?:live|test|proj|ant|or|svcacct)?[-_\w]{16,}"),
     (("gh", "glpat-"), r"\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"),
     (("xox",), r"\bxox[abeoprs]-[\w-]{10,}"),
@@ -56,7 +57,12 @@ _SHAPES: Final = (
     (("://",), r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"),  # name and password in an address
     (("earer ", "asic ", "EARER ", "ASIC "), r"(?i:(?<=\bbearer )|(?<=\bbasic ))[\w.~+/=-]{8,}"),
 )
-_USUAL_SHAPES: Final = tuple((hints, re.compile(shape)) for hints, shape in _SHAPES)
+#: JSON web tokens. Python's engine would read the rest of a long word from every `eyJ` in it.
+_WEB_TOKEN: Final = compile_pattern(r"\beyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*")
+_USUAL_SHAPES: Final[tuple[tuple[tuple[str, ...], Pattern], ...]] = (
+    *((hints, re.compile(shape)) for hints, shape in _SHAPES),
+    (("eyJ",), _WEB_TOKEN),
+)
 #: Card numbers in the groups people write; the check digit decides.
 _CARD = re.compile(r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-])")
 #: A name and its value inside a text: `key=value`, `key: value`, `"key": "value"`, and that inside quoted text.
@@ -224,7 +230,7 @@ def _spans(text: str, found: Rules) -> tuple[tuple[int, int], ...]:
 
 
 def _by_shape(text: str, found: Rules) -> Iterator[tuple[int, int]]:
-    shapes = [] if found.words is None else [found.words]
+    shapes: list[Pattern] = [] if found.words is None else [found.words]
     if found.usual:
         shapes += [shape for hints, shape in _USUAL_SHAPES if any(hint in text for hint in hints)]
         yield from (match.span() for match in _CARD.finditer(text) if _card(match.group()))
