@@ -1,127 +1,92 @@
 """What is secret in the text of agents, and showing it only to those who may see it.
 
-Everything that pages and exports show goes through `masked` or `masked_value`, called by the functions of this package
-that make text safe to show. Without anybody having said who reads (`reading`), everything secret is masked.
+Everything that pages, exports and messages show goes through `masked` or `masked_value`, called by the functions of
+this package that make text safe to show. Without anybody having said who reads (`reading`), everything secret is
+masked. What is secret and where is written down in docs/masking.md.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import groupby
 from typing import Any, Final, TypeVar
 
-from harness_site.rendering.linear_patterns import Pattern, compile_pattern
+from harness_site.rendering import secret_names, secret_shapes
+from harness_site.rendering.decoding import decode
+from harness_site.rendering.known_values import find_known_values, texts_of
+from harness_site.rendering.linear_patterns import LinearPattern, compile_pattern
+from harness_site.rendering.secret_names import ENDINGS, PARTS
+from harness_site.rendering.secret_shapes import Span
+
+__all__ = ["ENDINGS", "MASK", "PARTS", "Rules", "masked", "masked_value", "reading", "rules", "spans"]
 
 T = TypeVar("T")
 
 #: Stands where something secret stood.
 MASK: Final = "‹masked›"
-#: Shorter texts hold no secret worth the search.
-_SHORTEST = 4
 #: Longer ones are looked through each time: remembering thousands of them would fill the memory.
 _LONGEST: Final = 50_000
-
-#: A field is secret when its name ends like one of these, without regard to case, spaces, `-` and `_`.
-ENDINGS: Final = (
-    "accesskey",
-    "apikey",
-    "authorization",
-    "cardnumber",
-    "cookie",
-    "credential",
-    "credentials",
-    "cvc",
-    "cvv",
-    "passphrase",
-    "privatekey",
-    "secretkey",
-    "ssn",
-    "token",
-)
-#: … or holds one of these.
-PARTS: Final = ("passwd", "password", "secret")
-
-#: What well-known secrets look like. Each expression is tried only on a text that holds one of its hints.
-_SHAPES: Final = (
-    (("PRIVATE KEY",), r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
-    (("k_", "k-"), r"\b(?:sk|pk|rk)[-_](?:live|test|proj|ant|or|svcacct)?[-_\w]{16,}"),
-    (("gh", "glpat-"), r"\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"),
-    (("xox",), r"\bxox[abeoprs]-[\w-]{10,}"),
-    (("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
-    (("AIza", "ya29."), r"\bAIza[\w-]{30,}|\bya29\.[\w-]{20,}"),
-    (("harness_", "invite_", "whsec_"), r"\b(?:harness|invite|whsec)_[\w-]{32,}"),
-    (("://",), r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"),  # name and password in an address
-    (("earer ", "asic ", "EARER ", "ASIC "), r"(?i:(?<=\bbearer )|(?<=\bbasic ))[\w.~+/=-]{8,}"),
-)
-#: JSON web tokens. Python's engine would read the rest of a long word from every `eyJ` in it.
-_WEB_TOKEN: Final = compile_pattern(r"\beyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*")
-_USUAL_SHAPES: Final[tuple[tuple[tuple[str, ...], Pattern], ...]] = (
-    *((hints, re.compile(shape)) for hints, shape in _SHAPES),
-    (("eyJ",), _WEB_TOKEN),
-)
-#: Card numbers in the groups people write; the check digit decides.
-_CARD = re.compile(r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-])")
-#: A name and its value inside a text: `key=value`, `key: value`, `"key": "value"`, and that inside quoted text.
-_PAIR = re.compile(
-    r"""
-    (?P<quote>\\{0,8}["'])? (?<![\w.-]) (?P<name>[A-Za-z_][\w.-]*+) (?(quote)(?P=quote))
-    [ \t]* [:=]{1,2} [ \t]*
-    (?P<value>
-        "(?:[^"\\]++|\\.)*+" | '(?:[^'\\]++|\\.)*+'
-        | (?P<inner>\\{1,8}["']) .*? (?P=inner)
-        | (?:(?:Bearer|Basic)[ ])? [^\s,;&"'{}\[\]()\\<>‹›]{1,64}
-    )
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-#: Where there is a pair, there is one of these; most texts have few.
-_SIGN = re.compile("[:=]")
-#: What may stand before it, from there backwards.
-_BLANKS, _QUOTES = " \t".__contains__, "\"'\\".__contains__
-_LETTERS = re.compile(r"[\w.-]").match
-#: The rest of a long value that stands without quotes.
-_REST = re.compile(r"""[^\s,;&"'{}\[\]()\\<>‹›]*""")
-_NOISE = re.compile(r"[\W_]+")
+#: So much more than what is shown is looked through, so that what is cut off there is known for what it is.
+MARGIN: Final = 8_000
 
 
 @dataclass(frozen=True)
 class Rules:
     """What is secret. `names` are exact names of fields beside the usual ones; `words` finds the words of a workspace
-    in text; `usual` says whether what is secret everywhere counts too."""
+    in text; `usual` says whether what is secret everywhere counts too. `values` are texts that are secret wherever they
+    stand, because they were given in a secret field of what is shown."""
 
     names: frozenset[str]
-    words: re.Pattern[str] | None
+    words: LinearPattern | None
     usual: bool
+    values: frozenset[str] = frozenset()
 
     @cached_property
     def told(self) -> str:
         """All of them, to tell them from others by; the name of a pattern is cut off where it is long."""
-        return repr((sorted(self.names), self.words and self.words.pattern, self.usual))
+        return repr((sorted(self.names), self.words and self.words.pattern, self.usual, sorted(self.values)))
+
+    @cached_property
+    def patterns(self) -> secret_names.Patterns | None:
+        return secret_names.patterns(self.names, usual=self.usual) if self.names or self.usual else None
 
     def secret_name(self, name: str) -> bool:
-        bare = _NOISE.sub("", name).lower()
-        if bare in self.names:
+        if self.names and secret_names.bare(name) in self.names:
             return True
-        return self.usual and (bare.endswith(ENDINGS) or any(part in bare for part in PARTS))
+        return self.usual and secret_names.usual_secret(name)
+
+    def knowing(self, values: Iterable[str]) -> Rules:
+        """Return these rules for something in which `values` were found under secret names."""
+        return replace(self, values=self.values | frozenset(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a JSON object: its `key`, its name as it is shown, its value, and whether that is secret."""
+
+    key: Any
+    name: str
+    value: Any
+    hidden: bool
 
 
 @lru_cache(maxsize=64)
 def rules(names: tuple[str, ...] = (), words: tuple[str, ...] = (), *, usual: bool = True) -> Rules:
     """Rules of a workspace: `names` of fields, and `words` in which `*` stands for any letters."""
-    bare = frozenset(_NOISE.sub("", name).lower() for name in names)
-    own = re.compile("|".join(_wildcard(word) for word in words)) if words else None
+    bare = frozenset(secret_names.bare(name) for name in names)
+    own = compile_pattern("|".join(map(_wildcard, words))) if words else None
     return Rules(bare - {""}, own, usual)
 
 
 def _wildcard(word: str) -> str:
-    """Nothing in it is tried twice, so that no word makes a page slow."""
     first, *others = word.split("*")
     return re.escape(first) + "".join(
-        rf"(?>[^\s\"']{{0,200}}?{re.escape(part)})" if part else r"[^\s\"']*+" for part in others
+        rf"[^\s\"']{{0,200}}?{re.escape(part)}" if part else r"[^\s\"']*" for part in others
     )
 
 
@@ -137,6 +102,37 @@ def reading(wanted: Rules | None) -> Iterator[None]:
         yield
     finally:
         _reader.reset(before)
+
+
+@contextmanager
+def hiding_values_of(*content: Any) -> Iterator[None]:
+    """Mask in what follows, wherever they stand, the values of secret fields in these JSON values."""
+    found = _reader.get()
+    with reading(found and found.knowing(secret_values(*content))):
+        yield
+
+
+def hide_values(values: Iterable[str]) -> None:
+    """Mask these texts wherever they stand, until the page that is being made has been made."""
+    found = _reader.get()
+    if found is not None:
+        _reader.set(found.knowing(values))
+
+
+def secret_values(*content: Any) -> frozenset[str]:
+    """Return the texts under secret names in these JSON values, for who reads now."""
+    found = _reader.get()
+    return frozenset() if found is None else frozenset(_secret_texts(content, found))
+
+
+def _secret_texts(content: Any, found: Rules) -> Iterator[str]:
+    if isinstance(content, dict):
+        for field in _fields(content, found):
+            yield from texts_of(field.value) if field.hidden else _secret_texts(field.value, found)
+    elif isinstance(content, list | tuple):
+        hidden = secret_names.hidden_items(content, found.secret_name)
+        for place, item in enumerate(content):
+            yield from texts_of(item) if place in hidden else _secret_texts(item, found)
 
 
 def kept(pieces: Iterable[T]) -> Iterator[T]:
@@ -167,7 +163,20 @@ def masks() -> bool:
 
 def masked(text: str) -> str:
     """`text` with everything in it that is secret to who reads now replaced by `MASK`."""
-    found = spans(text)
+    return _replaced(text, spans(text))
+
+
+def masked_beginning(text: str, size: int) -> str:
+    """The first `size` characters or a few more of a text, masked, of which no more is read than that takes."""
+    if len(text) <= size:
+        return masked(text)
+    window = text[: size + MARGIN]
+    found = spans(window)
+    cut = next((stop for start, stop in found if start < size < stop), size)
+    return _replaced(window[:cut], [span for span in found if span[1] <= cut])
+
+
+def _replaced(text: str, found: Sequence[Span]) -> str:
     if not found:
         return text
     parts, end = [], 0
@@ -177,8 +186,23 @@ def masked(text: str) -> str:
     return "".join([*parts, text[end:]])
 
 
+def masked_pieces(pieces: Sequence[str]) -> list[str]:
+    """Return texts that are shown one after the other, masked as the whole of them."""
+    found = spans("".join(pieces))
+    if not found:
+        return list(pieces)
+    covered = {place for span in found for place in range(*span)}
+    shown, at = [], 0
+    for piece in pieces:
+        letters = groupby(enumerate(piece, at), lambda each: each[0] in covered)
+        shown.append("".join(MASK if hidden else "".join(letter for _, letter in run) for hidden, run in letters))
+        at += len(piece)
+    return shown
+
+
 def masked_value(value: Any) -> Any:
-    """A JSON value with what is secret in it replaced: by the names of its fields, and by what its texts look like."""
+    """A JSON value with what is secret in it replaced: by the names of its fields, and by what its texts look like.
+    Names of fields and numbers are masked too."""
     found = _reader.get()
     return value if found is None else _masked_value(value, found)
 
@@ -187,15 +211,52 @@ def _masked_value(value: Any, found: Rules) -> Any:
     if isinstance(value, str):
         return masked(value)
     if isinstance(value, list | tuple):
-        return [_masked_value(inner, found) for inner in value]
-    if not isinstance(value, dict):
-        return value
-    return {key: MASK if _hides(key, inner, found) else _masked_value(inner, found) for key, inner in value.items()}
+        hidden = secret_names.hidden_items(value, found.secret_name)
+        return [MASK if place in hidden else _masked_value(item, found) for place, item in enumerate(value)]
+    if isinstance(value, dict):
+        return {each.name: MASK if each.hidden else _masked_value(each.value, found) for each in _fields(value, found)}
+    return MASK if is_secret_number(value) else value
 
 
-def _hides(key: Any, value: Any, found: Rules) -> bool:
-    """That there is nothing is no secret."""
-    return value not in (None, "", [], {}) and not isinstance(value, bool) and found.secret_name(str(key))
+def fields_of(value: dict[str, Any]) -> list[Field]:
+    """The fields of a JSON object in order, as who reads now may see them. No two have the same name."""
+    found = _reader.get()
+    return [Field(key, key, inner, False) for key, inner in value.items()] if found is None else _fields(value, found)
+
+
+def hidden_items(value: Sequence[Any]) -> frozenset[int]:
+    """The places of a JSON list at which something secret stands because of what stands before it."""
+    found = _reader.get()
+    return frozenset() if found is None else secret_names.hidden_items(value, found.secret_name)
+
+
+def _fields(value: dict[str, Any], found: Rules) -> list[Field]:
+    hidden = secret_names.hidden_fields(value, found.secret_name)
+    fields: list[Field] = []
+    taken: dict[str, int] = {}
+    for key, inner in value.items():
+        name = str(key)
+        shown = masked(name)
+        if shown != name or shown in taken:
+            number = taken[shown] = taken.get(shown, 0) + 1
+            shown = shown if number == 1 and shown not in value else f"{shown} {number}"
+        fields.append(Field(key, shown, inner, key in hidden))
+    return fields
+
+
+def is_secret_number(value: Any) -> bool:
+    """Whether a JSON number is secret to who reads now: the number of a card, or a value given under a secret name."""
+    found = _reader.get()
+    if found is None or isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if isinstance(value, float):
+        if not value.is_integer() or abs(value) > 1e20:
+            return str(value) in found.values
+        value = int(value)
+    elif abs(value) > 10**20:
+        return False
+    written = str(abs(value))
+    return (found.usual and secret_shapes.is_card_number(written)) or (len(written) > 3 and written in found.values)
 
 
 def restored(edited: Any, original: Any) -> Any:
@@ -206,85 +267,55 @@ def restored(edited: Any, original: Any) -> Any:
     if isinstance(edited, str) and MASK in edited and isinstance(original, str) and edited == masked(original):
         return original
     if isinstance(edited, dict) and isinstance(original, dict):
-        return {key: restored(inner, original[key]) if key in original else inner for key, inner in edited.items()}
+        keys = {field.name: field.key for field in fields_of(original)}
+        named = ((keys.get(name, name), inner) for name, inner in edited.items())
+        return {key: restored(inner, original[key]) if key in original else inner for key, inner in named}
     if isinstance(edited, list) and isinstance(original, list) and len(edited) == len(original):
         return [restored(inner, before) for inner, before in zip(edited, original, strict=True)]
     return edited
 
 
-def spans(text: str) -> tuple[tuple[int, int], ...]:
+def spans(text: str) -> tuple[Span, ...]:
     """Where in `text` something is secret to who reads now: places in order, none inside another."""
     found = _reader.get()
-    if found is None or len(text) < _SHORTEST:
+    if found is None or not text:
         return ()
     return _spans(text, found) if len(text) > _LONGEST else _known_spans(text, found)
 
 
 @lru_cache(maxsize=2048)
-def _known_spans(text: str, found: Rules) -> tuple[tuple[int, int], ...]:
+def _known_spans(text: str, found: Rules) -> tuple[Span, ...]:
     return _spans(text, found)
 
 
-def _spans(text: str, found: Rules) -> tuple[tuple[int, int], ...]:
-    return _merged(sorted({*_by_shape(text, found), *_by_name(text, found)}))
+def _spans(text: str, found: Rules) -> tuple[Span, ...]:
+    """In the text as it is written, and as it is read where that differs."""
+    places = set(_found(text, found))
+    read = decode(text)
+    if read is not None:
+        places.update(read.written(*place) for place in _found(read.text, found))
+    return _merged(sorted(places)) if places else ()
 
 
-def _by_shape(text: str, found: Rules) -> Iterator[tuple[int, int]]:
-    shapes: list[Pattern] = [] if found.words is None else [found.words]
+def _found(text: str, found: Rules) -> Iterator[Span]:
+    if found.values:
+        yield from find_known_values(text, found.values)
+    if len(text) < 4:
+        return
+    if found.words is not None:
+        yield from (match.span() for match in found.words.finditer(text))
     if found.usual:
-        shapes += [shape for hints, shape in _USUAL_SHAPES if any(hint in text for hint in hints)]
-        yield from (match.span() for match in _CARD.finditer(text) if _card(match.group()))
-    for shape in shapes:
-        yield from (match.span() for match in shape.finditer(text))
+        yield from secret_shapes.find_tokens(text)
+        yield from secret_shapes.find_card_numbers(text)
+    if found.patterns is not None:
+        yield from secret_names.find_named_values(text, found.patterns, found.secret_name)
 
 
-def _by_name(text: str, found: Rules) -> Iterator[tuple[int, int]]:
-    at = 0
-    while sign := _SIGN.search(text, at):
-        match = _pair_at(text, at, sign.start())
-        if match is None:
-            at = sign.end()
-            continue
-        start, end = match.span("value")
-        if not found.secret_name(match["name"]):
-            # The value may be a pair itself: `curl: token=…`.
-            at = start
-            continue
-        quote = match["inner"] or (text[start] if text[start] in "\"'" else "")
-        if not quote:
-            end = _whole(text, end)
-        at = end
-        if end - start > 2 * len(quote):
-            yield start + len(quote), end - len(quote)
-
-
-def _pair_at(text: str, at: int, sign: int) -> re.Match[str] | None:
-    """The pair whose sign stands there. Only what can belong to its name is looked at, back to `at`."""
-    start = sign
-    for belongs in (_BLANKS, _QUOTES, _LETTERS, _QUOTES):
-        while start > at and belongs(text[start - 1]):
-            start -= 1
-    return next(filter(None, (_PAIR.match(text, place) for place in range(start, sign))), None)
-
-
-def _whole(text: str, end: int) -> int:
-    """Where an unquoted value ends that the expression has cut off."""
-    rest = _REST.match(text, end)
-    return end if rest is None else rest.end()
-
-
-def _card(written: str) -> bool:
-    """Luhn's check; a number of one digit throughout is nobody's card."""
-    digits = [int(each) for each in written if each.isdigit()]
-    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
-    return len(set(digits)) > 1 and (sum(digits[::-2]) + sum(doubled)) % 10 == 0
-
-
-def _merged(found: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    merged: list[tuple[int, int]] = []
+def _merged(found: list[Span]) -> tuple[Span, ...]:
+    merged: list[Span] = []
     for start, end in found:
         if merged and start < merged[-1][1]:
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
+        elif end > start:
             merged.append((start, end))
     return tuple(merged)
