@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from harness_site.rendering.masking import masked_value
+from harness_site.rendering.masking import MASK, fields_of, hidden_items, is_secret_number, masked_beginning, masked_value
 from harness_site.rendering.text import byte_size, fold, size, visible
 
 #: Characters that a tree inside a conversation may hold.
@@ -31,10 +31,9 @@ class Tree:
 def tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = True) -> Tree:
     """A JSON value as HTML. With `limit`, what lies beyond so many characters is left out and said to be; without
     `fold`, everything stands open."""
-    value = masked_value(value)
     writer = _Writer(limit, fold)
     html = writer.value(value, 0)
-    return Tree(html, writer.whole, byte_size(dumped(value)))
+    return Tree(html, writer.whole, byte_size(json.dumps(value, ensure_ascii=False)))
 
 
 def dumped(value: Any, indent: int | None = None) -> str:
@@ -43,6 +42,8 @@ def dumped(value: Any, indent: int | None = None) -> str:
 
 
 class _Writer:
+    """Masks each value when it comes to it, so that what is left out is not looked through."""
+
     def __init__(self, limit: int | None, fold: bool) -> None:
         self.left = limit
         self.fold = fold
@@ -53,18 +54,18 @@ class _Writer:
             return self._nested(value, depth)
         if isinstance(value, str):
             return self._text(value, '"')
-        return self._text(dumped(value), "")
+        return self._text(MASK if is_secret_number(value) else dumped(value), "")
 
     def _nested(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
         if depth >= _DEEP:
             return self._text(dumped(value), "")
-        pairs = list(value.items()) if isinstance(value, dict) else list(enumerate(value, 1))
-        rows: list[tuple[str | int, SafeString]] = []
-        for key, inner in pairs:
+        pairs = _pairs(value)
+        rows: list[tuple[str, SafeString]] = []
+        for name, inner, hidden in pairs:
             if self.left is not None and self.left <= 0:
                 break
-            self._spend(len(str(key)) + 4)
-            rows.append((key if isinstance(key, int) else visible(key), self.value(inner, depth + 1)))
+            self._spend(len(name) + 4)
+            rows.append((visible(name), self._text(MASK, '"') if hidden else self.value(inner, depth + 1)))
         body = format_html_join("", '<dt><bdi>{}</bdi></dt><dd dir="auto">{}</dd>', rows)
         if len(rows) < len(pairs):
             self.whole = False
@@ -81,19 +82,28 @@ class _Writer:
             folded = fold(text, max(self.left, _LONG))
             shown, missing = folded.text, byte_size(text) - byte_size(folded.text)
         self._spend(len(shown))
-        quoted = f"{quote}{visible(shown)}{quote if not missing else ''}"
+        beginning = masked_beginning(text, len(shown)) if missing else shown
+        quoted = f"{quote}{visible(beginning)}{quote if not missing else ''}"
         if missing:
             self.whole = False
             return format_html('{}<span class="cut">… {} more</span>', quoted, size(missing))
         if self.fold and len(text) > _LONG:
-            head = fold(text, _LONG // 4).text
-            summary = format_html('{}{}… <span class="cut">{}</span>', quote, visible(head), size(byte_size(text)))
+            head = visible(masked_beginning(text, len(fold(text, _LONG // 4).text)))
+            summary = format_html('{}{}… <span class="cut">{}</span>', quote, head, size(byte_size(text)))
             return format_html('<details class="long"><summary>{}</summary>{}</details>', summary, quoted)
         return conditional_escape(quoted)
 
     def _spend(self, amount: int) -> None:
         if self.left is not None:
             self.left -= amount
+
+
+def _pairs(value: dict[str, Any] | list[Any]) -> list[tuple[str, Any, bool]]:
+    """The names as they are shown, the values, and whether these are secret."""
+    if isinstance(value, dict):
+        return [(field.name, field.value, field.hidden) for field in fields_of(value)]
+    hidden = hidden_items(value)
+    return [(str(place + 1), item, place in hidden) for place, item in enumerate(value)]
 
 
 def _count(value: dict[str, Any] | list[Any]) -> SafeString:

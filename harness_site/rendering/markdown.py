@@ -4,7 +4,7 @@ Two fences, each enough by itself: the parser takes no HTML and refuses other ad
 sanitiser with a closed list.
 """
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,7 +20,7 @@ from markdown_it.utils import OptionsDict
 
 from harness_site.rendering import ansi
 from harness_site.rendering.highlight import CLASSES, highlight
-from harness_site.rendering.masking import masked
+from harness_site.rendering.masking import Rules, masked, masked_pieces, rules_in_force
 from harness_site.rendering.text import byte_size, size, uncovered
 
 #: Longer text is shown as it is written.
@@ -47,7 +47,7 @@ def prose(text: str) -> SafeString:
     """`text`, read as Markdown, as safe HTML; as it is where it has the colours of a terminal. Remote images become
     links: opening a page calls no other host."""
     text = masked(text)
-    return _plain(text) if len(text) > LIMIT else _prose(text)
+    return _plain(text) if len(text) > LIMIT else _prose(text, rules_in_force())
 
 
 def _plain(text: str) -> SafeString:
@@ -55,8 +55,8 @@ def _plain(text: str) -> SafeString:
 
 
 @lru_cache(maxsize=1024)
-def _prose(text: str) -> SafeString:
-    # What depends on the reader has happened: this remembers for everybody.
+def _prose(text: str, _rules: Rules | None) -> SafeString:
+    # Remembered under the rules of the reader, by which `_mask` goes.
     if ansi.coloured(text):
         return _plain(text)
     reader = _linking if _ADDRESS in text else _reader
@@ -73,6 +73,40 @@ def _demote(state: StateCore) -> None:
     levels = sorted({token.tag for token in headings})
     for token in headings:
         token.tag = f"h{min(_FIRST + levels.index(token.tag), _LAST)}"
+
+
+def _mask(state: StateCore) -> None:
+    """Mask what will be shown. Marks, entities and escapes may have stood inside what is secret."""
+    for token in state.tokens:
+        if token.type == "inline":
+            _mask_inline(token.children or [])
+        elif token.content:
+            token.content = masked(token.content)
+
+
+def _mask_inline(tokens: Sequence[Token]) -> None:
+    shown = list(_shown(tokens))
+    pieces = masked_pieces([piece for _, piece in shown])
+    for (token, _), piece in zip(shown, pieces, strict=True):
+        if token is not None:
+            token.content = piece
+    for token in tokens:
+        for name in ("href", "src", "title"):
+            if isinstance(address := token.attrs.get(name), str):
+                token.attrs[name] = masked(address)
+
+
+def _shown(tokens: Sequence[Token]) -> Iterator[tuple[Token | None, str]]:
+    """The text of each token, and what separates them."""
+    for token in tokens:
+        if token.type == "image":
+            yield from _shown(token.children or [])
+        elif token.type == "code_inline":
+            yield from ((None, "`"), (token, token.content), (None, "`"))
+        elif token.type in {"softbreak", "hardbreak"}:
+            yield None, "\n"
+        else:
+            yield token, token.content
 
 
 def _image(
@@ -98,6 +132,7 @@ def _parser(*, linkify: bool) -> MarkdownIt:
     made = MarkdownIt("js-default", {"html": False, "linkify": linkify, "breaks": True, "highlight": _code})
     made.linkify = _links()
     made.core.ruler.push("demote", _demote)
+    made.core.ruler.push("mask", _mask)
     made.add_render_rule("image", _image)
     return made
 

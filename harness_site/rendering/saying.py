@@ -15,7 +15,7 @@ from checkpoints.queries.standing import Standing
 from checkpoints.serde import parse
 from harness_site import wording
 from harness_site.rendering.jsontree import dumped
-from harness_site.rendering.masking import masked, masked_value
+from harness_site.rendering.masking import MASK, fields_of, masked, masked_beginning
 from harness_site.rendering.text import byte_size, fold, size, visible
 
 #: The images a page shows: pictures that hold no script.
@@ -194,9 +194,9 @@ def stored_value(stored: str | None) -> Any:
 
 def on_a_line(value: Any) -> str:
     """A JSON value without the braces of an object: `order 17, amount "40.00"`."""
-    value = masked_value(value)
     if isinstance(value, dict):
-        return ", ".join(f"{key} {dumped(inner)}" for key, inner in value.items())
+        parts = (f"{field.name} {dumped(MASK if field.hidden else field.value)}" for field in fields_of(value))
+        return ", ".join(parts)
     return "" if value is None else dumped(value)
 
 
@@ -211,6 +211,8 @@ def result_parts(card: CallCard) -> tuple[Part, ...]:
 
 def beginning(content: str) -> str:
     """The beginning of a long text, with how much more there is."""
-    content = masked(content)
     folded = fold(content, _EXCERPT, _EXCERPT_LINES)
-    return content if folded.whole else f"{folded.text} … {size(folded.size - byte_size(folded.text))} more"
+    if folded.whole:
+        return masked(content)
+    shown = masked_beginning(content, len(folded.text))
+    return f"{shown} … {size(folded.size - byte_size(folded.text))} more"

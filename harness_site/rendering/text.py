@@ -4,7 +4,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from harness_site.rendering.masking import masked
+from harness_site.rendering.masking import masked, masked_beginning
 
 #: Control characters, marks that reorder what stands around them, tag characters, halves of surrogate pairs.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]")
@@ -66,3 +66,11 @@ def fold(text: str, limit: int, lines: int | None = None) -> Folded:
         return Folded(text, True, size)
     cut = next((at for at in (text.rfind(mark, limit // 2, limit) for mark in ("\n", " ")) if at > 0), limit)
     return Folded(text[:cut], False, size)
+
+
+def fold_masked(text: str, limit: int, lines: int | None = None) -> Folded:
+    """As `fold`, with secrets masked; what is left out is not looked through."""
+    folded = fold(text, limit, lines)
+    if folded.whole:
+        return Folded(masked(text), True, folded.size)
+    return Folded(masked_beginning(text, len(folded.text)), False, folded.size)

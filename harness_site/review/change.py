@@ -14,7 +14,7 @@ from checkpoints.queries.words import Piece
 from checkpoints.serde import canonical, digests, parse
 from harness_site import wording
 from harness_site.rendering import jsontree
-from harness_site.rendering.masking import MASK, masked_value, restored
+from harness_site.rendering.masking import MASK, Field, fields_of, hidden_items, masked_value, restored
 
 #: Longer arguments are not edited in a browser.
 LONGEST: Final = 100_000
@@ -91,32 +91,46 @@ def digest(args: dict[str, Any]) -> str:
 
 def differences(before: Any, after: Any) -> tuple[Difference, ...]:
     """Where two JSON values differ, value by value."""
-    return tuple(_differ("", (before, after), (masked_value(before), masked_value(after)), 0))
+    return tuple(_differ("", before, after, 0))
 
 
-def _differ(path: str, real: tuple[Any, Any], shown: tuple[Any, Any], depth: int) -> Iterator[Difference]:
-    before, after = real
+def _differ(path: str, before: Any, after: Any, depth: int) -> Iterator[Difference]:
     if canonical(before) == canonical(after):
         return
-    if depth < _DEEP and all(isinstance(value, dict) for value in (*real, *shown)):
-        for key in sorted(before.keys() | after.keys()):
-            yield from _entry(f"{path}.{key}" if path else key, key, real, shown, depth)
-        return
-    if depth < _DEEP and all(isinstance(value, list) for value in (*real, *shown)) and len(before) == len(after):
+    if depth < _DEEP and isinstance(before, dict) and isinstance(after, dict):
+        old, new = ({field.key: field for field in fields_of(value)} for value in (before, after))
+        for key in sorted(old.keys() | new.keys()):
+            field = old.get(key) or new[key]
+            yield from _entry(f"{path}.{field.name}" if path else field.name, old.get(key), new.get(key), depth)
+    elif depth < _DEEP and isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        hidden = hidden_items(before) | hidden_items(after)
         for index, pair in enumerate(zip(before, after, strict=True)):
-            yield from _differ(f"{path}[{index + 1}]", pair, (shown[0][index], shown[1][index]), depth + 1)
-        return
-    yield _changed(path, *shown)
-
-
-def _entry(path: str, key: str, real: tuple[Any, Any], shown: tuple[Any, Any], depth: int) -> Iterator[Difference]:
-    before, after = real
-    if key not in before:
-        yield Difference(path, "added", (Piece("ins", _text(shown[1][key])),))
-    elif key not in after:
-        yield Difference(path, "removed", (Piece("del", _text(shown[0][key])),))
+            if index in hidden and pair[0] != pair[1]:
+                yield _hidden(f"{path}[{index + 1}]")
+            elif index not in hidden:
+                yield from _differ(f"{path}[{index + 1}]", *pair, depth + 1)
     else:
-        yield from _differ(path, (before[key], after[key]), (shown[0][key], shown[1][key]), depth + 1)
+        yield _changed(path, masked_value(before), masked_value(after))
+
+
+def _entry(path: str, old: Field | None, new: Field | None, depth: int) -> Iterator[Difference]:
+    if old is None and new is not None:
+        yield Difference(path, "added", (Piece("ins", _shown(new)),))
+    elif new is None and old is not None:
+        yield Difference(path, "removed", (Piece("del", _shown(old)),))
+    elif old is not None and new is not None and (old.hidden or new.hidden):
+        if canonical(old.value) != canonical(new.value):
+            yield _hidden(path)
+    elif old is not None and new is not None:
+        yield from _differ(path, old.value, new.value, depth + 1)
+
+
+def _hidden(path: str) -> Difference:
+    return Difference(path, "changed", (Piece("same", MASK),), hidden=True)
+
+
+def _shown(field: Field) -> str:
+    return MASK if field.hidden else _text(masked_value(field.value))
 
 
 def _changed(path: str, before: Any, after: Any) -> Difference:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from checkpoints.serde import parse
-from harness_site.rendering.masking import masked_value
+from harness_site.rendering.masking import MASK, fields_of, masked, masked_value
 from harness_site.review.change import UNSEEN, Unreadable, editable
 
 #: More are easier to read as JSON.
@@ -41,9 +41,9 @@ class ArgumentField:
         try:
             value = parse(self.typed)
         except (ValueError, RecursionError):
-            raise Unreadable(f"{self.name}: {self._expected()}") from None
+            raise Unreadable(f"{masked(self.name)}: {self._expected()}") from None
         if self.kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise Unreadable(f"{self.name}: {self._expected()}")
+            raise Unreadable(f"{masked(self.name)}: {self._expected()}")
         return value
 
     def _expected(self) -> str:
@@ -56,8 +56,8 @@ def argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[ArgumentFiel
     arguments = parse(stored) if editable(stored) is not None else {}
     if len(arguments) > MOST:
         return ()
-    shown = masked_value(arguments)
-    fields = enumerate((name, *_shown(shown[name])) for name in arguments)
+    shown = ((field.key, MASK if field.hidden else masked_value(field.value)) for field in fields_of(arguments))
+    fields = enumerate((name, *_shown(value)) for name, value in shown)
     return tuple(
         ArgumentField(name, f"argument-{index}", kind, typed.get(f"argument-{index}", text))
         for index, (name, kind, text) in fields

@@ -13,6 +13,7 @@ from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import ToolCall
 from harness_site import wording
+from harness_site.rendering.masking import masked
 from harness_site.rendering.saying import safe_link
 from harness_site.review import change, fields
 from harness_site.review.answers import APPROVALS, OUTCOMES, Answer
@@ -147,7 +148,7 @@ class ApprovalForm(DecisionForm):
         """What stands in it now, for who comes too late to send it."""
         if not self.by_field:
             return str(self["args"].value() or "")
-        return "\n".join(f"{field.name}: {field.typed}" for field in self.argument_fields)
+        return "\n".join(f"{masked(field.name)}: {field.typed}" for field in self.argument_fields)
 
     @property
     def lines(self) -> int:

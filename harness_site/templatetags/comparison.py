@@ -64,11 +64,8 @@ def dotted(path: tuple[str | int, ...]) -> str:
 def field_value(change: FieldChange, side: str) -> str:
     """The old or the new value on one line, masked where any name on the way to it makes it a secret."""
     value = change.old if side == "old" else change.new
-    for step in reversed(change.path):
-        value = {str(step): value}
-    value = masking.masked_value(value)
-    for step in change.path:
-        value = value[str(step)] if isinstance(value, dict) and str(step) in value else value
+    if any(field.hidden for step in change.path for field in masking.fields_of({str(step): value})):
+        value = masking.MASK
     return text.visible(saying.beginning(jsontree.dumped(value)))
 
 

@@ -87,8 +87,7 @@ def code(source: str, language: str) -> SafeString:
 @register.inclusion_tag("sessions/parts/said.html")
 def said(content: str, more_url: str, whole: bool = False) -> dict[str, Any]:
     """A text as prose: its beginning and a link to all of it, or with `whole` everything."""
-    content = masked(content)
-    folded = text.Folded(content, True, text.byte_size(content)) if whole else text.fold(content, _SAID, _LINES)
+    folded = _whole(content) if whole else text.fold_masked(content, _SAID, _LINES)
     return {"html": markdown.prose(folded.text), "folded": folded, "more_url": more_url}
 
 
@@ -105,9 +104,12 @@ def returned(content: str, more_url: str, whole: bool = False) -> dict[str, Any]
     limit = None if whole else _RESULT
     if value is not None:
         return {"tree": jsontree.tree(value, limit=limit), "more_url": more_url}
-    content = masked(content)
-    folded = text.Folded(content, True, text.byte_size(content)) if whole else text.fold(content, _RESULT, _LINES // 3)
+    folded = _whole(content) if whole else text.fold_masked(content, _RESULT, _LINES // 3)
     return {"shown": ansi.html(folded.text), "folded": folded, "more_url": more_url}
+
+
+def _whole(content: str) -> text.Folded:
+    return text.Folded(masked(content), True, text.byte_size(content))
 
 
 @register.simple_tag
@@ -222,8 +224,8 @@ def inline(value: Any) -> str:
 @register.inclusion_tag("sessions/parts/args.html")
 def args_of(record: CallRecord, address: str) -> dict[str, Any]:
     """The beginning of the arguments of a call in a list, and the way to all of them."""
-    line = masked(saying.on_a_line(saying.stored_value(record.args)))
-    return {"folded": text.fold(line, _ARGS), "address": address}
+    line = saying.on_a_line(saying.stored_value(record.args))
+    return {"folded": text.fold_masked(line, _ARGS), "address": address}
 
 
 @register.filter
