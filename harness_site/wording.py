@@ -16,7 +16,8 @@ from checkpoints.enums import (
     SessionStatus,
 )
 from checkpoints.serde import parse
-from harness_site.rendering.masking import masked, masked_value
+from harness_site.rendering.known_values import holds_short_value
+from harness_site.rendering.masking import hiding_values_of, masked, masked_value, secret_values
 from harness_site.rendering.text import visible
 
 #: State → (shape of its chip, its word). Unknown is always the hatched one.
@@ -167,10 +168,19 @@ def readable(stored: str) -> str:
     return visible(value) if isinstance(value, str) else indented(stored)
 
 
+def shown_sentence(tool: str, sentence: str, args: Any) -> str:
+    """What a call does: in the words of its tool, without the values of secret fields, which stand in them too; else
+    made from its name and arguments."""
+    with hiding_values_of(args):
+        if sentence and not holds_short_value(sentence, secret_values(args)):
+            return visible(sentence)
+        return call_sentence(tool, args)
+
+
 def call_sentence(tool: str, args: Any) -> str:
     """What a call does, for a tool that brings no sentence of its own: “Refund card: order 17, amount 40.00”."""
     args = masked_value(args)
-    name = tool.replace("_", " ").replace("-", " ").replace(".", " ").strip().capitalize() or "Unnamed tool"
+    name = masked(tool).replace("_", " ").replace("-", " ").replace(".", " ").strip().capitalize() or "Unnamed tool"
     if not isinstance(args, dict):
         return name if args in (None, "") else f"{name}: {shortened(args)}"
     said = ", ".join(f"{key} {shortened(value)}" for key, value in list(args.items())[:6])

@@ -42,6 +42,28 @@ def shown_lately(
     return asked
 
 
+def proved_within(
+    seconds: int,
+) -> Callable[[Callable[Concatenate[MemberRequest, P], R]], Callable[Concatenate[MemberRequest, P], HttpResponseBase]]:
+    """As `shown_lately`, with a proof of the last `seconds`; a sign-in is none.
+
+    Below `member` on a view. Who can prove nothing here, because another site signs them in, is not asked.
+    """
+
+    def decorate(
+        view: Callable[Concatenate[MemberRequest, P], R],
+    ) -> Callable[Concatenate[MemberRequest, P], HttpResponseBase]:
+        @wraps(view)
+        def asked(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+            if request.method == "POST" and not _proved(request, seconds):
+                return _suspended(request)
+            return view(request, *args, **kwargs)
+
+        return asked
+
+    return decorate
+
+
 def go_on(request: HttpRequest, state: Mapping[str, str]) -> HttpResponseBase:
     """What was sent, after its author has shown who they are; django-allauth calls this."""
     wanted = get_next_redirect_url(request, "next")
@@ -59,6 +81,13 @@ def _suspended(request: MemberRequest) -> HttpResponseBase:
     stash_and_reauthenticate(request, {"sealed": sealed, "path": request.path}, f"{__name__}.{go_on.__name__}")
     way, *_ = get_adapter().get_reauthentication_methods(request.user)
     return redirect(f"{way['url']}?{urlencode({'next': request.path})}")
+
+
+def _proved(request: HttpRequest, seconds: int) -> bool:
+    if not get_reauthentication_flows(request.user):
+        return True
+    records = get_authentication_records(request, request.user)
+    return any(record.get("reauthenticated") and time.time() - record["at"] < seconds for record in records)
 
 
 def _lately(request: HttpRequest) -> bool:

@@ -17,6 +17,7 @@ from harness_site.accounts import trail as recording
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.audit import table
 from harness_site.rendering import masking
+from harness_site.rendering.references import resolve
 
 #: Nobody types more.
 _LONGEST = 255
@@ -67,8 +68,8 @@ def _wanted(asked: QueryDict) -> TrailFilter:
     subject = asked.get("subject", "")
     return TrailFilter(
         subject=Subject(subject) if subject in Subject.values else None,
-        actor=asked.get("actor", "").strip()[:_LONGEST],
-        session=asked.get("session", "").strip()[:_LONGEST],
+        actor=resolve(asked.get("actor", "").strip())[:_LONGEST],
+        session=resolve(asked.get("session", "").strip())[:_LONGEST],
         first=_day(asked.get("first", "")),
         last=_day(asked.get("last", "")),
     )

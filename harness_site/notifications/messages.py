@@ -19,6 +19,7 @@ from harness_site import wording
 from harness_site.accounts import secrecy
 from harness_site.notifications.models import Event, Notice
 from harness_site.rendering import masking
+from harness_site.rendering.references import reference
 from harness_site.rendering.text import visible
 from harness_site.templatetags.harness import sentence
 
@@ -85,7 +86,10 @@ def message(notice: Notice) -> Message | None:
         if not calls:
             return None
         one, many = _HEADLINES[event]
-        items = [_item(call, notice.workspace) for call in calls]
+        items = []
+        for call in calls:
+            with masking.hiding_values_of(wording.parsed(call.args)):
+                items.append(_item(call, notice.workspace))
         tool = visible(notice.tool)
         headline = one.format(items[0].sentence) if count == 1 else many.format(count, tool)
         return _message(
@@ -119,7 +123,7 @@ def _there(path: str, workspace: Workspace) -> str:
 
 
 def _list(call: ToolCall, workspace: Workspace) -> str:
-    query = urlencode({"tab": _TABS[CallStatus(call.status)], "tool": call.tool})
+    query = urlencode({"tab": _TABS[CallStatus(call.status)], "tool": reference(call.tool)})
     return f"{_there(reverse('review'), workspace)}?{query}"
 
 

@@ -19,7 +19,9 @@ _CODES: Final = r"""
 """
 _LINKS: Final = r"| \[ | \]\([^()\s]{0,500}\)"
 _ESCAPES: Final = r"""
-    | \\{1,8} (?: u(?P<unicode>[0-9A-Fa-f]{4}) | x(?P<hex>[0-9A-Fa-f]{2}) | (?P<blank>[nrt]) | (?P<same>[!-/:-@\[\]-`{-~]) )
+    | \\{1,8} (?:
+        u(?P<unicode>[0-9A-Fa-f]{4}) | x(?P<hex>[0-9A-Fa-f]{2}) | (?P<blank>[nrt]) | (?P<same>[!-/:-@\[\]-`{-~])
+    )
     | (?P<entity>&(?:\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});)
     | %(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f])
 """

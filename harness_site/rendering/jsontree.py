@@ -7,7 +7,14 @@ from typing import Any
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from harness_site.rendering.masking import MASK, fields_of, hidden_items, is_secret_number, masked_beginning, masked_value
+from harness_site.rendering.masking import (
+    MASK,
+    fields_of,
+    hidden_items,
+    is_secret_number,
+    masked_beginning,
+    masked_value,
+)
 from harness_site.rendering.text import byte_size, fold, size, visible
 
 #: Characters that a tree inside a conversation may hold.

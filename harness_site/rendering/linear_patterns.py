@@ -12,7 +12,8 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import re2
 
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+#: Half of a character, which UTF-8 cannot hold.
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class UnsupportedPattern(ValueError):
@@ -93,4 +94,4 @@ def _reason(error: Exception) -> str:
 
 def _encodable(text: str) -> str:
     """`text` with as many characters, all of which UTF-8 can hold."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+    return text if text.isascii() else SURROGATE.sub("\ufffd", text)

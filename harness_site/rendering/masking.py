@@ -17,13 +17,10 @@ from itertools import groupby
 from typing import Any, Final, TypeVar
 
 from harness_site.rendering import secret_names, secret_shapes
-from harness_site.rendering.decoding import decode
+from harness_site.rendering.decoding import Decoded, decode
 from harness_site.rendering.known_values import find_known_values, texts_of
 from harness_site.rendering.linear_patterns import LinearPattern, compile_pattern
-from harness_site.rendering.secret_names import ENDINGS, PARTS
 from harness_site.rendering.secret_shapes import Span
-
-__all__ = ["ENDINGS", "MASK", "PARTS", "Rules", "masked", "masked_value", "reading", "rules", "spans"]
 
 T = TypeVar("T")
 
@@ -31,6 +28,8 @@ T = TypeVar("T")
 MASK: Final = "‹masked›"
 #: Longer ones are looked through each time: remembering thousands of them would fill the memory.
 _LONGEST: Final = 50_000
+#: A text may be written in one code, and that in another: the code of a terminal inside of JSON.
+_CODES_IN_CODES: Final = 3
 #: So much more than what is shown is looked through, so that what is cut off there is known for what it is.
 MARGIN: Final = 8_000
 
@@ -55,6 +54,10 @@ class Rules:
     def patterns(self) -> secret_names.Patterns | None:
         return secret_names.patterns(self.names, usual=self.usual) if self.names or self.usual else None
 
+    def may_hide(self, stored: str) -> bool:
+        """Whether stored JSON may hold a name of a secret."""
+        return self.patterns is not None and self.patterns.hint.search(stored) is not None
+
     def secret_name(self, name: str) -> bool:
         if self.names and secret_names.bare(name) in self.names:
             return True
@@ -62,7 +65,8 @@ class Rules:
 
     def knowing(self, values: Iterable[str]) -> Rules:
         """Return these rules for something in which `values` were found under secret names."""
-        return replace(self, values=self.values | frozenset(values))
+        known = self.values.union(values)
+        return self if known == self.values else replace(self, values=known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +111,15 @@ def reading(wanted: Rules | None) -> Iterator[None]:
 @contextmanager
 def hiding_values_of(*content: Any) -> Iterator[None]:
     """Mask in what follows, wherever they stand, the values of secret fields in these JSON values."""
+    with hiding_values(secret_values(*content)):
+        yield
+
+
+@contextmanager
+def hiding_values(values: Iterable[str]) -> Iterator[None]:
+    """Mask these texts in what follows, wherever they stand."""
     found = _reader.get()
-    with reading(found and found.knowing(secret_values(*content))):
+    with reading(found and found.knowing(values)):
         yield
 
 
@@ -291,10 +302,18 @@ def _known_spans(text: str, found: Rules) -> tuple[Span, ...]:
 def _spans(text: str, found: Rules) -> tuple[Span, ...]:
     """In the text as it is written, and as it is read where that differs."""
     places = set(_found(text, found))
-    read = decode(text)
-    if read is not None:
-        places.update(read.written(*place) for place in _found(read.text, found))
+    readings: list[Decoded] = []
+    while len(readings) < _CODES_IN_CODES and (read := decode(readings[-1].text if readings else text)) is not None:
+        readings.append(read)
+        places.update(_written(place, readings) for place in _found(read.text, found))
     return _merged(sorted(places)) if places else ()
+
+
+def _written(place: Span, readings: Sequence[Decoded]) -> Span:
+    """Where something is written that was found in the last of these readings, each of the one before."""
+    for read in reversed(readings):
+        place = read.written(*place)
+    return place
 
 
 def _found(text: str, found: Rules) -> Iterator[Span]:

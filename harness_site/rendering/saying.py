@@ -76,14 +76,14 @@ def role_kind(role: str) -> str:
 
 
 def safe_link(address: Any) -> str:
-    """The address where it is one that may become a link, else nothing."""
+    """The address, masked, where it is one that may become a link, else nothing."""
     if not isinstance(address, str):
         return ""
     try:
         parts = urlsplit(address)
     except ValueError:
         return ""
-    return address if parts.scheme in {"http", "https"} and parts.netloc else ""
+    return masked(address) if parts.scheme in {"http", "https"} and parts.netloc else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from harness_site.rendering.linear_patterns import LinearPattern, Match, compile_pattern
@@ -75,6 +76,7 @@ class Patterns:
     command (`--key value`), as the name of another field (`{"name": "key", "value": "value"}`), and as an element
     (`<key>value</key>`)."""
 
+    hint: LinearPattern
     pair: LinearPattern
     option: LinearPattern
     named: LinearPattern
@@ -86,10 +88,12 @@ class Patterns:
 def patterns(names: frozenset[str], *, usual: bool) -> Patterns:
     """Return the patterns for the `names` of a workspace, as `bare` makes them, and the `usual` ones."""
     own = ["[ ._-]?".join(map(re.escape, name)) for name in sorted(names)]
-    name = rf"(?P<name>[\pL\pN_.\-]*(?i:{'|'.join([*(_HINTS if usual else ()), *own])})[\pL\pN_.\-]*)"
+    hint = rf"(?i:{'|'.join([*(_HINTS if usual else ()), *own])})"
+    name = rf"(?P<name>[\pL\pN_.\-]*{hint}[\pL\pN_.\-]*)"
     quote = r"\\{0,8}[\"']"
     named = rf"[\"'](?i:name|key|header|field|variable){quote}\s*:\s*{quote}{name}"
     return Patterns(
+        hint=compile_pattern(hint),
         pair=compile_pattern(rf"{name}(?P<close>(?:\\{{0,8}}[\"'`])?)\]?\)?[ \t]*(?P<sign>[:=]{{1,3}}>?|->)[ \t]*"),
         option=compile_pattern(rf"(?:^|[\s\"'`(\[])--?{name}[ \t]+"),
         named=compile_pattern(rf"{named}{quote}\s*,\s*{quote}(?i:value|val|content|text){quote}\s*:\s*"),
@@ -100,12 +104,21 @@ def patterns(names: frozenset[str], *, usual: bool) -> Patterns:
 
 _VALUE_BEFORE: Final = re.compile(r"""(?:value|val|content|text)\\{0,8}["']\s{0,20}:\s{0,20}""", re.IGNORECASE)
 #: A value stands no further before its name.
-_BEFORE: Final = 2_000
+_BEFORE: Final = 500
 _BRACKETS: Final = re.compile(r"[\[\]{}]")
 #: A list or an object as a value in a text is masked so far at most.
 _NESTED: Final = 5_000
 _OPENED: Final = re.compile(r"(\\{0,8})([\"'`])")
-_UNQUOTED: Final = re.compile(r"""(?:[^\s,;&"'`{}\[\]()\\<>‹›]++|[({\[][^\s,;&"'`{}\[\]()\\<>‹›]*+[)}\]]|[({\[<](?=[^\s/A-Za-z,;&"'`])|\\(?![nrtu"'`\\]))*+""")
+#: No part of it may begin where another could go on, so that nothing is read twice.
+_UNQUOTED: Final = re.compile(
+    r"""(?:
+        [^\s,;&"'`{}\[\]()\\<>‹›]++
+        | [({\[] [^\s,;&"'`{}\[\]()\\<>‹›]*+ [)}\]]     # p@ss(word)
+        | [({\[<] (?=[^\s/A-Za-z,;&"'`])
+        | \\ (?![nrtu"'`\\])
+    )*+""",
+    re.VERBOSE,
+)
 _IN_DOUBLE: Final = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _IN_SINGLE: Final = re.compile(r"(?:[^'\\]++|\\.)*+", re.DOTALL)
 _LINE: Final = re.compile(r"""[^\n"'`]*+""")
@@ -154,7 +167,7 @@ def hidden_items(value: Sequence[Any], is_secret: IsSecret) -> frozenset[int]:
     """Return the places in a JSON list whose values are secret: behind an option of a command (`--password`), and in a
     pair of a name and a value."""
     hidden = set()
-    for place, (before, item) in enumerate(zip(value, value[1:], strict=False), 1):
+    for place, (before, item) in enumerate(pairwise(value), 1):
         if not isinstance(before, str) or not isinstance(item, str) or not item or len(before) > 200:
             continue
         option = before.startswith("-") and "=" not in before and is_secret(before) and not item.startswith("--")
@@ -245,10 +258,8 @@ def _value_before(text: str, match: Match, is_secret: IsSecret) -> Span | None:
     if not is_secret(match["name"]):
         return None
     first = max(0, match.start() - _BEFORE)
-    field = None
-    for field in _VALUE_BEFORE.finditer(text, first, match.start()):
-        pass
-    return None if field is None else _quoted(text, field.end()) or (field.end(), match.start())
+    ends = [field.end() for field in _VALUE_BEFORE.finditer(text, first, match.start())]
+    return (_quoted(text, ends[-1]) or (ends[-1], match.start())) if ends else None
 
 
 def _secret_name(text: str, match: Match, is_secret: IsSecret) -> str:

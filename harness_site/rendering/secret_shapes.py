@@ -51,7 +51,9 @@ _PASSWORD_OPTION: Final = compile_pattern(
     r"\b(?:sshpass|mysql\w{0,10}|mariadb\w{0,10}|mongo\w{0,10}|(?:docker|podman|helm|oras|registry) login)\b"
     r"[^\n|;&]{0,150}?\s(?:-p|-w|-a)[ =]?(?P<password>\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s\"'-][^\s\"']{0,200})"
 )
-_SIGNATURE: Final = compile_pattern(r"[?&](?i:sig|signature|x-amz-signature|x-goog-signature)=(?P<value>[\w%/+=-]{16,})")
+_SIGNATURE: Final = compile_pattern(
+    r"[?&](?i:sig|signature|x-amz-signature|x-goog-signature)=(?P<value>[\w%/+=-]{16,})"
+)
 _DIGITS: Final = compile_pattern(r"\d(?:[ -]?\d){12,}")
 #: First digits of each kind of card, and how many digits its numbers have.
 _ISSUERS: Final = (

@@ -16,7 +16,10 @@ from checkpoints.models import ToolCall
 from checkpoints.queries import inbox
 from checkpoints.resuming.actors import Actor
 from harness_site.accounts.electorate import electorate_of
+from harness_site import wording
+from harness_site.accounts import call_secrets
 from harness_site.accounts.guard import MemberRequest, able, member
+from harness_site.rendering.masking import hide_values, secret_values
 from harness_site.review import claims, company, evidence, standing
 from harness_site.review.company import Company
 from harness_site.review.forms import ApprovalForm, OutcomeForm, bound
@@ -92,12 +95,14 @@ def verify(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 def find(request: MemberRequest, pk: int) -> ToolCall:
-    """A call of the reader's workspace, else 404."""
+    """A call of the reader's workspace, else 404. The secret values of its session are masked from now on."""
     call = inbox.find(request.membership.workspace, pk)
     if call is None:
         raise Http404("There is no such call in this workspace.")
     if interrupt_if_lost(call):
         call = inbox.find(request.membership.workspace, pk) or call
+    call_secrets.hide(call.session_id)
+    hide_values(secret_values(wording.parsed(call.args)))
     return call
 
 

@@ -14,6 +14,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.models import ToolCall
 from harness_site import wording
 from harness_site.rendering.masking import masked
+from harness_site.rendering.references import fingerprint
 from harness_site.rendering.saying import safe_link
 from harness_site.review import change, fields
 from harness_site.review.answers import APPROVALS, OUTCOMES, Answer
@@ -87,7 +88,7 @@ class OutcomeForm(DecisionForm):
 
 
 class ApprovalForm(DecisionForm):
-    """Whether a call may happen. `shown` is the digest of the changed arguments whose change its sender has seen.
+    """Whether a call may happen. `shown` is the fingerprint of the changed arguments whose change its sender has seen.
 
     Changed arguments are `written_as` JSON in one text, or with `fields`, one for each argument.
     """
@@ -127,14 +128,15 @@ class ApprovalForm(DecisionForm):
         try:
             text = fields.composed(self.argument_fields) if by_field else text
             self.changed = change.written(text, self.call.args)
-            self.digest = change.digest(self.changed)
+            digest = change.digest(self.changed)
+            self.digest = fingerprint(digest)
             self.differences = change.differences(change.asked_for(self.call), self.changed)
         except change.Unreadable as error:
             self.add_error("args", str(error))
         except InvalidInput as error:
             self.add_error("args", error.detail)
         else:
-            if self.digest == change.digest(wording.parsed(self.call.args)):
+            if digest == change.digest(wording.parsed(self.call.args)):
                 self.add_error("args", "These are the arguments that the call has already: nothing would change.")
 
     @property

@@ -16,6 +16,7 @@ from checkpoints.queries import inbox, outages
 from checkpoints.queries.outages import Outage
 from harness_site import wording
 from harness_site.accounts.guard import MemberRequest, member
+from harness_site.rendering.references import reference
 from harness_site.rendering.text import visible
 from harness_site.review.outage import address_of
 from harness_site.templatetags.harness import sentence
@@ -58,7 +59,7 @@ def _told(calls: Sequence[ToolCall], found: list[Outage]) -> Iterable[News]:
     for call in calls:
         outage = together.get(call.pk)
         if outage is not None:
-            tag = f"outage {outage.tool} {wording.iso(outage.first)}"
+            tag = f"outage {reference(outage.tool)} {wording.iso(outage.first)}"
             title = f"Calls of {visible(outage.tool)} were lost in one outage"
             yield News(tag, title, "Nobody knows what became of them.", address_of(outage))
         else:

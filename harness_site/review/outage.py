@@ -22,6 +22,7 @@ from checkpoints.queries import occasions, outages
 from checkpoints.queries.outages import PAGE, Outage, Witness
 from harness_site import wording
 from harness_site.accounts.guard import MemberRequest, member
+from harness_site.rendering.references import reference, resolve
 from harness_site.review import company, outcome, prospect
 from harness_site.review.card import actor_of
 from harness_site.review.company import Company
@@ -41,7 +42,7 @@ class Window:
     @property
     def beginning(self) -> str:
         """The address of the first page."""
-        named = {"tool": self.tool, "from": wording.iso(self.first), "to": wording.iso(self.last)}
+        named = {"tool": reference(self.tool), "from": wording.iso(self.first), "to": wording.iso(self.last)}
         return f"{reverse('outage')}?{urlencode(named)}"
 
     @property
@@ -170,7 +171,7 @@ def _window(asked: QueryDict) -> Window:
             raise ValueError
     except (ValueError, TypeError):
         raise BadRequest("The outage has to be named by a tool, and two times with their zone.") from None
-    return Window(asked.get("tool", ""), first, last, int(after) if after else None)
+    return Window(resolve(asked.get("tool", "")), first, last, int(after) if after else None)
 
 
 def _page(request: MemberRequest, window: Window) -> outages.Lost:

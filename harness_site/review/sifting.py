@@ -11,6 +11,7 @@ from checkpoints.enums import CallStatus, Risk
 from checkpoints.queries.inbox import Filters, Limit
 from checkpoints.queries.order import Sort
 from harness_site.accounts.models import Membership
+from harness_site.rendering.references import resolve
 from harness_site.review import company
 
 TABS: Final = ("interrupted", "awaiting", "decided")
@@ -79,7 +80,7 @@ def sieve(asked: QueryDict) -> Sieve:
 
 
 def _typed(asked: QueryDict, name: str) -> str:
-    return asked.get(name, "").replace("\0", "").strip()[:_LONGEST]
+    return resolve(asked.get(name, "").replace("\0", "").strip())[:_LONGEST]
 
 
 #: What the form offers, by the name of the field: value and words.

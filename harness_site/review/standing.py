@@ -12,7 +12,7 @@ from checkpoints.queries.voices import Agreement, agreements
 from harness_site import wording
 from harness_site.accounts.electorate import electorate_of
 from harness_site.accounts.models import Membership
-from harness_site.rendering.masking import masked
+from harness_site.rendering.masking import masked, masks
 from harness_site.rendering.saying import safe_link
 from harness_site.review import change, prospect
 from harness_site.review.answers import ANSWERS
@@ -45,6 +45,7 @@ def context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "call": call,
         "session": call.session,
         "args": wording.parsed(call.args),
+        "secrets_hidden": masks(),
         "undecided": undecided,
         "asking": call.status == CallStatus.AWAITING_APPROVAL,
         "overdue": call.deadline is not None and call.deadline < clock.now(),

@@ -12,7 +12,8 @@ from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.queries import blocks
 from checkpoints.queries.blocks import Call, Image, Part, Reasoning, Result, Text
 from checkpoints.serde import parse
-from harness_site.rendering.masking import masked, masked_value
+from harness_site.rendering.masking import hiding_values_of, masked, masked_value
+from harness_site.wording import shown_sentence
 
 #: Longer texts are kept in pieces, which overlap so that nothing is cut apart for who looks for it.
 PIECE: Final = 8_000
@@ -22,12 +23,17 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def of_message(body: str, message_id: str) -> str:
-    return _whole([message_id, *_said(blocks.read(body))])
+    parts = blocks.read(body)
+    with hiding_values_of(*(part.args for part in parts if isinstance(part, Call))):
+        return _whole([message_id, *_said(parts)])
 
 
 def of_call(call: ToolCall) -> str:
-    told = [call.call_id, call.tool, call.sentence, *_leaves(_value(call.args)), call.error_type]
-    return _whole([*told, *_leaves(_value(call.result or "null"))])
+    args = _value(call.args)
+    with hiding_values_of(args):
+        sentence = shown_sentence(call.tool, call.sentence, args) if call.sentence else ""
+        told = [call.call_id, call.tool, sentence, *_leaves(args), call.error_type]
+        return _whole([*told, *_leaves(_value(call.result or "null"))])
 
 
 def of_decision(decision: Decision) -> str:

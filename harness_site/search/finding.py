@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from django.db import OperationalError, connection, transaction
 from django.db.models import F, QuerySet
 
-from harness_site.rendering.masking import masked
+from harness_site.accounts import call_secrets
+from harness_site.rendering.masking import hiding_values, masked
 from harness_site.search.matching import matching, reading
 from harness_site.search.models import Passage
 from harness_site.search.words import Query
@@ -110,13 +112,26 @@ def _until(era: int, older: QuerySet[Passage]) -> QuerySet[Passage]:
 
 def _readable(found: Iterable[Passage], query: Query) -> tuple[Passage, ...]:
     """Without what is masked by now: what became secret after it was read cannot be found by guessing either."""
+    found = list(found)
+    known = call_secrets.of_sessions({passage.session_id for passage in found})
     shown = []
     for passage in found:
-        text = masked(passage.text)
+        with hiding_values(known.get(passage.session_id, ())):
+            text = masked(passage.text)
         if query.within(text):
             passage.text = text
             shown.append(passage)
     return tuple(shown)
+
+
+def sessions(workspace: int, query: Query) -> list[int]:
+    """The keys of all sessions in which everything stands that is looked for, as who reads now may see it."""
+    there = matching(Passage.objects.filter(workspace=workspace), query).order_by("session_id")
+    keys: set[int] = set()
+    passages = there.iterator(chunk_size=PAGE)
+    while pieces := list(islice(passages, PAGE)):
+        keys |= {passage.session_id for passage in _readable(pieces, query)}
+    return sorted(keys)
 
 
 @contextmanager

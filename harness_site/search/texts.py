@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.db.models import F, Func, IntegerField, QuerySet
+from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 
 from checkpoints.enums import ActorKind, CallStatus
 from checkpoints.models import Workspace
 from checkpoints.queries.known import labels_of
-from harness_site.accounts import secrecy
+from harness_site.accounts import call_secrets, secrecy
+from harness_site.accounts.call_secrets import StoredSize
 from harness_site.rendering import masking
 from harness_site.search import active_days, extracting, tool_days
 from harness_site.search.leaving import SOURCES
@@ -67,19 +68,9 @@ class Found:
     tally: Tally | None = None
 
 
-class _Size(Func):
-    """How long a stored text is: PostgreSQL tells without reading it."""
-
-    function = "OCTET_LENGTH"
-    output_field = IntegerField()
-
-    def as_sqlite(self, compiler: Any, connection: Any, **options: Any) -> Any:
-        return self.as_sql(compiler, connection, function="LENGTH", **options)
-
-
 def sized(kind: Kind, rows: QuerySet[Any]) -> list[tuple[int, int]]:
     """The keys of these rows, and about how long their texts are."""
-    size = sum((Coalesce(_Size(name), 0) for name in _LONG[kind][1:]), Coalesce(_Size(_LONG[kind][0]), 0))
+    size = sum((Coalesce(StoredSize(name), 0) for name in _LONG[kind][1:]), Coalesce(StoredSize(_LONG[kind][0]), 0))
     return list(rows.values_list("pk", size))
 
 
@@ -104,9 +95,17 @@ def read(kind: Kind, keys: list[int]) -> list[Found]:
     there = Workspace.objects.select_related("masking").in_bulk(by_workspace)
     found: list[Found] = []
     for pk, theirs in by_workspace.items():
-        with masking.reading(secrecy.rules_of(there[pk])):
-            found += [_FOUND[kind](row, pk) for row in theirs]
+        rules = secrecy.rules_of(there[pk])
+        with masking.reading(rules):
+            known = call_secrets.of_sessions({_session_of(kind, row) for row in theirs})
+        for row in theirs:
+            with masking.reading(rules.knowing(known.get(_session_of(kind, row), frozenset()))):
+                found.append(_FOUND[kind](row, pk))
     return sorted(found, key=lambda one: one.source)
+
+
+def _session_of(kind: Kind, row: Any) -> int:
+    return int(row.pk if kind is Kind.SESSION else row.session_id)
 
 
 def _message(row: Any, workspace: int) -> Found:

@@ -9,7 +9,9 @@ from checkpoints.queries import call_log
 from checkpoints.queries.call_log import LogFilter
 from checkpoints.queries.calls import CallFilter
 from checkpoints.queries.keyset import Cursor
+from harness_site.accounts import call_secrets
 from harness_site.accounts.guard import Excerpts, MemberRequest
+from harness_site.rendering.references import resolve
 from harness_site.sessions.days import Days
 from harness_site.sessions.lookup import reader
 
@@ -26,6 +28,7 @@ def log(request: MemberRequest) -> HttpResponse:
     request.excerpts = Excerpts("tool calls", frozenset(row.session_pk for row in page.rows))
     context = {
         "page": page,
+        "secrets": call_secrets.of_sessions({row.session_pk for row in page.rows}),
         "rates": call_log.rates(workspace, wanted) if after is None else None,
         "wanted": wanted,
         "statuses": CallStatus.choices,
@@ -42,13 +45,13 @@ def asked_calls(asked: QueryDict) -> CallFilter:
     status = asked.get("status", "")
     return CallFilter(
         status=CallStatus(status) if status in CallStatus.values else None,
-        tool=asked.get("tool", "")[:_LONGEST],
-        key=asked.get("key", "").strip()[:_LONGEST],
+        tool=resolve(asked.get("tool", ""))[:_LONGEST],
+        key=resolve(asked.get("key", "").strip())[:_LONGEST],
     )
 
 
 def _wanted(asked: QueryDict) -> LogFilter:
-    days, agent = Days.of(asked), asked.get("agent", "").strip()[:_LONGEST]
+    days, agent = Days.of(asked), resolve(asked.get("agent", "").strip())[:_LONGEST]
     return LogFilter(calls=asked_calls(asked), agent=agent, first=days.first, last=days.last)
 
 

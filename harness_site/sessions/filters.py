@@ -9,9 +9,9 @@ from django.http import QueryDict
 
 from checkpoints.queries.narrowing import Among, SessionFilter, Sort
 from checkpoints.queries.standing import Standing
-from harness_site.search import active_days
-from harness_site.search.matching import matching
-from harness_site.search.models import Fact, Kind, Passage, Trait
+from harness_site.rendering.references import resolve
+from harness_site.search import active_days, finding
+from harness_site.search.models import Fact, Kind, Trait
 from harness_site.search.words import Query
 from harness_site.sessions.days import Days
 
@@ -61,12 +61,11 @@ def with_words(workspace: int, asked: QueryDict) -> SessionFilter:
     found, query = wanted(workspace, asked), Query.parse(typed(asked, "q"))
     if not query:
         return found
-    passages = matching(Passage.objects.filter(workspace=workspace), query)
-    return replace(found, among=(*found.among, Q(pk__in=passages.values("session"))))
+    return replace(found, among=(*found.among, Q(pk__among=finding.sessions(workspace, query))))
 
 
 def typed(asked: QueryDict, name: str) -> str:
-    return asked.get(name, "").replace("\0", "").strip()[:LONGEST]
+    return resolve(asked.get(name, "").replace("\0", "").strip())[:LONGEST]
 
 
 def _traits(asked: QueryDict) -> list[tuple[Trait, str]]:

@@ -12,7 +12,8 @@ from checkpoints.queries import blocks, passages
 from checkpoints.queries.blocks import Call, Image, Other, Part, Reasoning, Result, Text
 from checkpoints.queries.conversation import Place
 from harness_site.rendering.jsontree import dumped
-from harness_site.rendering.masking import masked
+from harness_site.rendering.masking import hiding_values_of, masked, masked_beginning
+from harness_site.rendering.saying import structured
 from harness_site.search.words import Query
 
 #: Messages that are counted on each side.
@@ -61,7 +62,9 @@ def first(at: Place, query: Query) -> int | None:
 
 def _hits(at: Place, query: Query, *, beyond: int, back: bool = False) -> Iterator[int]:
     for position, body in passages.containing(at, query.words, beyond=beyond, back=back):
-        told = "\n".join(text for part in blocks.read(body) for text in texts(part)).casefold()
+        parts = blocks.read(body)
+        with hiding_values_of(*(part.args for part in parts if isinstance(part, Call))):
+            told = "\n".join(text for part in parts for text in texts(part)).casefold()
         if all(word.casefold() in told for word in query.words):
             yield position
 
@@ -72,12 +75,21 @@ def texts(part: Part) -> Iterator[str]:
         case Text(text=text) | Reasoning(text=text):
             yield masked(text)
         case Image(url=url, alt=alt):
-            yield masked(alt or url[:_ADDRESS])
+            yield masked(alt) if alt else masked_beginning(url, _ADDRESS)
         case Call(name=name, args=args):
             yield masked(name)
             yield dumped(args)
         case Result(parts=inner):
             for each in inner:
-                yield from texts(each)
+                yield from _returned(each)
         case Other(value=value):
             yield dumped(value)
+
+
+def _returned(part: Part) -> Iterator[str]:
+    """A result that is JSON is masked by the names in it, as it is shown."""
+    value = structured(part.text) if isinstance(part, Text) else None
+    if value is None:
+        yield from texts(part)
+    else:
+        yield dumped(value)

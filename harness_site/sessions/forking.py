@@ -17,6 +17,7 @@ from checkpoints.queries.versions import Version
 from checkpoints.resuming.actors import Actor
 from harness_site.accounts.forms import dressed
 from harness_site.accounts.guard import MemberRequest, RoleTooSmall, able
+from harness_site.rendering.masking import MASK, masked
 from harness_site.sessions.lookup import Missing, headline, no_version, number, reader
 
 
@@ -37,7 +38,8 @@ def fork(request: MemberRequest, pk: int) -> HttpResponse:
     head = headline(request, pk)
     if request.method == "GET":
         found = _version(request, head)
-        free = forks.free_id(request.membership.workspace_id, head.row.session_id, found.version)
+        named = masked(head.row.session_id).replace(MASK, "masked")
+        free = forks.free_id(request.membership.workspace_id, named, found.version)
         return _show(request, head, found, ForkForm(initial={"version": found.version, "session_id": free}))
     if not request.membership.may(Role.APPROVER):
         raise RoleTooSmall(request.membership, Role.APPROVER)

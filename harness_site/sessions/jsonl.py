@@ -6,6 +6,7 @@ from typing import Any
 
 from checkpoints.queries import archive
 from harness_site.rendering.masking import masked_value
+from harness_site.rendering.references import without_digests
 
 
 def lines(session_pk: int) -> Iterator[bytes]:
@@ -14,7 +15,7 @@ def lines(session_pk: int) -> Iterator[bytes]:
 
 
 def _line(record: archive.Record) -> bytes:
-    value: Any = masked_value(record)
+    value: Any = masked_value(without_digests(record))
     try:
         return json.dumps(value, ensure_ascii=False).encode() + b"\n"
     except UnicodeEncodeError:  # half of a character, which has no UTF-8

@@ -19,6 +19,7 @@ from checkpoints.queries.known import labels_of
 from checkpoints.serde import canonical
 from harness_site.accounts import trail
 from harness_site.accounts.guard import MemberRequest
+from harness_site.rendering.references import resolve
 from harness_site.saved.pages import normalised
 from harness_site.search.models import Fact, Trait
 from harness_site.sessions.lookup import reader
@@ -60,7 +61,7 @@ def labels(request: MemberRequest) -> HttpResponse:
     query = normalised("sessions", QueryDict(request.POST.get("query", "")))
     back = f"{reverse('sessions')}?{query}" if query else reverse("sessions")
     if form.is_valid():
-        label, chosen = form.cleaned_data["label"], form.cleaned_data["session"]
+        label, chosen = resolve(form.cleaned_data["label"]), form.cleaned_data["session"]
         if "query" not in request.POST:
             back = reverse("session", args=[chosen[0]])
         try:

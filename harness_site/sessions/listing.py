@@ -8,6 +8,7 @@ from django.views.decorators.http import require_GET
 from checkpoints.queries import places, sessions
 from checkpoints.queries.known import known
 from checkpoints.queries.sessions import SessionPage
+from harness_site.accounts import call_secrets
 from harness_site.accounts.guard import MemberRequest
 from harness_site.search.standing import unread
 from harness_site.search.words import Query
@@ -49,6 +50,7 @@ def listing(request: MemberRequest) -> HttpResponse:
         "unread": unread(told_by(request.GET)) if asked.among else 0,
         "page": page,
         "rows": rows,
+        "secrets": call_secrets.of_sessions([row.pk for row in rows]),
         "known": page.known,
         "fresh": _fresh(page, kept) if kept and after is None else 0,
         "first_time": not rows and not asked and after is None,

@@ -13,6 +13,7 @@ from django.shortcuts import render
 from checkpoints.enums import Role
 from checkpoints.queries import sessions
 from checkpoints.queries.sessions import SessionHead
+from harness_site.accounts import call_secrets
 from harness_site.accounts.guard import MemberRequest, member
 
 P = ParamSpec("P")
@@ -45,13 +46,15 @@ def reader(
 
 
 def headline(request: MemberRequest, pk: int) -> SessionHead:
-    """Raises `Missing`, also for a session of another workspace."""
+    """The session of a page; its secret values are masked from now on. Raises `Missing`, also for a session of
+    another workspace."""
     head = sessions.head(request.membership.workspace_id, pk) if pk <= _MOST else None
     if head is None:
         raise Missing(
             "There is no such session here.",
             "It may have been deleted, or belong to a workspace you are not a member of. Nothing was changed.",
         )
+    call_secrets.hide(pk)
     return head
 
 

@@ -13,6 +13,8 @@ from checkpoints.queries.history import HistoryPage
 from checkpoints.queries.origins import RunFacts
 from checkpoints.serde import parse
 from harness_site.accounts.guard import MemberRequest
+from harness_site.rendering.masking import hide_values, secret_values
+from harness_site.rendering.saying import stored_value
 from harness_site.search.words import Query
 from harness_site.sessions import copying
 from harness_site.sessions.call_log import asked_calls
@@ -44,6 +46,7 @@ def call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
     found = logged.one(pk, call_pk) if call_pk < 2**63 else None
     if found is None:
         raise Missing("This session has no such call.", "The list of its tool calls shows those it has.", head)
+    hide_values(secret_values(stored_value(found.args)))
     attempts = [record for record in logged.named(pk, [found.call_id]) if record.step == found.step]
     card = CallCard(Call(found.call_id, found.tool, parse(found.args)), None, None, (found,))
     if wanted := request.GET.get("as"):

@@ -9,6 +9,7 @@ from django.shortcuts import render
 from checkpoints.queries import sessions
 from checkpoints.queries.narrowing import SessionFilter, Sort
 from checkpoints.queries.sessions import SessionRow
+from harness_site.accounts import call_secrets
 from harness_site.accounts.guard import Excerpts, MemberRequest
 from harness_site.search import finding
 from harness_site.search.finding import Found
@@ -50,6 +51,7 @@ def results(request: MemberRequest, query: Query, wanted: SessionFilter, context
     context |= {
         "query": query,
         "groups": groups,
+        "secrets": call_secrets.of_sessions([group.row.pk for group in groups]),
         "number": sum(len(group.places) + group.more for group in groups),
         "found": found,
         "standing": standing(),

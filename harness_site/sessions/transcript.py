@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
@@ -16,6 +16,7 @@ from checkpoints.queries.passages import Landmark
 from checkpoints.queries.sessions import SessionHead
 from checkpoints.queries.transcripts import WINDOW
 from harness_site.accounts.guard import MemberRequest
+from harness_site.rendering import masking
 from harness_site.rendering.saying import DATA_URL
 from harness_site.search.words import Query
 from harness_site.sessions import copying, finding
@@ -44,6 +45,7 @@ def session(request: MemberRequest, pk: int) -> HttpResponse:
         query = urlencode({"v": place.version, "find": str(words), "at": hit})
         return redirect(f"{request.path}?{query}#m-{hit}")
     shown = _window(request, stored, place)
+    masking.hide_values(masking.secret_values(*_arguments(shown)))
     numbers = versions.numbers(pk, around=place.version)
     remembered = occasions.read(pk)
     following = not any(request.GET.get(name) for name in ("v", "before", "after", "at", "find"))
@@ -77,6 +79,7 @@ def message(request: MemberRequest, pk: int, position: int) -> HttpResponse:
     found = head.stored
     place = place_of(request, head, found)
     shown = conversation.read(found, place, first=position, upto=position + 1)
+    masking.hide_values(masking.secret_values(*_arguments(shown)))
     entries = [item for item in shown.items if isinstance(item, Entry) and _holds(item, position)]
     stored = _stored(place, position)
     if not entries or stored is None:
@@ -112,6 +115,12 @@ def image(request: MemberRequest, pk: int, position: int, index: int) -> HttpRes
     except (ValueError, binascii.Error):
         raise Missing("This image is damaged.", "The message shows its data as text.", head) from None
     return HttpResponse(content, content_type=matched[1], headers=_IMAGE_HEADERS)
+
+
+def _arguments(shown: Conversation) -> list[Any]:
+    """What the calls of a window were asked for: those that only read are in no log."""
+    cards = [part for item in shown.items if isinstance(item, Entry) for part in item.parts]
+    return [card.call.args for card in cards if isinstance(card, CallCard)]
 
 
 def place_of(request: HttpRequest, head: SessionHead, found: Session) -> Place:

@@ -1,5 +1,6 @@
 """Tags every page may use without loading them."""
 
+import json
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -20,12 +21,17 @@ from harness_site.accounts import secrecy as masking_state
 from harness_site.accounts.guard import membership_for
 from harness_site.accounts.models import Membership
 from harness_site.rendering import jsontree
+from harness_site.rendering.jsontree import dumped
 from harness_site.rendering.kept import kept, since_or_until
-from harness_site.rendering.masking import masked
+from harness_site.rendering.linear_patterns import SURROGATE
+from harness_site.rendering.masking import hiding_values, hiding_values_of, masked, masks
+from harness_site.rendering.references import reference, shown_digest, shown_query
 from harness_site.rendering.text import visible
 
 register = template.Library()
 register.filter("visible", visible)
+register.filter("reference", reference)
+register.filter("shown_query", shown_query)
 
 
 @register.simple_tag
@@ -109,6 +115,23 @@ def copyable(text: str) -> SafeString:
     return format_html('<span class="copyable"><code>{}</code>{}</span>', visible(text), copy_button(text))
 
 
+@register.filter
+def copied_json(stored: str) -> str:
+    """Stored JSON text exactly as it is, or as its reader may see it."""
+    if not masks():
+        return stored
+    shown = dumped(wording.parsed(stored))
+    # Half of a character has no UTF-8; as JSON writes it, it can be sent.
+    return SURROGATE.sub(lambda half: json.dumps(half[0])[1:-1], shown)
+
+
+@register.filter
+def named_digest(digest: str, name: str) -> SafeString:
+    """A digest after its `name`, or the fingerprint that stands for it."""
+    html = '{} <span class="mono digest">{}</span>'
+    return format_html(html, "Fingerprint" if masks() else name, shown_digest(digest))
+
+
 @register.simple_tag
 def copy_button(text: str) -> SafeString:
     return _copy_button(masked(text))
@@ -145,7 +168,7 @@ def _copy_button(text: str) -> SafeString:
 @register.filter
 def sentence(call: ToolCall) -> str:
     """What a call was about to do: in the tool's words, else made from its name and arguments."""
-    return visible(call.sentence) or wording.call_sentence(call.tool, wording.parsed(call.args))
+    return wording.shown_sentence(call.tool, call.sentence, wording.parsed(call.args))
 
 
 @register.filter
@@ -157,7 +180,8 @@ def why(call: ToolCall) -> str:
 @register.simple_tag(takes_context=True)
 def narrowed(context: Context, **filters: str) -> str:
     """This list with other filters, from its beginning. An empty value takes a filter away."""
-    query = dict(context["request"].GET.lists()) | {"after": []} | {name: [value] for name, value in filters.items()}
+    changed = {name: [reference(value)] for name, value in filters.items()}
+    query = dict(context["request"].GET.lists()) | {"after": []} | changed
     return f"?{urlencode({name: values for name, values in query.items() if values != ['']}, doseq=True)}"
 
 
@@ -216,6 +240,50 @@ def favicon(waiting: inbox.Count | None) -> str:
 @register.simple_tag
 def now_iso() -> str:
     return wording.iso(clock.now())
+
+
+@register.tag
+def hiding(parser: Parser, token: Token) -> Node:
+    """`{% hiding call %}…{% endhiding %}`: the values of secret fields in its arguments are masked in all of this."""
+    _, call = token.split_contents()
+    inside = parser.parse(["endhiding"])
+    parser.delete_first_token()
+    return Hiding(parser.compile_filter(call), inside)
+
+
+class Hiding(Node):
+    child_nodelists = ("inside",)
+
+    def __init__(self, call: FilterExpression, inside: NodeList) -> None:
+        self.call = call
+        self.inside = inside
+
+    def render(self, context: Context) -> SafeString:
+        with hiding_values_of(wording.parsed(self.call.resolve(context).args)):
+            return self.inside.render(context)
+
+
+@register.tag
+def hiding_session(parser: Parser, token: Token) -> Node:
+    """`{% hiding_session pk secrets %}…{% endhiding_session %}`: what `call_secrets.of_sessions` found for this session
+    is masked in all of this."""
+    _, session, secrets = token.split_contents()
+    inside = parser.parse(["endhiding_session"])
+    parser.delete_first_token()
+    return HidingSession(parser.compile_filter(session), parser.compile_filter(secrets), inside)
+
+
+class HidingSession(Node):
+    child_nodelists = ("inside",)
+
+    def __init__(self, session: FilterExpression, secrets: FilterExpression, inside: NodeList) -> None:
+        self.session = session
+        self.secrets = secrets
+        self.inside = inside
+
+    def render(self, context: Context) -> SafeString:
+        with hiding_values(self.secrets.resolve(context).get(self.session.resolve(context), ())):
+            return self.inside.render(context)
 
 
 @register.tag

@@ -24,6 +24,7 @@ from checkpoints.serde import canonical
 from harness_site import wording
 from harness_site.rendering import ansi, highlight, jsontree, markdown, saying, text
 from harness_site.rendering.masking import masked
+from harness_site.rendering.references import without_digests
 
 register = template.Library()
 
@@ -191,6 +192,12 @@ def behind(shown: Conversation) -> int:
 @register.filter
 def is_text(value: Any) -> bool:
     return isinstance(value, str)
+
+
+@register.filter
+def evidence_text(stored: str) -> str:
+    """Evidence as its JSON text."""
+    return jsontree.dumped(without_digests(saying.stored_value(stored)))
 
 
 @register.filter

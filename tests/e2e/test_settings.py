@@ -8,6 +8,7 @@ from tests.e2e.conftest import Visit
 from tests.e2e.guests import invite
 from tests.support import axe
 from tests.support.browser import Watch
+from tests.support.site import PASSWORD
 from tests.support.widths import WIDTHS, sticking_out
 
 #: Name → address. The admin sees all of them.
@@ -93,6 +94,8 @@ def test_secrets_are_shown_to_who_may_see_them(visit: Visit) -> None:
     admin, other = visit("dora"), visit("alice")
     admin.goto("/sessions/?q=lamp")
     admin.get_by_role("button", name="Show secrets").click()
+    admin.get_by_label("Password").fill(PASSWORD)
+    admin.keyboard.press("Enter")
     admin.wait_for_url("**/sessions/?q=lamp")
     admin.get_by_role("button", name="Hide secrets").click()
     expect(admin.get_by_role("button", name="Show secrets")).to_be_visible()

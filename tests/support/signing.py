@@ -19,3 +19,13 @@ def sign_in(client: Client, user: User, *, ago: timedelta = timedelta()) -> Clie
         record["at"] = time.time() - ago.total_seconds()
     request.session.save()
     return client
+
+
+def prove(client: Client) -> Client:
+    """As if who is signed in had just given their password once more. Returns the client."""
+    session = client.session
+    record = {"method": "password", "at": time.time(), "reauthenticated": True}
+    session["account_authentication_methods"] = [*session.get("account_authentication_methods", []), record]
+    session["account_authentication_methods_user"] = session["_auth_user_id"]
+    session.save()
+    return client

@@ -11,7 +11,7 @@ from django.template.loader import get_template
 from django.template.loader_tags import IncludeNode
 from django.templatetags.static import StaticNode
 
-from harness_site.templatetags.harness import Keep, narrowed
+from harness_site.templatetags.harness import Hiding, Keep, narrowed
 
 #: What every template has.
 _ALWAYS: Final = frozenset({"True", "False", "None"})
@@ -40,7 +40,7 @@ def _of(node: Any, bound: Bound) -> Iterator[str]:
     match node:
         case TextNode() | CommentNode() | LoadNode() | StaticNode():
             return
-        case IfNode() | ForNode() | WithNode() | IncludeNode() | Keep():
+        case IfNode() | ForNode() | WithNode() | IncludeNode() | Keep() | Hiding():
             yield from _of_a_block(node, bound)
         case SimpleNode() | InclusionNode():
             yield from _paths([*node.args, *node.kwargs.values()])
@@ -65,6 +65,9 @@ def _of_a_block(node: Any, bound: Bound) -> Iterator[str]:
             yield from _paths([node.sequence])
             for inside, names in zip(parts, ({*node.loopvars, "forloop"}, set[str]()), strict=True):
                 yield from read(inside, bound | names)
+        case Hiding():
+            yield from _paths([node.call])
+            yield from read(node.inside, bound)
         case Keep():
             yield from _paths(node.values)
             yield from read(node.inside, bound)

@@ -15,7 +15,7 @@ from harness_site.accounts.again import shown_lately
 from harness_site.accounts.forms import dressed
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.accounts.models import MaskingSettings
-from harness_site.rendering.masking import ENDINGS, PARTS
+from harness_site.rendering.secret_names import ENDINGS, PARTS, WORDS
 
 _LINES: Final = 100
 _LONGEST: Final = 100
@@ -45,7 +45,9 @@ class MaskingForm(forms.Form):
             "Keys and tokens of well-known services, card numbers, private keys, passwords in addresses, and fields "
             "called password, secret, token, api_key and the like."
         )
-        self.fields["reveal_role"].help_text = "This role and greater ones; for ten minutes each time, and recorded."
+        self.fields[
+            "reveal_role"
+        ].help_text = "This role and greater ones: after their password, for ten minutes each time, and recorded."
 
     def clean_names(self) -> str:
         return "\n".join(_lines(self.cleaned_data["names"]))
@@ -79,5 +81,5 @@ def masking(request: MemberRequest) -> HttpResponse:
             trail.record(request.membership, AuditKind.MASKING_CHANGED, request=request, fields=form.changed_data)
         return redirect("masking")
     status = 422 if request.method == "POST" else 200
-    context = {"form": form, "tab": "masking", "endings": ENDINGS, "parts": PARTS}
+    context = {"form": form, "tab": "masking", "endings": ENDINGS, "parts": PARTS, "words": WORDS}
     return render(request, "settings/masking.html", context, status=status)

@@ -14,7 +14,7 @@ from checkpoints.models import Workspace
 from checkpoints.queries import sessions
 from checkpoints.queries.sessions import SessionHead
 from checkpoints.saving import audit
-from harness_site.accounts import secrecy
+from harness_site.accounts import call_secrets, secrecy
 from harness_site.rendering import masking
 from harness_site.rendering.text import size
 from harness_site.sessions import jsonl, offline
@@ -55,6 +55,7 @@ class Command(export_session.Command):
             raise CommandError(f"There is no workspace {options['workspace']!r}.")
         head = self._head(workspace, options["session_id"])
         with masking.reading(None if options["unmasked"] else secrecy.rules_of(workspace)):
+            call_secrets.hide(head.row.pk)
             written = self._write(Path(options["path"]).absolute(), _FORMS[options["format"]](head))
         _tell(workspace, head, options["format"], masked=not options["unmasked"])
         self.stdout.write(f"Version {head.row.version}, {written:,} bytes: {options['path']}")

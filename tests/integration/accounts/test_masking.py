@@ -17,6 +17,7 @@ from harness_site.rendering import masking
 from harness_site.review import change
 from tests.support.auditing import entries
 from tests.support.factories import (
+    PASSWORD,
     make_call,
     make_checkpoint,
     make_late_result,
@@ -27,6 +28,7 @@ from tests.support.factories import (
     make_workspace,
 )
 from tests.support.pages import said
+from tests.support.signing import prove, sign_in
 
 KEY = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
 WORD = "hunter2-of-the-shop"
@@ -155,23 +157,41 @@ def test_the_store_keeps_what_the_agent_needs(client: Client, call: ToolCall, al
 def test_an_admin_may_have_secrets_shown_for_a_while(admin: Client, call: ToolCall) -> None:
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
     assert "Show secrets" in said(admin.get(page))
-    assert admin.post("/accounts/secrets/", {"next": page}).headers["Location"] == page
+    assert prove(admin).post("/accounts/secrets/", {"next": page}).headers["Location"] == page
     shown = admin.get(page)
     assert KEY in shown.content.decode()
     assert "Hide secrets" in said(shown)
     assert entries("unmasked") == [("unmasked", "bob", {"minutes": 10, "page": page})]
 
 
+@pytest.mark.parametrize("ago", [timedelta(), timedelta(minutes=16)])
+def test_the_password_is_asked_for_before_secrets_are_shown(bob: User, call: ToolCall, ago: timedelta) -> None:
+    browser, page = sign_in(Client(), bob, ago=ago), f"/sessions/{call.session_id}/"
+    asked = browser.post("/accounts/secrets/", {"next": page})
+    assert asked.headers["Location"].startswith("/accounts/again/?next=")
+    assert KEY not in browser.get(page).content.decode()
+    assert entries("unmasked") == []
+    bob.set_password(PASSWORD)
+    bob.save()
+    browser = sign_in(Client(), bob, ago=ago)
+    browser.post("/accounts/secrets/", {"next": page})
+    assert browser.post("/accounts/again/", {"password": "wrong"}).status_code == 200
+    assert KEY not in browser.get(page).content.decode()
+    assert browser.post("/accounts/again/", {"password": PASSWORD}).headers["Location"] == page
+    assert KEY in browser.get(page).content.decode()
+    assert entries("unmasked") == [("unmasked", "bob", {"minutes": 10, "page": page})]
+
+
 def test_they_can_be_hidden_again(admin: Client, call: ToolCall) -> None:
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
-    admin.post("/accounts/secrets/", {"next": page})
+    prove(admin).post("/accounts/secrets/", {"next": page})
     assert admin.post("/accounts/secrets/hide/", {"next": page}).headers["Location"] == page
     assert KEY not in admin.get(page).content.decode()
 
 
 def test_the_while_ends(admin: Client, call: ToolCall, monkeypatch: pytest.MonkeyPatch) -> None:
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
-    admin.post("/accounts/secrets/", {"next": page})
+    prove(admin).post("/accounts/secrets/", {"next": page})
     later = clock.now() + secrecy.SHOWN_FOR + timedelta(seconds=2)
     monkeypatch.setattr("harness_site.accounts.secrecy.clock.now", lambda: later)
     assert KEY not in admin.get(page).content.decode()
@@ -191,19 +211,19 @@ def test_a_workspace_may_allow_it_to_approvers(client: Client, call: ToolCall, a
     MaskingSettings.objects.create(workspace=make_workspace(), reveal_role=Role.APPROVER)
     client.force_login(alice)
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
-    client.post("/accounts/secrets/", {"next": page})
+    prove(client).post("/accounts/secrets/", {"next": page})
     assert KEY in client.get(page).content.decode()
 
 
 def test_a_smaller_role_ends_it_at_once(admin: Client, bob: User, call: ToolCall) -> None:
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
-    admin.post("/accounts/secrets/", {"next": page})
+    prove(admin).post("/accounts/secrets/", {"next": page})
     bob.memberships.update(role=Role.AUDITOR)
     assert KEY not in admin.get(page).content.decode()
 
 
 def test_shown_in_one_workspace_is_not_shown_in_another(admin: Client, bob: User, call: ToolCall) -> None:
-    admin.post("/accounts/secrets/", {"next": "/sessions/"})
+    prove(admin).post("/accounts/secrets/", {"next": "/sessions/"})
     second = make_workspace(slug="second")
     bob.memberships.create(workspace=second, role=Role.ADMIN)
     theirs = make_session(workspace=second, title=f"With {KEY}")
@@ -213,7 +233,7 @@ def test_shown_in_one_workspace_is_not_shown_in_another(admin: Client, bob: User
 
 def test_one_reader_does_not_open_it_for_the_next(admin: Client, client: Client, call: ToolCall, carol: User) -> None:
     page = f"/sessions/{call.session_id}/"
-    admin.post("/accounts/secrets/", {"next": page})
+    prove(admin).post("/accounts/secrets/", {"next": page})
     client.force_login(carol)
     for _ in range(2):
         assert KEY in admin.get(page).content.decode()
@@ -223,7 +243,7 @@ def test_one_reader_does_not_open_it_for_the_next(admin: Client, client: Client,
 
 @pytest.mark.parametrize("place", ["https://elsewhere.example/", "//elsewhere.example/", "javascript:alert(1)", ""])
 def test_the_way_back_never_leaves_the_site(admin: Client, place: str) -> None:
-    assert admin.post("/accounts/secrets/", {"next": place}).headers["Location"] == "/"
+    assert prove(admin).post("/accounts/secrets/", {"next": place}).headers["Location"] == "/"
 
 
 class TestSettings:

@@ -13,10 +13,12 @@ from checkpoints import SyncCheckpointer, clock
 from checkpoints.enums import AuditKind, CallStatus, SessionStatus
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
 from checkpoints.serde import parse
+from harness_site.rendering.references import fingerprint
 from harness_site.review.models import EvidenceFile
 from tests.integration.review.conftest import Lost
 from tests.integration.site.payments import APPROVE, awaiting
 from tests.support.pages import said
+from tests.support.signing import prove
 
 pytestmark = pytest.mark.django_db
 HOSTILE = b"<script>alert(document.cookie)</script>"
@@ -46,7 +48,10 @@ def test_the_decision_names_the_file(people: dict[str, Client], lost: Lost) -> N
     }
     page = said(people["carol"].get(url(call))).replace("\xa0", " ")
     assert "Files given as evidence secrets in texts are masked export.html 39 bytes · alice · " in page
-    assert f"SHA-256 {SHA256}" in page
+    assert SHA256 not in page
+    assert f"Fingerprint {fingerprint(SHA256)}" in page
+    prove(people["dora"]).post("/accounts/secrets/", {"next": "/"})
+    assert f"SHA-256 {SHA256}" in said(people["dora"].get(url(call)))
 
 
 def test_a_browser_saves_it_and_shows_nothing_of_it(people: dict[str, Client], lost: Lost) -> None:
@@ -66,7 +71,7 @@ def test_a_browser_saves_it_and_shows_nothing_of_it(people: dict[str, Client], l
 SECRET = "user: alice\npassword: hunter22\nplace: Zürich"
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32-le", "cp1252"])
 def test_secrets_in_a_text_are_masked_for_who_may_not_see_them(
     people: dict[str, Client], lost: Lost, encoding: str
 ) -> None:
@@ -76,7 +81,7 @@ def test_secrets_in_a_text_are_masked_for_who_may_not_see_them(
         response = people[name].get(f"/review/evidence/{file.pk}/")
         assert response.content.decode() == "user: alice\npassword: ‹masked›\nplace: Zürich"
         assert response["Content-Disposition"] == 'attachment; filename="masked-export.txt"'
-    people["dora"].post("/accounts/secrets/", {"next": "/"})
+    prove(people["dora"]).post("/accounts/secrets/", {"next": "/"})
     response = people["dora"].get(f"/review/evidence/{file.pk}/")
     assert response.content == stored
     assert response["Content-Disposition"] == 'attachment; filename="export.txt"'

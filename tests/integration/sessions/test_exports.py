@@ -33,6 +33,7 @@ from tests.support.factories import (
     make_workspace,
 )
 from tests.support.long_session import PIXEL, make_long_session
+from tests.support.signing import prove
 
 pytestmark = pytest.mark.django_db
 
@@ -186,7 +187,7 @@ def test_the_file_is_for_who_is_shown_secrets(client: Client, tmp_path: Path) ->
     refused = client.get(f"/sessions/{pk}/export/file/")
     assert refused.status_code == 403
     assert "Press “Show secrets”" in refused.content.decode()
-    client.post("/accounts/secrets/")
+    prove(client).post("/accounts/secrets/")
     response = client.get(f"/sessions/{pk}/export/file/")
     path = tmp_path / "s.session"
     path.write_bytes(body(response).encode())
@@ -228,9 +229,9 @@ def test_the_number_of_queries_does_not_depend_on_what_was_said(
         make_message(session=session, role="assistant", blocks=ask)
         make_checkpoint(session=session)
         make_decision(call=make_call(session=session, call_id=str(number), tool="pay", args={}, step=number + 1))
-    with django_assert_num_queries(21):
+    with django_assert_num_queries(22):
         body(reader.get(f"/sessions/{session.pk}/export/jsonl/"))
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(18):
         body(reader.get(f"/sessions/{session.pk}/export/html/"))
 
 

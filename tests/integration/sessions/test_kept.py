@@ -17,6 +17,7 @@ from tests.support.factories import (
     make_user,
 )
 from tests.support.pages import said
+from tests.support.signing import prove
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("nothing_kept")]
 
@@ -59,7 +60,7 @@ def test_a_message_is_made_once_for_all_versions_and_readers(session: Session, m
 
 def test_nobody_sees_what_was_made_for_who_is_shown_secrets(session: Session, client: Client) -> None:
     client.force_login(make_user(name="dora", role=Role.ADMIN))
-    client.post("/accounts/secrets/")
+    prove(client).post("/accounts/secrets/")
     assert "hunter22" in said(client.get(f"/sessions/{session.pk}/"))
     client.post("/accounts/secrets/hide/")
     assert "hunter22" not in said(client.get(f"/sessions/{session.pk}/"))

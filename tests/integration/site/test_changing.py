@@ -11,6 +11,7 @@ from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Decision, ToolCall
 from checkpoints.serde import canonical
 from checkpoints.serde.digests import text_digest
+from harness_site.rendering.references import fingerprint
 from tests.integration.site.payments import APPROVE, awaiting, url
 from tests.support.factories import make_user
 from tests.support.pages import said
@@ -36,6 +37,10 @@ def digest(args: Any) -> str:
     return text_digest(canonical(args))
 
 
+def seen(args: Any) -> str:
+    return fingerprint(digest(args))
+
+
 def shown(content: bytes) -> list[str]:
     return re.findall(r'name="shown" value="(\w+)"', content.decode())
 
@@ -51,10 +56,10 @@ def test_a_change_is_shown_before_it_is_recorded(alice: Client) -> None:
     assert response.status_code == 200
     assert "Not recorded yet: look at what changes, then record it." in said(response)
     assert "1 argument differs from what the model asked for: amount before 40.00 now 4.00" in said(response)
-    assert shown(response.content) == [digest(CHANGED)]
+    assert shown(response.content) == [seen(CHANGED)]
     assert Decision.objects.count() == 0
 
-    response = alice.post(url(call), edit(CHANGED, shown=digest(CHANGED)))
+    response = alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
     assert response.status_code == 302
     call.refresh_from_db()
     made = Decision.objects.get()
@@ -65,14 +70,14 @@ def test_a_change_is_shown_before_it_is_recorded(alice: Client) -> None:
 
 def test_another_change_than_the_one_that_was_shown_is_shown_first(alice: Client) -> None:
     call = awaiting()
-    response = alice.post(url(call), edit({**ASKED, "amount": "4000.00"}, shown=digest(CHANGED)))
+    response = alice.post(url(call), edit({**ASKED, "amount": "4000.00"}, shown=seen(CHANGED)))
     assert (response.status_code, Decision.objects.count()) == (200, 0)
     assert "before 40.00 now 4000.00" in said(response)
 
 
 def test_the_changed_call_needs_an_approval_of_its_own(alice: Client) -> None:
     call = awaiting()
-    alice.post(url(call), edit(CHANGED, shown=digest(CHANGED)))
+    alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
     page = said(alice.get(url(call)))
     assert "May this happen? Awaiting approval" in page
     assert "The model asked for other arguments. alice changed them at " in page
@@ -89,13 +94,13 @@ def test_the_changed_call_needs_an_approval_of_its_own(alice: Client) -> None:
 
 def test_a_second_change_is_shown_against_what_the_model_asked_for(alice: Client) -> None:
     call = awaiting()
-    alice.post(url(call), edit(CHANGED, shown=digest(CHANGED)))
+    alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
     response = alice.post(url(call), edit({**CHANGED, "order": 18}, revision=2))
     told = "2 arguments differ from what the model asked for: amount before 40.00 now 4.00 order before 17 now 18"
     assert told in said(response)
     assert "nothing would change." in said(alice.post(url(call), edit(CHANGED, revision=2)))
     assert "These are the arguments that the model asked for." in said(alice.post(url(call), edit(ASKED, revision=2)))
-    assert alice.post(url(call), edit(ASKED, revision=2, shown=digest(ASKED))).status_code == 302
+    assert alice.post(url(call), edit(ASKED, revision=2, shown=seen(ASKED))).status_code == 302
     assert ToolCall.objects.get().args == canonical(ASKED)
     page = said(alice.get(url(call)))
     assert "These are the arguments that the model asked for, again. alice changed them at" in page
@@ -128,7 +133,7 @@ def test_the_change_is_shown_while_it_is_written(alice: Client) -> None:
     assert said(response) == (
         "2 arguments differ from what the model asked for: note added now Monday order removed before 17"
     )
-    assert shown(response.content) == [digest({"amount": "40.00", "note": "Monday"})]
+    assert shown(response.content) == [seen({"amount": "40.00", "note": "Monday"})]
     assert Decision.objects.count() == 0
 
 
@@ -146,7 +151,7 @@ def test_what_is_masked_stays_what_it_was(alice: Client) -> None:
     kept = {"amount": "4.00", "api_key": "k-123456"}
     response = alice.post(url(call), edit(changed))
     assert "1 argument differs from what the model asked for: amount before 40.00 now 4.00" in said(response)
-    assert alice.post(url(call), edit(changed, shown=digest(kept))).status_code == 302
+    assert alice.post(url(call), edit(changed, shown=seen(kept))).status_code == 302
     assert ToolCall.objects.get().args == canonical(kept)
 
 
@@ -163,7 +168,7 @@ def test_invisible_characters_are_written_out(alice: Client) -> None:
     assert "a\\u202eb\\ud800" in content
     changed = {"name": "a\u202eb\ud800", "order": 18}
     text = '{"name": "a\\u202eb\\ud800", "order": 18}'
-    assert alice.post(url(call), edit(text, shown=digest(changed))).status_code == 302
+    assert alice.post(url(call), edit(text, shown=seen(changed))).status_code == 302
     assert ToolCall.objects.get().args == canonical(changed)
 
 

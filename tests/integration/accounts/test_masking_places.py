@@ -1,0 +1,269 @@
+"""Every shape of a secret in every place where agents, tools and people write, on every page, export and message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from html import escape
+from urllib.parse import quote
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import CallStatus, DecisionKind, Role
+from checkpoints.models import ToolCall
+from checkpoints.serde import canonical
+from harness_site.notifications import mails, webhooks
+from harness_site.notifications.collecting import collect
+from harness_site.notifications.messages import message
+from harness_site.notifications.models import Delivery, Event, Notice
+from harness_site.rendering import masking
+from harness_site.search.models import Passage
+from tests.integration.search.conftest import complete
+from tests.integration.site.payments import awaiting
+from tests.support.factories import (
+    make_call,
+    make_checkpoint,
+    make_decision,
+    make_late_result,
+    make_message,
+    make_run,
+    make_session,
+    make_user,
+)
+from tests.support.signing import prove
+
+pytestmark = pytest.mark.django_db
+
+#: What is written, and the secret that stands in it.
+WRITTEN = {
+    "stripe": ("sk_live_4eC39HqLyjWDarjtT1zdp7dc", "4eC39HqLyjWDarjtT1zdp7dc"),
+    "terminal": ("sk_live_\x1b[31m5fD40\x1b[0mIrMzkXEbskuU2aeq8ed", "IrMzkXEbskuU2aeq8ed"),
+    "escaped": ("sk\\_live\\_6gE51JsNalYFctlvV3bfr9fe", "6gE51JsNalYFctlvV3bfr9fe"),
+    "entities": ("sk&#95;live&#x5f;7hF62KtObmZGdumwW4cgs0gf", "7hF62KtObmZGdumwW4cgs0gf"),
+    "marked": ("sk_live_8iG73**LuPcn**AHevnxX5dht1hg", "AHevnxX5dht1hg"),
+    "linked": ("sk_live_9jH84[MvQdoBIfwoyY](https://x.example/)6eiu2ih", "MvQdoBIfwoyY"),
+    "npm": ("npm_aK3dT9qLmW2xZ7vB5nC8rY4sU6jH1gF0eDpQ", "aK3dT9qLmW2xZ7vB5nC8rY4sU6jH1gF0eDpQ"),
+    "pypi": ("pypi-AgEIcHlwaS5vcmcCJDU3YmE4", "AgEIcHlwaS5vcmcCJDU3YmE4"),
+    "hugging face": ("hf_QwErTyUiOpAsDfGhJkLzXcVbNm", "QwErTyUiOpAsDfGhJkLzXcVbNm"),
+    "sendgrid": ("SG.ngeVfQFYQlKU0ufo8x5d1A.TwL2iGABf9DHoTf", "ngeVfQFYQlKU0ufo8x5d1A"),
+    "pgp": (
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nlQOYBGPgpBody\n-----END PGP PRIVATE KEY BLOCK-----",
+        "lQOYBGPgpBody",
+    ),
+    "option": ("mysqldump --password Opt10nSecret shop", "Opt10nSecret"),
+    "curl": ("curl -u shop:CurlSecret99 https://x.example/", "CurlSecret99"),
+    "pwd": ("Server=db;Uid=sa;Pwd=PwdSecret77;", "PwdSecret77"),
+    "header": ('{"name": "Authorization", "value": "HeaderSecret5"}', "HeaderSecret5"),
+    "plural": ('passwords: ["PluralSecret1", "PluralSecret2"]', "PluralSecret"),
+    "encoded": ("state=1%26token%3DEncodedSecret8%26x", "EncodedSecret8"),
+    "card": ("card 4111 1111 1111 1111", "4111 1111 1111 1111"),
+    "address": ("postgres://app:AddressSecret3@db.example/app", "AddressSecret3"),
+    "link": ("see https://x.example/?access_token=LinkSecret44&page=2", "LinkSecret44"),
+    "element": ("<password>ElementSecret6</password>", "ElementSecret6"),
+}
+ALL = "\n\n".join(text for text, _ in WRITTEN.values())
+#: Given in fields that are secret by their names, and said elsewhere; a card as a number; a key as the name of a field.
+NAMED = "hunter2-of-the-shop"
+NUMBER = 5555555555554444
+KEY = WRITTEN["stripe"][0]
+SECRETS = [*(secret for _, secret in WRITTEN.values()), NAMED, str(NUMBER), "4eC39HqL"]
+ARGS = {
+    "password": NAMED,
+    "note": ALL,
+    "headers": [{"name": "Authorization", "value": "Basic c2hvcDpOYW1lZA"}, ["Cookie", "NestedCookie1"]],
+    "argv": ["curl", "-u", "shop:ArgvSecret2", "--token", "ArgvSecret3"],
+    "number": NUMBER,
+    KEY: "a key as a name",
+}
+SECRETS += ["c2hvcDpOYW1lZA", "NestedCookie1", "ArgvSecret2", "ArgvSecret3"]
+
+
+@pytest.fixture
+def call() -> ToolCall:
+    """One session in which all of it is said in every field that a page shows."""
+    session = make_session(
+        title=f"Login with {NAMED} and {KEY}",
+        agent=f"agent {KEY}",
+        session_id=f"order {KEY}",
+        result=canonical({"said": ALL, "number": NUMBER}),
+        labels=canonical([f"label {KEY}"]),
+        metadata=canonical({KEY: NUMBER}),
+    )
+    make_run(session=session)
+    make_message(session=session, text=f"{ALL}\n\nThe password is {NAMED}. And:\n\n```sh\n{ALL}\n```\n\n    {KEY}")
+    asked = {"kind": "tool_call", "id": f"call {KEY}", "name": f"pay {KEY}", "args": ARGS}
+    image = {"kind": "image", "url": f"https://x.example/a.png?token={NAMED}", "alt": f"image {KEY}"}
+    make_message(session=session, role="assistant", blocks=[{"kind": "reasoning", "text": ALL}, asked, image])
+    content = canonical({"password": {"deep": [NAMED]}, "said": ALL, "number": NUMBER, KEY: 1})
+    returned = {"kind": "tool_result", "call_id": f"call {KEY}", "content": content}
+    make_message(session=session, role="tool", blocks=[returned])
+    make_message(session=session, role=f"role {KEY}", text=f"It answered {NAMED}: {ALL}")
+    plan = {"steps": [{"id": "1", "title": f"Pay with {NAMED} {KEY}", "status": "done"}], "password": NAMED}
+    make_checkpoint(session=session, plan=plan, payload=canonical({"number": 1, KEY: NAMED}), length=1)
+    make_checkpoint(session=session, plan=plan, payload=canonical({"number": NUMBER, KEY: 2, "token": NAMED}))
+    made = make_call(
+        session=session,
+        call_id=f"call {KEY}",
+        tool=f"pay {KEY}",
+        args=ARGS,
+        sentence=f"Log in with {NAMED}, {KEY} and {NUMBER}",
+        result=f"{NAMED} {ALL}",
+    )
+    make_late_result(call=made, result=f"late {NAMED} {ALL}")
+    make_decision(
+        call=made,
+        kind=DecisionKind.CONFIRM_LANDED,
+        final=False,
+        reason=f"because {NAMED} {ALL}",
+        result=f"{NAMED} {KEY}",
+        evidence=canonical({"link": f"https://x.example/?token={NAMED}", "text": f"{KEY} {NAMED}"}),
+    )
+    complete()
+    return made
+
+
+def pages(call: ToolCall) -> Iterator[str]:
+    base = f"/sessions/{call.session_id}"
+    yield from ("/", "/review/", "/review/?tab=awaiting", "/review/?tab=decided", "/calls/", "/audit/")
+    yield "/review/news/?since=2020-01-01T00:00:00Z"
+    yield from (
+        "/sessions/",
+        "/sessions/?q=answered",
+        "/sessions/?q=late",
+        "/sessions/?q=because",
+        "/sessions/?q=label",
+    )
+    yield from (f"{base}/", f"{base}/?v=1", f"{base}/?find=answered", f"{base}/?at=2&find=said", f"{base}/?before=3")
+    for position in range(4):
+        yield from (f"{base}/messages/{position}/", f"{base}/messages/{position}/?as=text")
+    yield f"{base}/messages/1/?as=arguments&call={quote(call.call_id)}"
+    yield from (f"{base}/calls/", f"{base}/calls/{call.pk}/", f"{base}/calls/{call.pk}/?find=late")
+    yield from (f"{base}/calls/{call.pk}/?as=text", f"{base}/calls/{call.pk}/?as=arguments")
+    yield from (f"{base}/versions/", f"{base}/compare/?a=1&b=2", f"{base}/fork/", f"{base}/timeline/")
+    yield from (f"{base}/workflows/", f"{base}/peers/", f"{base}/plan/", f"{base}/history/")
+    yield from (f"/review/calls/{call.pk}/", f"/review/calls/{call.pk}/?answer=1")
+    yield from (f"{base}/export/jsonl/", f"{base}/export/html/", "/sessions/export/", "/sessions/export/?q=answered")
+    yield "/audit/export/"
+
+
+def variants(secret: str) -> set[str]:
+    """How it may stand in a page: as it is, its beginning, and as HTML, addresses and JSON write it."""
+    start = secret[:9]
+    return {start, escape(start), quote(start), json.dumps(start)[1:-1]}
+
+
+def leaks(text: str) -> list[str]:
+    return [secret for secret in SECRETS if any(variant in text for variant in variants(secret))]
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("status", [CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL])
+def test_nothing_that_is_answered_holds_a_secret(
+    client: Client, call: ToolCall, role: Role, status: CallStatus
+) -> None:
+    ToolCall.objects.update(status=status)
+    client.force_login(make_user(role=role))
+    leaking = {}
+    for page in pages(call):
+        response = client.get(page, follow=True)
+        assert response.status_code in {200, 404}, page
+        content = response.getvalue()
+        headers = " ".join(f"{name}: {value}" for name, value in response.headers.items())
+        if found := leaks(content.decode() + headers):
+            text = content.decode() + headers
+            at = min(text.index(each) for secret in found for each in variants(secret) if each in text)
+            leaking[page] = (found, text[max(0, at - 80) : at + 40])
+    assert leaking == {}
+
+
+def test_an_edit_of_arguments_shows_none_and_keeps_them(client: Client) -> None:
+    call = awaiting(args=ARGS, sentence=f"Pay with {NAMED}")
+    client.force_login(make_user(role=Role.APPROVER))
+    with masking.reading(masking.USUAL):
+        shown = json.dumps(masking.masked_value(ARGS) | {"more": 1})
+    form = {"kind": "edit", "written_as": "json", "args": shown, "reason": "r", "revision": call.revision}
+    preview = client.post(f"/review/calls/{call.pk}/change/", form)
+    assert not leaks(preview.content.decode())
+    assert call.args_digest not in preview.content.decode()
+    typed = client.post(f"/review/calls/{call.pk}/", form).content.decode()
+    assert not leaks(typed)
+    digest = typed.partition('name="shown" value="')[2].partition('"')[0]
+    assert client.post(f"/review/calls/{call.pk}/", form | {"shown": digest}).status_code == 302
+    call.refresh_from_db()
+    assert json.loads(call.args) == json.loads(canonical(ARGS)) | {"more": 1}
+
+
+def test_no_message_that_is_sent_holds_a_secret(call: ToolCall) -> None:
+    make_user(role=Role.APPROVER)
+    collect()
+    notice = Notice.objects.get(event=Event.INTERRUPTED)
+    told = message(notice)
+    assert told is not None
+    mail = mails.compose(Delivery(notice=notice, recipient="a@example.com"), told)
+    bodies = [part.get_content() for part in mail.iter_parts()]
+    sent = [str(mail["Subject"]), *bodies, json.dumps(webhooks.payload("1", told)), json.dumps(webhooks.slack(told))]
+    assert not leaks("\n".join(sent))
+    assert "Log in with ‹masked›" in str(mail["Subject"])
+
+
+def test_the_index_holds_no_secret(call: ToolCall) -> None:
+    assert not leaks("\n".join(Passage.objects.values_list("text", flat=True)))
+
+
+@pytest.mark.parametrize("secret", [NAMED, KEY, str(NUMBER), "IrMzkXEbskuU2aeq8ed", "6gE51JsNalYFctlvV3bfr9fe"])
+@pytest.mark.parametrize("length", [4, 6, 100])
+def test_nobody_finds_a_secret_by_guessing_its_beginning(
+    client: Client, call: ToolCall, secret: str, length: int
+) -> None:
+    client.force_login(make_user(role=Role.AUDITOR))
+    guess, miss = secret[:length], f"{secret[:length]}x"
+    for place in (f"/sessions/{call.session_id}/?find=", "/sessions/?q=", "/sessions/export/?q="):
+        for word in (guess, miss):
+            response = client.get(place + quote(word), follow=True)
+            assert str(response.get("Harness-Total", "record 0")) == "record 0", place
+            content = response.getvalue()
+            assert b"<mark>" not in content, place
+            assert b'<ol class="matches">' not in content, place
+
+
+def test_a_passage_that_became_secret_later_is_found_no_more(client: Client) -> None:
+    session = make_session()
+    make_message(session=session, text=f"my word is {NAMED}, remember")
+    complete()
+    client.force_login(make_user(role=Role.AUDITOR))
+    assert NAMED in client.get(f"/sessions/?q={NAMED}").content.decode().replace("<mark>", "").partition("<main")[2]
+    make_call(session=session, args={"password": NAMED})
+    assert "<mark>" not in client.get(f"/sessions/?q={NAMED[:8]}").content.decode()
+    assert client.get(f"/sessions/export/?q={NAMED[:8]}").headers["Harness-Total"] == "record 0"
+    assert "<mark>" not in client.get(f"/sessions/{session.pk}/?find={NAMED[:8]}", follow=True).content.decode()
+
+
+def test_names_with_secrets_are_followed_by_reference(client: Client, call: ToolCall) -> None:
+    client.force_login(make_user(role=Role.AUDITOR))
+    queue = client.get("/review/").content.decode()
+    for name in ("tool", "agent"):
+        token = queue.partition(f'href="?{name}=')[2].partition('"')[0]
+        assert token.startswith("masked."), name
+        assert f"call-{call.pk}" in client.get(f"/review/?{name}={token}").content.decode()
+        assert f"call-{call.pk}" not in client.get(f"/review/?{name}=other").content.decode()
+    label = client.get(f"/sessions/{call.session_id}/").content.decode().partition("?label=")[2].partition('"')[0]
+    assert f"/sessions/{call.session_id}/" in client.get(f"/sessions/?label={label}").content.decode()
+
+
+def test_a_short_secret_keeps_its_sentence_back(client: Client) -> None:
+    session = make_session()
+    call = make_call(session=session, args={"pin_token": "7", "door": 2}, sentence="Open door 2 with 7")
+    client.force_login(make_user(role=Role.APPROVER))
+    page = client.get(f"/review/calls/{call.pk}/").content.decode()
+    assert "Open door 2 with 7" not in page
+    assert "Refund card: door 2, pin_token ‹masked›" in page.partition("<title>")[2].partition("</title>")[0]
+    assert call.args_digest not in page
+
+
+def test_who_has_secrets_shown_sees_all_of_it(client: Client, call: ToolCall) -> None:
+    client.force_login(make_user(role=Role.ADMIN))
+    prove(client).post("/accounts/secrets/", {"next": "/"})
+    page = client.get(f"/review/calls/{call.pk}/").content.decode()
+    for secret in (NAMED, KEY, str(NUMBER), call.args_digest):
+        assert secret in page, page[:3000]
