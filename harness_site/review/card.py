@@ -15,9 +15,9 @@ from checkpoints.exceptions import CheckpointsError, NotFound
 from checkpoints.models import ToolCall
 from checkpoints.queries import inbox
 from checkpoints.resuming.actors import Actor
-from harness_site.accounts.electorate import electorate_of
 from harness_site import wording
 from harness_site.accounts import call_secrets
+from harness_site.accounts.electorate import electorate_of
 from harness_site.accounts.guard import MemberRequest, able, member
 from harness_site.rendering.masking import hide_values, secret_values
 from harness_site.review import claims, company, evidence, standing
