@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 from django.test import TestCase, TransactionTestCase
 
 from checkpoints import SyncCheckpointer
@@ -54,6 +54,12 @@ class InTransactionTestCase(CaseMixin, TransactionTestCase):
 
 class OnTheSecondAlias(TransactionTestCase):
     databases = {"default", "durable"}
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        super().tearDownClass()
+        if connections["durable"].vendor == "postgresql":
+            connections["durable"].close_pool()  # type: ignore[attr-defined]
 
     def test_both_aliases_are_one_database(self) -> None:
         Workspace.objects.get_or_create(slug=DEFAULT_WORKSPACE)
