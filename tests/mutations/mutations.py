@@ -73,7 +73,7 @@ MUTATIONS = [
     Mutation(
         "what a lost run had issued is unknown",
         "checkpoints/resuming/ownership.py",
-        "        _interrupt_orphans(store, row, run)\n",
+        '        _interrupt_orphans(store, row, run, f"run {run.number}")\n',
         "",
         "tests/concurrency/test_killed.py::test_inside_the_call_nobody_knows",
     ),
@@ -90,6 +90,27 @@ MUTATIONS = [
         "        if not undecided:\n            yield Transact(lambda: _open(store, held))",
         "        if True:\n            yield Transact(lambda: _open(store, held))",
         f"{RESUMING}/test_gate.py::test_undecided_call_holds_the_run_and_releases_the_session",
+    ),
+    Mutation(
+        "a run that stands at the gate writes nothing",
+        "checkpoints/saving/lookup.py",
+        "    if held.at_gate:\n",
+        "    if False:\n",
+        f"{RESUMING}/test_opening_sessions.py::test_run_that_waits_at_the_gate_writes_nothing",
+    ),
+    Mutation(
+        "an effect that nobody logs does not happen",
+        "checkpoints/tools/dispatch.py",
+        "    if registry.unlogged and not tool.requires_approval:",
+        "    if not tool.requires_approval:",
+        f"{TOOLS}/test_dispatch.py::test_registry_without_a_session_runs_nothing_that_has_side_effects",
+    ),
+    Mutation(
+        "a call is decided about only when its run is gone",
+        "checkpoints/resuming/ownership.py",
+        "    if call.status != transitions.LOSE.before or liveness.is_alive(call.run):\n",
+        "    if call.status != transitions.LOSE.before:\n",
+        f"{RESUMING}/test_dead_runs.py::test_call_of_a_live_run_is_not_decided",
     ),
     Mutation(
         "an unknown outcome blocks other effects",
