@@ -147,7 +147,7 @@ def _refusal(store: Store, row: Session, newest: Checkpoint | None, expected: in
     if undecided:
         unknown = any(call.status == CallStatus.INTERRUPTED for call in undecided)
         kind = ReviewRequired if unknown else ApprovalRequired
-        return kind(row.session_id, [calls.as_dict(call) for call in undecided])
+        return kind(row.session_id, calls.as_dicts(store, undecided))
     return None
 
 

@@ -150,7 +150,7 @@ MUTATIONS = [
     Mutation(
         "four eyes are those of two people",
         "checkpoints/resuming/decisions.py",
-        "    if verdict.actor.name in people:",
+        "    if person in people:",
         "    if False:",
         f"{RESUMING}/test_approvals.py::test_two_people_have_to_approve",
     ),

@@ -89,7 +89,7 @@ def test_start_on_an_undecided_call_is_held_and_nothing_is_saved(open_checkpoint
         cp.start_session("s")
     with pytest.raises(NotOwner):
         cp.save_checkpoint("s", talk("a"), None, 0)
-    with pytest.raises(NotOwner):
+    with pytest.raises(ReviewRequired):  # appending needs no run, and is held by the same calls
         cp.append_checkpoint("s", talk("a"), expected_version=0)
     with pytest.raises(NotOwner):
         cp.save_phase("s", StepStarted())
