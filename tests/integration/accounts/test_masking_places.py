@@ -98,7 +98,7 @@ def call() -> ToolCall:
     content = canonical({"password": {"deep": [NAMED]}, "said": ALL, "number": NUMBER, KEY: 1})
     returned = {"kind": "tool_result", "call_id": f"call {KEY}", "content": content}
     make_message(session=session, role="tool", blocks=[returned])
-    make_message(session=session, role=f"role {KEY}", text=f"It answered {NAMED}: {ALL}")
+    make_message(session=session, role=KEY, text=f"It answered {NAMED}: {ALL}")
     plan = {"steps": [{"id": "1", "title": f"Pay with {NAMED} {KEY}", "status": "done"}], "password": NAMED}
     make_checkpoint(session=session, plan=plan, payload=canonical({"number": 1, KEY: NAMED}), length=1)
     make_checkpoint(session=session, plan=plan, payload=canonical({"number": NUMBER, KEY: 2, "token": NAMED}))
