@@ -155,6 +155,27 @@ MUTATIONS = [
         f"{RESUMING}/test_approvals.py::test_two_people_have_to_approve",
     ),
     Mutation(
+        "a voice counts while its person may decide",
+        "checkpoints/resuming/decisions.py",
+        " if voices[made.pk].counts}",
+        "}",
+        f"{RESUMING}/test_approvals.py::test_a_voice_counts_while_its_person_may_decide",
+    ),
+    Mutation(
+        "a token has the voice of its owner",
+        "checkpoints/resuming/actors.py",
+        "return self.owner or self.name",
+        "return self.name",
+        f"{RESUMING}/test_approvals.py::test_the_token_of_somebody_who_has_decided_is_no_second_person",
+    ),
+    Mutation(
+        "who changed the arguments does not approve them",
+        "checkpoints/resuming/decisions.py",
+        "person in _editors(decisions, voices):",
+        "False:",
+        f"{RESUMING}/test_approvals.py::test_who_changed_the_arguments_is_not_one_of_those_who_approve_them",
+    ),
+    Mutation(
         "an agent does not decide about itself",
         "checkpoints/resuming/actors.py",
         "if self.kind in {ActorKind.PERSON, ActorKind.TOKEN} and self.role not in _MAY_DECIDE:",

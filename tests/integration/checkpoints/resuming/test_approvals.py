@@ -267,6 +267,16 @@ def test_a_token_and_its_owner_are_one_person(cp: SyncCheckpointer, make: Make) 
     assert ToolCall.objects.get().status == "approved"
 
 
+def test_the_token_of_somebody_who_has_decided_is_no_second_person(cp: SyncCheckpointer, make: Make) -> None:
+    registry = make(started(cp), approvals=2)
+    ask(registry)
+    say(cp, "approve_call", "alice", 1)
+    token = Actor(ActorKind.TOKEN, "token nightly", Role.APPROVER, owner="alice")
+    with pytest.raises(SecondPersonRequired):
+        cp.approve_call("s", "call_1", actor=token, reason="Fits.", revision=2)
+    assert ToolCall.objects.get().status == "awaiting_approval"
+
+
 def test_a_voice_counts_while_its_person_may_decide(cp: SyncCheckpointer, make: Make) -> None:
     gone = {"alice"}
 
