@@ -107,6 +107,10 @@ UNDECIDED_CALL = frozenset({CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL
 NOT_RUN_CALL = frozenset({CallStatus.AWAITING_APPROVAL, CallStatus.APPROVED, CallStatus.REJECTED})
 
 
+#: These have ended for good: a result in the transcript answers them.
+SETTLED_CALL = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED, CallStatus.DISCARDED})
+
+
 class InterruptReason(TextChoices):
     RUN_LOST = "run_lost", "Its run is gone"
     AMBIGUOUS_ERROR = "ambiguous_error", "The tool failed in a way that leaves its effect unknown"
@@ -119,6 +123,20 @@ class InterruptReason(TextChoices):
 class KeyScope(TextChoices):
     SESSION = "session", "Session"
     WORKSPACE = "workspace", "Workspace"
+
+
+class KeyPolicy(TextChoices):
+    """By which rule two calls are the same operation: what the idempotency key of a call was made from."""
+
+    ONCE = "once", "Once for each tool and arguments"
+    CALL = "call", "Each call"
+    FUNCTION = "function", "A function of the tool"
+    UNANSWERED = "unanswered", "Until the model has its result"
+    STEP = "step", "A step of a workflow"
+
+
+#: A call with such a key is matched by its arguments while no saved version has its result.
+MATCHED_BY_ARGUMENTS = frozenset(set(KeyPolicy) - {KeyPolicy.STEP})
 
 
 class DecisionKind(TextChoices):

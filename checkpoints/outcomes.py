@@ -11,13 +11,18 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ToolResult:
-    """The answer to one dispatched call. `replayed` says that nothing ran now; the content is the stored one."""
+    """The answer to one dispatched call. `replayed` says that nothing ran now; the content is the stored one.
+
+    `answered_before` says that the replayed result already was in the transcript of a saved version: the model has seen
+    it before, and asked once more.
+    """
 
     call_id: str
     content: str
     is_error: bool = False
     replayed: bool = False
     attempt: int = 1
+    answered_before: bool = False
 
 
 #: What the agent reads as the result of a call whose verify hook says that it landed, and not with what result.

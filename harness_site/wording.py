@@ -9,6 +9,8 @@ from checkpoints.enums import (
     DecisionKind,
     InterruptReason,
     JoinStatus,
+    KeyPolicy,
+    KeyScope,
     PauseStatus,
     PeerCallStatus,
     Phase,
@@ -19,6 +21,19 @@ from checkpoints.serde import parse
 from harness_site.rendering.known_values import holds_short_value
 from harness_site.rendering.masking import hiding_values_of, masked, masked_value, secret_values
 from harness_site.rendering.text import visible
+
+#: Which calls are the same operation, by the policy of the tool. `{place}` is where it holds.
+SAME_OPERATION: Final[dict[str, str]] = {
+    KeyPolicy.ONCE: "The same tool with the same arguments runs once in this {place}; then it gets this result.",
+    KeyPolicy.UNANSWERED: (
+        "The same tool with the same arguments is this operation until a saved version has its result; asked for after "
+        "that, it runs again."
+    ),
+    KeyPolicy.CALL: "Each call is an operation of its own; only the same call id in the same step gets this result.",
+    KeyPolicy.FUNCTION: "A function of the tool says which calls in this {place} are the same one and get this result.",
+    KeyPolicy.STEP: "It is a step of a workflow, and is done once.",
+    "": "The program that logged it gave the key itself; a call with the same key gets this result.",
+}
 
 #: State → (shape of its chip, its word). Unknown is always the hatched one.
 STATES: Final[dict[str, tuple[str, str]]] = {
@@ -194,3 +209,8 @@ def shortened(value: Any, limit: int = 60) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = visible(" ".join(masked(text).split()))
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def same_operation(policy: str, scope: str) -> str:
+    """In plain words, which calls are the same operation as one whose key was made by `policy` in `scope`."""
+    return SAME_OPERATION[policy].format(place="workspace" if scope == KeyScope.WORKSPACE else "session")

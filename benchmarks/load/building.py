@@ -21,6 +21,7 @@ from checkpoints.enums import (
     CallStatus,
     DecisionKind,
     InterruptReason,
+    KeyPolicy,
     KeyScope,
     RunStatus,
     SessionStatus,
@@ -180,7 +181,7 @@ class Builder:
         failed = random.random() < 0.02
         place = {"tool": tool, "args": args, "call_id": f"call_{position}", "step": position}
         key = key_for(
-            "args",
+            "once",
             KeyScope.SESSION,
             workspace=self._workspace.slug,
             key_space=built.session.key_space,
@@ -198,6 +199,8 @@ class Builder:
             args=text,
             args_digest=digests.text_digest(text),
             idempotency_key=key,
+            key_policy=KeyPolicy.ONCE,
+            answered_version=position + 1,
             side_effects="mutate",
             status=CallStatus.FAILED if failed else CallStatus.COMPLETED,
             result=result,

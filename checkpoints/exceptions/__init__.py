@@ -33,6 +33,7 @@ from checkpoints.exceptions.files import (
     WrongWorkspace,
 )
 from checkpoints.exceptions.input import (
+    ConcurrentModification,
     InvalidArguments,
     InvalidDatabaseUrl,
     InvalidIdentifier,
@@ -101,6 +102,7 @@ __all__ = [
     "CheckpointCorrupted",
     "CheckpointerClosed",
     "CheckpointsError",
+    "ConcurrentModification",
     "ConnectionFailed",
     "DatabaseNotConfigured",
     "DecisionExpired",

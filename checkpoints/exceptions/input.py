@@ -28,6 +28,17 @@ class NotRepresentable(InvalidInput):
         super().__init__(f"{path} cannot be kept exactly: {why}.")
 
 
+class ConcurrentModification(InvalidInput):
+    """Another thread changed a value while it was read to be saved. Nothing was written."""
+
+    code = "concurrent_modification"
+    hint = "Save again once nothing changes it, or hand in a copy. Nothing was written."
+
+    def __init__(self, what: str) -> None:
+        self.path = what
+        super().__init__(f"{what} was changed by another thread while it was being saved.")
+
+
 class InvalidArguments(InvalidInput):
     code = "invalid_arguments"
     hint = "Nothing was run."

@@ -1,6 +1,6 @@
 """The file of a session: lines of canonical JSON. The first says what it is, the last one proves the others.
 
-    {"format":"harness session","version":2,"session_id":"s","workspace":"default", …}
+    {"format":"harness session","version":3,"session_id":"s","workspace":"default", …}
     ["run",{"id":"0199…", …}]
     …
     {"digest":"…","end":42}
@@ -20,7 +20,7 @@ from checkpoints.exceptions import FileDamaged, FileNotReadable, SchemaFromFutur
 from checkpoints.serde.canonical import canonical, parse
 
 NAME = "harness session"
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)

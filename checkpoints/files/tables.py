@@ -44,6 +44,8 @@ TABLES: dict[str, type[models.Model]] = {
 }
 #: The version of the format that brought the risk of a call.
 RISK_SINCE = 2
+#: The one that brought the rule of a call's key, and the version that answered the call.
+ANSWERS_SINCE = 3
 _NATIVE = frozenset({int, str, bool, type(None)})
 
 
@@ -63,8 +65,12 @@ def _dumped(field: models.Field[Any, Any], row: models.Model) -> Any:
 
 def upgraded(kind: str, values: object, version: int) -> object:
     """What a file of an older `version` has of a row, as this version has it."""
-    if version < RISK_SINCE and kind == "tool_call" and isinstance(values, dict):
-        return {"risk": usual_risk(str(values.get("side_effects")).split(",")).value, **values}
+    if kind != "tool_call" or not isinstance(values, dict):
+        return values
+    if version < RISK_SINCE:
+        values = {"risk": usual_risk(str(values.get("side_effects")).split(",")).value, **values}
+    if version < ANSWERS_SINCE:
+        values = {"key_policy": "", "asked_args_digest": "", "answered_version": None, **values}
     return values
 
 

@@ -4,7 +4,16 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from checkpoints.enums import LIVE_CALL, LOGGED_EFFECTS, UNDECIDED_CALL, CallStatus, InterruptReason, KeyScope, Risk
+from checkpoints.enums import (
+    LIVE_CALL,
+    LOGGED_EFFECTS,
+    UNDECIDED_CALL,
+    CallStatus,
+    InterruptReason,
+    KeyPolicy,
+    KeyScope,
+    Risk,
+)
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
 from checkpoints.models.workspace import Workspace
@@ -32,8 +41,14 @@ class ToolCall(models.Model):
     tool = models.CharField(max_length=200)
     args = models.TextField()
     args_digest = models.CharField(max_length=64)
+    #: Digest of the arguments the call was asked with, where a person has changed them since; else empty.
+    asked_args_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     idempotency_key = models.CharField(max_length=255)
     key_scope = models.CharField(max_length=10, choices=KeyScope, default=KeyScope.SESSION)
+    #: The rule that made the key; empty where a program gave the key itself.
+    key_policy = models.CharField(max_length=10, choices=KeyPolicy, blank=True, default="", db_default="")
+    #: The first version whose transcript has the result of this call; NULL while no saved version has it.
+    answered_version = models.BigIntegerField(null=True)
     #: Comma-separated, sorted: `mutate`, `write`, or any word the tool declares.
     side_effects = models.CharField(max_length=200)
     #: What the tool declares; see `enums.usual_risk` for one that declares nothing.
@@ -90,6 +105,11 @@ class ToolCall(models.Model):
                 fields=["session"],
                 condition=Q(status__in=sorted({*_UNDECIDED, CallStatus.ISSUED})),
                 name="call_open",
+            ),
+            models.Index(
+                fields=["session", "key_policy"],
+                condition=Q(answered_version__isnull=True),
+                name="call_unanswered",
             ),
         )
 

@@ -76,6 +76,9 @@ class CallRecord:
     replays: int
     revision: int
     approvals: int
+    key_policy: str
+    key_scope: str
+    answered_version: int | None
     run_number: int
     run_alive: bool
     issued_at: datetime
@@ -232,6 +235,9 @@ def _record(call: ToolCall, result: str | None, rulings: tuple[Ruling, ...], lat
         replays=call.replay_count,
         revision=call.revision,
         approvals=call.approvals,
+        key_policy=call.key_policy,
+        key_scope=call.key_scope,
+        answered_version=call.answered_version,
         run_number=call.run.number,
         run_alive=call.run.owning and call.run_alive,  # type: ignore[attr-defined]
         issued_at=call.issued_at,

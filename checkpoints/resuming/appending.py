@@ -30,6 +30,7 @@ from checkpoints.models import Checkpoint, Message, Run, Segment, Session
 from checkpoints.resuming import ownership
 from checkpoints.saving import calls, checkpoints, liveness, lookup, pauses
 from checkpoints.saving.checkpoints import End
+from checkpoints.saving.open_operations import OpenOperations
 from checkpoints.saving.operations import operation, reading_back
 from checkpoints.saving.state import Change, State
 from checkpoints.saving.statements import Base
@@ -108,7 +109,9 @@ class _Attempt:
         created_at = end.new[-1].created_at if end.new else None
         self.lost = LostAppend(self.expected, end.length, end.chain, state, created_at)
         base = Base(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
-        version = checkpoints.write_version(store.using, base, end, state, None)
+        logged = OpenOperations()  # no run has asked for anything, so the ids of the log decide
+        answered = logged.rows_answered_by(end.results, lambda: calls.unanswered(store, row.pk)) if end.results else []
+        version = checkpoints.write_version(store.using, base, end, state, None, answered)
         return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
 
     def _repeats(self, lost: LostAppend, row: Session, newest: Checkpoint | None) -> bool:

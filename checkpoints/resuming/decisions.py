@@ -137,6 +137,7 @@ def decide(store: Store, target: Target, verdict: Verdict) -> None:
         final = rule.by_one or _enough_agree(store, session, call, verdict)
         if verdict.kind == DecisionKind.EDIT:
             evidence = canonical({"args_before": call.args, **_as_dict(verdict.evidence)}, "evidence")
+            changes["asked_args_digest"] = call.asked_args_digest or call.args_digest
         _move(store, call, changes if final else {})
         Decision.objects.using(store.using).create(
             session=session,

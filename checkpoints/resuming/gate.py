@@ -16,7 +16,7 @@ from typing import Any
 
 from django.db import transaction
 
-from checkpoints.enums import UNDECIDED_CALL, AuditKind, CallStatus, RunStatus, SessionStatus
+from checkpoints.enums import SETTLED_CALL, UNDECIDED_CALL, AuditKind, CallStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import ApprovalRequired, AtGate, OwnershipLost, ReviewRequired, RunNotFound
 from checkpoints.flows import Flow, Sleep, Transact
 from checkpoints.ids import checked
@@ -24,6 +24,7 @@ from checkpoints.models import Run, Session, ToolCall
 from checkpoints.outcomes import ToolResult
 from checkpoints.resuming import outlook, ownership, starting, verification
 from checkpoints.resuming.outlook import Tail
+from checkpoints.resuming.replayable import ReplayableResults
 from checkpoints.resuming.starting import Description
 from checkpoints.runs.details import RunTerminal
 from checkpoints.runs.snapshot import RuntimeSnapshot
@@ -167,7 +168,10 @@ def _run_that_may_go_on(store: Store, session_id: str) -> Run | None:
     if not ownership.still_owns(store, held):
         store.drop(held)
         return None
-    return None if _undecided(store, held) else held.run
+    if _undecided(store, held):
+        return None
+    held.operations.reset()
+    return held.run
 
 
 def session_of(store: Store, run_id: object) -> str:
@@ -188,6 +192,7 @@ def _own(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -
     held = store.holds(session_id)
     if held is not None and ownership.still_owns(store, held):
         settling.interrupt_abandoned(store, held)
+        held.operations.reset()
         return held
     return ownership.take(store, session_id, takeover=takeover, paused=paused)
 
@@ -269,6 +274,9 @@ def _point(store: Store, held: Held, latest: dict[str, Any], stands: Standing) -
         session = Session.objects.using(store.using).get(pk=held.pk)
         found = outlook.look(store, session, Tail(latest["transcript"], stands.pending))
     held.open_calls = dict(found.open)
+    held.operations.reset(found.asked)
+    for call in [*found.replay, *found.run]:
+        held.operations.note(call.call_id, call.idempotency_key, call.pk, settled=call.status in SETTLED_CALL)
     held.replayed |= {call.pk for call in found.replay}
     return ResumePoint(
         held.run,
@@ -278,7 +286,7 @@ def _point(store: Store, held: Held, latest: dict[str, Any], stands: Standing) -
         latest["usage"],
         latest["version"],
         pending_response=stands.pending,
-        replayable={call.call_id: outlook.replayed(call) for call in found.replay},
+        replayable=ReplayableResults.of(held.operations, found.replay),
         snapshot=stands.snapshot,
     )
 

@@ -20,6 +20,7 @@ from checkpoints.models import Checkpoint, Decision, Session, ToolCall, Workflow
 from checkpoints.outcomes import ToolResult
 from checkpoints.prepared import Prepared
 from checkpoints.saving import calls
+from checkpoints.saving.open_operations import Kind
 from checkpoints.saving.store import OpenCall, Store
 from checkpoints.serde import digests, messages
 from checkpoints.serde.canonical import canonical
@@ -33,11 +34,15 @@ TO_RUN = frozenset({CallStatus.APPROVED, CallStatus.RERUN_APPROVED, CallStatus.F
 
 @dataclass(frozen=True)
 class Outlook:
-    """Rows of the call log by what a resume does with them, and where each asked call was logged."""
+    """Rows of the call log by what a resume does with them, and where each asked call was logged.
+
+    `asked` are the calls, by id and kind, that the model is known to have asked for.
+    """
 
     replay: list[ToolCall]
     run: list[ToolCall]
     open: dict[str, OpenCall]
+    asked: frozenset[tuple[str, Kind]] = frozenset()
 
 
 NOTHING = Outlook([], [], {})
@@ -78,7 +83,8 @@ def look(store: Store, session: Session, tail: Tail) -> Outlook:
             replay.append(call)
         elif call.status in TO_RUN:
             run.append(call)
-    return Outlook(replay, run, found)
+    expected = frozenset((asked.call_id, (asked.tool, _digest(asked))) for asked in asked_for)
+    return Outlook(replay, run, found, expected)
 
 
 def _since_the_last_version(store: Store, session: Session) -> list[ToolCall]:

@@ -18,6 +18,7 @@ from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.resuming import heartbeat
 from checkpoints.saving import audit, liveness, lookup, pauses, transitions
 from checkpoints.saving.checkpoints import head_of
+from checkpoints.saving.open_operations import OpenOperations
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
 
@@ -79,7 +80,9 @@ def _taken(store: Store, session_id: str, *, takeover: bool | str, paused: bool)
         row.fence, row.owner = run.fence, run
         row.revision, row.updated_at = row.revision + 1, Now()
         row.save(using=store.using, update_fields=["head_segment", "fence", "owner", "revision", "updated_at"])
-        return Held(row.pk, session_id, run, run.fence, row.key_space, head_of(row), at_gate=True)
+        operations = OpenOperations(loaded=previous is None)  # before the first run, nothing is logged
+        head = head_of(row)
+        return Held(row.pk, session_id, run, run.fence, row.key_space, head, operations=operations, at_gate=True)
 
 
 def _require_known_schema(store: Store, row: Session) -> None:

@@ -49,5 +49,5 @@ def record_result(
         row = lookup.session(store, session_id)
         call = lookup.latest_call(store, row, call_id, step=step)
         if held is None:
-            raise settling.keep_late(store, row.pk, call.pk, None, outcome)
+            raise settling.keep_late(store, session_id, call.pk, None, outcome)
         settling.settle(store, held, Issued(call.pk, call.call_id, call.step, call.attempt), outcome)

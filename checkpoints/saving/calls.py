@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from checkpoints.enums import UNDECIDED_CALL, CallStatus, DecisionKind
+from checkpoints.enums import MATCHED_BY_ARGUMENTS, UNDECIDED_CALL, CallStatus, DecisionKind, KeyScope
 from checkpoints.exceptions import CheckpointCorrupted, ReviewRequired, SessionNotFound
 from checkpoints.ids import checked
 from checkpoints.models import Decision, Session, ToolCall
@@ -20,9 +20,13 @@ from checkpoints.serde import digests
 from checkpoints.serde.canonical import parse
 
 
-def get(store: Store, call_pk: int) -> ToolCall:
+def get(store: Store, session_id: str, call_pk: int) -> ToolCall:
+    """A logged call. Raises `SessionNotFound` where it was removed: that happens with its session only."""
     with operation(store.using, writes=False):
-        return ToolCall.objects.using(store.using).get(pk=call_pk)
+        call = ToolCall.objects.using(store.using).filter(pk=call_pk).first()
+    if call is None:
+        raise SessionNotFound(session_id)
+    return call
 
 
 def find_completed(store: Store, key: str) -> dict[str, Any] | None:
@@ -86,11 +90,29 @@ def _with_status(statuses: frozenset[CallStatus]) -> Prepared[int, ToolCall]:
     return Prepared(of)
 
 
+def unanswered(store: Store, session_pk: int) -> list[ToolCall]:
+    """The calls of a session's tools that no saved version has answered, oldest first, without their results."""
+    with operation(store.using, writes=False):
+        return _unanswered(session_pk, using=store.using)
+
+
+@Prepared
+def _unanswered(session: int) -> QuerySet[ToolCall]:
+    found = ToolCall.objects.filter(
+        session=session,
+        key_policy__in=sorted(MATCHED_BY_ARGUMENTS),
+        key_scope=KeyScope.SESSION,
+        answered_version__isnull=True,
+    )
+    return found.order_by("pk").defer("args", "result", "sentence")
+
+
 def digests_of(store: Store, call: ToolCall) -> set[str]:
     """Digests of the arguments a call stands for: its own, and those it was asked with before a person changed them."""
     edits = Decision.objects.using(store.using).filter(tool_call=call, kind=DecisionKind.EDIT)
     before = [parse(evidence)["args_before"] for evidence in edits.values_list("evidence", flat=True) if evidence]
-    return {call.args_digest, *(digests.text_digest(args) for args in before)}
+    asked = {call.asked_args_digest} - {""}
+    return {call.args_digest, *asked, *(digests.text_digest(args) for args in before)}
 
 
 def require_intact(call: ToolCall) -> None:

@@ -13,7 +13,7 @@ from checkpoints.saving.naming import column, columns, marks, prepared, table
 from checkpoints.saving.statements import NOW
 
 #: Columns of a call that its copy in a fork gets anew, and those that it starts without.
-_RESET = ("session", "run", "step", "status", "reason", "interrupted_at", "verify_requested_by")
+_RESET = ("session", "run", "step", "status", "reason", "interrupted_at", "verify_requested_by", "answered_version")
 _LEFT_OUT = ("id", "supersedes")
 
 
@@ -25,11 +25,13 @@ def carry_calls(
     carried: Mapping[CallStatus, CallStatus],
     reason: InterruptReason,
     shift: int,
+    version: int,
 ) -> None:
     """Copy the calls of a session into its fork, each with the status that `carried` gives for its own.
 
     A call that becomes interrupted by this says why: `reason`. Steps move down by `shift`, so that they stay apart
-    from those of the fork. Calls with a workspace-wide key stay behind: they are found from everywhere.
+    from those of the fork. What `version`, which is the first one of the fork, has answered is answered there; later
+    results are not in its transcript. Calls with a workspace-wide key stay behind: they are found from everywhere.
     """
     copied = [field.name for field in ToolCall._meta.concrete_fields if field.name not in _RESET + _LEFT_OUT]
     now = NOW[connection.vendor]
@@ -41,7 +43,9 @@ def carry_calls(
         f"SELECT %s, %s, {column(ToolCall, 'step')} - %s, CASE {status} {becomes} END, "
         f"CASE WHEN {status} IN ({marks(len(newly))}) THEN %s ELSE "
         f"{column(ToolCall, 'reason')} END, CASE WHEN {status} IN ({marks(len(newly))}) THEN {now} ELSE "
-        f"{column(ToolCall, 'interrupted_at')} END, '', {columns(ToolCall, copied)} FROM {table(ToolCall)} "
+        f"{column(ToolCall, 'interrupted_at')} END, '', "
+        f"CASE WHEN {column(ToolCall, 'answered_version')} <= %s THEN 1 END, "
+        f"{columns(ToolCall, copied)} FROM {table(ToolCall)} "
         f"WHERE {column(ToolCall, 'session')} = %s AND {status} IN ({marks(len(old))}) "
         f"AND {column(ToolCall, 'key_scope')} = %s "
         f"ORDER BY {column(ToolCall, 'id')}"
@@ -50,7 +54,8 @@ def carry_calls(
     run = prepared(connection, ToolCall, {"run": run_id})
     with connection.cursor() as cursor:
         cursor.execute(
-            sql, [forked_pk, *run, shift, *cases, *newly, reason.value, *newly, origin_pk, *old, KeyScope.SESSION.value]
+            sql,
+            [forked_pk, *run, shift, *cases, *newly, reason.value, *newly, version, origin_pk, *old, KeyScope.SESSION],
         )
 
 

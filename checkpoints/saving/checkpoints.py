@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -14,14 +15,14 @@ from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
 from checkpoints.ids import checked_number
 from checkpoints.models import Checkpoint, Session
-from checkpoints.saving import lookup, snapshots, statements, transcripts
+from checkpoints.saving import calls, lookup, paths, snapshots, statements, transcripts
 from checkpoints.saving.operations import operation, reading_back
 from checkpoints.saving.state import Change, State, total_tokens
 from checkpoints.saving.statements import Base, NewMessage
 from checkpoints.saving.store import Head, Held, Store, Unanswered
 from checkpoints.saving.transcripts import Prepared
 from checkpoints.serde import digests, messages, money
-from checkpoints.serde.canonical import parse_object
+from checkpoints.serde.canonical import canonical, parse, parse_object
 
 
 def save(
@@ -84,9 +85,20 @@ def _continuation(head: Head, transcript: Sequence[dict[str, Any]]) -> End | Non
     known = head.snapshot is not None and isinstance(transcript, list | tuple)
     if known and snapshots.same(head.snapshot or [], transcript):
         added = transcript[head.length :]
-        return replace(added_to(head, added), snapshot=(head.snapshot or []) + snapshots.copied(added))
-    prepared = transcripts.prepare(transcript)
-    return _end(prepared, head.length) if transcripts.continues(prepared, head) else None
+        copy = snapshots.taken(added)
+        end = added_to(head, added)
+        return replace(end, snapshot=None if copy is None else (head.snapshot or []) + copy)
+    prepared, copy = _prepared(transcript)
+    return _end(prepared, head.length, copy) if transcripts.continues(prepared, head) else None
+
+
+def _prepared(transcript: Sequence[dict[str, Any]]) -> tuple[Prepared, list[Any] | None]:
+    """A whole transcript, encoded, and a copy of it."""
+    copy = None
+    if isinstance(transcript, list | tuple):
+        transcript = list(transcript)
+        copy = snapshots.taken(transcript)
+    return transcripts.prepare(transcript), copy
 
 
 def append(
@@ -131,19 +143,29 @@ class End:
     chain: bytes
     #: A copy of the whole transcript up to there, where whole transcripts are given: who appends needs none.
     snapshot: list[Any] | None = None
-    #: What is appended, as it was given.
+    #: What is appended, as it was given, and results among it that stand elsewhere in the transcript before it.
     said: Sequence[dict[str, Any]] = ()
+    repeated: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def results(self) -> Counter[str]:
+        """How many new results of each call id there are."""
+        return _results(self.said) - self.repeated
 
 
-def _end(prepared: Prepared, keep: int) -> End:
+def _results(said: Sequence[Any]) -> Counter[str]:
+    return Counter(call_id for message in said for call_id in messages.answered(message))
+
+
+def _end(prepared: Prepared, keep: int, copy: list[Any] | None) -> End:
     chain = prepared.chains[-1] if prepared.chains else digests.EMPTY_CHAIN
     new = transcripts.new_messages(prepared, keep, keep)
-    return End(new, len(prepared.chains), chain, snapshots.copied(prepared.messages), prepared.messages[keep:])
+    return End(new, len(prepared.chains), chain, copy, prepared.messages[keep:])
 
 
 def _whole(transcript: Sequence[dict[str, Any]]) -> End:
-    prepared = transcripts.prepare(transcript)
-    return _end(prepared, len(prepared.chains))
+    prepared, copy = _prepared(transcript)
+    return _end(prepared, len(prepared.chains), copy)
 
 
 def added_to(head: Head, added: Sequence[dict[str, Any]]) -> End:
@@ -193,6 +215,7 @@ def _find(store: Store, held: Held, lost: Unanswered) -> int | None:
     held.unanswered = None
     if written is None or bytes(written.chain) != after.chain:
         return None
+    held.operations.require_reading()
     held.head = replace(after, segment_id=written.segment_id, version=written.version)
     return written.version
 
@@ -201,31 +224,59 @@ def _save_locked(
     store: Store, held: Held, transcript: Sequence[dict[str, Any]], state: State, expected_version: int | None
 ) -> int:
     """The slow path, taken when the transcript does not simply go on: look under a lock, branch, write."""
-    prepared = transcripts.prepare(transcript)
+    prepared, copy = _prepared(transcript)
     with transaction.atomic(using=store.using):
         row = Session.objects.using(store.using).select_for_update().filter(pk=held.pk, fence=held.fence).first()
         if row is None:
             raise lookup.fence_lost(store, held)
-        head, keep = head_of(row), row.message_count
+        head, keep, repeated = head_of(row), row.message_count, Counter[str]()
         if expected_version is not None and expected_version != head.version:
             raise VersionConflict(held.session_id, expected_version, head.version)
         if not transcripts.continues(prepared, head):
             keep = transcripts.common_prefix(store.using, prepared, head)
+            repeated = _repeated_results(store, held, head, prepared, keep)
             segment = transcripts.branch(store.using, held.pk, head, keep)
             Session.objects.using(store.using).filter(pk=held.pk).update(head_segment=segment)
             head = Head(segment.pk, head.length, head.chain, head.version)
-        version = _write(store, held, head, _end(prepared, keep), state, head.version)
+        end = replace(_end(prepared, keep, copy), repeated=repeated)
+        version = _write(store, held, head, end, state, head.version)
         if version is None:
             raise lookup.fence_lost(store, held)
         return version
 
 
+def _repeated_results(store: Store, held: Held, head: Head, prepared: Prepared, first: int) -> Counter[str]:
+    """How many results an edited transcript has from message `first` on that are not new in it.
+
+    They answer nothing that was called since the last version, even if it has the same call id. New are those behind
+    the last message that the transcript up to `head` has as well, and those that there are more of than there.
+    """
+    results = _results(prepared.messages[first:])
+    named = held.operations.named(results, lambda: calls.unanswered(store, held.pk))
+    if not named:
+        return Counter()
+    texts = [canonical(call_id)[1:-1] for call_id in named]
+    bodies = [body for body, _ in paths.read_bodies(connections[store.using], head.segment_id, head.length, first)]
+    try:
+        before = _results([parse(body) for body in bodies if any(text in body for text in texts)])
+    except ValueError as error:
+        raise CheckpointCorrupted(held.session_id, "a message of its transcript", str(error)) from error
+    known = set(bodies)
+    end = max(
+        (place for place in range(first, len(prepared.bodies)) if prepared.bodies[place] in known), default=first - 1
+    )
+    return results - (_results(prepared.messages[end + 1 :]) | (results - before))
+
+
 def _write(store: Store, held: Held, head: Head, end: End, state: State, expected: int | None) -> int | None:
     """The save statement, from `head` to `end`. None where the session is not as `head` says."""
-    version = write_version(store.using, _base(held, head, expected), end, state, held.run_id)
+    results = end.results
+    answered = held.operations.rows_answered_by(results, lambda: calls.unanswered(store, held.pk)) if results else []
+    version = write_version(store.using, _base(held, head, expected), end, state, held.run_id, answered)
     if version is not None:
         held.head = Head(head.segment_id, end.length, end.chain, version, state, end.snapshot)
-        for call_id in held.open_calls and {said for message in end.said for said in messages.answered(message)}:
+        held.operations.answer(results)
+        for call_id in results:
             held.open_calls.pop(call_id, None)
     return version
 
@@ -234,9 +285,11 @@ def _base(held: Held, head: Head, expected: int | None) -> Base:
     return Base(held.pk, held.fence, head.segment_id, head.length, head.chain, expected)
 
 
-def write_version(using: str, base: Base, end: End, state: State, run_id: UUID | None) -> int | None:
-    """Write the version that goes on from `base` to `end`, as one of a run or of none. Returns its number, or None
-    where the session is not as `base` says."""
+def write_version(
+    using: str, base: Base, end: End, state: State, run_id: UUID | None, answered: Sequence[int] = ()
+) -> int | None:
+    """Write the version that goes on from `base` to `end`, as one of a run or of none. `answered` are the keys of calls
+    whose results it brings. Returns its number, or None where the session is not as `base` says."""
     return statements.save(
         connections[using],
         base,
@@ -259,6 +312,7 @@ def write_version(using: str, base: Base, end: End, state: State, run_id: UUID |
             "payload": state.payload,
             "schema_version": SCHEMA_VERSION,
         },
+        answered,
     )
 
 
@@ -310,9 +364,9 @@ def state_in(session_id: str, row: Checkpoint | None) -> State:
     """What a version holds beside its transcript; None stands for no version."""
     if row is None:
         return State.empty()
-    for field, text in (("plan", row.plan), ("usage", row.usage)):  # what the next version may keep
+    for name, text in (("plan", row.plan), ("usage", row.usage)):  # what the next version may keep
         try:
             parse_object(text)
         except ValueError as error:
-            raise CheckpointCorrupted(session_id, f"the {field} of version {row.version}", str(error)) from error
+            raise CheckpointCorrupted(session_id, f"the {name} of version {row.version}", str(error)) from error
     return State(Phase(row.phase), row.plan, row.budget_spent_usd, row.usage, row.payload)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 
-from django.db import connections, transaction
+from django.db import IntegrityError, connections, transaction
 from django.db.models.functions import Now
 
 from checkpoints import process
@@ -55,7 +55,14 @@ def fork(
         _first_version(store, forked, run, segment, source)
         connection = connections[store.using]
         carrying.carry_calls(
-            connection, origin.pk, forked.pk, run.pk, CARRIED, InterruptReason.FORKED, origin.latest_version + 1
+            connection,
+            origin.pk,
+            forked.pk,
+            run.pk,
+            CARRIED,
+            InterruptReason.FORKED,
+            origin.latest_version + 1,
+            source.version,
         )
         carrying.carry_workflows(store.using, origin.pk, forked.pk)
         undecided = bool(calls.undecided(store, forked))
@@ -78,7 +85,7 @@ def _new_session(store: Store, origin: Session, new_session_id: str, source: Che
     rows = Session.objects.using(store.using)
     if rows.filter(workspace_id=store.workspace_id, session_id=new_session_id).exists():
         raise SessionExists(new_session_id)
-    return rows.create(
+    forked = Session(
         workspace_id=store.workspace_id,
         session_id=new_session_id,
         agent=origin.agent,
@@ -95,6 +102,12 @@ def _new_session(store: Store, origin: Session, new_session_id: str, source: Che
         forked_from=origin,
         forked_version=source.version,
     )
+    try:
+        with transaction.atomic(using=store.using):
+            forked.save(using=store.using, force_insert=True)
+    except IntegrityError as error:  # another process has just made it
+        raise SessionExists(new_session_id) from error
+    return forked
 
 
 def _first_run(store: Store, forked: Session) -> Run:

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from checkpoints.enums import LOGGED_EFFECTS, CallStatus, InterruptReason, KeyScope, Risk, SideEffect, usual_risk
+from checkpoints.enums import (
+    LOGGED_EFFECTS,
+    CallStatus,
+    InterruptReason,
+    KeyPolicy,
+    KeyScope,
+    Risk,
+    SideEffect,
+    usual_risk,
+)
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.ids import checked, checked_number
 from checkpoints.serde import digests
@@ -27,6 +36,8 @@ class Intent:
     key: str
     step: int | None = None
     scope: KeyScope = KeyScope.SESSION
+    #: The rule that made `key`; empty where a program gave the key itself.
+    policy: KeyPolicy | None = None
     side_effects: frozenset[str] = field(default_factory=lambda: frozenset({SideEffect.MUTATE}))
     #: None where the tool declares none.
     declared_risk: Risk | None = None
@@ -35,6 +46,8 @@ class Intent:
     requires_approval: bool = False
     approvals: int = 1
     decide_within: timedelta | None = None
+    #: Digest of the arguments it was asked with, where `args` are others that a person has chosen; else empty.
+    asked_args_digest: str = ""
 
     @property
     def args_digest(self) -> str:

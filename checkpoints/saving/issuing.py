@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from django.db import connections, transaction
+from django.db import IntegrityError, connections, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -13,8 +13,10 @@ from checkpoints.enums import (
     DISPATCHABLE_SESSION,
     FINISHED_SESSION,
     LIVE_CALL,
+    SETTLED_CALL,
     AuditKind,
     CallStatus,
+    KeyPolicy,
     KeyScope,
     SessionStatus,
 )
@@ -54,6 +56,9 @@ def issue(store: Store, held: Held, wanted: Intent, *, executing: bool = False) 
         except StorageUnavailable as error:
             found = _read_back_intent(store, held, wanted, error)
         store.unanswered.discard(wanted.key)
+        if wanted.policy != KeyPolicy.STEP:
+            settled = not isinstance(found, Issued) and found.status in SETTLED_CALL
+            held.operations.note(wanted.call_id, wanted.key, found.pk, settled=settled)
         if isinstance(found, Issued):
             store.issued.add(found.pk)
             if executing:
@@ -92,8 +97,10 @@ def _values(held: Held, wanted: Intent, attempt: int, supersedes: int | None = N
         "tool": wanted.tool,
         "args": wanted.args,
         "args_digest": wanted.args_digest,
+        "asked_args_digest": wanted.asked_args_digest,
         "idempotency_key": wanted.key,
         "key_scope": wanted.scope,
+        "key_policy": wanted.policy or "",
         "side_effects": ",".join(sorted(wanted.side_effects)),
         "risk": wanted.risk,
         "sentence": wanted.sentence,
@@ -117,8 +124,9 @@ def _issue_locked(store: Store, held: Held, wanted: Intent) -> Issued | ToolCall
         step = session.latest_version if wanted.step is None else wanted.step
         last = _last_attempt(store, held, wanted, step)
         found = _live_call(store, session, wanted)
-        if found is None and last is not None and last.status == CallStatus.REJECTED:
-            return last
+        rejected = None if found is not None else _rejection(store, held, wanted, last)
+        if rejected is not None:
+            return rejected
         if found is not None and _is_unanswered(store, held, found, wanted):
             return Issued(found.pk, found.call_id, found.step, found.attempt, found.args)
         if found is not None and found.status not in _CONSUMABLE:
@@ -128,7 +136,7 @@ def _issue_locked(store: Store, held: Held, wanted: Intent) -> Issued | ToolCall
         if found is not None and found.status == transitions.BEGIN.before:
             return _begin_approved(store, held, found, wanted)
         if found is None and wanted.requires_approval:
-            return _ask_for_approval(store, held, wanted, step, attempt)
+            return _ask_for_approval(store, held, session, wanted, step, attempt)
         return _issue_attempt(store, held, session, wanted, found, (step, attempt))
 
 
@@ -162,11 +170,26 @@ def _issue_attempt(
 
 
 def _last_attempt(store: Store, held: Held, wanted: Intent, step: int) -> ToolCall | None:
-    """The last attempt of this call in this step. Raises `CallConflict` where it was for something else."""
+    """The last attempt of this call in this step. Raises `CallConflict` where it was for something else.
+
+    A model that is asked again after a crash may give the id to another call; who asks it again has said so by the
+    policy `unanswered`.
+    """
     mine = ToolCall.objects.using(store.using).filter(session_id=held.pk, step=step, call_id=wanted.call_id)
-    if any(not _is_for(store, call, wanted) for call in mine):
+    others = mine.filter(run=held.run_id) if wanted.policy == KeyPolicy.UNANSWERED else mine
+    if any(not _is_for(store, call, wanted) for call in others):
         raise CallConflict(held.session_id, wanted.call_id, step)
     return mine.select_related("run", "session").order_by("-attempt").first()
+
+
+def _rejection(store: Store, held: Held, wanted: Intent, last: ToolCall | None) -> ToolCall | None:
+    """What a person has said no to. It holds for the operation, also where it is asked for by another call id."""
+    if wanted.policy == KeyPolicy.UNANSWERED:
+        tried = ToolCall.objects.using(store.using).filter(session_id=held.pk, idempotency_key=wanted.key)
+        last = tried.select_related("run", "session").order_by("-pk").first()
+    if last is None or last.status != CallStatus.REJECTED or last.idempotency_key != wanted.key:
+        return None
+    return last
 
 
 def _is_for(store: Store, call: ToolCall, wanted: Intent) -> bool:
@@ -176,12 +199,19 @@ def _is_for(store: Store, call: ToolCall, wanted: Intent) -> bool:
     return call.args_digest == wanted.args_digest or wanted.args_digest in calls.digests_of(store, call)
 
 
-def _ask_for_approval(store: Store, held: Held, wanted: Intent, step: int, attempt: int) -> ToolCall:
+def _ask_for_approval(store: Store, held: Held, session: Session, wanted: Intent, step: int, attempt: int) -> ToolCall:
     """Log a call that a person has to approve before it runs; the session waits for that."""
     values = _values(held, wanted, attempt) | {"status": transitions.ASK.after, "step": step}
     values["run_id"], values["supersedes_id"] = values.pop("run"), values.pop("supersedes")
     call = ToolCall(session_id=held.pk, workspace_id=store.workspace_id, **values)
-    call.save(using=store.using, force_insert=True)
+    try:
+        with transaction.atomic(using=store.using):
+            call.save(using=store.using, force_insert=True)
+    except IntegrityError as error:  # only a workspace-wide key can appear in spite of the lock
+        rival = _live_call(store, session, wanted)
+        if rival is None:
+            raise CallConflict(held.session_id, wanted.call_id, step) from error
+        return rival
     Session.objects.using(store.using).filter(pk=held.pk).update(
         status=SessionStatus.NEEDS_REVIEW, revision=F("revision") + 1, updated_at=Now()
     )
@@ -227,7 +257,7 @@ def _consume_approval(store: Store, held: Held, approved: ToolCall, wanted: Inte
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=transitions.RERUN.before).update(
         status=transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now()
     )
-    return replace(wanted, args=approved.args)
+    return replace(wanted, args=approved.args, asked_args_digest=approved.asked_args_digest)
 
 
 def count_replay(store: Store, held: Held, call: ToolCall) -> None:

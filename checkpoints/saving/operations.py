@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import DatabaseError, InterfaceError, OperationalError, transaction
+from django.db import DatabaseError, Error, InterfaceError, OperationalError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ProgrammingError
 
@@ -49,7 +49,7 @@ def operation(using: str, *, writes: bool = True) -> Iterator[BaseDatabaseWrappe
             yield connection
         except SynchronousOnlyOperation as error:
             raise BlockingCallInAsyncCode from error
-        except DatabaseError as error:
+        except (DatabaseError, InterfaceError) as error:
             first = _first(error, handled_before)
             sent = writes and (connection.connection is not None or first is not error)
             raise _typed(first, connection, sent) from error
@@ -80,17 +80,17 @@ def reading_back(using: str, error: StorageUnavailable) -> Iterator[None]:
         raise error from unread
 
 
-def _first(error: DatabaseError, handled_before: BaseException | None) -> DatabaseError:
+def _first(error: Error, handled_before: BaseException | None) -> Error:
     """What went wrong first. Django leaves a broken transaction by connecting again; where that fails too, the error
     of the transaction itself is only in the context of the second one."""
     first, context = error, error.__context__
     while context is not None and context is not handled_before:
-        first = context if isinstance(context, DatabaseError) else first
+        first = context if isinstance(context, Error) else first
         context = context.__context__
     return first
 
 
-def _typed(error: DatabaseError, connection: BaseDatabaseWrapper, sent: bool) -> StorageError:
+def _typed(error: Error, connection: BaseDatabaseWrapper, sent: bool) -> StorageError:
     said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     what = f"The database says: {said}."
     lowered = said.lower()

@@ -123,6 +123,12 @@ def _move_head_back(store: Store, row: Session, remaining: QuerySet[Checkpoint])
         raise StillNeeded(row.session_id, "this is its only version")
     row.head_segment_id, row.head_chain, row.message_count = newest.segment_id, newest.chain, newest.length
     row.save(using=store.using, update_fields=["head_segment", "head_chain", "message_count"])
+    # What only removed versions have answered is not answered any more.
+    calls = ToolCall.objects.using(store.using).filter(session=row, answered_version__gt=newest.version)
+    calls.update(answered_version=None)
+    held = store.holds(row.session_id)
+    if held is not None:
+        held.operations.reset()
 
 
 def _require_unused(store: Store, row: Session) -> None:

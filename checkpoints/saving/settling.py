@@ -5,15 +5,17 @@ from __future__ import annotations
 from django.db import transaction
 
 from checkpoints.enums import (
+    SETTLED_CALL,
     AuditKind,
     CallStatus,
     InterruptReason,
 )
 from checkpoints.exceptions import (
     LateResultRefused,
+    SessionNotFound,
     StorageUnavailable,
 )
-from checkpoints.models import LateResult, Session, ToolCall
+from checkpoints.models import LateResult, ToolCall
 from checkpoints.saving import audit, calls, lookup, revisions, statements, transitions
 from checkpoints.saving.intents import Issued, Outcome
 from checkpoints.saving.operations import operation, reading_back
@@ -25,7 +27,7 @@ def settle(store: Store, held: Held, call: Issued, outcome: Outcome) -> None:
     """Write the outcome of a call that this run issued.
 
     Raises `LateResultRefused` where the call or the session is no longer this run's; the result is then kept as
-    late evidence.
+    late evidence. Raises `SessionNotFound` where the session was deleted.
     """
     values = {
         "status": outcome.status,
@@ -38,25 +40,30 @@ def settle(store: Store, held: Held, call: Issued, outcome: Outcome) -> None:
         with operation(store.using) as connection:
             settled = statements.settle(connection, held.pk, held.fence, call.pk, held.run_id, values)
             if not settled:
-                raise keep_late(store, held.pk, call.pk, held, outcome)
+                raise keep_late(store, held.session_id, call.pk, held, outcome)
     except StorageUnavailable as error:
         _read_back_outcome(store, held, call, outcome, error)
     store.issued.discard(call.pk)
+    if outcome.status in SETTLED_CALL:
+        held.operations.settled(call.pk)
 
 
 def _read_back_outcome(store: Store, held: Held, call: Issued, outcome: Outcome, error: StorageUnavailable) -> None:
     """After a commit whose answer was lost: only this run may settle the call, so its outcome there is this one."""
     with reading_back(store.using, error):
         lookup.session(store, held.session_id, lock=True)
-        row = calls.get(store, call.pk)
+        row = calls.get(store, held.session_id, call.pk)
     if (row.status, row.result) != (outcome.status, outcome.result):
         raise StorageUnavailable(error.what, may_have_happened=False) from error
 
 
-def keep_late(store: Store, session_pk: int, call_pk: int, held: Held | None, outcome: Outcome) -> LateResultRefused:
+def keep_late(store: Store, session_id: str, call_pk: int, held: Held | None, outcome: Outcome) -> LateResultRefused:
+    """Keep a result that cannot count as evidence. Returns what to raise; raises `SessionNotFound`."""
     with transaction.atomic(using=store.using):
-        session = Session.objects.using(store.using).select_for_update().get(pk=session_pk)
-        call = ToolCall.objects.using(store.using).select_for_update().get(pk=call_pk)
+        session = lookup.session(store, session_id, lock=True)
+        call = ToolCall.objects.using(store.using).select_for_update().filter(pk=call_pk).first()
+        if call is None:
+            raise SessionNotFound(session_id)
         LateResult.objects.using(store.using).create(
             session=session,
             tool_call=call,
@@ -64,11 +71,11 @@ def keep_late(store: Store, session_pk: int, call_pk: int, held: Held | None, ou
             success=outcome.status == CallStatus.COMPLETED,
             result=outcome.result,
         )
-        revisions.touch(store, session_pk)
+        revisions.touch(store, session.pk)
         audit.record(
             store,
             AuditKind.LATE_RESULT,
-            session_pk=session_pk,
+            session_pk=session.pk,
             actor=f"run {held.run.number}" if held else "unknown run",
             call_id=call.call_id,
             step=call.step,

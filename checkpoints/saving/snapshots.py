@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from checkpoints.serde.canonical import changed_meanwhile
+
 
 class Exact:
     """A number or boolean that only equals one of the same type and the same text: 1, 1.0 and True differ."""
@@ -35,6 +37,20 @@ def copied(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [copied(item) for item in value]
     return Exact(value)
+
+
+def taken(messages: Sequence[Any]) -> list[Any] | None:
+    """A copy of `messages`; None where they contain themselves, which their encoding refuses with the place.
+
+    Take it before they are encoded. What another thread changes in between then differs from the copy, and the next
+    save finds it; a copy that were newer than what is stored would hide it. Raises `ConcurrentModification`.
+    """
+    try:
+        return [copied(message) for message in messages]
+    except RecursionError:
+        return None
+    except RuntimeError as error:
+        raise changed_meanwhile(error, "transcript") from error
 
 
 def same(snapshot: Sequence[Any], messages: Sequence[Any]) -> bool:

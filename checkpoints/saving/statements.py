@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.enums import DISPATCHABLE_SESSION, CallStatus, SessionStatus
+from checkpoints.enums import DISPATCHABLE_SESSION, SETTLED_CALL, CallStatus, SessionStatus
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from checkpoints.saving import transitions
 from checkpoints.saving.naming import column, columns, inserting, marks, prepared, prepared_row, table
@@ -75,8 +75,12 @@ def save(
     session_values: Mapping[str, Any],
     messages: Sequence[NewMessage],
     checkpoint_values: Mapping[str, Any],
+    answered: Sequence[int] = (),
 ) -> int | None:
     """Append `messages` to the segment in `checkpoint_values`, write the next version, move the session's head.
+
+    `answered` are the keys of calls whose results are among the messages: those that are settled, and that no version
+    has answered before, are marked as answered by this one.
 
     Returns the new version, or None where the session is not as `base` says (fence, head or version).
     """
@@ -92,8 +96,8 @@ def save(
     moves = _Moves(connection.vendor, tuple(session_values), tuple(expected))
     params = [*prepared(connection, Session, session_values), *prepared(connection, Session, expected)]
     if connection.vendor == "postgresql" and len(messages) <= _MESSAGES_IN_ONE:
-        return _save_in_one(connection, moves, params, messages, checkpoint_values)
-    return _save_in_steps(connection, moves, params, messages, checkpoint_values)
+        return _save_in_one(connection, moves, params, messages, checkpoint_values, answered)
+    return _save_in_steps(connection, moves, params, messages, checkpoint_values, answered)
 
 
 def _save_in_one(
@@ -102,14 +106,17 @@ def _save_in_one(
     params: list[Any],
     messages: Sequence[NewMessage],
     checkpoint_values: Mapping[str, Any],
+    answered: Sequence[int],
 ) -> int | None:
     if messages:
         params.append(checkpoint_values["segment"])
         for message in messages:
             params += message
+    if answered:
+        params += [*_SETTLED, list(answered)]
     params += prepared(connection, Checkpoint, checkpoint_values)
     with connection.cursor() as cursor:
-        cursor.execute(_one_save(moves, len(messages), tuple(checkpoint_values)), params)
+        cursor.execute(_one_save(moves, len(messages), tuple(checkpoint_values), bool(answered)), params)
         row = cursor.fetchone()
     return row[0] if row else None
 
@@ -120,6 +127,7 @@ def _save_in_steps(
     params: list[Any],
     messages: Sequence[NewMessage],
     checkpoint_values: Mapping[str, Any],
+    answered: Sequence[int],
 ) -> int | None:
     given = prepared(connection, Checkpoint, checkpoint_values)
     said = [prepared_row(connection, Message, _MESSAGE_FIELDS, new) for new in messages]
@@ -135,6 +143,8 @@ def _save_in_steps(
                 inserting(Message, ("session", "segment", *_MESSAGE_FIELDS)), [[*place, *each] for each in said]
             )
         cursor.execute(inserting(Checkpoint, ("session", "version", *checkpoint_values)), [session_pk, version, *given])
+        if answered:
+            cursor.executemany(_answer(), [[version, session_pk, *_SETTLED, call_pk] for call_pk in answered])
     return int(version)
 
 
@@ -158,8 +168,21 @@ def _move_head(moves: _Moves) -> str:
     )
 
 
+_SETTLED = sorted(status.value for status in SETTLED_CALL)
+
+
 @cache
-def _one_save(moves: _Moves, messages: int, checkpoint_fields: tuple[str, ...]) -> str:
+def _answer(version: str = "%s", source: str = "", session: str = "%s", calls: str = "= %s") -> str:
+    """Mark calls as answered by `version`."""
+    return (
+        f"UPDATE {table(ToolCall)} SET {_c('answered_version')} = {version}{source} "
+        f"WHERE {_c('session')} = {session} AND {_c('answered_version')} IS NULL "
+        f"AND {_c('status')} IN ({marks(len(_SETTLED))}) AND {_c('id')} {calls}"
+    )
+
+
+@cache
+def _one_save(moves: _Moves, messages: int, checkpoint_fields: tuple[str, ...], answers: bool) -> str:
     said = ""
     if messages:
         rows = ", ".join(["(%s::int, %s::text, %s::text, %s::timestamptz, %s::text, %s::bytea)"] * messages)
@@ -167,6 +190,8 @@ def _one_save(moves: _Moves, messages: int, checkpoint_fields: tuple[str, ...]) 
             f", said AS (INSERT INTO {table(Message)} ({columns(Message, ('session', 'segment', *_MESSAGE_FIELDS))}) "
             f"SELECT head.session_pk, %s, new.* FROM head, (VALUES {rows}) AS new)"
         )
+    if answers:
+        said += f", answered AS ({_answer('head.version', ' FROM head', 'head.session_pk', '= ANY(%s)')})"
     return (
         f"WITH head AS ({_move_head(moves)}){said} "
         f"INSERT INTO {table(Checkpoint)} ({columns(Checkpoint, ('session', 'version', *checkpoint_fields))}) "

@@ -22,6 +22,7 @@ from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
 from checkpoints.prepared import Prepared
 from checkpoints.saving.connection import find_connection
 from checkpoints.saving.intents import Issued
+from checkpoints.saving.open_operations import OpenOperations
 from checkpoints.saving.operations import operation
 from checkpoints.saving.state import State
 
@@ -98,6 +99,8 @@ class Held:
     at_gate: bool = False
     #: When the session was last used here, as `time.monotonic()` tells.
     last_used: float = field(default_factory=time.monotonic)
+    #: Which calls stand for operations that no saved version has answered.
+    operations: OpenOperations = field(default_factory=OpenOperations)
 
     @property
     def run_id(self) -> uuid.UUID:

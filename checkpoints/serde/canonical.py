@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from checkpoints.conf import MAX_VALUE_BYTES
-from checkpoints.exceptions import NotRepresentable, TooLarge
+from checkpoints.exceptions import ConcurrentModification, NotRepresentable, TooLarge
 
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -27,10 +27,19 @@ _encode = json.JSONEncoder(
 
 
 def canonical(value: Any, what: str = "value") -> str:
-    """`value` as canonical JSON text. `what` names it in errors: `NotRepresentable`, `TooLarge`."""
-    if not _plain(value, 0):
-        _check(value, what, 0)
-    return _text(value, what)
+    """`value` as canonical JSON text. `what` names it in errors: `NotRepresentable`, `TooLarge`,
+    `ConcurrentModification`."""
+    try:
+        if not _plain(value, 0):
+            _check(value, what, 0)
+        return _text(value, what)
+    except RuntimeError as error:
+        raise changed_meanwhile(error, what) from error
+
+
+def changed_meanwhile(error: RuntimeError, what: str) -> Exception:
+    """What to raise for an error in reading `what`: Python notices where a dict changes while it is read."""
+    return ConcurrentModification(what) if "during iteration" in str(error) else error
 
 
 def _text(value: Any, what: str) -> str:

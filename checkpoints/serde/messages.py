@@ -1,12 +1,12 @@
 """Which tool calls a message makes and which it answers, in the message shapes that are common.
 
-Blocks of a `kind` (`tool_call`, `tool_result`), content parts of a `type` (`tool_use`, `tool_result`), and the
-`tool_calls` / `tool_call_id` fields of chat completions.
+Blocks of a `kind` (`tool_call`, `tool_result`), content parts of a `type` (`tool_use`, `tool_result`), the `tool_calls`
+and `tool_call_id` fields of chat completions, and items of a `type` (`function_call`, `function_call_output`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,10 @@ class Asked:
 
 def called(message: Any) -> list[Asked]:
     """The tool calls that `message` makes, in order."""
-    return [asked for part in _parts(message, "tool_calls") if (asked := _asked(part)) is not None]
+    parts = [part for part in _parts(message) if _is_call(part)]
+    parts += [message] if _is_item(message, "function_call") else []
+    parts += _listed(message, "tool_calls")
+    return [asked for part in parts if (asked := _asked(part)) is not None]
 
 
 def answered(message: Any) -> list[str]:
@@ -32,6 +35,8 @@ def answered(message: Any) -> list[str]:
     found = [part.get("call_id") or part.get("tool_use_id") for part in _parts(message) if _kind(part) == "tool_result"]
     if isinstance(message, dict):
         found.append(message.get("tool_call_id"))
+    if _is_item(message, "function_call_output"):
+        found.append(message.get("call_id"))
     return [call_id for call_id in found if isinstance(call_id, str)]
 
 
@@ -46,13 +51,21 @@ def unanswered(transcript: Sequence[Any]) -> list[Asked]:
 
 
 def _asked(part: dict[str, Any]) -> Asked | None:
-    function = part.get("function") if isinstance(part.get("function"), dict) else None
-    named = function or part
-    call_id, name = part.get("id") or part.get("call_id"), named.get("name")
-    is_call = function is not None or _kind(part) in {"tool_call", "tool_use"}
-    if not is_call or not isinstance(call_id, str) or not isinstance(name, str):
+    function = part.get("function")
+    named = function if isinstance(function, dict) else part
+    call_id, name = part.get("call_id") if _kind(part) == "function_call" else None, named.get("name")
+    call_id = call_id or part.get("id") or part.get("call_id")
+    if not isinstance(call_id, str) or not isinstance(name, str):
         return None
     return Asked(call_id, name, _args(named))
+
+
+def _is_call(part: dict[str, Any]) -> bool:
+    return isinstance(part.get("function"), dict) or _kind(part) in {"tool_call", "tool_use"}
+
+
+def _is_item(message: Any, kind: str) -> bool:
+    return isinstance(message, dict) and message.get("type") == kind
 
 
 def _args(named: dict[str, Any]) -> dict[str, Any] | None:
@@ -72,11 +85,10 @@ def _kind(part: dict[str, Any]) -> Any:
     return part.get("kind") or part.get("type")
 
 
-def _parts(message: Any, *more: str) -> Iterator[dict[str, Any]]:
-    if not isinstance(message, dict):
-        return
-    for field in ("blocks", "content", *more):
-        parts = message.get(field)
-        for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, dict):
-                yield part
+def _parts(message: Any) -> list[dict[str, Any]]:
+    return [*_listed(message, "blocks"), *_listed(message, "content")]
+
+
+def _listed(message: Any, field: str) -> list[dict[str, Any]]:
+    parts = message.get(field) if isinstance(message, dict) else None
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+import weakref
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from checkpoints.conf import MAX_VALUE_BYTES
-from checkpoints.enums import UNDECIDED_CALL, CallStatus, InterruptReason
+from checkpoints.enums import UNDECIDED_CALL, CallStatus, InterruptReason, KeyPolicy
 from checkpoints.exceptions import (
     ApprovalRequired,
     CallInProgress,
@@ -17,6 +19,7 @@ from checkpoints.exceptions import (
     NotRepresentable,
     RegistryNotBound,
     ResultNotRecorded,
+    SessionNotFound,
     StorageError,
     TooLarge,
 )
@@ -27,14 +30,17 @@ from checkpoints.outcomes import ToolResult
 from checkpoints.resuming import verification
 from checkpoints.saving import calls, issuing, liveness, lookup, settling
 from checkpoints.saving.intents import Intent, Issued, Outcome, require_argument_dict
+from checkpoints.saving.open_operations import Kind
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Held, Store
 from checkpoints.serde import digests
 from checkpoints.serde.canonical import canonical, parse
-from checkpoints.tools.idempotency import key_for
+from checkpoints.tools.idempotency import Policy, key_for, policy_name, unanswered_key
 
 if TYPE_CHECKING:
     from checkpoints.tools.registry import Tool, ToolRegistry
+
+logger = logging.getLogger(__name__)
 
 #: Seconds between two looks at a call that runs elsewhere.
 POLL_SECONDS = 0.05
@@ -66,22 +72,58 @@ def dispatch_flow(
     log = _log_of(registry, tool)
     try:
         require_argument_dict(name, args)
-        stored = canonical(args, "args")
+        asked = Asked(tool, registry.policy(tool), args, canonical(args, "args"), call_id, step)
         bound = tool.bound(args)
         if log is None:
             return (yield from _run_unlogged(tool, bound, call_id))
-        store, session_id = log
-        held: Held = yield Transact(lambda: lookup.owned(store, session_id))
-        wanted = _intent(store, held, tool, args, stored, call_id, step)
     except (InvalidArguments, NotRepresentable, TooLarge) as error:
         return ToolResult(call_id, str(error), is_error=True)
-    issued: Issued | ToolCall = yield from issue(store, held, wanted, waiting)
-    if isinstance(issued, ToolCall):
-        return _answer(wanted, issued)
+    store, session_id = log
+    return (yield from _dispatch_logged(store, session_id, asked, bound, waiting))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call as it was asked for. `stored` is the canonical text of `args`."""
+
+    tool: Tool
+    policy: Policy
+    args: dict[str, Any]
+    stored: str
+    call_id: str
+    step: int | None
+
+    @property
+    def kind(self) -> Kind:
+        return self.tool.name, digests.text_digest(self.stored)
+
+
+def _dispatch_logged(
+    store: Store, session_id: str, asked: Asked, bound: dict[str, Any], waiting: Waiting
+) -> Flow[ToolResult]:
+    pairing = store.holds(session_id) if asked.policy == "unanswered" else None
+    if pairing is not None:
+        pairing.operations.arrive(asked.kind, asked.call_id)  # before another call of this kind can
     try:
-        return (yield from _run_logged(store, held, tool, bound, issued))
-    finally:
-        store.executing.discard(issued.pk)
+        held: Held = yield Transact(lambda: lookup.owned(store, session_id))
+        try:
+            wanted: Intent = yield Transact(lambda: _intent(store, held, asked))
+        except (InvalidArguments, NotRepresentable, TooLarge) as error:
+            return ToolResult(asked.call_id, str(error), is_error=True)
+        issued: Issued | ToolCall = yield from issue(store, held, wanted, waiting)
+        if isinstance(issued, ToolCall):
+            return _answer(held, asked, issued)
+        try:
+            result = yield from _run_logged(store, held, asked.tool, bound, issued)
+        finally:
+            store.executing.discard(issued.pk)
+        return replace(result, call_id=asked.call_id)
+    except (ApprovalRequired, CallInProgress):  # asked for again by the same call id
+        raise
+    except BaseException:
+        if pairing is not None:
+            pairing.operations.give_back(asked.kind, asked.call_id)
+        raise
 
 
 def _log_of(registry: ToolRegistry, tool: Tool) -> tuple[Store, str] | None:
@@ -98,28 +140,53 @@ def _log_of(registry: ToolRegistry, tool: Tool) -> tuple[Store, str] | None:
     raise RegistryNotBound(tool.name, "checkpointer" if registry.checkpointer is None else "session id")
 
 
-def _intent(
-    store: Store, held: Held, tool: Tool, args: dict[str, Any], stored: str, call_id: str, step: int | None
-) -> Intent:
+def _intent(store: Store, held: Held, asked: Asked) -> Intent:
+    tool, step, call_id = asked.tool, asked.step, asked.call_id
     if step is None:
         opened = held.open_calls.get(call_id)
-        asked = opened is not None and (opened.tool, opened.args_digest) == (tool.name, digests.text_digest(stored))
-        step = opened.step if opened is not None and asked else held.head.version
-    key = key_for(
-        tool.idempotency,
-        tool.scope,
+        known = opened is not None and (opened.tool, opened.args_digest) == asked.kind
+        step = opened.step if opened is not None and known else held.head.version
+    if asked.policy == "unanswered":
+        key = _operation_key(store, held, asked)
+    else:
+        key = key_for(
+            asked.policy,
+            tool.scope,
+            workspace=store.workspace,
+            key_space=held.key_space,
+            tool=tool.name,
+            args=asked.args,
+            call_id=call_id,
+            step=step,
+        )
+    return intent_of(tool, asked.args, asked.stored, policy_name(asked.policy), key, call_id, step)
+
+
+def _operation_key(store: Store, held: Held, asked: Asked) -> str:
+    """The key of the operation that an unanswered call is, be it one of the log or a new one."""
+    step = held.head.version
+    new_key = partial(
+        unanswered_key,
         workspace=store.workspace,
         key_space=held.key_space,
-        tool=tool.name,
-        args=args,
-        call_id=call_id,
+        session=held.pk,
+        tool=asked.tool.name,
+        args=asked.args,
         step=step,
     )
-    return intent_of(tool, args, stored, key, call_id, step)
+    return held.operations.key(
+        asked.kind,
+        asked.call_id,
+        step,
+        make_key=lambda number: new_key(number=number),
+        read=lambda: calls.unanswered(store, held.pk),
+    )
 
 
-def intent_of(tool: Tool, args: dict[str, Any], stored: str, key: str, call_id: str, step: int | None) -> Intent:
-    """The intent to run `tool`; `stored` is the canonical text of `args`."""
+def intent_of(
+    tool: Tool, args: dict[str, Any], stored: str, policy: KeyPolicy, key: str, call_id: str, step: int | None
+) -> Intent:
+    """The intent to run `tool`; `stored` is the canonical text of `args`, and `policy` the one that made `key`."""
     return Intent(
         call_id=call_id,
         tool=tool.name,
@@ -127,6 +194,7 @@ def intent_of(tool: Tool, args: dict[str, Any], stored: str, key: str, call_id: 
         key=key,
         step=step,
         scope=tool.scope,
+        policy=policy,
         side_effects=tool.side_effects,
         declared_risk=tool.risk,
         sentence=tool.describe(args).encode("utf-8", "replace").decode().replace("\0", ""),
@@ -162,10 +230,44 @@ def issue(store: Store, held: Held, wanted: Intent, waiting: Waiting) -> Flow[Is
         yield from _wait_for(store, held, found, waiting)
 
 
-def _answer(wanted: Intent, found: ToolCall) -> ToolResult:
+def _answer(held: Held, asked: Asked, found: ToolCall) -> ToolResult:
     rejected = found.status == CallStatus.REJECTED
-    content = found.result_text or ""
-    return ToolResult(wanted.call_id, content, is_error=rejected, replayed=True, attempt=found.attempt)
+    before = found.answered_version is not None and found.session_id == held.pk
+    if before:
+        _report_replay(held.session_id, asked)
+    return ToolResult(
+        asked.call_id,
+        found.result_text or "",
+        is_error=rejected,
+        replayed=True,
+        attempt=found.attempt,
+        answered_before=before,
+    )
+
+
+#: The tools of this process that were reported, by the identity of their object.
+_reported: weakref.WeakValueDictionary[int, Tool] = weakref.WeakValueDictionary()
+
+
+def _report_replay(session_id: str, asked: Asked) -> None:
+    """Say in the log, once for each tool, that its policy gives a result again that the model has seen.
+
+    A policy that nobody chose may surprise the author of the tool, so that is a warning.
+    """
+    tool = asked.tool
+    if _reported.get(id(tool)) is tool:
+        return
+    _reported[id(tool)] = tool
+    logger.log(
+        logging.WARNING if tool.idempotency is None else logging.INFO,
+        "Session %s: the call %s of tool %r was answered from the log. A saved version had answered the same call "
+        "before, and by the idempotency policy %r both are one operation, so the tool did not run. With "
+        "idempotency='unanswered' it runs again once its last result is saved, with 'call' each call runs.",
+        session_id,
+        asked.call_id,
+        tool.name,
+        policy_name(asked.policy).value,
+    )
 
 
 def _wait_for(store: Store, held: Held, found: ToolCall, waiting: Waiting) -> Flow[None]:
@@ -180,7 +282,10 @@ def _wait_for(store: Store, held: Held, found: ToolCall, waiting: Waiting) -> Fl
         raise (yield Transact(partial(calls.review_required, store, session_id, [found])))
     alive: bool = yield Transact(partial(_executor_lives, store, held, found))
     if not alive:
-        call: ToolCall = yield Transact(partial(calls.get, store, found.pk))
+        try:
+            call: ToolCall = yield Transact(partial(calls.get, store, session_id, found.pk))
+        except SessionNotFound:
+            return  # with it, nothing is in the way any more; the next look says if this session is gone
         if call.status in {CallStatus.ISSUED, CallStatus.INTERRUPTED}:
             raise (yield Transact(partial(calls.review_required, store, session_id, [call])))
         return  # it ended between the two looks
@@ -256,11 +361,11 @@ def record_error(
 
 def _probed(store: Store, held: Held, issued: Issued, error: Exception) -> Flow[ToolCall]:
     """The tool's own hook may know what the tool could not say. If not, a person has to."""
-    call: ToolCall = yield Transact(lambda: calls.get(store, issued.pk))
+    call: ToolCall = yield Transact(lambda: calls.get(store, held.session_id, issued.pk))
     probe = verification.probe_of(store, held.session_id, call)
     if probe is not None:
         yield from verification.probe_flow(store, probe)
-        call = yield Transact(lambda: calls.get(store, issued.pk))
+        call = yield Transact(lambda: calls.get(store, held.session_id, issued.pk))
     if call.status in UNDECIDED_CALL:
         raise (yield Transact(partial(calls.review_required, store, held.session_id, [call]))) from error
     return call

@@ -20,7 +20,7 @@ from checkpoints.outcomes import Ambiguous, Answer, ToolResult, unknown_outcome
 from checkpoints.saving.intents import checked_effects, checked_tool_name
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import Waiting
-from checkpoints.tools.idempotency import Policy
+from checkpoints.tools.idempotency import Policy, checked_policy
 
 if TYPE_CHECKING:
     from checkpoints.saving.store import Store
@@ -44,12 +44,12 @@ class Tool:
     `side_effects`: `read` runs without a trace, `write` and `mutate` are logged before they run.
     `verify(args)` finds out whether an interrupted call landed: it gets the arguments as one dict, by position, and
     returns `Landed(result)`, `NotLanded()` or `Unknown(why)`; what else counts, `outcomes.interpret_answer` says.
-    `idempotency` and `scope` say which calls are the same operation. `requires_approval` holds each call for a person
-    before it runs; `approvals` different people have to agree on every decision about it, within `decide_within`
-    seconds. `ambiguous_errors` are the exceptions
-    that leave the effect unknown. `timeout` is in seconds. `risk` is what people sort by: None stands for what the side
-    effects say (`enums.usual_risk`). `sentence` is a format string over the arguments that
-    says what a call does, for the person who decides.
+    `idempotency` and `scope` say which calls are the same operation; without `idempotency` the policy of the registry
+    does. `requires_approval` holds each call for a person before it runs; `approvals` different people have to agree on
+    every decision about it, within `decide_within` seconds. `ambiguous_errors` are the exceptions that leave the effect
+    unknown. `timeout` is in seconds. `risk` is what people sort by: None stands for what the side effects say
+    (`enums.usual_risk`). `sentence` is a format string over the arguments that says what a call does, for the person
+    who decides.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Tool:
     description: str = ""
     side_effects: frozenset[str] = frozenset({SideEffect.MUTATE})
     verify: VerifyHook | None = None
-    idempotency: Policy = "args"
+    idempotency: Policy | None = None
     scope: KeyScope = KeyScope.SESSION
     requires_approval: bool = False
     approvals: int = 1
@@ -165,7 +165,7 @@ class ToolOptions(TypedDict, total=False):
     name: str
     side_effects: Iterable[str]
     verify: VerifyHook | None
-    idempotency: Policy
+    idempotency: Policy | None
     scope: str
     requires_approval: bool
     approvals: int
@@ -199,7 +199,10 @@ def _made(run: Callable[..., Any], options: ToolOptions) -> Tool:
     within = options.get("decide_within")
     if within is not None and not within > 0:
         raise InvalidInput(f"decide_within is {within!r}; it has to be a number of seconds above 0.")
-    given |= {"side_effects": effects, "scope": _scope(options.get("scope", KeyScope.SESSION))}
+    scope, policy = _scope(options.get("scope", KeyScope.SESSION)), options.get("idempotency")
+    if policy is not None:
+        checked_policy(policy, scope)
+    given |= {"side_effects": effects, "scope": scope}
     given["risk"] = _risk(options.get("risk"))
     try:
         return Tool(name=name, run=run, description=inspect.getdoc(run) or "", **given)  # type: ignore[arg-type]
@@ -228,12 +231,15 @@ class ToolRegistry:
     Without a checkpointer and a session there is no log: then a tool that only reads runs, and one with side effects
     is refused (`RegistryNotBound`), unless `unlogged` says that such calls may run without a trace. Even then a tool
     that requires approval is refused: approvals are part of the log.
+    `idempotency` is the policy of the tools that have none of their own; `docs/idempotency.md` compares the policies.
+    Raises `InvalidInput`.
     """
 
     tools: dict[str, Tool] = field(default_factory=dict)
     checkpointer: HasStore | None = None
     session_id: str | None = None
     unlogged: bool = False
+    idempotency: Policy = "once"
 
     def __init__(
         self,
@@ -242,9 +248,11 @@ class ToolRegistry:
         session_id: str | None = None,
         *,
         unlogged: bool = False,
+        idempotency: Policy = "once",
     ) -> None:
         self.tools = {}
         self.unlogged = unlogged
+        self.idempotency = checked_policy(idempotency)
         self.checkpointer = checkpointer
         self.session_id = session_id
         for each in tools.values() if isinstance(tools, Mapping) else tools:
@@ -269,11 +277,16 @@ class ToolRegistry:
         return view
 
     def add(self, added: Tool) -> Tool:
-        """Raises `InvalidInput` where another tool has that name."""
+        """Raises `InvalidInput` where another tool has that name, and where its idempotency policy does not fit."""
         if self.tools.get(added.name, added) is not added:
             raise InvalidInput(f"There already is a tool {added.name!r}.")
+        checked_policy(self.policy(added), added.scope)
         self.tools[added.name] = added
         return added
+
+    def policy(self, tool: Tool) -> Policy:
+        """The idempotency policy of a tool here: its own, or that of the registry."""
+        return self.idempotency if tool.idempotency is None else tool.idempotency
 
     @overload
     def tool(self, function: F, /) -> F: ...

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from checkpoints import flows
-from checkpoints.enums import CallStatus
+from checkpoints.enums import CallStatus, KeyPolicy
 from checkpoints.exceptions import DuplicateStep, InvalidArguments, ReviewRequired, StepRejected
 from checkpoints.flows import Flow, Invoke, Transact
 from checkpoints.models import ToolCall, WorkflowStep
@@ -119,7 +119,7 @@ class Journal:
 
 def _intent(step: WorkflowStep, asked: Asked) -> Intent:
     args = parse(asked.args)
-    return dispatch.intent_of(asked.tool, args, asked.args, step.idempotency_key, step.call_id, None)
+    return dispatch.intent_of(asked.tool, args, asked.args, KeyPolicy.STEP, step.idempotency_key, step.call_id, None)
 
 
 def _kept(value: Any) -> str:

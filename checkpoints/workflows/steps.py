@@ -195,7 +195,7 @@ def _key(store: Store, held: Held, workflow: Workflow, asked: Asked) -> str:
     if tool.scope == KeyScope.SESSION and not callable(tool.idempotency):
         return digests.key_digest("step", [store.workspace, held.key_space], workflow.workflow_id, asked.step_id)
     return key_for(
-        tool.idempotency,
+        tool.idempotency or "once",
         tool.scope,
         workspace=store.workspace,
         key_space=held.key_space,

@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 from checkpoints import clock
 from checkpoints.models import ToolCall
 from checkpoints.queries import inbox
+from checkpoints.queries.calls import CallRecord
 from harness_site import wording
 from harness_site.accounts import secrecy as masking_state
 from harness_site.accounts.guard import membership_for
@@ -169,6 +170,11 @@ def _copy_button(text: str) -> SafeString:
 def sentence(call: ToolCall) -> str:
     """What a call was about to do: in the tool's words, else made from its name and arguments."""
     return wording.shown_sentence(call.tool, call.sentence, wording.parsed(call.args))
+
+
+@register.filter
+def same_operation(call: ToolCall | CallRecord) -> str:
+    return wording.same_operation(call.key_policy, call.key_scope)
 
 
 @register.filter

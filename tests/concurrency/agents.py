@@ -6,6 +6,9 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from random import Random
 from typing import Any
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, exceptions
@@ -239,3 +242,41 @@ def stall_inside_a_turn(url: str, session_id: str) -> list[Any]:
             outcome(lambda: session.save([{"turn": "late"}])),
             outcome(lambda: session.finish("completed")),
         ]
+
+
+def fork_and_dispatch(url: str, number: int, rounds: int) -> list[str]:
+    """One of many processes that fork, take, use and delete the same few sessions; returns the errors it met."""
+    random, met = Random(number), []
+    with SyncCheckpointer.open(url) as cp:
+        for _ in range(rounds):
+            session_id, origin = (f"fork {random.randrange(4)}" for _ in range(2))
+            work: list[Callable[[], object]] = [
+                partial(cp.fork_session, random.choice(["origin", origin]), session_id),
+                partial(cp.start_session, session_id, takeover=True),
+                partial(cp.delete_session, session_id),
+                partial(cp.save_checkpoint, session_id, [{"by": number}], None, 0),
+                *[partial(_storming_call, cp, session_id, random.randrange(6)) for _ in range(4)],
+            ]
+            with ThreadPoolExecutor(4) as threads:
+                met += [_error(future) for future in [threads.submit(act) for act in random.sample(work, len(work))]]
+    return met
+
+
+def _storming_call(cp: SyncCheckpointer, session_id: str, number: int) -> object:
+    registry = ToolRegistry(checkpointer=cp, session_id=session_id, idempotency="unanswered")
+    registry.tool(name="pay")(lambda order: "paid")
+    registry.tool(name="welcome", scope="workspace", idempotency="once")(lambda order: "welcomed")
+    registry.tool(name="ask", scope="workspace", idempotency="once", requires_approval=True)(lambda order: "asked")
+    tool = ["pay", "welcome", "ask"][number % 3]
+    return registry.dispatch(tool, {"order": number}, f"call_{number}", in_progress="raise")
+
+
+def _error(future: Future[object]) -> str:
+    """The name of the error of this library; anything else is raised."""
+    try:
+        future.result()
+    except exceptions.CheckpointsError as error:
+        if type(error) is exceptions.StorageError:  # the database refused what the library should not have asked for
+            raise
+        return type(error).__name__
+    return ""

@@ -10,7 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.enums import DISPATCHABLE_SESSION, CallStatus, SessionStatus
+from checkpoints.enums import DISPATCHABLE_SESSION, SETTLED_CALL, CallStatus, SessionStatus
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall
 from checkpoints.saving.statements import Base, NewMessage
 
@@ -24,6 +24,7 @@ def save(
     session_values: Mapping[str, Any],
     messages: Sequence[NewMessage],
     checkpoint_values: Mapping[str, Any],
+    answered: Sequence[int] = (),
 ) -> int | None:
     with transaction.atomic(using=connection.alias):
         expected = {} if base.version is None else {"latest_version": base.version}
@@ -46,6 +47,8 @@ def save(
         Checkpoint.objects.using(connection.alias).create(
             session_id=base.session_pk, version=version, **_columns(checkpoint_values)
         )
+        calls = ToolCall.objects.using(connection.alias).filter(session_id=base.session_pk, pk__in=answered)
+        calls.filter(answered_version=None, status__in=SETTLED_CALL).update(answered_version=version)
     return version
 
 

@@ -4,6 +4,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role
@@ -136,6 +137,30 @@ def test_earlier_calls_of_the_same_key(reader: Client) -> None:
     shown = page(reader, call)
     assert "The same operation before by its idempotency key call_2attempt 1 · run 1" in shown
     assert "card declined" in shown
+
+
+@pytest.mark.parametrize(
+    ("policy", "scope", "words"),
+    [
+        ("once", "session", "runs once in this session; then it gets this result. Policy: once."),
+        ("once", "workspace", "runs once in this workspace; then"),
+        ("unanswered", "session", "until a saved version has its result; asked for after that, it runs again."),
+        ("call", "session", "Each call is an operation of its own"),
+        ("function", "session", "A function of the tool says which calls in this session are the same one and"),
+        ("", "session", "The program that logged it gave the key itself"),
+    ],
+)
+def test_policy_of_the_key_is_said_in_words(reader: Client, policy: str, scope: str, words: str) -> None:
+    call = lost_call(key_policy=policy, key_scope=scope, replay_count=2)
+
+    assert words in page(reader, call)
+    assert "Answered from the log 2 times." in page(reader, call)
+    details = said(reader.get(reverse("session-call", args=[call.session_id, call.pk])))
+    assert words in details
+    assert "result in the transcript not in a saved version" in details
+    ToolCall.objects.update(answered_version=3)
+    details = said(reader.get(reverse("session-call", args=[call.session_id, call.pk])))
+    assert "result in the transcript since version 3" in details
 
 
 def test_a_key_of_the_workspace_is_found_in_other_sessions(reader: Client) -> None:

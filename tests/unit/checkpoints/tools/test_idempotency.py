@@ -10,7 +10,7 @@ from checkpoints.tools.idempotency import Policy, key_for
 PLACE: dict[str, Any] = {"workspace": "w", "key_space": "s", "tool": "t", "call_id": "call_1", "step": 1}
 
 
-def key(policy: Policy = "args", scope: KeyScope = KeyScope.SESSION, **changed: Any) -> str:
+def key(policy: Policy = "once", scope: KeyScope = KeyScope.SESSION, **changed: Any) -> str:
     return key_for(policy, scope, **({"args": {"a": 1}} | PLACE | changed))
 
 
@@ -50,7 +50,7 @@ def test_key_by_call_changes_with(changed: dict[str, Any]) -> None:
     assert key("call", **changed) != key("call")
 
 
-@pytest.mark.parametrize("policy", ["args", "call", lambda args: "own"], ids=["args", "call", "function"])
+@pytest.mark.parametrize("policy", ["once", "call", lambda args: "own"], ids=["once", "call", "function"])
 def test_workspace_key_is_the_same_in_every_session(policy: Policy) -> None:
     assert key(policy, KeyScope.WORKSPACE, key_space="other") == key(policy, KeyScope.WORKSPACE)
     assert key(policy, KeyScope.WORKSPACE, workspace="other") != key(policy, KeyScope.WORKSPACE)

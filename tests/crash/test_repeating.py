@@ -1,0 +1,28 @@
+"""The same call, made again and again by a model that gives it a new id each time: every crash ends the same way."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkpoints.testing import CrashPoints, Fault, Script
+from tests.crash.conftest import Fresh
+from tests.crash.repeating import ANSWERS, act_at_the_same_time, act_one_by_one, decide, observe
+
+
+def test_what_happens_without_a_crash(fresh_session: Fresh) -> None:
+    trial = fresh_session()
+    act_one_by_one(**trial)
+
+    assert observe(**trial)["effects"] == ["make test"] * sum(ANSWERS)
+    assert observe(**trial)["answered"] == [1, 1, 2]
+
+
+@pytest.mark.parametrize("fault", [Fault.KILL, Fault.DISCONNECT])
+def test_fault_at_every_boundary(fresh_session: Fresh, fault: Fault) -> None:
+    with CrashPoints(Script(act_one_by_one, observe, decide), fresh_session) as points:
+        points.check(fault)
+
+
+def test_each_process_killed_one_boundary_later(fresh_session: Fresh) -> None:
+    with CrashPoints(Script(act_at_the_same_time, observe, decide), fresh_session) as points:
+        points.check_repeated_kills()
