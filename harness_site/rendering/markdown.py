@@ -11,22 +11,20 @@ from typing import Any
 import nh3
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
-from linkify_it import LinkifyIt
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
-from harness_site.rendering import ansi
+from harness_site.rendering import ansi, markdown_rules
 from harness_site.rendering.highlight import CLASSES, highlight
 from harness_site.rendering.masking import Rules, masked, masked_pieces, rules_in_force
 from harness_site.rendering.text import byte_size, size, uncovered
 
 #: Longer text is shown as it is written.
 LIMIT = 50_000
-#: Stands in every address that is found in running text.
-_ADDRESS = "://"
+_NOTE = mark_safe('<p class="muted">Shown as it is written: it would take too long to format.</p>')
 #: The pages' own headings end at h2.
 _FIRST, _LAST = 3, 6
 _BLOCKS = {"blockquote", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul"}
@@ -47,11 +45,16 @@ def prose(text: str) -> SafeString:
     """`text`, read as Markdown, as safe HTML; as it is where it has the colours of a terminal. Remote images become
     links: opening a page calls no other host."""
     text = masked(text)
-    return _plain(text) if len(text) > LIMIT else _prose(text, rules_in_force())
+    return _as_written(text) if len(text) > LIMIT else _prose(text, rules_in_force())
 
 
 def _plain(text: str) -> SafeString:
     return format_html('<pre class="plain">{}</pre>', ansi.html(text))
+
+
+def _as_written(text: str) -> SafeString:
+    """All of a text that is too much to read as Markdown, after a note that says so."""
+    return format_html("{}{}", _NOTE, _plain(text))
 
 
 @lru_cache(maxsize=1024)
@@ -59,8 +62,11 @@ def _prose(text: str, _rules: Rules | None) -> SafeString:
     # Remembered under the rules of the reader, by which `_mask` goes.
     if ansi.coloured(text):
         return _plain(text)
-    reader = _linking if _ADDRESS in text else _reader
-    return mark_safe(_cleaner.clean(reader.render(uncovered(text))))  # noqa: S308 - this is the sanitiser
+    try:
+        html = markdown_rules.render(_parser, uncovered(text))
+    except markdown_rules.TooMuchWork:
+        return _as_written(text)
+    return mark_safe(_cleaner.clean(html))  # noqa: S308 - this is the sanitiser
 
 
 def _code(code: str, language: str, _attributes: str) -> str:
@@ -120,22 +126,13 @@ def _image(
     return format_html('<a href="{}">{}</a>', source, f"Image: {alt or source}")
 
 
-def _links() -> LinkifyIt:
-    """Only what is written as an address becomes one: `main.py`, `README.md` and `run.sh` are files, not hosts."""
-    found = LinkifyIt(options={"fuzzy_link": False, "fuzzy_email": False})
-    for schema in ("mailto:", "ftp:", "//"):
-        found.add(schema, None)
-    return found
-
-
-def _parser(*, linkify: bool) -> MarkdownIt:
-    made = MarkdownIt("js-default", {"html": False, "linkify": linkify, "breaks": True, "highlight": _code})
-    made.linkify = _links()
+def _parser_with_rules() -> MarkdownIt:
+    made = MarkdownIt("js-default", {"html": False, "breaks": True, "highlight": _code})
     made.core.ruler.push("demote", _demote)
     made.core.ruler.push("mask", _mask)
     made.add_render_rule("image", _image)
+    markdown_rules.install(made)
     return made
 
 
-#: Looking for addresses takes longer than all the rest, and few texts have one.
-_reader, _linking = _parser(linkify=False), _parser(linkify=True)
+_parser = _parser_with_rules()

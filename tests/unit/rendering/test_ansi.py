@@ -1,6 +1,7 @@
 from harness_site.rendering import ansi
 from harness_site.rendering.markdown import prose
 from harness_site.rendering.stretches import LINES
+from tests.support.growth import assert_linear
 
 
 def test_colours_become_classes() -> None:
@@ -44,3 +45,17 @@ def test_a_long_text_stands_in_stretches_that_end_where_lines_do() -> None:
     )
     assert ansi.html(first) == first
     assert ansi.html("") == ""
+
+
+def test_after_many_codes_the_others_are_text() -> None:
+    shown = ansi.html("\x1b[1mx" * (ansi.MAX_CODES + 2))
+    assert shown.count("<span") == ansi.MAX_CODES
+    assert shown.endswith('<span class="ansi-bold">x␛[1mx␛[1mx</span>')
+
+
+def test_after_many_parameters_the_others_say_nothing() -> None:
+    assert ansi.html(f"\x1b[{'1;' * ansi.MAX_PARAMETERS}31mx") == '<span class="ansi-bold">x</span>'
+
+
+def test_a_code_of_a_million_parameters_is_read_in_linear_time() -> None:
+    assert_linear(ansi.html, lambda size: f"\x1b[{'1;' * (size // 2)}m")

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness_site.rendering import ansi
 from harness_site.rendering.highlight import CLASSES
 from harness_site.rendering.markdown import LIMIT, prose
 
@@ -11,6 +12,8 @@ TAGS = {
     *("a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s"),
     *("span", "strong", "sub", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul"),
 }
+
+NOTE = '<p class="muted">Shown as it is written: it would take too long to format.</p>'
 
 
 class _Reader(HTMLParser):
@@ -117,7 +120,40 @@ def test_hidden_characters_are_shown() -> None:
 
 def test_a_very_long_text_is_shown_as_written() -> None:
     text = "**x** <b>" * (LIMIT // 9 + 1)
-    assert prose(text) == f'<pre class="plain">{text.replace("<", "&lt;").replace(">", "&gt;")}</pre>'
+    assert prose(text) == f'{NOTE}<pre class="plain">{text.replace("<", "&lt;").replace(">", "&gt;")}</pre>'
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("(http://a.example/b)", "http://a.example/b"),
+        ("http://a.example/b_(c)", "http://a.example/b_(c)"),
+        ("**http://a.example/**", "http://a.example/"),
+        ("http://a.example/__init__.py", "http://a.example/__init__.py"),
+        ("HTTPS://a.example!", "HTTPS://a.example"),
+        ("看http://a.example/é。", "http://a.example/%C3%A9"),
+        ("http://[::1]:80/", "http://[::1]:80/"),
+        ("xhttp://a.example", None),
+        ("http\\://a.example", None),
+        ("`http://a.example`", None),
+        ("http://", None),
+        (f"http://a/{'b' * 3000}", None),
+    ],
+)
+def test_an_address_ends_where_its_sentence_goes_on(text: str, address: str | None) -> None:
+    hrefs = [value for _, name, value in parsed(prose(text)).attributes if name == "href"]
+    assert hrefs == ([] if address is None else [address])
+
+
+def test_an_address_inside_a_link_is_its_text() -> None:
+    assert prose("[http://b.example](http://a.example)") == (
+        '<p><a href="http://a.example" rel="noopener noreferrer nofollow">http://b.example</a></p>\n'
+    )
+
+
+@pytest.mark.parametrize("text", ["![" * 10_000, f"|{'a|' * 400}\n|{'-|' * 400}\n" + "|\n" * 400])
+def test_a_text_that_takes_too_much_work_is_shown_as_written(text: str) -> None:
+    assert prose(text) == f'{NOTE}<pre class="plain">{ansi.html(text)}</pre>'
 
 
 @given(st.text(st.sampled_from("<>&\"'`*_[]()!#|-\n\\/:=ajsx \u202e\ud800"), max_size=200))
