@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import groupby
 
@@ -17,6 +16,8 @@ from checkpoints.queries.words import Piece
 #: Edited messages are looked for among so many neighbours.
 _NEAR = 8
 _ALIKE = 0.5
+#: Steps of aligning two transcripts.
+_STEPS = 5_000_000
 #: A longer stretch of messages that only came or only went is shortened to its beginning and its end.
 _STRETCH, _HEAD, _TAIL = 30, 25, 4
 
@@ -112,8 +113,7 @@ Line = Fold | Same | Added | Removed | Edited | Left | Moved | More
 
 def align(old: Sequence[Said], new: Sequence[Said]) -> Iterator[Line]:
     """In reading order. A message that is gone in one place and stands in another one has moved."""
-    matcher = SequenceMatcher(None, [said.body for said in old], [said.body for said in new], autojunk=False)
-    codes = matcher.get_opcodes()
+    codes = _codes([said.body for said in old], [said.body for said in new])
     gone = {said.body for tag, i1, i2, _, _ in codes if tag != "equal" for said in old[i1:i2]}
     came = {said.body for tag, _, _, j1, j2 in codes if tag != "equal" for said in new[j1:j2]}
     lines: list[Line] = []
@@ -123,6 +123,26 @@ def align(old: Sequence[Said], new: Sequence[Said]) -> Iterator[Line]:
         else:
             lines += _edits(old[i1:i2], new[j1:j2], gone & came)
     return _moves(lines)
+
+
+def _codes(old: list[str], new: list[str]) -> list[tuple[str, int, int, int, int]]:
+    """How to make `new` of `old`. Where two transcripts repeat themselves so much that this would take minutes, what
+    they begin and end with is kept and the rest replaced."""
+    try:
+        return list(words.BoundedMatcher(old, new, _STEPS).get_opcodes())
+    except words.TooManySteps:
+        return list(_ends_only(old, new))
+
+
+def _ends_only(old: list[str], new: list[str]) -> Iterator[tuple[str, int, int, int, int]]:
+    most = min(len(old), len(new))
+    begin = next((index for index in range(most) if old[index] != new[index]), most)
+    end = next((index for index in range(most - begin) if old[-1 - index] != new[-1 - index]), most - begin)
+    if begin:
+        yield "equal", 0, begin, 0, begin
+    yield "replace", begin, len(old) - end, begin, len(new) - end
+    if end:
+        yield "equal", len(old) - end, len(old), len(new) - end, len(new)
 
 
 def _edits(old: Sequence[Said], new: Sequence[Said], elsewhere: set[str]) -> Iterator[Line]:

@@ -15,7 +15,7 @@ from django.db.models import Model, QuerySet
 
 from checkpoints.files import reach
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Segment, Session, ToolCall
-from checkpoints.serde import parse
+from checkpoints.serde import parse_or_text
 
 #: A JSON object; `record` says what it is.
 Record = dict[str, Any]
@@ -210,10 +210,7 @@ def _event(event: AuditEvent) -> Record:
 
 def _value(stored: str | None) -> Any:
     """Stored JSON text as a value; damaged text as the text it is."""
-    try:
-        return None if stored is None else parse(stored)
-    except (ValueError, RecursionError):
-        return stored
+    return None if stored is None else parse_or_text(stored)
 
 
 def _time(moment: Any) -> str | None:

@@ -67,6 +67,8 @@ class Other:
 
 Part = Text | Reasoning | Image | Call | Result | Other
 
+#: Blocks of one message, or of one result, that are read one by one.
+MAX_PARTS = 100
 _ENVELOPE = frozenset({"id", "role", "created_at", "content", "blocks", "tool_calls", "tool_call_id", "name", "source"})
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
@@ -75,7 +77,7 @@ def read(body: str) -> tuple[Part, ...]:
     """The parts of one stored message, in order. Damaged text comes back whole, as `Text`."""
     try:
         message = parse(body)
-    except (ValueError, RecursionError):
+    except ValueError:
         return (Text(body),)
     if not isinstance(message, dict):
         return (Other(message),)
@@ -134,7 +136,7 @@ def _message(message: dict[str, Any]) -> Iterator[Part]:
         yield Result(message["tool_call_id"], said)
     else:
         yield from said
-    yield from map(_openai_call, _listed(message.get("tool_calls")))
+    yield from _bounded(_listed(message.get("tool_calls")), _openai_call)
     rest = {key: value for key, value in message.items() if key not in _ENVELOPE and not _told(key, value)}
     if rest:
         yield Other(rest)
@@ -152,12 +154,22 @@ def _content(content: Any) -> Iterator[Part]:
     if isinstance(content, str):
         yield Text(content)
     elif isinstance(content, list):
-        for block in content:
-            yield _block(block) if isinstance(block, dict) else Text(block) if isinstance(block, str) else Other(block)
+        yield from _bounded(content, _part)
     elif isinstance(content, dict) and ("kind" in content or "type" in content):
         yield _block(content)
     else:
         yield Other(content)
+
+
+def _bounded(listed: list[Any], read_one: Callable[[Any], Part]) -> Iterator[Part]:
+    """The first `MAX_PARTS` of a list as parts, and all that follow as one JSON value."""
+    yield from map(read_one, listed[:MAX_PARTS])
+    if len(listed) > MAX_PARTS:
+        yield Other(listed[MAX_PARTS:])
+
+
+def _part(block: Any) -> Part:
+    return _block(block) if isinstance(block, dict) else Text(block) if isinstance(block, str) else Other(block)
 
 
 def _block(block: dict[str, Any]) -> Part:
@@ -197,13 +209,16 @@ def _openai_call(entry: Any) -> Part:
 
 
 def _arguments(args: Any) -> Any:
-    """Some conventions carry arguments as JSON text; text that is no JSON stays what it is."""
+    """Some conventions carry arguments as JSON text; text that is no JSON, or has no canonical form, stays what it is:
+    whoever compares arguments compares canonical text."""
     if not isinstance(args, str):
         return args
     try:
-        return parse(args)
-    except (ValueError, RecursionError):
+        value = parse(args)
+        canonical(value)
+    except ValueError:
         return args
+    return value
 
 
 def _result(block: dict[str, Any]) -> Part | None:
@@ -211,7 +226,14 @@ def _result(block: dict[str, Any]) -> Part | None:
     if not isinstance(call_id, str):
         return None
     content = block.get("content", block.get("output"))
-    return Result(call_id, tuple(_content(content)), bool(block.get("is_error")))
+    parts = _bounded(content, _returned) if isinstance(content, list) else _content(content)
+    return Result(call_id, tuple(parts), bool(block.get("is_error")))
+
+
+def _returned(block: Any) -> Part:
+    """A part of a result. No tool returns the results of others: they are shown as the JSON they are, however deep."""
+    kind = block.get("kind", block.get("type")) if isinstance(block, dict) else None
+    return Other(block) if isinstance(kind, str) and _READERS.get(kind) is _result else _part(block)
 
 
 def _image(block: dict[str, Any]) -> Part | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from checkpoints.models import Session
 from checkpoints.queries import between, fieldwise, plans, prefixes, transcripts, versions, words
@@ -14,7 +15,6 @@ from checkpoints.queries.plans import Change, StepChange
 from checkpoints.queries.transcripts import StoredMessage
 from checkpoints.queries.versions import Version
 from checkpoints.queries.words import Piece
-from checkpoints.serde import canonical
 
 #: Where two versions part, so many messages of each are compared; pages say when there are more.
 COMPARED = 2000
@@ -115,12 +115,11 @@ def _headlines(one: int, other: int) -> Differences:
         return Differences()
     there = Session.objects.filter(pk__in=(one, other))
     found = {pk: _headline(*told) for pk, *told in there.values_list("pk", "title", "agent", "labels", "metadata")}
-    return fieldwise.compare(found.get(one), found.get(other))
+    return fieldwise.compare_values(found.get(one, {}), found.get(other, {}))
 
 
-def _headline(title: str, agent: str, labels: str, metadata: str) -> str:
-    told = {"title": title, "agent": agent, "labels": fieldwise.read(labels), "metadata": fieldwise.read(metadata)}
-    return canonical(told)
+def _headline(title: str, agent: str, labels: str, metadata: str) -> dict[str, Any]:
+    return {"title": title, "agent": agent, "labels": fieldwise.read(labels), "metadata": fieldwise.read(metadata)}
 
 
 def _calls(one: tuple[int, Version], two: tuple[int, Version], shared: int) -> tuple[Between, Between]:

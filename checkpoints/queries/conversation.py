@@ -20,7 +20,7 @@ from checkpoints.queries.calls import CallRecord
 from checkpoints.queries.origins import Origin, RunFacts
 from checkpoints.queries.pairing import Spot
 from checkpoints.queries.transcripts import WINDOW, StoredMessage
-from checkpoints.serde import canonical, parse
+from checkpoints.serde import canonical, parse_or_text
 
 #: A window reaches so many messages further where a call and its result would be torn apart.
 _MARGIN = 16
@@ -299,7 +299,7 @@ class _Builder:
             last = rows[-1]
             yield from self._handover(run_number, last.run_number)
             run_number = max(run_number or 0, last.run_number)
-            yield CallCard(Call(last.call_id, last.tool, parse(last.args)), None, None, tuple(rows))
+            yield CallCard(Call(last.call_id, last.tool, parse_or_text(last.args)), None, None, tuple(rows))
         if self.runs:
             yield from self._handover(run_number, max(self.runs))
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from checkpoints.queries.plans import Change
-from checkpoints.serde import canonical, parse
+from checkpoints.serde import canonical, parse_or_text
 
 #: So many differences are told; the others are counted.
 TOLD = 500
@@ -51,6 +51,13 @@ def compare(old: str | None, new: str | None) -> Differences:
     return Differences(told, len(told) + sum(1 for _ in found))
 
 
+def compare_values(old: Any, new: Any) -> Differences:
+    """How two JSON values differ."""
+    found = _differences(old, new, ())
+    told = tuple(islice(found, TOLD))
+    return Differences(told, len(told) + sum(1 for _ in found))
+
+
 def _whole(old: str | None, new: str | None) -> Iterator[FieldChange]:
     if old is None or new is None:
         change = Change.ADDED if old is None else Change.REMOVED
@@ -61,10 +68,7 @@ def _whole(old: str | None, new: str | None) -> Iterator[FieldChange]:
 
 def read(stored: str | None) -> Any:
     """Stored JSON text as a value; a damaged one as the text it is."""
-    try:
-        return None if stored is None else parse(stored)
-    except (ValueError, RecursionError):
-        return stored
+    return None if stored is None else parse_or_text(stored)
 
 
 def _differences(old: Any, new: Any, path: tuple[str | int, ...]) -> Iterator[FieldChange]:

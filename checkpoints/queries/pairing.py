@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,13 +25,15 @@ def pair(messages: Sequence[tuple[Part, ...]]) -> Pairs:
 
     Providers reuse ids: a call that an earlier message left unanswered is not answered by a later one's result.
     """
-    asked: defaultdict[str, list[Spot]] = defaultdict(list)
+    asked: defaultdict[str, deque[Spot]] = defaultdict(deque)
     answers: dict[Spot, Spot] = {}
     for index, parts in enumerate(messages):
         for number, part in enumerate(parts):
             if isinstance(part, Call):
-                here = [spot for spot in asked[part.call_id] if spot[0] == index]
-                asked[part.call_id] = [*here, (index, number)]
+                waiting = asked[part.call_id]
+                if waiting and waiting[-1][0] != index:
+                    waiting.clear()
+                waiting.append((index, number))
             elif isinstance(part, Result) and asked[part.call_id]:
-                answers[asked[part.call_id].pop(0)] = (index, number)
+                answers[asked[part.call_id].popleft()] = (index, number)
     return Pairs(answers, frozenset(answers.values()))

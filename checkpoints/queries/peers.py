@@ -218,5 +218,5 @@ def _value(stored: str | None) -> Any:
         return None
     try:
         return sealing.hidden(parse(stored))
-    except (ValueError, RecursionError):
+    except ValueError:
         return stored

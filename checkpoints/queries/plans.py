@@ -84,7 +84,7 @@ def read(stored: str | None) -> Plan | None:
         return None
     try:
         value = parse(stored)
-    except (ValueError, RecursionError):
+    except ValueError:
         return Plan((), {"unreadable": stored}, stored)
     if not isinstance(value, dict):
         return Plan((), {"plan": value}, stored)

@@ -17,7 +17,14 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints.enums import SETTLED_CALL, UNDECIDED_CALL, AuditKind, CallStatus, RunStatus, SessionStatus
-from checkpoints.exceptions import ApprovalRequired, AtGate, OwnershipLost, ReviewRequired, RunNotFound
+from checkpoints.exceptions import (
+    ApprovalRequired,
+    AtGate,
+    CheckpointCorrupted,
+    OwnershipLost,
+    ReviewRequired,
+    RunNotFound,
+)
 from checkpoints.flows import Flow, Sleep, Transact
 from checkpoints.ids import checked
 from checkpoints.models import Run, Session, ToolCall
@@ -314,8 +321,15 @@ def finished_point(store: Store, session_id: str) -> ResumePoint | None:
         usage=latest["usage"],
         version=latest["version"],
         finished=True,
-        result=None if session.result is None else parse(session.result),
+        result=_end_result(session),
     )
+
+
+def _end_result(session: Session) -> Any:
+    try:
+        return None if session.result is None else parse(session.result)
+    except ValueError as error:
+        raise CheckpointCorrupted(session.session_id, "the result of the session", str(error)) from error
 
 
 def preview(store: Store, session_id: str) -> dict[str, Any]:

@@ -104,8 +104,36 @@ def _check(value: Any, path: str, depth: int) -> None:
 
 
 def parse(text: str) -> Any:
-    """The value of stored canonical text. Raises `ValueError` where the text is damaged."""
-    return _decode(text)
+    """Return the value of JSON text. Every value it returns has a canonical form as far as its depth and its numbers
+    go: raises `ValueError` for damaged text, for values nested more than `MAX_DEPTH` levels deep, and for numbers that
+    no JSON can hold."""
+    try:
+        value = _decode(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if text.count("[") + text.count("{") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
+        raise ValueError(_TOO_DEEP)
+    return value
+
+
+def parse_or_text(stored: str) -> Any:
+    """Return the value of stored JSON text for showing it; what `parse` refuses comes back as the text it is."""
+    try:
+        return parse(stored)
+    except ValueError:
+        return stored
+
+
+def _deeper_than(value: Any, most: int) -> bool:
+    """Whether lists and objects are nested more than `most` levels deep. Goes through them level by level: a walk by
+    recursion would end at the interpreter's own limit."""
+    level = [value]
+    for _ in range(most + 1):
+        level = [item for item in level if type(item) is dict or type(item) is list]
+        if not level:
+            return False
+        level = [item for outer in level for item in (outer.values() if type(outer) is dict else outer)]
+    return True
 
 
 def parse_object(text: str | None) -> dict[str, Any] | None:
@@ -126,13 +154,18 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
-_decode = json.JSONDecoder(parse_constant=_refuse).decode
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {number[:40]} is too large")
+    return value
+
+
+_TOO_DEEP = f"it is nested more than {MAX_DEPTH} levels deep"
+_decode = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite).decode
 
 
 def decoded_text(stored: str) -> str:
     """The text of a stored JSON string; any other JSON, and text that is none, as it stands."""
-    try:
-        value = parse(stored)
-    except ValueError:
-        return stored
+    value = parse_or_text(stored)
     return value if isinstance(value, str) else stored

@@ -14,6 +14,7 @@ from checkpoints.enums import UNDECIDED_CALL, CallStatus, InterruptReason, KeyPo
 from checkpoints.exceptions import (
     ApprovalRequired,
     CallInProgress,
+    CheckpointCorrupted,
     InsideTransaction,
     InvalidArguments,
     NotRepresentable,
@@ -308,7 +309,7 @@ def _executor_lives(store: Store, held: Held, found: ToolCall) -> bool:
 def _run_logged(store: Store, held: Held, tool: Tool, bound: dict[str, Any], issued: Issued) -> Flow[ToolResult]:
     if issued.args is not None:
         try:
-            bound = tool.bound(parse(issued.args))
+            bound = tool.bound(_stored_args(held, issued))
         except InvalidArguments as error:
             outcome = Outcome(CallStatus.FAILED, canonical(str(error)), type(error).__name__)
             yield from record(store, held, issued, outcome, str(error))
@@ -323,6 +324,14 @@ def _run_logged(store: Store, held: Held, tool: Tool, bound: dict[str, Any], iss
     content = content_of(value)
     yield from record(store, held, issued, Outcome(CallStatus.COMPLETED, canonical(content, "result")), content)
     return ToolResult(issued.call_id, content, attempt=issued.attempt)
+
+
+def _stored_args(held: Held, issued: Issued) -> Any:
+    try:
+        return parse(issued.args or "{}")
+    except ValueError as error:
+        what = f"the arguments of call {issued.call_id!r}"
+        raise CheckpointCorrupted(held.session_id, what, str(error)) from error
 
 
 def _failed(

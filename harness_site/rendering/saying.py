@@ -12,7 +12,7 @@ from checkpoints.queries.conversation import CallCard
 from checkpoints.queries.origins import RunFacts
 from checkpoints.queries.peers import Waiting
 from checkpoints.queries.standing import Standing
-from checkpoints.serde import parse
+from checkpoints.serde import parse, parse_or_text
 from harness_site import wording
 from harness_site.rendering.jsontree import dumped
 from harness_site.rendering.masking import MASK, fields_of, masked, masked_beginning
@@ -177,19 +177,14 @@ def structured(text: str) -> dict[str, Any] | list[Any] | None:
         return None
     try:
         value = parse(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return value if isinstance(value, dict | list) and value else None
 
 
 def stored_value(stored: str | None) -> Any:
     """Stored JSON text as a value; a damaged one as the text it is."""
-    if stored is None:
-        return None
-    try:
-        return parse(stored)
-    except (ValueError, RecursionError):
-        return stored
+    return None if stored is None else parse_or_text(stored)
 
 
 def on_a_line(value: Any) -> str:

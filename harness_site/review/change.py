@@ -45,7 +45,7 @@ def editable(stored: str) -> str | None:
     """Stored arguments as text to be edited, masked for who reads; None where that cannot be done."""
     try:
         value = parse(stored)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     if not isinstance(value, dict) or len(stored) > LONGEST:
         return None
@@ -65,7 +65,7 @@ def written(text: str, stored: str) -> dict[str, Any]:
         value = parse(text)
     except JSONDecodeError as error:
         raise Unreadable(f"This is not JSON: {error.msg[0].lower()}{error.msg[1:]}, in line {error.lineno}.") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise Unreadable(f"This cannot be read as arguments: {error}.") from None
     if not isinstance(value, dict):
         raise Unreadable("Arguments are an object: names and values between { and }.")

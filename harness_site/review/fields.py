@@ -40,7 +40,7 @@ class ArgumentField:
             return self.typed.replace("\r\n", "\n")
         try:
             value = parse(self.typed)
-        except (ValueError, RecursionError):
+        except ValueError:
             raise Unreadable(f"{masked(self.name)}: {self._expected()}") from None
         if self.kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise Unreadable(f"{masked(self.name)}: {self._expected()}")

@@ -11,7 +11,7 @@ from typing import Any, Final
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.queries import blocks
 from checkpoints.queries.blocks import Call, Image, Part, Reasoning, Result, Text
-from checkpoints.serde import parse
+from checkpoints.serde import parse_or_text
 from harness_site.rendering.masking import hiding_values_of, masked, masked_value
 from harness_site.wording import shown_sentence
 
@@ -29,16 +29,16 @@ def of_message(body: str, message_id: str) -> str:
 
 
 def of_call(call: ToolCall) -> str:
-    args = _value(call.args)
+    args = parse_or_text(call.args)
     with hiding_values_of(args):
         sentence = shown_sentence(call.tool, call.sentence, args) if call.sentence else ""
         told = [call.call_id, call.tool, sentence, *_leaves(args), call.error_type]
-        return _whole([*told, *_leaves(_value(call.result or "null"))])
+        return _whole([*told, *_leaves(parse_or_text(call.result or "null"))])
 
 
 def of_decision(decision: Decision) -> str:
-    told = [decision.actor, decision.reason, *_leaves(_value(decision.evidence or "null"))]
-    return _whole([*told, *_leaves(_value(decision.result or "null"))])
+    told = [decision.actor, decision.reason, *_leaves(parse_or_text(decision.evidence or "null"))]
+    return _whole([*told, *_leaves(parse_or_text(decision.result or "null"))])
 
 
 def of_session(session: Session) -> str:
@@ -71,13 +71,6 @@ def _said(parts: tuple[Part, ...]) -> Iterator[str]:
                 yield from _said(inner)
             case _:
                 yield from _leaves(part.value)
-
-
-def _value(stored: str) -> Any:
-    try:
-        return parse(stored)
-    except (ValueError, RecursionError):
-        return stored
 
 
 def _leaves(value: Any) -> Iterator[str]:

@@ -11,7 +11,7 @@ from checkpoints.queries.blocks import Call
 from checkpoints.queries.conversation import CallCard
 from checkpoints.queries.history import HistoryPage
 from checkpoints.queries.origins import RunFacts
-from checkpoints.serde import parse
+from checkpoints.serde import parse_or_text
 from harness_site.accounts.guard import MemberRequest
 from harness_site.rendering.masking import hide_values, secret_values
 from harness_site.rendering.saying import stored_value
@@ -48,7 +48,7 @@ def call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
         raise Missing("This session has no such call.", "The list of its tool calls shows those it has.", head)
     hide_values(secret_values(stored_value(found.args)))
     attempts = [record for record in logged.named(pk, [found.call_id]) if record.step == found.step]
-    card = CallCard(Call(found.call_id, found.tool, parse(found.args)), None, None, (found,))
+    card = CallCard(Call(found.call_id, found.tool, parse_or_text(found.args)), None, None, (found,))
     if wanted := request.GET.get("as"):
         return copying.sent(copying.asked(wanted, card))
     context = {

@@ -59,8 +59,6 @@ _ENVELOPE: Final = frozenset(
 USAGE: Final = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 #: Texts in the place of a prompt that the program put there.
 _INSERTED = re.compile(r"\s*(<[a-z][a-z_-]*>|\[Request interrupted|Caveat: )")
-_COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>", re.DOTALL)
-_COMMAND_ARGS = re.compile(r"<command-args>\s*(.*?)\s*</command-args>", re.DOTALL)
 
 
 def key(line: Line) -> str:
@@ -131,13 +129,19 @@ def prompt(content: Any) -> str:
     return "\n\n".join(text for text in texts if isinstance(text, str) and not _INSERTED.match(text)).strip()
 
 
+def _element(text: str, name: str) -> str | None:
+    """The text inside the first element `name`; None where there is none that is closed."""
+    _, opened, rest = text.partition(f"<{name}>")
+    inner, closed, _ = rest.partition(f"</{name}>")
+    return inner.strip() if opened and closed else None
+
+
 def command(content: Any) -> str:
     """The slash command that a person gave."""
     for block in blocks(content):
         text = block.get("text") if isinstance(block, dict) else None
-        if isinstance(text, str) and (named := _COMMAND.search(text)):
-            args = _COMMAND_ARGS.search(text)
-            return f"{named.group(1)} {args.group(1) if args else ''}".strip()
+        if isinstance(text, str) and (named := _element(text, "command-name")) is not None:
+            return f"{named} {_element(text, 'command-args') or ''}".strip()
     return ""
 
 

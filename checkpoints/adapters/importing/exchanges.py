@@ -23,7 +23,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.ids import checked
 from checkpoints.queries import blocks
 from checkpoints.queries.blocks import Result, Text
-from checkpoints.serde.canonical import canonical
+from checkpoints.serde.canonical import canonical, parse
 from checkpoints.serde.digests import text_digest
 
 Body = dict[str, Any]
@@ -113,8 +113,9 @@ def _values(path: Path, files: Reading) -> Iterator[tuple[int, Any]]:
     """The JSON values of a file: its lines, or what it holds as one value; a list counts as its entries."""
     if path.suffix not in _LINES:
         try:
-            value = json.loads(path.read_bytes())
-        except (ValueError, RecursionError):
+            raw = path.read_bytes()
+            value = parse(raw.decode(json.detect_encoding(raw)))
+        except ValueError:
             value = None  # lines, whatever the file is called, or damaged
         if isinstance(value, dict | list):
             files.report.files += 1

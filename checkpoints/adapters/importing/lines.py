@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +93,9 @@ def _object(path: Path, number: int, raw: bytes, report: ImportReport) -> dict[s
         why = "it is not UTF-8"
     except InvalidInput as error:
         why = error.detail
-    except RecursionError:
-        why = "it is nested too deeply"
-    except ValueError as error:
+    except JSONDecodeError as error:
         why = "it ends before it is complete" if not raw.endswith(b"\n") else f"it is not JSON ({error})"
+    except ValueError as error:
+        why = str(error)
     report.damage(path, number, why, raw.decode("utf-8", "replace"))
     return None

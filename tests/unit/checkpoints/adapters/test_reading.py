@@ -27,8 +27,9 @@ def test_objects_with_their_line_numbers(tmp_path: Path) -> None:
         (b'{"a": 1', "it ends before it is complete"),
         (b'"text"\n', "it is a str, not an object"),
         (b"\xff\n", "it is not UTF-8"),
-        (b'{"a": ' + b"[" * 300 + b"]" * 300 + b"}\n", "line.a"),
-        (b"[" * 100_000 + b"\n", "it is nested too deeply"),
+        (b'{"a": ' + b"[" * 300 + b"]" * 300 + b"}\n", "it is nested more than 200 levels deep"),
+        (b'{"a": 1e999}\n', "the number 1e999 is too large"),
+        (b"[" * 100_000 + b"\n", "it is nested more than 200 levels deep"),
     ],
 )
 def test_damage_is_reported_with_its_reason(tmp_path: Path, raw: bytes, why: str | None) -> None:
