@@ -32,7 +32,7 @@ def records(session_pk: int) -> Iterator[Record]:
     for record in _records(session):
         number += 1
         yield record
-    yield {"record": "end", "records": number}
+    yield {"record": "end", "records": number, "complete": True}
 
 
 def _records(session: Session) -> Iterator[Record]:

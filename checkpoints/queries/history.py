@@ -12,7 +12,8 @@ from django.db.models import TextChoices
 
 from checkpoints.enums import AuditKind, DecisionKind
 from checkpoints.models import AuditEvent, Decision
-from checkpoints.queries import keyset, trail
+from checkpoints.queries import keyset, origins, trail
+from checkpoints.queries.origins import RunFacts
 from checkpoints.serde import parse
 
 PAGE = 100
@@ -49,6 +50,16 @@ class HistoryPage:
 
     rows: tuple[Happening, ...]
     before: tuple[int, int] | None
+
+
+def takers(session_pk: int, page: HistoryPage) -> dict[str, RunFacts]:
+    """The runs that took the session over on this page, each by the name of the run that it was taken from."""
+    taken = [row.actor for row in page.rows if row.kind == AuditKind.TAKEOVER]
+    numbers = [int(name.removeprefix("run ")) for name in taken if name.removeprefix("run ").isdecimal()]
+    if not numbers:
+        return {}
+    found = origins.runs(session_pk, min(numbers) + 1, max(numbers) + 1)
+    return {f"run {number}": found[number + 1] for number in numbers if number + 1 in found}
 
 
 def page(session_pk: int, *, before: tuple[int, int] | None = None, size: int = PAGE) -> HistoryPage:

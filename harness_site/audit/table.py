@@ -16,6 +16,7 @@ def lines(entries: Iterable[Entry]) -> Iterator[str]:
     yield csv.line(HEAD)
     for entry in entries:
         yield csv.line(_cells(entry))
+    yield csv.line([csv.COMPLETE])
 
 
 def _cells(entry: Entry) -> tuple[str, ...]:

@@ -1,10 +1,9 @@
 """The audit trail of the workspace: reading it, verifying it, taking it away."""
 
-from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
@@ -15,6 +14,7 @@ from checkpoints.queries import trail
 from checkpoints.queries.trail import Subject, TrailFilter
 from harness_site.accounts import trail as recording
 from harness_site.accounts.guard import MemberRequest, member
+from harness_site.attachments import CSV, attachment
 from harness_site.audit import table
 from harness_site.rendering import masking
 from harness_site.rendering.references import resolve
@@ -58,10 +58,8 @@ def export(request: MemberRequest) -> HttpResponseBase:
     """CSV of everything that matches, sent while it is read."""
     wanted = _wanted(request.GET)
     recording.record(request.membership, AuditKind.EXPORTED, request=request, what="audit trail", **_told(wanted))
-    rows: Iterator[str] = masking.kept(table.lines(trail.every(request.membership.workspace_id, wanted)))
     name = f"audit-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingHttpResponse(rows, content_type="text/csv; charset=utf-8", headers=headers)
+    return attachment(table.lines(trail.every(request.membership.workspace_id, wanted)), CSV, name)
 
 
 def _wanted(asked: QueryDict) -> TrailFilter:

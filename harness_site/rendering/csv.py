@@ -9,6 +9,9 @@ from harness_site.rendering.text import visible
 
 #: A spreadsheet takes a cell that begins with one of these for a formula.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+#: The last line of a table says whether it is all of it.
+COMPLETE: Final = "# complete"
+NOT_COMPLETE: Final = "# not complete: the export broke off here; the log of the server says why"
 
 
 def line(cells: Iterable[str]) -> str:

@@ -1,15 +1,14 @@
 """Taking a session away, or a list of them. Who does is an entry of the audit trail, made before the first byte."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from django.http import FileResponse, StreamingHttpResponse
+from django.http import FileResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
-from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
 from checkpoints import SyncCheckpointer, clock
@@ -19,6 +18,7 @@ from checkpoints.queries import sessions
 from checkpoints.queries.sessions import SessionHead
 from harness_site.accounts import secrecy, trail
 from harness_site.accounts.guard import MemberRequest, able
+from harness_site.attachments import CSV, HTML, JSONL, attachment
 from harness_site.rendering import masking
 from harness_site.rendering.text import visible
 from harness_site.sessions import filters, jsonl, offline, spreadsheet
@@ -47,7 +47,7 @@ def listed(request: MemberRequest) -> HttpResponseBase:
     chosen = sessions.chosen(workspace, wanted)
     rows = spreadsheet.lines(sessions.each(workspace, chosen))
     name = f"sessions-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
-    return _sent(rows, name, "text/csv; charset=utf-8", records=len(chosen))
+    return attachment(rows, CSV, name, total=f"record {len(chosen)}")
 
 
 def _narrowed(request: MemberRequest) -> str:
@@ -62,13 +62,12 @@ def _jsonl(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
     _tell(request, head, "jsonl")
     # Beside these a few more: runs, decisions, events.
     records = head.row.messages + head.versions + head.calls
-    return _sent(jsonl.lines(head.row.pk), _name(head, "jsonl"), "application/jsonl", records=records)
+    return attachment(jsonl.lines(head.row.pk), JSONL, _name(head, "jsonl"), total=f"record {records}")
 
 
 def _html(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
     _tell(request, head, "html")
-    messages = head.row.messages
-    return _sent(offline.pieces(head), _name(head, "html"), "text/html; charset=utf-8", messages=messages)
+    return attachment(offline.pieces(head), HTML, _name(head, "html"), total=f"message {head.row.messages}")
 
 
 def _file(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
@@ -97,15 +96,6 @@ FORMS: Final[dict[str, Callable[[MemberRequest, SessionHead], HttpResponseBase]]
 def _tell(request: MemberRequest, head: SessionHead, form: str, **more: str | int) -> None:
     kind = AuditKind.EXPORTED
     trail.record(request.membership, kind, request=request, session_pk=head.row.pk, what="session", form=form, **more)
-
-
-def _sent(
-    content: Iterable[bytes] | Iterable[str], name: str, kind: str, *, records: int = 0, messages: int = 0
-) -> HttpResponseBase:
-    """About so many `records` or `messages` are to come: a page that waits for them says how far they are."""
-    total = f"message {messages}" if messages else f"record {records}"
-    headers = {"Content-Disposition": content_disposition_header(True, name), "Harness-Total": total}
-    return StreamingHttpResponse(masking.kept(content), content_type=kind, headers=headers)
 
 
 def _name(head: SessionHead, ending: str) -> str:

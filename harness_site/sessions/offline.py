@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints import clock
 from checkpoints.queries import conversation, history, occasions, versions
-from checkpoints.queries.history import Happening
+from checkpoints.queries.history import HistoryPage
 from checkpoints.queries.sessions import SessionHead
 
 _STYLES: Final = (
@@ -39,18 +39,20 @@ def pieces(head: SessionHead) -> Iterator[str]:
     for shown in conversation.through(session, place):
         yield render_to_string("sessions/offline/items.html", {**shared, "conversation": shown})
     yield render_to_string("sessions/offline/plan.html", {"version": versions.newest(session.pk)})
-    for happening in _happenings(session.pk):
-        yield render_to_string("sessions/parts/happening.html", {**shared, "row": happening})
+    for page in _pages(session.pk):
+        shared |= {"takers": history.takers(session.pk, page)}
+        for happening in page.rows:
+            yield render_to_string("sessions/parts/happening.html", {**shared, "row": happening})
     yield render_to_string("sessions/offline/end.html")
 
 
-def _happenings(session_pk: int) -> Iterator[Happening]:
+def _pages(session_pk: int) -> Iterator[HistoryPage]:
     """Everything that was done, newest first."""
     page = history.page(session_pk)
-    yield from page.rows
+    yield page
     while page.before is not None:
         page = history.page(session_pk, before=page.before)
-        yield from page.rows
+        yield page
 
 
 def _styles() -> SafeString:

@@ -4,13 +4,11 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from checkpoints.enums import AuditKind, CallStatus
+from checkpoints.enums import CallStatus
 from checkpoints.queries import calls as logged
-from checkpoints.queries import history, origins, trail, versions
+from checkpoints.queries import history, trail, versions
 from checkpoints.queries.blocks import Call
 from checkpoints.queries.conversation import CallCard
-from checkpoints.queries.history import HistoryPage
-from checkpoints.queries.origins import RunFacts
 from checkpoints.serde import parse_or_text
 from harness_site.accounts.guard import MemberRequest
 from harness_site.rendering.masking import hide_values, secret_values
@@ -81,17 +79,7 @@ def audit(request: MemberRequest, pk: int) -> HttpResponse:
         "tab": "history",
         "page": page,
         "before": before,
-        "takers": _takers(pk, page),
+        "takers": history.takers(pk, page),
         "integrity": trail.integrity(request.membership.workspace_id),
     }
     return render(request, "sessions/history.html", context)
-
-
-def _takers(pk: int, page: HistoryPage) -> dict[str, RunFacts]:
-    """Who took the session, by the name of the run it was taken from."""
-    taken = [row.actor for row in page.rows if row.kind == AuditKind.TAKEOVER]
-    numbers = [int(name.removeprefix("run ")) for name in taken if name.removeprefix("run ").isdecimal()]
-    if not numbers:
-        return {}
-    found = origins.runs(pk, min(numbers) + 1, max(numbers) + 1)
-    return {f"run {number}": found[number + 1] for number in numbers if number + 1 in found}

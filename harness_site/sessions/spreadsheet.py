@@ -31,7 +31,7 @@ _SEVERAL: Final = 100
 
 
 def lines(rows: Iterable[SessionRow]) -> Iterator[str]:
-    """One line for each session, after the head."""
+    """One line for each session, after the head and before the line that says that these are all."""
     yield csv.line(HEAD)
     remaining = iter(rows)
     while several := list(islice(remaining, _SEVERAL)):
@@ -39,6 +39,7 @@ def lines(rows: Iterable[SessionRow]) -> Iterator[str]:
         for row in several:
             with hiding_values(secrets.get(row.pk, ())):
                 yield csv.line(_cells(row))
+    yield csv.line([csv.COMPLETE])
 
 
 def _cells(row: SessionRow) -> tuple[str, ...]:

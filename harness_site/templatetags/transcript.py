@@ -173,9 +173,9 @@ def of_run(takeovers: Mapping[int, Takeover], number: int) -> Takeover | None:
 
 
 @register.filter
-def of_actor(takers: Mapping[str, RunFacts], actor: str) -> RunFacts | None:
+def of_actor(takers: Mapping[str, RunFacts] | None, actor: str) -> RunFacts | None:
     """The run that took a session from the run `actor` names."""
-    return takers.get(actor)
+    return takers.get(actor) if takers else None
 
 
 @register.filter

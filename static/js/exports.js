@@ -1,6 +1,7 @@
 // An export says how far it is, and can be stopped. Without this file it is a download like any other.
 
 const MARKS = { record: "\n", message: "<article " };
+const LAST = 200; // bytes that hold every ending
 const KEPT_FOR = 60000; // until then a browser has written what was saved
 
 const box = document.getElementById("exporting")?.content.firstElementChild;
@@ -34,15 +35,23 @@ function named(headers) {
   return found?.[1];
 }
 
+/** `Harness-Ending` says how a complete export ends, before its last line break; a file of the library has none. */
+function complete(headers, last) {
+  const ending = headers.get("Harness-Ending");
+  return !ending || new TextDecoder().decode(last).trimEnd().endsWith(ending);
+}
+
 async function read(response, say) {
   const coming = expected(response.headers);
   const reader = response.body.getReader();
   const pieces = [];
   let bytes = 0;
+  let last = new Uint8Array();
   for (;;) {
     const { done, value } = await reader.read();
-    if (done) return { pieces, bytes };
+    if (done) return { pieces, bytes, whole: complete(response.headers, last) };
     pieces.push(value);
+    last = new Uint8Array([...last, ...value.slice(-LAST)]).slice(-LAST);
     bytes += value.length;
     const count = coming && Math.min(coming.count(value), coming.total);
     say(bytes, coming && { ...coming, count });
@@ -91,7 +100,8 @@ async function take(link) {
       location.assign(link.href); // the refusal is a page
       return;
     }
-    const { pieces, bytes } = await read(response, shown.far);
+    const { pieces, bytes, whole } = await read(response, shown.far);
+    if (!whole) throw new Error("incomplete");
     save(pieces, response.headers.get("Content-Type"), name);
     shown.end(`${name} is saved, ${size(bytes)}.`);
   } catch {

@@ -52,7 +52,9 @@ def happened(
 
 def lines(response: Any) -> list[list[str]]:
     assert isinstance(response, StreamingHttpResponse)
-    return list(csv.reader(io.StringIO(response.getvalue().decode())))
+    *rows, last = csv.reader(io.StringIO(response.getvalue().decode()))
+    assert last == ["# complete"]
+    return rows
 
 
 def test_an_entry_says_who_did_what_where(reader: Client) -> None:

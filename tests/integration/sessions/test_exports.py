@@ -57,6 +57,13 @@ def records(response: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in body(response).splitlines()]
 
 
+def table(response: Any) -> list[dict[str, str]]:
+    """The rows of a list without the last one, which says that these are all."""
+    *rows, last = csv.DictReader(StringIO(body(response)))
+    assert last["session"] == "# complete"
+    return rows
+
+
 def conversation() -> Session:
     """Two versions, the second of which says something else; a call with everything."""
     session = make_session(session_id="order 17/ä", labels='["vip"]')
@@ -85,7 +92,7 @@ def test_records_tell_everything_that_is_stored(reader: Client) -> None:
     assert " ".join(record["record"] for record in told) == (
         "session run segment message message segment message checkpoint checkpoint call decision late_result event end"
     )
-    assert told[-1] == {"record": "end", "records": 13}
+    assert told[-1] == {"record": "end", "records": 13, "complete": True}
     assert told[0]["labels"] == ["vip"]
     assert told[4]["message"]["blocks"] == [{"kind": "text", "text": "Sorry."}]
     assert (told[5]["parent"], told[5]["parent_length"]) == (told[2]["segment"], 1)
@@ -241,9 +248,9 @@ def test_a_filtered_list_is_csv(reader: Client) -> None:
     make_session(session_id="c", workspace=make_workspace(slug="elsewhere"))
     complete()
     response = reader.get("/sessions/export/?agent=refund-desk&q=lamp")
-    rows = list(csv.DictReader(StringIO(body(response))))
+    rows = table(response)
     assert [(row["session"], row["title"], row["status"]) for row in rows] == [("a", 'A "lamp", broken', "stalled")]
-    everything = list(csv.DictReader(StringIO(body(reader.get("/sessions/export/")))))
+    everything = table(reader.get("/sessions/export/"))
     assert [(row["session"], row["title"]) for row in everything] == [("a", 'A "lamp", broken'), ("b", "'=1+1")]
     told = [json.loads(event.details) for event in AuditEvent.objects.filter(kind="exported").order_by("pk")]
     assert [each["filters"] for each in told] == ["agent=refund-desk&q=*", ""]

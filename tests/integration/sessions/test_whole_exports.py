@@ -1,0 +1,119 @@
+"""Every export of every kind of session is whole, says so at its end, and holds what its page holds."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints import SyncCheckpointer
+from checkpoints.adapters.openai import import_chat
+from checkpoints.models import Session
+from harness_site.attachments import CSV, HTML, JSONL, Form
+from tests.conftest import Open
+from tests.integration.checkpoints.peers.waiting import join, pause
+from tests.integration.checkpoints.situations import said as message
+from tests.integration.checkpoints.situations import started
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+FORMS = {"jsonl": JSONL, "html": HTML}
+
+
+def taken_over(open_checkpointer: Open) -> str:
+    started(open_checkpointer()).save_checkpoint("s", [message("before the takeover")], None, 0)
+    second = open_checkpointer()
+    second.start_session("s", takeover="worker-3 hangs")
+    second.save_checkpoint("s", [message("before the takeover"), message("after it")], None, 0)
+    return "s"
+
+
+def forked(open_checkpointer: Open) -> str:
+    cp = started(open_checkpointer())
+    cp.save_checkpoint("s", [message("of the origin")], None, 0)
+    cp.fork_session("s", new_session_id="fork")
+    cp.start_session("fork")
+    cp.save_checkpoint("fork", [message("of the origin"), message("of the fork")], None, 0)
+    return "fork"
+
+
+def paused(open_checkpointer: Open) -> str:
+    cp = open_checkpointer()
+    pause(cp, join("quote", "answered", "open"))
+    cp.accept_response("answered", {"grams": 3150})
+    return "s"
+
+
+def compacted(open_checkpointer: Open) -> str:
+    cp = started(open_checkpointer())
+    cp.save_checkpoint("s", [message(f"long talk {number}") for number in range(20)], None, 0)
+    cp.save_checkpoint("s", [message("a summary of it"), message("and on")], None, 0)
+    return "s"
+
+
+def imported(open_checkpointer: Open) -> str:
+    talk = [{"role": "user", "content": "said elsewhere"}, {"role": "assistant", "content": "answered elsewhere"}]
+    import_chat(open_checkpointer(), talk, session_id="imported")
+    return "imported"
+
+
+def interrupted(open_checkpointer: Open) -> str:
+    cp = started(open_checkpointer())
+    args = '{"note": ' + "[" * 400 + "]" * 400 + ', "amount": 1e999}'
+    asked = [{"kind": "tool_call", "id": "c1", "name": "pay", "args": args}]
+    cp.save_checkpoint("s", [message("pay"), {"role": "assistant", "blocks": asked}], {"steps": ["pay"]}, 0)
+    return "s"
+
+
+@pytest.mark.parametrize("make", [taken_over, forked, paused, compacted, imported, interrupted])
+def test_each_export_ends_whole_and_holds_what_the_page_holds(
+    make: Callable[[Open], str], open_checkpointer: Open, reader: Client
+) -> None:
+    session = Session.objects.get(session_id=make(open_checkpointer))
+    page = reader.get(f"/sessions/{session.pk}/")
+    texts = _texts(session.session_id, open_checkpointer())
+    assert texts
+    for name, form in FORMS.items():
+        whole = _sent(reader, f"/sessions/{session.pk}/export/{name}/", form)
+        assert [text for text in texts if text not in whole] == []
+    assert [text for text in texts if text not in said(page)] == []
+    records = [json.loads(line) for line in _sent(reader, f"/sessions/{session.pk}/export/jsonl/", JSONL).splitlines()]
+    assert records[-1] == {"record": "end", "records": len(records) - 1, "complete": True}
+
+
+def test_the_page_of_a_session_that_was_taken_over_says_by_whom(open_checkpointer: Open, reader: Client) -> None:
+    session = Session.objects.get(session_id=taken_over(open_checkpointer))
+    html = _sent(reader, f"/sessions/{session.pk}/export/html/", HTML)
+    assert "by run 2 on" in html
+    assert "worker-3 hangs" in html
+    assert "had its session taken over" in html
+
+
+@pytest.mark.parametrize("path", ["/sessions/export/", "/audit/export/"])
+def test_a_table_ends_with_a_line_that_says_so(path: str, open_checkpointer: Open, reader: Client) -> None:
+    taken_over(open_checkpointer)
+    _sent(reader, path, CSV)
+
+
+def _sent(reader: Client, path: str, form: Form) -> str:
+    """Return what an export sends, which has to be whole."""
+    response: Any = reader.get(path)
+    assert response.status_code == 200
+    assert response.headers["Harness-Ending"] == form.ending
+    whole = b"".join(response.streaming_content).decode()
+    assert whole.rstrip().endswith(form.ending)
+    return str(whole)
+
+
+def _texts(session_id: str, cp: SyncCheckpointer) -> list[str]:
+    loaded = cp.load_latest(session_id)
+    assert loaded is not None
+    contents = [said_.get("blocks", said_.get("content")) for said_ in loaded["transcript"]]
+    return [
+        text
+        for content in contents
+        for text in ([content] if isinstance(content, str) else [block.get("text") for block in content])
+        if text
+    ]
