@@ -12,6 +12,13 @@ class Kind(models.TextChoices):
     SESSION = "session", "Title and id"
 
 
+class Problem(models.TextChoices):
+    """Why a text cannot be found, or only in part."""
+
+    SKIPPED = "skipped", "could not be read"
+    CUT = "cut", "only its beginning can be found"
+
+
 class Passage(models.Model):
     """A piece of text that can be found, masked as the workspace masks it.
 
@@ -41,12 +48,17 @@ class Passage(models.Model):
     folded = models.TextField()
     #: The pairs of letters of scripts in which one or two letters are a word.
     dense = models.TextField(blank=True)
+    #: Of the first piece of a text that is not in the index as a whole.
+    problem = models.CharField(max_length=8, choices=Problem, null=True)  # noqa: DJ001 - SQLite adds it without a copy
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["kind", "source", "part"], name="passage_place"),)
         indexes = (
             models.Index(fields=["source"], condition=models.Q(open=True), name="passage_open"),
             models.Index(fields=["session", "-id"], name="passage_of_session"),
+            models.Index(
+                fields=["workspace", "-id"], condition=models.Q(problem__isnull=False), name="passage_problem"
+            ),
         )
 
     def __str__(self) -> str:

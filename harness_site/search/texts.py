@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,12 +18,15 @@ from harness_site.accounts import call_secrets, secrecy
 from harness_site.accounts.call_secrets import StoredSize
 from harness_site.rendering import masking
 from harness_site.search import active_days, extracting, tool_days
+from harness_site.search.extracting import Extract
 from harness_site.search.leaving import SOURCES
-from harness_site.search.models import Kind, Trait
+from harness_site.search.models import Kind, Problem, Trait
 from harness_site.search.tool_days import Tally
 
-#: Of longer texts, fewer are held at once.
-_CHARACTERS: Final = 10_000_000
+logger = logging.getLogger(__name__)
+
+#: Of longer texts, fewer are held at once: a step is over in a moment, whatever the texts are.
+_CHARACTERS: Final = 2_000_000
 #: A call in one of these will not change any more.
 SETTLED_CALL: Final = frozenset(
     {CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED, CallStatus.SUPERSEDED, CallStatus.DISCARDED}
@@ -66,6 +70,7 @@ class Found:
     facts: tuple[tuple[Trait, str], ...] = ()
     #: Of a call that will not change any more, where it says something about its tool.
     tally: Tally | None = None
+    problem: Problem | None = None
 
 
 def sized(kind: Kind, rows: QuerySet[Any]) -> list[tuple[int, int]]:
@@ -79,7 +84,7 @@ def fitting(rows: Sequence[tuple[int, int]]) -> list[int]:
     keys: list[int] = []
     characters = 0
     for key, size in rows:
-        characters += size
+        characters += min(size, extracting.LONGEST)
         if keys and characters > _CHARACTERS:
             break
         keys.append(key)
@@ -100,7 +105,7 @@ def read(kind: Kind, keys: list[int]) -> list[Found]:
             known = call_secrets.of_sessions({_session_of(kind, row) for row in theirs})
         for row in theirs:
             with masking.reading(rules.knowing(known.get(_session_of(kind, row), frozenset()))):
-                found.append(_FOUND[kind](row, pk))
+                found.append(_found(kind, row, pk))
     return sorted(found, key=lambda one: one.source)
 
 
@@ -108,37 +113,65 @@ def _session_of(kind: Kind, row: Any) -> int:
     return int(row.pk if kind is Kind.SESSION else row.session_id)
 
 
+def _found(kind: Kind, row: Any, workspace: int) -> Found:
+    """What goes into the index of a row. One that cannot be read is in it without words: nobody finds it, and nobody
+    waits for it."""
+    try:
+        return _FOUND[kind](row, workspace)
+    except Exception:
+        session = row.pk if kind == Kind.SESSION else row.session_id
+        logger.exception("The %s %s of session %s is not in the search index.", kind.value, row.pk, session)
+        position, revision = getattr(row, "position", None), getattr(row, "revision", 0)
+        still_open = kind == Kind.CALL and row.status not in SETTLED_CALL
+        return Found(session, workspace, row.pk, "", position, revision, still_open, problem=Problem.SKIPPED)
+
+
+def _problem(extract: Extract) -> Problem | None:
+    return None if extract.whole else Problem.CUT
+
+
 def _message(row: Any, workspace: int) -> Found:
-    text = extracting.of_message(row.body, row.message_id)
+    extract = extracting.of_message(row.body, row.message_id)
     facts = active_days.facts(row.created_at)
-    return Found(row.session_id, workspace, row.pk, text, position=row.position, facts=facts)
+    return Found(
+        row.session_id,
+        workspace,
+        row.pk,
+        extract.text,
+        position=row.position,
+        facts=facts,
+        problem=_problem(extract),
+    )
 
 
 def _call(row: Any, workspace: int) -> Found:
-    still_open = row.status not in SETTLED_CALL
+    still_open, extract = row.status not in SETTLED_CALL, extracting.of_call(row)
     interrupted = ((Trait.INTERRUPTED, ""),) if row.interrupted_at is not None else ()
     return Found(
         row.session_id,
         workspace,
         row.pk,
-        extracting.of_call(row),
+        extract.text,
         revision=row.revision,
         open=still_open,
         facts=((Trait.TOOL, row.tool), *interrupted, *active_days.facts(row.issued_at, row.settled_at)),
         tally=None if still_open else tool_days.tally(workspace, row),
+        problem=_problem(extract),
     )
 
 
 def _decision(row: Any, workspace: int) -> Found:
     by = ((Trait.DECIDED_BY, row.actor),) if row.actor_kind != ActorKind.MACHINE else ()
     facts = (*by, *active_days.facts(row.created_at))
-    return Found(row.session_id, workspace, row.pk, extracting.of_decision(row), facts=facts)
+    extract = extracting.of_decision(row)
+    return Found(row.session_id, workspace, row.pk, extract.text, facts=facts, problem=_problem(extract))
 
 
 def _session(row: Any, workspace: int) -> Found:
     labels = tuple((Trait.LABEL, label) for label in labels_of(row.labels))
     facts = (*labels, *active_days.facts(row.created_at))
-    return Found(row.pk, workspace, row.pk, extracting.of_session(row), facts=facts)
+    extract = extracting.of_session(row)
+    return Found(row.pk, workspace, row.pk, extract.text, facts=facts, problem=_problem(extract))
 
 
 _FOUND: Final[dict[Kind, Callable[[Any, int], Found]]] = {

@@ -23,9 +23,10 @@ from harness_site.search.words import dense, folded
 ERA: Final = 100_000
 _PASSAGE: Final = (
     *("workspace", "session", "kind", "source", "part", "position", "revision", "open", "era"),
-    *("text", "folded", "dense"),
+    *("text", "folded", "dense", "problem"),
 )
 _FACT: Final = ("workspace", "session", "trait", "value")
+_LONGEST_FACT: Final = 255
 _ADD_FACT: Final = f"{inserting(Fact, _FACT)} ON CONFLICT DO NOTHING"
 _ADD_FACTS: Final = (
     f"INSERT INTO {table(Fact)} ({columns(Fact, _FACT)}) "  # noqa: S608
@@ -80,7 +81,8 @@ def _passages(kind: Kind, one: Found, era: int) -> Iterator[tuple[Any, ...]]:
     place = (one.workspace, one.session, kind.value, one.source)
     for part, text in enumerate(extracting.pieces(one.text)):
         state = (part, one.position, one.revision, one.open, era)
-        yield (*place, *state, text, folded(text), dense(text))
+        problem = one.problem.value if one.problem and not part else None
+        yield (*place, *state, text, folded(text), dense(text), problem)
 
 
 def _insert(model: type[Model], fields: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
@@ -95,7 +97,13 @@ def _insert(model: type[Model], fields: tuple[str, ...], rows: list[tuple[Any, .
 
 def _know(found: Iterable[Found]) -> None:
     """Facts that are known already stay."""
-    facts = sorted({(one.workspace, one.session, trait.value, value) for one in found for trait, value in one.facts})
+    facts = sorted(
+        {
+            (one.workspace, one.session, trait.value, extracting.storable(value)[:_LONGEST_FACT])
+            for one in found
+            for trait, value in one.facts
+        }
+    )
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
             cursor.executemany(_ADD_FACT, facts)

@@ -15,6 +15,7 @@ from harness_site.search import finding
 from harness_site.search.finding import Found
 from harness_site.search.models import Kind
 from harness_site.search.places import Place, places
+from harness_site.search.problems import problems
 from harness_site.search.standing import standing
 from harness_site.search.words import Query
 from harness_site.sessions.days import Days
@@ -55,6 +56,7 @@ def results(request: MemberRequest, query: Query, wanted: SessionFilter, context
         "number": sum(len(group.places) + group.more for group in groups),
         "found": found,
         "standing": standing(),
+        "problems": problems(workspace),
         "within": within,
         "before": before,
         "hits": ",".join(str(passage.pk) for passage in found.passages),

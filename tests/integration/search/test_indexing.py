@@ -11,6 +11,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.models import Message, Session, ToolCall
 from harness_site.search import extracting, indexing, tool_days
 from harness_site.search import texts as reading
+from harness_site.search.extracting import Extract
 from harness_site.search.management.commands import index_search
 from harness_site.search.models import Kind, Passage, Progress, ToolDay
 from harness_site.search.standing import standing
@@ -120,7 +121,7 @@ def test_a_message_that_is_deleted_while_it_is_read_does_not_come_back(monkeypat
     message = make_message(session=make_session())
     original = extracting.of_message
 
-    def read(body: str, message_id: str) -> str:
+    def read(body: str, message_id: str) -> Extract:
         Message.objects.filter(pk=message.pk).delete()
         return original(body, message_id)
 

@@ -40,7 +40,7 @@ RENDERERS: dict[str, Callable[[str], Any]] = {
     "structured": saying.structured,
     "copied": lambda content: jsontree.dumped(saying.stored_value(content), indent=2),
     "plain": lambda content: blocks.plain(blocks.read(content)),
-    "indexed": lambda content: extracting.of_message(content, "id"),
+    "indexed": lambda content: extracting.of_message(content, "id").text,
 }
 
 

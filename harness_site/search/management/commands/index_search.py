@@ -4,7 +4,9 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand
 
+from harness_site.rendering.text import visible
 from harness_site.search import indexing, session_days
+from harness_site.search.problems import problems
 
 #: Seconds between two looks at what another process is doing, or was when it was killed.
 _PATIENCE: Final = 1.0
@@ -32,3 +34,11 @@ class Command(BaseCommand):
                 self.stderr.write(f"{total:,} texts …")
         session_days.bring_up(None)
         self.stdout.write(f"{total:,} {'text' if total == 1 else 'texts'} went into the index; it is complete.")
+        self._tell_problems()
+
+    def _tell_problems(self) -> None:
+        found = problems()
+        for text in found.texts:
+            self.stdout.write(visible(str(text)))
+        if found.more:
+            self.stdout.write(f"… and {found.more:,} more texts that cannot be found as a whole.")

@@ -1,0 +1,53 @@
+"""Texts that cannot be found, or only in part, and where they stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkpoints.models import Session
+from harness_site.search.models import Kind, Passage, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class UnindexedText:
+    """A text of a session: `position` is that of a message, `source` the key of anything else."""
+
+    session_pk: int
+    session_id: str
+    kind: Kind
+    source: int
+    position: int | None
+    problem: Problem
+
+    def __str__(self) -> str:
+        where = f"{self.kind.label.lower()} {self.source if self.position is None else self.position}"
+        return f"{where} of session {self.session_id}: {self.problem.label}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """The first of them, and how many there are."""
+
+    texts: tuple[UnindexedText, ...]
+    total: int
+
+    @property
+    def more(self) -> int:
+        return self.total - len(self.texts)
+
+
+def problems(workspace: int | None = None, *, limit: int = 20) -> Problems:
+    """Texts of a workspace, or of all, that are not in the index as a whole, the newest first."""
+    there = Passage.objects.filter(problem__isnull=False)
+    if workspace is not None:
+        there = there.filter(workspace=workspace)
+    rows = list(there.order_by("-pk")[:limit])
+    names = dict(Session.objects.filter(pk__in={row.session_id for row in rows}).values_list("pk", "session_id"))
+    texts = tuple(
+        UnindexedText(
+            row.session_id, names[row.session_id], Kind(row.kind), row.source, row.position, Problem(str(row.problem))
+        )
+        for row in rows
+        if row.session_id in names
+    )
+    return Problems(texts, there.count() if len(rows) == limit else len(texts))
