@@ -17,7 +17,8 @@ from checkpoints.enums import (
     RunStatus,
     SessionStatus,
 )
-from checkpoints.serde import parse
+from checkpoints.serde import parse, parse_or_text
+from harness_site.rendering.jsontree import dumped
 from harness_site.rendering.known_values import holds_short_value
 from harness_site.rendering.masking import hiding_values_of, masked, masked_value, secret_values
 from harness_site.rendering.text import visible
@@ -163,17 +164,14 @@ def iso(moment: datetime) -> str:
 
 def parsed(stored: str) -> Any:
     """A stored JSON text as a value; one that cannot be read comes back as the text it is."""
-    try:
-        return parse(stored)
-    except (ValueError, RecursionError):
-        return stored
+    return parse_or_text(stored)
 
 
 def indented(stored: str) -> str:
     """A stored JSON text over several lines, complete; a text that is not JSON as it is."""
     try:
-        return visible(json.dumps(masked_value(parse(stored)), ensure_ascii=False, indent=2))
-    except (ValueError, RecursionError):
+        return visible(dumped(parse(stored), indent=2))
+    except ValueError:
         return visible(stored)
 
 

@@ -16,7 +16,6 @@ from harness_site.accounts import trail as recording
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.attachments import CSV, attachment
 from harness_site.audit import table
-from harness_site.rendering import masking
 from harness_site.rendering.references import resolve
 
 #: Nobody types more.

@@ -24,6 +24,11 @@ _LONG = 600
 _MANY = 12
 #: Deeper values are written as JSON text.
 _DEEP = 8
+#: Values that a tree may hold; larger ones are written as JSON text as a whole.
+MAX_NODES = 5_000
+_NOTE = mark_safe('<p class="muted">Shown as JSON text: it has too many values for a list of them.</p>')
+#: Values that are written one on a line.
+MAX_INDENTED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +43,37 @@ class Tree:
 def tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = True) -> Tree:
     """A JSON value as HTML. With `limit`, what lies beyond so many characters is left out and said to be; without
     `fold`, everything stands open."""
+    if limit is None and _more_nodes_than(value, MAX_NODES):
+        text = json.dumps(masked_value(value), ensure_ascii=False)
+        return Tree(format_html("{}{}", _NOTE, _plain(text)), True, byte_size(text))
     writer = _Writer(limit, fold)
     html = writer.value(value, 0)
     return Tree(html, writer.whole, byte_size(json.dumps(value, ensure_ascii=False)))
 
 
 def dumped(value: Any, indent: int | None = None) -> str:
-    """A JSON value as text, with its secrets masked."""
-    return json.dumps(masked_value(value), ensure_ascii=False, indent=indent)
+    """A JSON value as text, with its secrets masked; on one line, whatever `indent` says, where the spaces before deep
+    lines would make it many times as long."""
+    value = masked_value(value)
+    text = json.dumps(value, ensure_ascii=False)
+    if indent is None or _more_nodes_than(value, MAX_INDENTED):
+        return text
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _more_nodes_than(value: Any, most: int) -> bool:
+    """Whether lists and objects hold more than `most` values altogether."""
+    count, waiting = 0, [value]
+    while waiting and count <= most:
+        inner = waiting.pop()
+        if isinstance(inner, dict | list):
+            count += len(inner)
+            waiting += inner.values() if isinstance(inner, dict) else inner
+    return count > most
+
+
+def _plain(text: str) -> SafeString:
+    return format_html('<pre class="plain">{}</pre>', visible(text))
 
 
 class _Writer:

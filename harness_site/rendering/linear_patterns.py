@@ -36,6 +36,7 @@ class Match(Protocol):
     def end(self, group: int | str = 0, /) -> int: ...
     def span(self, group: int | str = 0, /) -> tuple[int, int]: ...
     def group(self, group: int | str = 0, /) -> Any: ...
+    def groups(self) -> tuple[Any, ...]: ...
     def __getitem__(self, group: int | str, /) -> Any: ...
 
 
@@ -85,6 +86,12 @@ def compile_pattern(pattern: str, *, ignore_case: bool = False, dot_all: bool = 
         return LinearPattern(pattern, re2.compile(pattern, options))
     except (re2.error, UnicodeEncodeError) as error:
         raise UnsupportedPattern(pattern, _reason(error)) from None
+
+
+def escape(text: str) -> str:
+    """Return a pattern that matches `text` and nothing else."""
+    escaped: str = re2.escape(_encodable(text))
+    return escaped
 
 
 def _reason(error: Exception) -> str:

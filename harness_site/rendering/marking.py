@@ -1,11 +1,12 @@
 """Marking words in HTML that is made already: between its tags, never inside one."""
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from django.utils.safestring import SafeString, mark_safe
+
+from harness_site.rendering.linear_patterns import LinearPattern, compile_pattern, escape
 
 #: How the characters that HTML writes in other ways may stand there.
 _WRITTEN: Final = {"&": "&amp;", "<": "&lt;", ">": "(?:&gt;|>)", '"': '(?:&quot;|")', "'": "(?:&#x27;|&#39;|')"}
@@ -35,13 +36,14 @@ def marked(html: SafeString, words: tuple[str, ...], *, named: bool = False) -> 
     for found in _pattern(words).finditer(html):
         parts.append(html[at : found.start()])
         at = found.end()
-        if found.lastgroup is None:
+        word = next((index for index, group in enumerate(found.groups()) if group is not None), None)
+        if word is None:
             parts.append(_tag(found[0], folds, len(parts)))
             continue
         for fold in folds:
             parts[fold] = "<details open" + parts[fold].removeprefix("<details").removeprefix(" open")
         parts.append(f'<mark id="{FOUND}">{found[0]}</mark>' if named and not seen else f"<mark>{found[0]}</mark>")
-        seen.add(words[int(found.lastgroup[1:])].casefold())
+        seen.add(_longest_first(words)[word].casefold())
     parts.append(html[at:])
     complete = all(any(word.casefold() in other for other in seen) for word in words)
     return Marked(mark_safe("".join(parts)), complete)  # noqa: S308 - tags of ours around what is safe already
@@ -57,15 +59,16 @@ def _tag(tag: str, folds: list[int], place: int) -> str:
 
 
 @lru_cache(maxsize=64)
-def _pattern(words: tuple[str, ...]) -> re.Pattern[str]:
-    """Longer words are tried first, so that the longest is marked."""
-    groups = [f"(?P<w{number}>{_written(word)})" for number, word in sorted(enumerate(words), key=_length)]
-    return re.compile(f"{_TAG}|{'|'.join(groups)}|{_ENTITY}", re.IGNORECASE)
+def _pattern(words: tuple[str, ...]) -> LinearPattern:
+    """A group for each word."""
+    groups = [f"({_written(word)})" for word in _longest_first(words)]
+    return compile_pattern(f"{_TAG}|{'|'.join(groups)}|{_ENTITY}", ignore_case=True)
 
 
-def _length(numbered: tuple[int, str]) -> int:
-    return -len(numbered[1])
+def _longest_first(words: tuple[str, ...]) -> list[str]:
+    """The order in which they are tried, so that the longest is marked."""
+    return sorted(words, key=len, reverse=True)
 
 
 def _written(word: str) -> str:
-    return "".join(_WRITTEN.get(letter, re.escape(letter)) for letter in word)
+    return "".join(_WRITTEN.get(letter, escape(letter)) for letter in word)

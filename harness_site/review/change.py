@@ -49,7 +49,7 @@ def editable(stored: str) -> str | None:
         return None
     if not isinstance(value, dict) or len(stored) > LONGEST:
         return None
-    text = json.dumps(masked_value(value), ensure_ascii=False, indent=2)
+    text = jsontree.dumped(value, indent=2)
     return UNSEEN.sub(_escaped, text)
 
 

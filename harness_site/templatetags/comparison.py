@@ -1,7 +1,10 @@
 """Filters of the page that compares two versions."""
 
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from itertools import groupby
+from itertools import islice
+from operator import itemgetter
 from urllib.parse import urlencode
 
 from django import template
@@ -94,29 +97,38 @@ def differ(pieces: tuple[Piece, ...]) -> bool:
 @register.filter
 def masked_pieces(pieces: tuple[Piece, ...]) -> list[Piece]:
     """The pieces with what is secret masked; a secret is known by the whole of it, and a change may have cut it up."""
-    hidden: dict[str, list[tuple[int, int]]] = {}
+    hidden: dict[str, Sequence[tuple[int, int]]] = {}
     for side in ("del", "ins"):
-        whole = "".join(piece.text for piece in pieces if piece.change in ("same", side))
-        hidden[side] = list(masking.spans(whole))
+        hidden[side] = masking.spans("".join(piece.text for piece in pieces if piece.change in ("same", side)))
     if not any(hidden.values()):
         return list(pieces)
     shown, at = [], {"del": 0, "ins": 0}
     for piece in pieces:
         sides = ("del", "ins") if piece.change == "same" else (piece.change,)
-        covered = {place - at[side] for side in sides for span in hidden[side] for place in range(*span)}
+        covered = [span for side in sides for span in _inside(hidden[side], at[side], at[side] + len(piece.text))]
         shown.append(Piece(piece.change, _without(piece.text, covered)))
         for side in sides:
             at[side] += len(piece.text)
     return shown
 
 
-def _without(text: str, covered: set[int]) -> str:
+def _inside(spans: Sequence[tuple[int, int]], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """What of ordered `spans` lies between two places, counted from the first of them."""
+    for first, last in islice(spans, bisect_right(spans, start, key=itemgetter(1)), None):
+        if first >= stop:
+            return
+        yield max(first, start) - start, min(last, stop) - start
+
+
+def _without(text: str, covered: list[tuple[int, int]]) -> str:
     """`text` with each stretch of covered places replaced by one mask."""
-    parts = [
-        masking.MASK if hidden else "".join(letter for _, letter in letters)
-        for hidden, letters in groupby(enumerate(text), lambda each: each[0] in covered)
-    ]
-    return "".join(parts)
+    parts: list[str] = []
+    end: int | None = None
+    for start, stop in sorted(covered):
+        if end is None or start > end:
+            parts += [text[end or 0 : start], masking.MASK]
+        end = stop if end is None else max(end, stop)
+    return "".join([*parts, text[end or 0 :]])
 
 
 @register.filter

@@ -1,4 +1,7 @@
-from harness_site.rendering.jsontree import tree
+import json
+from html import unescape
+
+from harness_site.rendering.jsontree import MAX_INDENTED, MAX_NODES, dumped, tree
 
 
 def test_an_object_is_a_labelled_list() -> None:
@@ -64,3 +67,21 @@ def test_without_folding_everything_stands_open() -> None:
     assert "<details" not in html
     assert html.count("<dd") == 102
     assert "x" * 2000 in html
+
+
+def test_a_value_of_too_many_values_is_complete_json_text() -> None:
+    value = {"items": [{"n": number} for number in range(MAX_NODES)]}
+    found = tree(value, limit=None)
+    assert found.whole
+    assert "<dl" not in found.html
+    text = unescape(found.html.split("<pre", 1)[1].split(">", 1)[1].removesuffix("</pre>"))
+    assert json.loads(text) == value
+
+
+def test_what_is_copied_is_on_one_line_where_spaces_would_outweigh_it() -> None:
+    deep: object = 1
+    for _ in range(150):
+        deep = [deep]
+    many = [deep] * (MAX_INDENTED // 100)
+    assert dumped(many, indent=2) == json.dumps(many)
+    assert dumped([1, 2], indent=2) == "[\n  1,\n  2\n]"
