@@ -113,4 +113,5 @@ def test_other_threads_go_on_while_hostile_texts_are_read() -> None:
     while reading.is_alive():
         sleep(0.005)
         longest, last = max(longest, monotonic() - last), monotonic()
-    assert longest < 1.0
+    # A second on a machine that does nothing else; patterns that try everything hold the others up for minutes.
+    assert longest < 5.0
