@@ -10,6 +10,7 @@ from checkpoints.exceptions import InvalidIdentifier, InvalidInput
 MAX_LENGTH = 255
 LARGEST_NUMBER = 2**62
 _UNSTORABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_IN_NO_COLUMN = re.compile("[\x00\ud800-\udfff]")
 
 
 def uuid7() -> uuid.UUID:
@@ -34,6 +35,11 @@ def checked(kind: str, value: object) -> str:
     if found := _UNSTORABLE.search(value):
         raise InvalidIdentifier(kind, value, f"it contains {found.group()!r}, which databases do not keep in text")
     return value
+
+
+def is_storable(text: str) -> bool:
+    """Whether a column of text can hold `text`: nothing equals what none can, and asking a database for it fails."""
+    return _IN_NO_COLUMN.search(text) is None
 
 
 def checked_number(what: str, value: object, *, least: int = 0) -> int:

@@ -1,6 +1,7 @@
-"""Templates whose pages leave nothing behind.
+"""Templates whose pages leave nothing behind, and hold no character that hides.
 
-The context of a page refers to itself in Django, so that everything a page was made of, thousands of objects where a
+What a template writes is made visible once more as a whole, so that no value, attribute or error message that somebody
+forgot reorders a page, and none keeps it from being sent. The context of a page refers to itself in Django, so that everything a page was made of, thousands of objects where a
 timeline is long, stays in memory until Python looks for such circles; that look then takes as long as a small page.
 """
 
@@ -13,7 +14,9 @@ from django.template import TemplateDoesNotExist
 from django.template.backends import django
 from django.template.backends.django import reraise
 from django.template.context import make_context
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
+
+from harness_site.rendering.safe_text import visible_text
 
 
 class Templates(django.DjangoTemplates):
@@ -29,4 +32,4 @@ class Template(django.Template):
         except TemplateDoesNotExist as missing:
             reraise(missing, self.backend)
         made.dicts.clear()
-        return page
+        return mark_safe(visible_text(page))  # noqa: S308 - a template's, without what hides in it

@@ -193,10 +193,11 @@ def shown_sentence(tool: str, sentence: str, args: Any) -> str:
 def call_sentence(tool: str, args: Any) -> str:
     """What a call does, for a tool that brings no sentence of its own: “Refund card: order 17, amount 40.00”."""
     args = masked_value(args)
-    name = masked(tool).replace("_", " ").replace("-", " ").replace(".", " ").strip().capitalize() or "Unnamed tool"
+    name = shortened(tool, 200).replace("_", " ").replace("-", " ").replace(".", " ").strip().capitalize()
+    name = name or "Unnamed tool"
     if not isinstance(args, dict):
         return name if args in (None, "") else f"{name}: {shortened(args)}"
-    said = ", ".join(f"{key} {shortened(value)}" for key, value in list(args.items())[:6])
+    said = ", ".join(f"{shortened(key)} {shortened(value)}" for key, value in list(args.items())[:6])
     more = len(args) - 6
     tail = f", and {more} more" if more > 0 else ""
     return f"{name}: {said}{tail}" if said else f"{name}, without arguments"

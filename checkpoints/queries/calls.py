@@ -13,6 +13,7 @@ from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.enums import NOT_RUN_CALL, UNDECIDED_CALL, CallStatus, DecisionKind
+from checkpoints.ids import is_storable
 from checkpoints.models import Decision, LateResult, ToolCall
 from checkpoints.prepared import Prepared
 from checkpoints.queries import keyset
@@ -167,7 +168,7 @@ def one(session_pk: int, pk: int) -> CallRecord | None:
 
 def named(session_pk: int, call_ids: Iterable[str], *, since_step: int | None = None) -> tuple[CallRecord, ...]:
     """The calls with one of these ids; with `since_step` also the open ones and those of that step and later."""
-    chosen = [call_id for call_id in call_ids if "\0" not in call_id]
+    chosen = [call_id for call_id in call_ids if is_storable(call_id)]
     found = {call.pk: call for call in _named(session_pk, chosen)} if chosen else {}
     if since_step is not None:
         found |= {call.pk: call for call in _recent(session_pk, since_step)}

@@ -24,6 +24,7 @@ from django.db.models import (
 
 from checkpoints import clock
 from checkpoints.enums import UNDECIDED_CALL, CallStatus, SessionStatus
+from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, PausedTask, Run, Session, ToolCall, Workflow
 from checkpoints.prepared import Prepared
 from checkpoints.queries import forks, peers, places
@@ -188,7 +189,7 @@ def head(workspace_id: int, pk: int) -> SessionHead | None:
 
 def pk_of(workspace_id: int, session_id: str) -> int | None:
     """The numeric key of a session by the id its agent gave it."""
-    if "\0" in session_id:
+    if not is_storable(session_id):
         return None
     return _pk.first(workspace_id, session_id)
 

@@ -16,6 +16,7 @@ from django.db.models import QuerySet
 
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
+from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, Decision, Session, ToolCall, WorkflowStep
 from checkpoints.outcomes import ToolResult
 from checkpoints.prepared import Prepared
@@ -102,6 +103,8 @@ def _made(session: int, step: int) -> QuerySet[ToolCall]:
 
 def _logged(store: Store, session: Session, asked: Asked, tail: Tail) -> ToolCall | None:
     """The newest logged attempt at exactly this call that nothing in the transcript answers."""
+    if not (is_storable(asked.call_id) and is_storable(asked.tool)):
+        return None
     digest = _digest(asked)
     same = [
         call

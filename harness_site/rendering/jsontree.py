@@ -15,6 +15,7 @@ from harness_site.rendering.masking import (
     masked_beginning,
     masked_value,
 )
+from harness_site.rendering.safe_text import escape_hidden
 from harness_site.rendering.text import byte_size, fold, size, visible
 
 #: Characters that a tree inside a conversation may hold.
@@ -52,13 +53,13 @@ def tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = True) -> Tree:
 
 
 def dumped(value: Any, indent: int | None = None) -> str:
-    """A JSON value as text, with its secrets masked; on one line, whatever `indent` says, where the spaces before deep
-    lines would make it many times as long."""
+    """A JSON value as text, with its secrets masked, and what hides in it as JSON escapes: the value stays the same. On one
+    line, whatever `indent` says, where the spaces before deep lines would make it many times as long."""
     value = masked_value(value)
     text = json.dumps(value, ensure_ascii=False)
-    if indent is None or _more_nodes_than(value, MAX_INDENTED):
-        return text
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+    if indent is not None and not _more_nodes_than(value, MAX_INDENTED):
+        text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return escape_hidden(text)
 
 
 def _more_nodes_than(value: Any, most: int) -> bool:

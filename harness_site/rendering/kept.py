@@ -15,6 +15,7 @@ from datetime import datetime
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from secrets import token_hex
 from types import NoneType
 from typing import Final, Literal, TypeAlias
 from uuid import UUID
@@ -32,9 +33,11 @@ from harness_site.rendering import masking
 _LARGEST: Final = 200_000
 Kind: TypeAlias = Literal["ago", "due"]
 _WORDS: Final = {"ago": wording.ago, "due": wording.due}
-#: Stands around a time whose distance is said later. What agents wrote is shown without control characters.
-_LATER: Final = "\x02"
-_TOLD_LATER: Final = re.compile(f"{_LATER}(ago|due) ([^{_LATER}]*){_LATER}")
+#: What no text can forge, because only this process knows it: it stands in HTML that is kept for what is said later.
+MARKER: Final = f"-{token_hex(16)}-"
+#: Stands around a time whose distance is said later.
+_LATER: Final = f"{MARKER}time-"
+_TOLD_LATER: Final = re.compile(f"{_LATER}(ago|due) ([0-9T:.+-]*?){_LATER}")
 #: Most of what is shown is one of these, and their `repr` tells all of it.
 _TELLING: Final = frozenset({str, int, float, bool, NoneType, datetime, UUID})
 #: So begin the names of what `_require_told` refuses. Text of agents may hold them too: only then all is gone through.
@@ -47,7 +50,7 @@ def kept(shown: object, make: Callable[[], SafeString]) -> SafeString:
     """What `make` makes of `shown`, whose `repr` has to tell all of it. Raises `TypeError` where it does not."""
     rules = masking.rules_in_force()
     named = repr(shown)
-    told = f"{_renderer()} {clock.now():%Y-%m-%d} {rules and rules.told} {named}"
+    told = f"{_renderer()} {MARKER} {clock.now():%Y-%m-%d} {rules and rules.told} {named}"
     key = blake2b(told.encode("utf-8", "surrogatepass"), digest_size=24).hexdigest()
     store = caches["rendered"]
     found: str | None = store.get(key)

@@ -66,7 +66,8 @@ def _prose(text: str, _rules: Rules | None) -> SafeString:
         html = markdown_rules.render(_parser, uncovered(text))
     except markdown_rules.TooMuchWork:
         return _as_written(text)
-    return mark_safe(_cleaner.clean(html))  # noqa: S308 - this is the sanitiser
+    # Once more at the end: what is written as an entity becomes a character only here.
+    return mark_safe(uncovered(_cleaner.clean(html)))  # noqa: S308 - this is the sanitiser
 
 
 def _code(code: str, language: str, _attributes: str) -> str:

@@ -16,6 +16,7 @@ from checkpoints.serde import parse, parse_or_text
 from harness_site import wording
 from harness_site.rendering.jsontree import dumped
 from harness_site.rendering.masking import MASK, fields_of, masked, masked_beginning
+from harness_site.rendering.safe_text import hides
 from harness_site.rendering.text import byte_size, fold, size, visible
 
 #: The images a page shows: pictures that hold no script.
@@ -76,8 +77,8 @@ def role_kind(role: str) -> str:
 
 
 def safe_link(address: Any) -> str:
-    """The address, masked, where it is one that may become a link, else nothing."""
-    if not isinstance(address, str):
+    """The address, masked, where it is one that may become a link, else nothing. What hides has no place in one."""
+    if not isinstance(address, str) or hides(address):
         return ""
     try:
         parts = urlsplit(address)

@@ -1,14 +1,11 @@
 """Text as it may be shown: nothing invisible, nothing that turns the page around, nothing that cannot be sent."""
 
 import math
-import re
 from dataclasses import dataclass
 
 from harness_site.rendering.masking import masked, masked_beginning
+from harness_site.rendering.safe_text import visible_text
 
-#: Control characters, marks that reorder what stands around them, tag characters, halves of surrogate pairs.
-_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]")
-_PICTURES = 0x2400
 _UNITS = ("KB", "MB", "GB")
 
 
@@ -29,14 +26,7 @@ def visible(text: str) -> str:
 
 def uncovered(text: str) -> str:
     """The second half of `visible`, for a text whose secrets are masked already."""
-    return _HIDDEN.sub(_named, text.replace("\r\n", "\n")) if _HIDDEN.search(text) else text
-
-
-def _named(found: re.Match[str]) -> str:
-    code = ord(found.group())
-    if code < 0x20:
-        return chr(_PICTURES + code)
-    return f"‹U+{code:04X}›"
+    return visible_text(text)
 
 
 def byte_size(text: str) -> int:

@@ -1,7 +1,6 @@
 """Other arguments than the model asked for: written by a person, and shown against what they replace."""
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from json import JSONDecodeError
@@ -18,8 +17,6 @@ from harness_site.rendering.masking import MASK, Field, fields_of, hidden_items,
 
 #: Longer arguments are not edited in a browser.
 LONGEST: Final = 100_000
-#: What could not be seen in a text field, or would not come back from it as it was.
-UNSEEN = re.compile("[\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]")
 #: Deeper values are shown as JSON text.
 _DEEP: Final = 8
 
@@ -49,12 +46,7 @@ def editable(stored: str) -> str | None:
         return None
     if not isinstance(value, dict) or len(stored) > LONGEST:
         return None
-    text = jsontree.dumped(value, indent=2)
-    return UNSEEN.sub(_escaped, text)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return json.dumps(found.group())[1:-1]
+    return jsontree.dumped(value, indent=2)
 
 
 def written(text: str, stored: str) -> dict[str, Any]:

@@ -1,20 +1,18 @@
 """The arguments of a call as one form field each, and back."""
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from checkpoints.serde import parse
 from harness_site.rendering.masking import MASK, fields_of, masked, masked_value
-from harness_site.review.change import UNSEEN, Unreadable, editable
+from harness_site.rendering.safe_text import escape_hidden, hides
+from harness_site.review.change import Unreadable, editable
 
 #: More are easier to read as JSON.
 MOST: Final = 30
 _LINE: Final = 60
-#: What a text field would not give back as it was.
-_LOST: Final = re.compile("[\x00-\x08\x0b-\x1f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +69,9 @@ def composed(fields: tuple[ArgumentField, ...]) -> str:
 
 def _shown(value: Any) -> tuple[str, str]:
     """The kind of a value, and how it stands in its field."""
-    if isinstance(value, str) and not UNSEEN.search(value) and not _LOST.search(value):
+    if isinstance(value, str) and not hides(value):
         return "text", value
-    text = UNSEEN.sub(lambda found: json.dumps(found.group())[1:-1], json.dumps(value, ensure_ascii=False, indent=2))
+    text = escape_hidden(json.dumps(value, ensure_ascii=False, indent=2))
     if isinstance(value, bool):
         return "boolean", text
     return ("number" if isinstance(value, int | float) else "json"), text

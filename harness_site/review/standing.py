@@ -12,8 +12,9 @@ from checkpoints.queries.voices import Agreement, agreements
 from harness_site import wording
 from harness_site.accounts.electorate import electorate_of
 from harness_site.accounts.models import Membership
-from harness_site.rendering.masking import masked, masks
+from harness_site.rendering.masking import masks
 from harness_site.rendering.saying import safe_link
+from harness_site.rendering.text import visible
 from harness_site.review import change, prospect
 from harness_site.review.answers import ANSWERS
 from harness_site.review.forms import ApprovalForm, OutcomeForm
@@ -93,12 +94,12 @@ def form_for(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
     call: ToolCall = shown["call"]
     said = {agreement.kind: agreement.voices[-1].result_text for agreement in shown["agreements"]}
     if shown["asking"]:
-        answer = masked(said.get(DecisionKind.RESPOND) or "")
+        answer = visible(said.get(DecisionKind.RESPOND) or "")
         initial = {"revision": call.revision, "args": change.editable(call.args), "answer": answer}
         return ApprovalForm(initial=initial, call=call)
     late = [one.result_text for one in shown["known"].late_results if one.success]
     result = said.get(DecisionKind.CONFIRM_LANDED) or (late[-1] if late else "")
-    return OutcomeForm(initial={"revision": call.revision, "result": masked(result)})
+    return OutcomeForm(initial={"revision": call.revision, "result": visible(result)})
 
 
 def _agreed_before(known: inbox.Evidence, decision: Decision | None) -> list[Decision]:

@@ -17,6 +17,7 @@ from checkpoints.queries.known import labels_of
 from harness_site.accounts import call_secrets, secrecy
 from harness_site.accounts.call_secrets import StoredSize
 from harness_site.rendering import masking
+from harness_site.rendering.safe_text import encodable
 from harness_site.search import active_days, extracting, tool_days
 from harness_site.search.extracting import Extract
 from harness_site.search.leaving import SOURCES
@@ -168,7 +169,7 @@ def _decision(row: Any, workspace: int) -> Found:
 
 
 def _session(row: Any, workspace: int) -> Found:
-    labels = tuple((Trait.LABEL, label) for label in labels_of(row.labels))
+    labels = tuple((Trait.LABEL, encodable(label)) for label in labels_of(row.labels))
     facts = (*labels, *active_days.facts(row.created_at))
     extract = extracting.of_session(row)
     return Found(row.pk, workspace, row.pk, extract.text, facts=facts, problem=_problem(extract))

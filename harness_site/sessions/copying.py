@@ -7,6 +7,7 @@ from django.http import HttpResponse
 from checkpoints.queries.blocks import Part
 from checkpoints.queries.conversation import CallCard
 from harness_site.rendering.jsontree import dumped
+from harness_site.rendering.safe_text import visible_text
 from harness_site.rendering.saying import result_parts, stored_value
 from harness_site.sessions.finding import texts
 
@@ -14,10 +15,8 @@ _HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy
 
 
 def sent(text: str) -> HttpResponse:
-    """Halves of characters have no UTF-8: they are sent as their codes."""
-    return HttpResponse(
-        text.encode("utf-8", "backslashreplace"), content_type="text/plain; charset=utf-8", headers=_HEADERS
-    )
+    """What hides in a text is sent by name: what somebody pastes is what they saw."""
+    return HttpResponse(visible_text(text), content_type="text/plain; charset=utf-8", headers=_HEADERS)
 
 
 def message(parts: tuple[Part | CallCard, ...]) -> str:

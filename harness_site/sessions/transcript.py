@@ -17,6 +17,7 @@ from checkpoints.queries.sessions import SessionHead
 from checkpoints.queries.transcripts import WINDOW
 from harness_site.accounts.guard import MemberRequest
 from harness_site.rendering import masking
+from harness_site.rendering.safe_text import encodable
 from harness_site.rendering.saying import DATA_URL
 from harness_site.search.words import Query
 from harness_site.sessions import copying, finding
@@ -86,7 +87,7 @@ def message(request: MemberRequest, pk: int, position: int) -> HttpResponse:
         raise _no_message(head, place, position)
     if wanted := request.GET.get("as"):
         named = (part for part in entries[0].parts if isinstance(part, CallCard))
-        card = next((card for card in named if card.call.call_id == request.GET.get("call")), None)
+        card = next((card for card in named if encodable(card.call.call_id) == request.GET.get("call")), None)
         return copying.sent(copying.asked(wanted, card) if card else copying.message(entries[0].parts))
     context = {
         "head": head,

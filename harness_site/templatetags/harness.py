@@ -1,6 +1,5 @@
 """Tags every page may use without loading them."""
 
-import json
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -10,7 +9,7 @@ from django.template import Context, Node, NodeList, TemplateSyntaxError, defaul
 from django.template.base import FilterExpression, Parser, Token
 from django.templatetags.static import static
 from django.utils.html import format_html
-from django.utils.http import urlencode
+from django.utils.http import urlencode as encoded_query
 from django.utils.safestring import SafeString
 
 from checkpoints import clock
@@ -24,9 +23,9 @@ from harness_site.accounts.models import Membership
 from harness_site.rendering import jsontree
 from harness_site.rendering.jsontree import dumped
 from harness_site.rendering.kept import kept, since_or_until
-from harness_site.rendering.linear_patterns import SURROGATE
 from harness_site.rendering.masking import hiding_values, hiding_values_of, masked, masks
 from harness_site.rendering.references import reference, shown_digest, shown_query
+from harness_site.rendering.safe_text import encodable
 from harness_site.rendering.text import visible
 
 register = template.Library()
@@ -118,12 +117,8 @@ def copyable(text: str) -> SafeString:
 
 @register.filter
 def copied_json(stored: str) -> str:
-    """Stored JSON text exactly as it is, or as its reader may see it."""
-    if not masks():
-        return stored
-    shown = dumped(wording.parsed(stored))
-    # Half of a character has no UTF-8; as JSON writes it, it can be sent.
-    return SURROGATE.sub(lambda half: json.dumps(half[0])[1:-1], shown)
+    """Stored JSON text as its reader may see it, with what hides in it as escapes."""
+    return dumped(wording.parsed(stored)) if masks() else escape_hidden(stored)
 
 
 @register.filter
@@ -166,6 +161,12 @@ def _copy_button(text: str) -> SafeString:
     )
 
 
+@register.filter(is_safe=False)
+def urlencode(text: str, safe: str = "/") -> str:
+    """Django's own fails on half of a surrogate pair."""
+    return str(defaultfilters.urlencode(encodable(str(text)), safe))
+
+
 @register.filter
 def sentence(call: ToolCall) -> str:
     """What a call was about to do: in the tool's words, else made from its name and arguments."""
@@ -186,9 +187,9 @@ def why(call: ToolCall) -> str:
 @register.simple_tag(takes_context=True)
 def narrowed(context: Context, **filters: str) -> str:
     """This list with other filters, from its beginning. An empty value takes a filter away."""
-    changed = {name: [reference(value)] for name, value in filters.items()}
+    changed = {name: [reference(encodable(value))] for name, value in filters.items()}
     query = dict(context["request"].GET.lists()) | {"after": []} | changed
-    return f"?{urlencode({name: values for name, values in query.items() if values != ['']}, doseq=True)}"
+    return f"?{encoded_query({name: values for name, values in query.items() if values != ['']}, doseq=True)}"
 
 
 @register.filter

@@ -16,15 +16,14 @@ from checkpoints.queries.conversation import CallCard, Entry
 from checkpoints.queries.sessions import SessionHead
 from checkpoints.queries.timeline import Timeline
 from harness_site.rendering import lanes
-from harness_site.rendering.kept import kept
+from harness_site.rendering.kept import MARKER, kept
 from harness_site.rendering.marking import FOUND, marked
 from harness_site.search.words import Query
 
 register = template.Library()
 
-#: Stands for the version in what is kept, so that one message is made once for all versions that hold it. No text of
-#: a message holds it: what is shown has no control characters.
-_VERSION: Final = "\x01"
+#: Stands for the version in what is kept, so that one message is made once for all versions that hold it.
+_VERSION: Final = f"{MARKER}version-"
 
 
 @register.simple_tag(takes_context=True)

@@ -25,6 +25,7 @@ from harness_site import wording
 from harness_site.rendering import ansi, highlight, jsontree, markdown, saying, text
 from harness_site.rendering.masking import masked
 from harness_site.rendering.references import without_digests
+from harness_site.rendering.safe_text import encodable
 
 register = template.Library()
 
@@ -119,7 +120,7 @@ def copied(card: CallCard, address: str) -> str:
     arguments alone are found there with one word more."""
     if card.record is not None:
         return f"{address}?as="
-    return f"{address}&{urlencode({'call': card.call.call_id})}&as="
+    return f"{address}&{urlencode({'call': encodable(card.call.call_id)})}&as="
 
 
 @register.filter
