@@ -12,8 +12,8 @@ import re
 from typing import Final
 
 #: Characters that no reader sees, or that act on what stands around them: controls but tab and line feed, the soft
-#: hyphen, marks, embeddings, overrides and isolates of direction, fillers, whatever Unicode lets a font ignore, line and
-#: paragraph separators, halves of surrogate pairs, interlinear notes, tags, and what is no character at all.
+#: hyphen, marks, embeddings, overrides and isolates of direction, fillers, whatever Unicode lets a font ignore, line
+#: and paragraph separators, halves of surrogate pairs, interlinear notes, tags, and what is no character at all.
 _ALWAYS: Final = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"

@@ -1,5 +1,5 @@
-"""Texts that an agent may write to hide something, to reorder a page, to break it, or to get out of the field they stand
-in; and a session with one of them in every field there is."""
+"""Texts that an agent may write to hide something, to reorder a page, to break it, or to leave the field they stand in;
+and a session with one of them in every field there is."""
 
 import unicodedata
 from collections.abc import Iterable
