@@ -239,7 +239,13 @@ WEBHOOK_HOSTS = [host.lower() for host in env.words("HARNESS_WEBHOOK_HOSTS")]
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "formatters": {
+        "plain": {
+            "()": "harness_site.log_format.OneEntryFormatter",
+            "format": "{asctime} {levelname} {name}: {message}",
+            "style": "{",
+        }
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["stderr"], "level": env.text("HARNESS_LOG_LEVEL", "WARNING")},
     "loggers": {"django": {"handlers": [], "propagate": True}},

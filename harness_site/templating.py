@@ -1,7 +1,9 @@
 """Templates whose pages leave nothing behind, and hold no character that hides.
 
 What a template writes is made visible once more as a whole, so that no value, attribute or error message that somebody
-forgot reorders a page, and none keeps it from being sent. The context of a page refers to itself in Django, so that everything a page was made of, thousands of objects where a
+forgot reorders a page, and none keeps it from being sent.
+
+The context of a page refers to itself in Django, so that everything a page was made of, thousands of objects where a
 timeline is long, stays in memory until Python looks for such circles; that look then takes as long as a small page.
 """
 

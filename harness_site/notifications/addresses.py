@@ -48,7 +48,7 @@ def send_link(user: User, address: str, *, request: HttpRequest) -> LinkSent:
     composed.set_content(_text(user, place))
     try:
         mails.hand_over(composed, place)
-    except (OSError, smtplib.SMTPException, mails.NoMailServer):
+    except (OSError, smtplib.SMTPException, mails.NoMailServer, mails.HeaderBroken):
         return LinkSent.FAILED
     return LinkSent.SENT
 

@@ -29,6 +29,13 @@ class NoMailServer(Exception):
         super().__init__("No mail server is set: HARNESS_EMAIL_URL.")
 
 
+class HeaderBroken(ValueError):
+    """A header of a message holds a line break."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The header {name} of the message holds a line break. Nothing was sent.")
+
+
 def send(delivery: Delivery, message: Message) -> None:
     """Returns when the server has taken it. Raises `NoMailServer`, `SMTPException`, `OSError`."""
     if settings.MAIL_SERVER is None:
@@ -38,10 +45,11 @@ def send(delivery: Delivery, message: Message) -> None:
 
 def hand_over(composed: EmailMessage, leads_to: str) -> None:
     """Returns when the server has taken it; in development the subject and the link may be printed instead. Raises
-    what `send` raises."""
+    what `send` raises, and `HeaderBroken`."""
     server: MailServer | None = settings.MAIL_SERVER
     if server is None:
         raise NoMailServer
+    _refuse_breaks(composed)
     if server.security is Security.CONSOLE:
         print(f"E-mail to {composed['To']}: {composed['Subject']}\n{leads_to}", file=sys.stderr)
         return
@@ -67,11 +75,24 @@ def compose(delivery: Delivery, message: Message) -> EmailMessage:
 
 
 def head(composed: EmailMessage, *, to: str, subject: str) -> None:
-    composed["Subject"] = wording.shortened(f"[Harness] {subject}", _SUBJECT)
+    composed["Subject"] = _inert(wording.shortened(f"[Harness] {subject}", _SUBJECT))
     composed["From"] = settings.MAIL_FROM
     composed["To"] = to
     composed["Date"] = formatdate()
     composed["Auto-Submitted"] = "auto-generated"
+
+
+def _inert(text: str) -> str:
+    """`text` for a header, without an encoded word in it: `=?utf-8?q?=0D=0A…?=` would be decoded, by the library that
+    composes the message or by one on its way, and the line breaks in it would begin headers of their own."""
+    return text.replace("=?", "= ?")
+
+
+def _refuse_breaks(composed: EmailMessage) -> None:
+    """Raise `HeaderBroken` for a header that would be two: nothing of it is sent."""
+    for name, value in composed.items():
+        if "\r" in str(value) or "\n" in str(value):
+            raise HeaderBroken(name)
 
 
 def _text(message: Message, preferences: str) -> str:

@@ -20,6 +20,7 @@ from harness_site.accounts import secrecy
 from harness_site.notifications.models import Event, Notice
 from harness_site.rendering import masking
 from harness_site.rendering.references import reference
+from harness_site.rendering.safe_text import one_line
 from harness_site.rendering.text import visible
 from harness_site.templatetags.harness import sentence
 
@@ -90,11 +91,16 @@ def message(notice: Notice) -> Message | None:
         for call in calls:
             with masking.hiding_values_of(wording.parsed(call.args)):
                 items.append(_item(call, notice.workspace))
-        tool = visible(notice.tool)
+        tool = _line(notice.tool)
         headline = one.format(items[0].sentence) if count == 1 else many.format(count, tool)
         return _message(
             notice, headline, items, count, items[0].link if count == 1 else _list(calls[0], notice.workspace)
         )
+
+
+def _line(text: str) -> str:
+    """Masked, with what hides named, and without a line break: it cannot begin a line of the message's own."""
+    return one_line(visible(text))
 
 
 def link(path: str) -> str:
@@ -104,7 +110,7 @@ def link(path: str) -> str:
 
 def _message(notice: Notice, headline: str, items: list[Item], count: int, where: str) -> Message:
     event = Event(notice.event)
-    workspace, tool = visible(notice.workspace.name), visible(notice.tool)
+    workspace, tool = _line(notice.workspace.name), _line(notice.tool)
     return Message(event, workspace, tool, headline, _EXPLANATIONS[event], where, count, tuple(items))
 
 
@@ -128,19 +134,19 @@ def _list(call: ToolCall, workspace: Workspace) -> str:
 
 
 def _item(call: ToolCall, workspace: Workspace) -> Item:
-    agent, session_id, tool = visible(call.session.agent), visible(call.session.session_id), visible(call.tool)
+    agent, session_id, tool = _line(call.session.agent), _line(call.session.session_id), _line(call.tool)
     interrupted = call.status == CallStatus.INTERRUPTED
     facts = [tool, agent, f"session {session_id}"]
     if interrupted:
         facts.append(wording.why(call.reason, verifiable=call.verifiable))
     return Item(
         call=call.pk,
-        call_id=visible(call.call_id),
+        call_id=_line(call.call_id),
         session_id=session_id,
         agent=agent,
         tool=tool,
         status=call.status,
-        sentence=" ".join(sentence(call).split()),
+        sentence=_line(sentence(call)),
         facts=" · ".join(filter(None, facts)),
         since=call.interrupted_at if interrupted else call.issued_at,
         deadline=call.deadline,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -25,6 +26,10 @@ _PURPOSE: Final = "webhooks"
 #: Slack takes this much text in one part of a message.
 _SLACK_TEXT: Final = 2900
 _SLACK_ITEMS: Final = 10
+#: A mention begins a word; what stands inside of one is an address.
+_MENTION: Final = re.compile(r"(?<!\w)@(?=\w)")
+#: Signs that format what stands between two of them → others that look alike.
+_UNFORMATTED: Final = str.maketrans({"*": "∗", "`": "ˋ", "~": "∼"})
 
 
 def create(
@@ -104,16 +109,19 @@ def payload(delivery_id: str, message: Message) -> dict[str, Any]:
 
 
 def slack(message: Message) -> dict[str, Any]:
-    """Text for where blocks are not shown, and blocks with a button."""
-    lines = [f"• <{item.link}|{_escaped(item.sentence, 180)}>" for item in message.items[:_SLACK_ITEMS]]
-    more = message.count - len(lines)
-    text = "\n".join([*lines, *([f"… and {more} more"] if more > 0 and lines else [])])
+    """Text for where blocks are not shown, and blocks with a button. Nothing in it is looked through for addresses,
+    names or channels, and no address is fetched for a preview."""
+    text = _listed(message)
     headline = _escaped(message.headline, 300)
     return {
         "text": headline,
+        "parse": "none",
+        "link_names": False,
+        "unfurl_links": False,
+        "unfurl_media": False,
         "blocks": [
             _section(f"*{headline}*\n{_escaped(message.explanation, 300)}"),
-            *([_section(text[:_SLACK_TEXT])] if text else []),
+            *([_section(text)] if text else []),
             {
                 "type": "actions",
                 "elements": [
@@ -124,14 +132,28 @@ def slack(message: Message) -> dict[str, Any]:
     }
 
 
+def _listed(message: Message) -> str:
+    """A line for each call, as far as there is room for whole ones, and how many more there are."""
+    lines: list[str] = []
+    for item in message.items[:_SLACK_ITEMS]:
+        line = f"• <{item.link}|{_escaped(item.sentence, 180)}>"
+        if sum(map(len, lines)) + len(lines) + len(line) > _SLACK_TEXT:
+            break
+        lines.append(line)
+    more = message.count - len(lines)
+    return "\n".join([*lines, *([f"… and {more} more"] if more > 0 and lines else [])])
+
+
 def _section(text: str) -> dict[str, Any]:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
 
 
 def _escaped(text: str, limit: int) -> str:
-    """Nothing in it becomes a link, a mention or an emphasis of its own line."""
+    """Nothing in it becomes a link, a mention, or an emphasis: `@here` is a mention where something else than Slack
+    takes its format, and a star or a backtick would end the emphasis it stands in."""
     short = text if len(text) <= limit else f"{text[: limit - 1]}…"
-    return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    plain = short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MENTION.sub("＠", plain).translate(_UNFORMATTED)
 
 
 def _call(item: Item) -> dict[str, Any]:

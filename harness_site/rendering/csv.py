@@ -2,16 +2,21 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable
 from typing import Final
 
 from harness_site.rendering.text import visible
 
-#: A spreadsheet takes a cell that begins with one of these for a formula.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 #: The last line of a table says whether it is all of it.
 COMPLETE: Final = "# complete"
 NOT_COMPLETE: Final = "# not complete: the export broke off here; the log of the server says why"
+#: What a spreadsheet takes for a formula: one of these signs, narrow or wide, at the beginning of a cell, behind blanks
+#: and quotes that it may drop. Where cells are divided by something else than a comma, as in much of Europe, or where
+#: the quotes are not understood, a cell begins behind each of the other separators too.
+_FORMULA: Final = re.compile(
+    r"""(?:^|(?<=[;|\t\n]))(?=[\s"']*[=+\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212]|[\t\r])"""
+)
 
 
 def line(cells: Iterable[str]) -> str:
@@ -22,5 +27,4 @@ def line(cells: Iterable[str]) -> str:
 
 
 def _harmless(cell: str) -> str:
-    text = visible(cell)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return _FORMULA.sub("'", visible(cell))

@@ -21,6 +21,7 @@ from checkpoints.prepared import Prepared
 from harness_site.accounts import call_secrets, trail
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.rendering import masking
+from harness_site.rendering.file_names import file_name
 from harness_site.review.models import EvidenceFile
 
 #: A file whose decision was never recorded, because the process died in between, is kept no longer.
@@ -89,7 +90,7 @@ def evidence(request: MemberRequest, pk: int) -> HttpResponse:
     )
     handed_out, name = (shown.encode("utf-8", "replace"), f"masked-{kept_name}") if hides else (content, kept_name)
     response = HttpResponse(handed_out, content_type="application/octet-stream")
-    response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
+    response["Content-Disposition"] = content_disposition_header(True, file_name(name, "evidence")) or "attachment"
     response["X-Content-Type-Options"] = "nosniff"
     return response
 

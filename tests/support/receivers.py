@@ -108,6 +108,7 @@ def _message(data: bytes) -> dict[str, Any]:
         "delivery": message["X-Harness-Delivery"],
         "text": text.get_content(),
         "html": "" if page is None else page.get_content(),
+        "headers": [line for line in data.partition(b"\r\n\r\n")[0].decode().split("\r\n") if line[:1].strip()],
     }
 
 

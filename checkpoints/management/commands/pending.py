@@ -37,7 +37,13 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps({"session_id": session_id, **call}))
             return
         state = "running" if call["alive"] else CallStatus(call["status"]).label.lower()
-        self.stdout.write(f"{session_id}  {call['call_id']}  {call['tool_name']} {call['args_json']}  {state}")
+        named = (session_id, call["call_id"], f"{call['tool_name']} {call['args_json']}")
+        self.stdout.write("  ".join([*map(_printable, named), state]))
+
+
+def _printable(text: str) -> str:
+    """What agents wrote does not move the cursor of a terminal, and begins no line of its own."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def _sessions(checkpointer: SyncCheckpointer) -> list[str]:
