@@ -36,6 +36,8 @@ class MemberRequest(HttpRequest):
 
     htmx: HtmxDetails
     membership: Membership
+    #: The keys of sessions whose text or arguments the answer shows, noted by the function that renders them.
+    sessions_shown: set[int]
     #: Set by a page that shows parts of what was said in many sessions.
     excerpts: Excerpts
 

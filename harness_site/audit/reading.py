@@ -1,7 +1,8 @@
 """Reading a session is an entry of the audit trail: one for each reader and session in a quarter of an hour.
 
-So is being shown parts of it by a search or a list of calls, unless it is being read. What was searched for is not
-kept.
+So is being shown parts of it by a search, by a list of calls, or by the sentence that says what a call is about to do,
+unless it is being read. What was searched for is not kept. Whatever shows it counts: also a form that is shown again
+because it was refused, and a preview.
 
 An open page that follows a session asks for its parts again and again. That is the same reading, for half a day; a part
 that nobody has opened a page for is an entry too, so that no header makes reading invisible.
@@ -9,6 +10,7 @@ that nobody has opened a page for is an entry too, so that no header makes readi
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from http import HTTPStatus
 from typing import Any, Final
 
 from django.db.models import QuerySet
@@ -18,7 +20,7 @@ from django.urls import ResolverMatch
 
 from checkpoints import clock
 from checkpoints.enums import ActorKind, AuditKind
-from checkpoints.models import AuditEvent, ToolCall
+from checkpoints.models import AuditEvent
 from checkpoints.prepared import Prepared
 from harness_site.accounts import trail
 from harness_site.accounts.guard import Excerpts
@@ -44,8 +46,6 @@ SESSION_PAGES: Final = frozenset(
 )
 #: What shows nothing itself: exports are recorded as such, and a jump leads to a page.
 OTHERS: Final = frozenset({"session-export", "session-jump"})
-#: Pages about one call, by its key.
-CALL_PAGES: Final = frozenset({"card"})
 ONCE_IN: Final = timedelta(minutes=15)
 FOLLOWED_FOR: Final = timedelta(hours=12)
 
@@ -60,30 +60,26 @@ class ReadingIsRecorded:
         response = self.get_response(request)
         member: Membership | None = getattr(request, "membership", None)
         match = request.resolver_match
-        if member is not None and match is not None and request.method == "GET" and response.status_code == 200:
-            for session in _sessions_shown(request, match):
+        if member is not None and match is not None and response.status_code != HTTPStatus.INTERNAL_SERVER_ERROR:
+            shown: set[int] = getattr(request, "sessions_shown", set())
+            if request.method == "GET" and response.status_code == HTTPStatus.OK:
+                shown = shown.union(_sessions_of_address(request, match))
+            for session in sorted(shown):
                 _record(request, member, session)
             excerpts: Excerpts | None = getattr(request, "excerpts", None)
-            if excerpts is not None and excerpts.sessions:
-                _record_excerpts(request, member, excerpts)
+            if excerpts is not None and excerpts.sessions.difference(shown):
+                _record_excerpts(request, member, Excerpts(excerpts.page, excerpts.sessions.difference(shown)))
         return response
 
 
-def _sessions_shown(request: HttpRequest, match: ResolverMatch) -> list[int]:
-    if match.url_name in SESSION_PAGES:
-        shown = [int(match.kwargs["pk"])]
-        # Comparing shows a second session; the page was not answered unless it names one.
-        if match.url_name == "compare" and (other := request.GET.get("with")):
-            shown.append(int(other))
-        return list(dict.fromkeys(shown))
-    if match.url_name in CALL_PAGES:
-        return _session_of(match.kwargs["pk"])
-    return []
-
-
-@Prepared
-def _session_of(call: int) -> QuerySet[ToolCall, int]:
-    return ToolCall.objects.filter(pk=call).values_list("session_id", flat=True)
+def _sessions_of_address(request: HttpRequest, match: ResolverMatch) -> set[int]:
+    if match.url_name not in SESSION_PAGES:
+        return set()
+    shown = {int(match.kwargs["pk"])}
+    # Comparing shows a second session; the page was not answered unless it names one.
+    if match.url_name == "compare" and (other := request.GET.get("with")):
+        shown.add(int(other))
+    return shown
 
 
 def _record(request: HttpRequest, member: Membership, session: int) -> None:

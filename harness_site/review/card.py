@@ -19,6 +19,7 @@ from harness_site import wording
 from harness_site.accounts import call_secrets
 from harness_site.accounts.electorate import electorate_of
 from harness_site.accounts.guard import MemberRequest, able, member
+from harness_site.accounts.shown import note_excerpts, note_shown
 from harness_site.rendering.masking import hide_values, secret_values
 from harness_site.review import claims, company, evidence, standing
 from harness_site.review.company import Company
@@ -73,6 +74,7 @@ def change(request: MemberRequest, pk: int) -> HttpResponse:
     data = request.POST.copy()
     data["kind"] = DecisionKind.EDIT
     form = ApprovalForm(data, call=call) if call.status == CallStatus.AWAITING_APPROVAL else None
+    note_shown(request, call.session_id)
     return render(request, "review/parts/change.html", {"form": form})
 
 
@@ -138,6 +140,9 @@ def _show(
         context |= _deciding(request, context, form, refused)
     if refused and type(context.get("form")) is not type(form):
         context["typed"] = form
+    note_shown(request, call.session_id)
+    # The same operation may have been called in other sessions; the card shows what it returned there.
+    note_excerpts(request, "card", {other.session_id for other in context["known"].same_key})
     return render(request, "review/card.html", context, status=refused.status if refused else status)
 
 

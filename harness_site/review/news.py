@@ -16,6 +16,7 @@ from checkpoints.queries import inbox, outages
 from checkpoints.queries.outages import Outage
 from harness_site import wording
 from harness_site.accounts.guard import MemberRequest, member
+from harness_site.accounts.shown import note_excerpts
 from harness_site.rendering.references import reference
 from harness_site.rendering.text import visible
 from harness_site.review.outage import address_of
@@ -47,6 +48,7 @@ def news(request: MemberRequest) -> HttpResponse:
         begun = inbox.begun(request.membership.workspace, since - _OVERLAP)
     except (ValueError, OverflowError):
         raise BadRequest("The moment to tell news since cannot be read.") from None
+    note_excerpts(request, "news", {call.session_id for call in begun})
     found = list(dict.fromkeys(_told(begun, outages.open_outages(request.membership.workspace) if begun else [])))
     more = len(found) - MOST
     if more > 0:

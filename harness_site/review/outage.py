@@ -4,6 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from re import ASCII, fullmatch
+from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
@@ -22,6 +23,7 @@ from checkpoints.queries import occasions, outages
 from checkpoints.queries.outages import PAGE, Outage, Witness
 from harness_site import wording
 from harness_site.accounts.guard import MemberRequest, member
+from harness_site.accounts.shown import note_excerpts
 from harness_site.rendering.references import reference, resolve
 from harness_site.review import company, outcome, prospect
 from harness_site.review.card import actor_of
@@ -147,7 +149,7 @@ def _show(request: MemberRequest, window: Window, form: ReasonForm, *, status: i
     page = _page(request, window)
     rows = _lost(request, page)
     undecided = [row for row in rows if row.undecided]
-    context = {
+    context: dict[str, Any] = {
         "window": window,
         "page": page,
         "rows": rows,
@@ -160,6 +162,9 @@ def _show(request: MemberRequest, window: Window, form: ReasonForm, *, status: i
         "form": form,
         "outcome": outcome.kept(request, request.GET.get("settled", "")),
     }
+    settled = context["outcome"].rows if context["outcome"] else ()
+    shown = [*(row.call.session_id for row in rows), *(one.call.session_id for one in settled)]
+    note_excerpts(request, "outage", shown)
     return render(request, "review/outage.html", context, status=status)
 
 

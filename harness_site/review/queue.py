@@ -16,6 +16,7 @@ from checkpoints.queries.order import Sort
 from checkpoints.queries.outages import Outage
 from harness_site.accounts.electorate import electorate_of
 from harness_site.accounts.guard import MemberRequest, member
+from harness_site.accounts.shown import note_excerpts
 from harness_site.review import company
 from harness_site.review.company import NOBODY
 from harness_site.review.lost_runs import interrupt_lost_calls
@@ -34,9 +35,9 @@ def queue(request: MemberRequest) -> HttpResponse:
         inbox.count(request.membership.workspace, filters, status=status) for status in STATUS_OF.values()
     )
     tab = _tab(request.GET.get("tab", ""), only_awaiting=bool(awaiting) and not interrupted)
-    rows = _decided(request, filters) if tab == "decided" else _waiting(request, tab, filters, wanted.sort)
+    found = _decided(request, filters) if tab == "decided" else _waiting(request, tab, filters, wanted.sort)
     context = {
-        **rows,
+        **found,
         **CHOICES,
         "tab": tab,
         "wanted": wanted,
@@ -46,6 +47,8 @@ def queue(request: MemberRequest) -> HttpResponse:
         "found": interrupted + awaiting,
         "here": request.GET.urlencode(),
     }
+    shown = found.get("rows") or found.get("decisions", [])
+    note_excerpts(request, "review queue", {row.session_pk for row in shown})
     return render(request, "review/queue.html", context)
 
 

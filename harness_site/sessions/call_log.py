@@ -10,7 +10,8 @@ from checkpoints.queries.call_log import LogFilter
 from checkpoints.queries.calls import CallFilter
 from checkpoints.queries.keyset import Cursor
 from harness_site.accounts import call_secrets
-from harness_site.accounts.guard import Excerpts, MemberRequest
+from harness_site.accounts.guard import MemberRequest
+from harness_site.accounts.shown import note_excerpts
 from harness_site.rendering.references import resolve
 from harness_site.sessions.days import Days
 from harness_site.sessions.lookup import reader
@@ -25,7 +26,7 @@ def log(request: MemberRequest) -> HttpResponse:
     wanted = _wanted(request.GET)
     after = Cursor.parse(request.GET.get("after", ""))
     page = call_log.page(workspace, wanted, after=after)
-    request.excerpts = Excerpts("tool calls", frozenset(row.session_pk for row in page.rows))
+    note_excerpts(request, "tool calls", (row.session_pk for row in page.rows))
     context = {
         "page": page,
         "secrets": call_secrets.of_sessions({row.session_pk for row in page.rows}),

@@ -17,6 +17,7 @@ from checkpoints.queries.versions import Version
 from checkpoints.resuming.actors import Actor
 from harness_site.accounts.forms import dressed
 from harness_site.accounts.guard import MemberRequest, RoleTooSmall, able
+from harness_site.accounts.shown import note_shown
 from harness_site.rendering.masking import MASK, masked
 from harness_site.sessions.lookup import Missing, headline, no_version, number, reader
 
@@ -101,4 +102,5 @@ def _show(
         "able": () if may else able(request.membership.workspace, Role.APPROVER),
         "prospect": forks.prospect(head.row.pk, version),
     }
+    note_shown(request, head.row.pk)
     return render(request, "sessions/fork.html", context, status=status)

@@ -10,7 +10,8 @@ from checkpoints.queries import sessions
 from checkpoints.queries.narrowing import SessionFilter, Sort
 from checkpoints.queries.sessions import SessionRow
 from harness_site.accounts import call_secrets
-from harness_site.accounts.guard import Excerpts, MemberRequest
+from harness_site.accounts.guard import MemberRequest
+from harness_site.accounts.shown import note_excerpts
 from harness_site.search import finding
 from harness_site.search.finding import Found
 from harness_site.search.models import Kind
@@ -48,7 +49,7 @@ def results(request: MemberRequest, query: Query, wanted: SessionFilter, context
     groups = [_group(row, by_session.get(row.pk, []), shown) for row in rows]
     # Ids and titles stand in every list; what was said does not.
     said = (group.row.pk for group in groups if any(place.kind != Kind.SESSION for place in group.places))
-    request.excerpts = Excerpts("search", frozenset(said))
+    note_excerpts(request, "search", said)
     context |= {
         "query": query,
         "groups": groups,
