@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Self
 
@@ -19,7 +19,10 @@ from django.db.models.functions import Cast
 from django.db.models.lookups import GreaterThan, LessThan
 from django.db.models.sql.compiler import SQLCompiler
 
-_TOKEN = re.compile(r"([0-9: .T+-]{10,40})~([0-9]{1,18})", re.ASCII)
+#: A time as either database writes it, in a zone that both take.
+_TOKEN = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}(?:\.[0-9]{1,6})?(?:[+-](?:0[0-9]|1[0-4])(?::[0-5][0-9])?)?)~([0-9]{1,18})"
+)
 
 _AMOUNT_TOKEN = re.compile(r"(-?[0-9]{1,12}(?:\.[0-9]{1,6})?)~([0-9]{1,18})", re.ASCII)
 
@@ -42,8 +45,9 @@ class Cursor:
         if found is None:
             return None
         try:
-            datetime.fromisoformat(found[1])
-        except ValueError:
+            time = datetime.fromisoformat(found[1])
+            (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+        except (ValueError, OverflowError):
             return None
         return cls(found[1], int(found[2]))
 

@@ -1,6 +1,5 @@
 """The websocket of an open page: it is told which sessions changed, and asks for their pages itself."""
 
-from datetime import datetime
 from time import monotonic
 from typing import Any
 from urllib.parse import parse_qs
@@ -15,6 +14,7 @@ from harness_site.accounts.models import Membership
 from harness_site.live.changes import changed_since
 from harness_site.live.feed import EVERYBODY, group_of
 from harness_site.live.viewer import viewer
+from harness_site.time_parameters import parse_moment
 
 #: How long an answer to "may they still look?" is taken for granted, in seconds.
 TRUSTED_SECONDS = 5.0
@@ -70,11 +70,8 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     async def _catch_up(self) -> None:
         """What changed between the making of the page and now."""
         since = parse_qs(self.scope["query_string"].decode("latin-1")).get("since", [""])[0]
-        try:
-            moment = datetime.fromisoformat(since)
-        except ValueError:
-            return
-        if moment.tzinfo is None:
+        moment = parse_moment(since)
+        if moment is None:
             return
         missed = await database_sync_to_async(changed_since)(moment, workspace=self._workspace)
         if len(missed) > MISSED_LIMIT:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from django.core.exceptions import BadRequest
@@ -21,6 +21,7 @@ from harness_site.rendering.references import reference
 from harness_site.rendering.text import visible
 from harness_site.review.outage import address_of
 from harness_site.templatetags.harness import sentence
+from harness_site.time_parameters import parse_moment
 
 #: What is told has committed so much later than its time says; a page knows by its tag what it has told.
 _OVERLAP: Final = timedelta(seconds=5)
@@ -41,13 +42,10 @@ class News:
 @require_GET
 @member(Role.AUDITOR)
 def news(request: MemberRequest) -> HttpResponse:
-    try:
-        since = datetime.fromisoformat(request.GET.get("since", ""))
-        if since.tzinfo is None:
-            raise ValueError
-        begun = inbox.begun(request.membership.workspace, since - _OVERLAP)
-    except (ValueError, OverflowError):
-        raise BadRequest("The moment to tell news since cannot be read.") from None
+    since = parse_moment(request.GET.get("since", ""))
+    if since is None:
+        raise BadRequest("The moment to tell news since cannot be read.")
+    begun = inbox.begun(request.membership.workspace, since - _OVERLAP)
     note_excerpts(request, "news", {call.session_id for call in begun})
     found = list(dict.fromkeys(_told(begun, outages.open_outages(request.membership.workspace) if begun else [])))
     more = len(found) - MOST

@@ -29,6 +29,7 @@ from harness_site.review import company, outcome, prospect
 from harness_site.review.card import actor_of
 from harness_site.review.company import Company
 from harness_site.review.settling import Chosen, settle_all
+from harness_site.time_parameters import parse_moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +170,11 @@ def _show(request: MemberRequest, window: Window, form: ReasonForm, *, status: i
 
 
 def _window(asked: QueryDict) -> Window:
-    try:
-        first, last = (datetime.fromisoformat(asked.get(name, "")) for name in ("from", "to"))
-        after = asked.get("after", "")
-        if not first <= last or "\0" in asked.get("tool", "") or not fullmatch(r"\d{0,18}", after, ASCII):
-            raise ValueError
-    except (ValueError, TypeError):
-        raise BadRequest("The outage has to be named by a tool, and two times with their zone.") from None
-    return Window(resolve(asked.get("tool", "")), first, last, int(after) if after else None)
+    first, last = (parse_moment(asked.get(name, "")) for name in ("from", "to"))
+    tool, after = asked.get("tool", ""), asked.get("after", "")
+    if first is None or last is None or first > last or "\0" in tool or not fullmatch(r"\d{0,18}", after, ASCII):
+        raise BadRequest("The outage has to be named by a tool, and two times with their zone.")
+    return Window(resolve(tool), first, last, int(after) if after else None)
 
 
 def _page(request: MemberRequest, window: Window) -> outages.Lost:

@@ -19,6 +19,7 @@ from harness_site.rendering.happenings import Item, Told
 from harness_site.rendering.leading import between
 from harness_site.rendering.timeframe import LEFT, RIGHT, Drawing
 from harness_site.sessions.lookup import headline, number, reader
+from harness_site.time_parameters import parse_moment
 
 #: Rows of the table on one page.
 ROWS = 100
@@ -82,17 +83,8 @@ def timeline(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 def _span(request: HttpRequest) -> tuple[datetime | None, datetime | None]:
-    since, until = (_moment(request.GET.get(name, "")) for name in ("from", "to"))
+    since, until = (parse_moment(request.GET.get(name, ""), needs_zone=False) for name in ("from", "to"))
     return (None, None) if since and until and since >= until else (since, until)
-
-
-def _moment(text: str) -> datetime | None:
-    """Without a zone, a moment is in UTC. Nothing for what is none."""
-    try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
 
 
 def _ways(frame: Timeframe, drawn: Drawing) -> Ways:

@@ -213,3 +213,22 @@ async def test_the_feed_runs_from_startup_to_shutdown(monkeypatch: pytest.Monkey
 
         await application({"type": "lifespan"}, receive, send)
     assert [message["type"] for message in sent] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        "0001-01-01T00:00:00Z",
+        "0001-01-01T00:00:00%2B14:00",
+        "9999-12-31T23:59:59-14:00",
+        "2026-02-30",
+        "9" * 500,
+        "%ff",
+    ],
+)
+async def test_a_moment_at_the_end_of_time_closes_no_socket(since: str) -> None:
+    session = await sync_to_async(make_session)()
+    _, cookie = await signed_in(await sync_to_async(make_user)(role=Role.AUDITOR))
+    async with listening(cookie, query=f"since={since}") as browser:
+        await change(session, 7)
+        assert await browser.hears() == {"session": session.pk, "revision": 7}
