@@ -1,4 +1,4 @@
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.db import models
 from django.db.models import Q
@@ -132,7 +132,12 @@ class ToolCall(models.Model):
             CallStatus.INTERRUPTED: self.interrupted_at,
             CallStatus.AWAITING_APPROVAL: self.issued_at,
         }.get(CallStatus(self.status))
-        return None if since is None or self.decide_within is None else since + self.decide_within
+        if since is None or self.decide_within is None:
+            return None
+        try:
+            return since + self.decide_within
+        except OverflowError:  # longer than time lasts
+            return datetime.max.replace(tzinfo=UTC)
 
     @property
     def result_text(self) -> str | None:

@@ -197,7 +197,7 @@ def _call(block: dict[str, Any]) -> Part | None:
     args = block.get("args", block.get("input", block.get("arguments")))
     if not isinstance(call_id, str) or not isinstance(block.get("name"), str):
         return None
-    return Call(call_id, block["name"], _arguments(args))
+    return Call(call_id, block["name"], arguments(args))
 
 
 def _openai_call(entry: Any) -> Part:
@@ -205,10 +205,10 @@ def _openai_call(entry: Any) -> Part:
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         return Other(entry)
     call_id = entry.get("id")
-    return Call(call_id if isinstance(call_id, str) else "", function["name"], _arguments(function.get("arguments")))
+    return Call(call_id if isinstance(call_id, str) else "", function["name"], arguments(function.get("arguments")))
 
 
-def _arguments(args: Any) -> Any:
+def arguments(args: Any) -> Any:
     """Some conventions carry arguments as JSON text; text that is no JSON, or has no canonical form, stays what it is:
     whoever compares arguments compares canonical text."""
     if not isinstance(args, str):

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import inf
+from typing import Any
 
 from django.db.models import QuerySet
 
 from checkpoints.enums import RunStatus
+from checkpoints.exceptions import InvalidInput
 from checkpoints.models import Checkpoint, Session
 from checkpoints.prepared import Prepared
 from checkpoints.queries import blocks, calls, origins, pairing, transcripts
@@ -204,6 +206,14 @@ def _continues(message: StoredMessage) -> bool:
     return bool(parts) and isinstance(parts[0], Result)
 
 
+def _canonical(args: Any) -> str:
+    """As the log would have them; empty for what it cannot have, such as a number without an end."""
+    try:
+        return canonical(args)
+    except InvalidInput:
+        return ""
+
+
 class _Builder:
     """Puts one window together; six queries, however long it is."""
 
@@ -271,7 +281,7 @@ class _Builder:
         """The log's rows of a call in the transcript. Providers reuse call ids, so tool, arguments and the step it
         was issued in have to fit too; without a fresh row it was answered from an earlier one."""
         steps = {key: rows for key, rows in self.log.items() if key[0] == call.call_id and rows[0].tool == call.name}
-        text = canonical(call.args)
+        text = _canonical(call.args)
         steps = {key: rows for key, rows in steps.items() if rows[0].args == text} or steps
         if not steps:
             return ()

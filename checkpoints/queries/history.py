@@ -21,12 +21,13 @@ PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """An audit event, or a decision about a call (then `call_pk` and `tool` name it). `details` is JSON.
+    """An audit event, or a decision about a call (then `call_pk` and `tool` name it), and its key. `details` is JSON.
 
     `final` is False for one voice of the `approvals` people who have to agree; `intact` is False for an event that is
     not what was recorded.
     """
 
+    pk: int
     at: datetime
     label: str
     kind: str
@@ -83,6 +84,7 @@ def page(session_pk: int, *, before: tuple[int, int] | None = None, size: int = 
 
 def _event(event: AuditEvent, intact: bool) -> Happening:
     return Happening(
+        pk=event.pk,
         at=event.created_at,
         label=_label(AuditKind, event.kind),
         kind=event.kind,
@@ -95,6 +97,7 @@ def _event(event: AuditEvent, intact: bool) -> Happening:
 
 def _decision(decision: Decision) -> Happening:
     return Happening(
+        pk=decision.pk,
         at=decision.created_at,
         label=_label(DecisionKind, decision.kind),
         kind=decision.kind,

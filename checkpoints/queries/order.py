@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.models import (
     Case,
     DateTimeField,
+    DurationField,
     ExpressionWrapper,
     F,
     IntegerField,
@@ -25,6 +26,8 @@ from checkpoints.models import ToolCall
 
 #: A call without a deadline comes after all that have one.
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+#: A longer limit would lie beyond the end of time.
+_LONGEST = timedelta(days=365_000)
 _SINCE = {CallStatus.INTERRUPTED: "interrupted_at", CallStatus.AWAITING_APPROVAL: "issued_at"}
 
 
@@ -41,7 +44,12 @@ def since(status: CallStatus) -> str:
 
 def deadline(status: CallStatus) -> Any:
     """Until when a call has to be decided; NULL where there is no limit."""
-    return ExpressionWrapper(F(since(status)) + F("decide_within"), output_field=DateTimeField())
+    within = Case(
+        When(decide_within__gt=_LONGEST, then=Value(_LONGEST, output_field=DurationField())),
+        default=F("decide_within"),
+        output_field=DurationField(),
+    )
+    return ExpressionWrapper(F(since(status)) + within, output_field=DateTimeField())
 
 
 def ordered(calls: QuerySet[ToolCall], sort: Sort, status: CallStatus, *, after: int | None) -> QuerySet[ToolCall]:

@@ -34,6 +34,7 @@ from checkpoints.queries.narrowing import SessionFilter, filtered, of, order
 from checkpoints.queries.peers import Waiting
 from checkpoints.queries.places import Place
 from checkpoints.queries.standing import DRIVEN, Owner, Standing, owner_of, standing_of
+from checkpoints.queries.unreadable import UnreadableRecord, read_each
 
 PAGE = 50
 #: Calls that hold one session are counted up to here.
@@ -103,7 +104,7 @@ class SessionHead:
 class SessionPage:
     """`total` is exact up to `places.LIMIT`; `more` says that there are more than that."""
 
-    rows: tuple[SessionRow, ...]
+    rows: tuple[SessionRow | UnreadableRecord, ...]
     after: Place | None
     total: int
     more: bool
@@ -140,14 +141,16 @@ def chosen(workspace_id: int, wanted: SessionFilter) -> array[int]:
     return array("q", found.iterator(_CHUNK))
 
 
-def each(workspace_id: int, pks: array[int]) -> Iterator[SessionRow]:
+def each(workspace_id: int, pks: array[int]) -> Iterator[SessionRow | UnreadableRecord]:
     """What is said of these sessions, read in pieces. Which they are was read at once, so that none is missed or told
     twice because it moves meanwhile."""
     for start in range(0, len(pks), _CHUNK):
         yield from these(workspace_id, tuple(pks[start : start + _CHUNK]))
 
 
-def these(workspace_id: int, pks: tuple[int, ...], wanted: SessionFilter | None = None) -> tuple[SessionRow, ...]:
+def these(
+    workspace_id: int, pks: tuple[int, ...], wanted: SessionFilter | None = None
+) -> tuple[SessionRow | UnreadableRecord, ...]:
     """The sessions with these ids, in this order; those that are gone or do not match are left out."""
     if not pks:
         return ()
@@ -248,12 +251,12 @@ def _undecided(pks: list[int]) -> QuerySet[ToolCall, tuple[int, str, int]]:
     return calls.values_list("session", "status").annotate(Count("pk"))
 
 
-def _rows(sessions: list[Session]) -> tuple[SessionRow, ...]:
+def _rows(sessions: list[Session]) -> list[SessionRow | UnreadableRecord]:
     undecided: defaultdict[int, Counter[str]] = defaultdict(Counter)
     held = _undecided([session.pk for session in sessions]) if sessions else []
     for session_pk, status, number in held:
         undecided[session_pk][status] = number
-    return tuple(_row(session, undecided[session.pk]) for session in sessions)
+    return read_each(sessions, lambda session: _row(session, undecided[session.pk]), "session")
 
 
 def _row(session: Session, undecided: Counter[str]) -> SessionRow:

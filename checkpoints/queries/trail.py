@@ -13,6 +13,7 @@ from checkpoints.enums import AuditKind
 from checkpoints.integrity.chain import link
 from checkpoints.models import AuditChain, AuditEvent, Session
 from checkpoints.prepared import Prepared
+from checkpoints.queries.unreadable import UnreadableRecord, read_each
 from checkpoints.serde import parse
 
 PAGE = 100
@@ -126,7 +127,7 @@ class Entry:
 class TrailPage:
     """`before` is where the next page starts."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[Entry | UnreadableRecord, ...]
     before: int | None
 
 
@@ -150,7 +151,7 @@ def page(workspace_pk: int, wanted: TrailFilter, *, before: int | None = None, s
     return TrailPage(_entries(workspace_pk, events[:size]), events[size - 1].pk if len(events) > size else None)
 
 
-def every(workspace_pk: int, wanted: TrailFilter) -> Iterator[Entry]:
+def every(workspace_pk: int, wanted: TrailFilter) -> Iterator[Entry | UnreadableRecord]:
     """Every entry that matches and is there when the reading begins, newest first; read in pieces."""
     before: int | None = None
     while True:
@@ -205,11 +206,11 @@ def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
 
 
-def _entries(workspace_pk: int, events: list[AuditEvent]) -> tuple[Entry, ...]:
+def _entries(workspace_pk: int, events: list[AuditEvent]) -> tuple[Entry | UnreadableRecord, ...]:
     seals = _seals_before(workspace_pk, events)
     pks = {event.session_id for event in events if event.session_id is not None}
     sessions = dict(_named(workspace_pk, sorted(pks)) if pks else ())
-    return tuple(_entry(event, seals, sessions) for event in events)
+    return tuple(read_each(events, lambda event: _entry(event, seals, sessions), "audit entry"))
 
 
 def _seals_before(workspace_pk: int, events: list[AuditEvent]) -> dict[int, str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from checkpoints.queries.trail import Entry
+from checkpoints.queries.unreadable import UnreadableRecord
 from harness_site import wording
 from harness_site.rendering import csv
 from harness_site.rendering.jsontree import dumped
@@ -11,11 +12,11 @@ from harness_site.rendering.jsontree import dumped
 HEAD: Final = ("number", "time", "what", "kind", "who", "who_kind", "session", "details", "intact")
 
 
-def lines(entries: Iterable[Entry]) -> Iterator[str]:
+def lines(entries: Iterable[Entry | UnreadableRecord]) -> Iterator[str]:
     """One line for each entry, after the head."""
     yield csv.line(HEAD)
     for entry in entries:
-        yield csv.line(_cells(entry))
+        yield csv.line(csv.unreadable(entry, HEAD) if isinstance(entry, UnreadableRecord) else _cells(entry))
     yield csv.line([csv.COMPLETE])
 
 

@@ -3,9 +3,10 @@
 import csv
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from checkpoints.queries.unreadable import UnreadableRecord
 from harness_site.rendering.text import visible
 
 #: The last line of a table says whether it is all of it.
@@ -24,6 +25,11 @@ def line(cells: Iterable[str]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer).writerow([_harmless(cell) for cell in cells])
     return buffer.getvalue()
+
+
+def unreadable(record: UnreadableRecord, head: Sequence[str]) -> list[str]:
+    """The cells of a line for a record that cannot be shown."""
+    return [f"{record.kind} {record.pk} cannot be shown", *("" for _ in head[1:])]
 
 
 def _harmless(cell: str) -> str:

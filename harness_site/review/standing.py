@@ -8,6 +8,7 @@ from checkpoints.enums import DECIDING, UNDECIDED_CALL, CallStatus, DecisionKind
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, ToolCall
 from checkpoints.queries import conversation, inbox, occasions
+from checkpoints.queries.unreadable import read_part
 from checkpoints.queries.voices import Agreement, agreements
 from harness_site import wording
 from harness_site.accounts.electorate import electorate_of
@@ -58,15 +59,19 @@ def context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "decision": decision,
         "agreed_before": _agreed_before(known, decision),
         "agreements": agreements(call, known.decisions, electorate_of(reader.workspace)),
-        "edit": _edit(call, known),
-        "cited": _cited(decision),
-        "events": trace(call, known, remembered),
+        "edit": read_part(f"What people changed about call {call.pk}", lambda: _edit(call, known), None),
+        "cited": read_part(f"The evidence about call {call.pk}", lambda: _cited(decision), None),
+        "events": read_part(f"What happened to call {call.pk}", lambda: trace(call, known, remembered), []),
         "takeovers": remembered.takeovers,
-        "around": conversation.around(call.session, call.step, size=AROUND),
+        "around": read_part(f"The conversation around call {call.pk}", lambda: _around(call), None),
         "driver": prospect.driver(call.session),
         "waiting_run": prospect.waiting_run(call.session),
         "next_call": None if undecided else inbox.longest_waiting(call.workspace_id),
     }
+
+
+def _around(call: ToolCall) -> conversation.Conversation | None:
+    return conversation.around(call.session, call.step, size=AROUND)
 
 
 def heading(call: ToolCall, decision: Decision | None) -> str:

@@ -65,7 +65,7 @@ class Waiting:
 
     @property
     def risk_words(self) -> str:
-        return str(Risk(self.risk).label)
+        return str(Risk(self.risk).label) if self.risk in Risk.values else self.risk
 
     @property
     def approved(self) -> int:

@@ -9,6 +9,7 @@ from django.shortcuts import render
 from checkpoints.queries import sessions
 from checkpoints.queries.narrowing import SessionFilter, Sort
 from checkpoints.queries.sessions import SessionRow
+from checkpoints.queries.unreadable import UnreadableRecord
 from harness_site.accounts import call_secrets
 from harness_site.accounts.guard import MemberRequest
 from harness_site.accounts.shown import note_excerpts
@@ -28,7 +29,7 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    row: SessionRow
+    row: SessionRow | UnreadableRecord
     places: tuple[Place, ...]
     more: int
 
@@ -93,5 +94,5 @@ def _key(text: str) -> int | None:
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
-def _group(row: SessionRow, found: list[Place], shown: int | None) -> Group:
+def _group(row: SessionRow | UnreadableRecord, found: list[Place], shown: int | None) -> Group:
     return Group(row, tuple(found[:shown]), 0 if shown is None else max(0, len(found) - shown))

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Final
 
 from checkpoints.queries.sessions import SessionRow
+from checkpoints.queries.unreadable import UnreadableRecord
 from harness_site import wording
 from harness_site.accounts import call_secrets
 from harness_site.rendering import csv
@@ -30,7 +31,7 @@ HEAD: Final = (
 _SEVERAL: Final = 100
 
 
-def lines(rows: Iterable[SessionRow]) -> Iterator[str]:
+def lines(rows: Iterable[SessionRow | UnreadableRecord]) -> Iterator[str]:
     """One line for each session, after the head and before the line that says that these are all."""
     yield csv.line(HEAD)
     remaining = iter(rows)
@@ -38,7 +39,7 @@ def lines(rows: Iterable[SessionRow]) -> Iterator[str]:
         secrets = call_secrets.of_sessions([row.pk for row in several])
         for row in several:
             with hiding_values(secrets.get(row.pk, ())):
-                yield csv.line(_cells(row))
+                yield csv.line(csv.unreadable(row, HEAD) if isinstance(row, UnreadableRecord) else _cells(row))
     yield csv.line([csv.COMPLETE])
 
 

@@ -1,13 +1,16 @@
 """Tags every page may use without loading them."""
 
+import logging
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
 from django import template
+from django.db import Error
 from django.template import Context, Node, NodeList, TemplateSyntaxError, defaultfilters
 from django.template.base import FilterExpression, Parser, Token
 from django.templatetags.static import static
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode as encoded_query
 from django.utils.safestring import SafeString
@@ -16,6 +19,7 @@ from checkpoints import clock
 from checkpoints.models import ToolCall
 from checkpoints.queries import inbox
 from checkpoints.queries.calls import CallRecord
+from checkpoints.queries.unreadable import UnreadableRecord
 from harness_site import wording
 from harness_site.accounts import secrecy as masking_state
 from harness_site.accounts.guard import membership_for
@@ -25,9 +29,10 @@ from harness_site.rendering.jsontree import dumped
 from harness_site.rendering.kept import kept, since_or_until
 from harness_site.rendering.masking import hiding_values, hiding_values_of, masked, masks
 from harness_site.rendering.references import reference, shown_digest, shown_query
-from harness_site.rendering.safe_text import encodable
+from harness_site.rendering.safe_text import encodable, escape_hidden
 from harness_site.rendering.text import visible
 
+logger = logging.getLogger(__name__)
 register = template.Library()
 register.filter("visible", visible)
 register.filter("reference", reference)
@@ -170,7 +175,11 @@ def urlencode(text: str, safe: str = "/") -> str:
 @register.filter
 def sentence(call: ToolCall) -> str:
     """What a call was about to do: in the tool's words, else made from its name and arguments."""
-    return wording.shown_sentence(call.tool, call.sentence, wording.parsed(call.args))
+    try:
+        return wording.shown_sentence(call.tool, call.sentence, wording.parsed(call.args))
+    except (ValueError, RecursionError):
+        logger.exception("The arguments of the call %s cannot be put in words.", getattr(call, "pk", ""))
+        return wording.call_sentence(call.tool, "its arguments cannot be shown")
 
 
 @register.filter
@@ -303,6 +312,50 @@ def keep(parser: Parser, token: Token) -> Node:
     inside = parser.parse(["endkeep"])
     parser.delete_first_token()
     return Keep(f"{parser.origin}:{token.lineno}", values, inside)
+
+
+@register.tag
+def record(parser: Parser, token: Token) -> Node:
+    """`{% record row "call" "li" %}…{% endrecord %}`: what shows one record of a list. Where it fails, an element of
+    this name says that the record cannot be shown, with its kind and key, and the rest of the page is as it would be.
+    """
+    words = token.split_contents()[1:]
+    if len(words) != 3:
+        raise TemplateSyntaxError("“record” needs the record, what it is, and the element that stands for it.")
+    inside = parser.parse(["endrecord"])
+    parser.delete_first_token()
+    return Record(*(parser.compile_filter(word) for word in words), inside)
+
+
+class Record(Node):
+    child_nodelists = ("inside",)
+
+    def __init__(self, row: FilterExpression, kind: FilterExpression, element: FilterExpression, inside: NodeList):
+        self.row, self.kind, self.element = row, kind, element
+        self.inside = inside
+
+    def render(self, context: Context) -> SafeString:
+        row, kind, element = (part.resolve(context) for part in (self.row, self.kind, self.element))
+        if not isinstance(row, UnreadableRecord):
+            try:
+                return self.inside.render(context)
+            except Error:  # a database that fails is not the fault of a record
+                raise
+            except Exception:
+                logger.exception("The %s %s cannot be shown.", kind, getattr(row, "pk", ""))
+        return unreadable(row, kind, element)
+
+
+def unreadable(row: Any, kind: str, element: str) -> SafeString:
+    """The element that stands for a record which cannot be shown."""
+    pk = getattr(row, "pk", "")
+    told = format_html("This record cannot be shown: {} {}.", kind, pk)
+    if kind == "call" and pk:
+        told += format_html(' <a href="{}">Open its card</a>, which shows what it can.', reverse("card", args=[pk]))
+    note = format_html('<p class="note bad unreadable">{}<span>{}</span></p>', icon("triangle-alert"), told)
+    if element == "tr":
+        return format_html('<tr><td colspan="20">{}</td></tr>', note)
+    return format_html('<{} class="unreadable">{}</{}>', element, note, element)
 
 
 class Keep(Node):

@@ -10,6 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from checkpoints.enums import ActorKind, AuditKind, InterruptReason, RunStatus
+from checkpoints.exceptions import InvalidInput
 from checkpoints.queries.calls import CallRecord
 from checkpoints.queries.conversation import CallCard, Conversation, Handover
 from checkpoints.queries.history import Happening
@@ -131,7 +132,10 @@ def says_something(args: Any) -> bool:
 @register.filter
 def changed_args(card: CallCard) -> bool:
     """Whether a person had the call run with other arguments than the model asked for."""
-    return card.record is not None and card.record.args != canonical(card.call.args)
+    try:
+        return card.record is not None and card.record.args != canonical(card.call.args)
+    except InvalidInput:  # what was asked for has no form to compare
+        return False
 
 
 @register.filter

@@ -152,10 +152,10 @@ def make_hostile_calls(run: Run, text: str) -> Iterable[ToolCall]:
         "side_effects": column[:200],
         "verify_requested_by": "",
     }
-    lost = {"interrupted_at": now, "issued_at": now}
+    lost: dict[str, Any] = {"interrupted_at": now, "issued_at": now}
     for number, sentence in enumerate((column, "")):
         yield make_call(call_id=column[:250] + str(number), sentence=sentence, **common, **lost)
-    waiting = {"status": CallStatus.AWAITING_APPROVAL, "decide_within": timedelta(hours=1)}
+    waiting: dict[str, Any] = {"status": CallStatus.AWAITING_APPROVAL, "decide_within": timedelta(hours=1)}
     yield make_call(call_id=f"{column[:250]}b", **common, **waiting)
     yield make_call(call_id=f"{column[:250]}c", **common, status=CallStatus.COMPLETED, result=text)
 

@@ -109,9 +109,9 @@ def statuses(client: Client, requests: Iterator[tuple[str, str, dict[str, str]]]
     client.raise_request_exception = False
     failed = {}
     for method, address, data in requests:
-        response = getattr(client, method)(address, data)
+        response: Any = getattr(client, method)(address, data)
         if response.streaming:
-            b"".join(response.streaming_content)  # type: ignore[arg-type]
+            b"".join(response.streaming_content)
         if response.status_code >= 500:
             failed[f"{method} {address} {str(data)[:100]}"] = response.status_code
     return failed

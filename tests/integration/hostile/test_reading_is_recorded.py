@@ -31,7 +31,7 @@ def named() -> dict[str, Any]:
     make_message(session=session, text=SAID)
     now = clock.now()
     ToolCall.objects.update(args=json.dumps({"payee": ARGUMENT}), interrupted_at=now, issued_at=now, approvals=2)
-    asking = {"status": CallStatus.AWAITING_APPROVAL}
+    asking: dict[str, Any] = {"status": CallStatus.AWAITING_APPROVAL}
     for number in range(2):
         make_call(session=session, call_id=f"lost-{number}", args={"payee": ARGUMENT}, interrupted_at=now)
     asked = make_call(session=session, call_id="asked", args={"payee": ARGUMENT}, issued_at=now, **asking)
@@ -53,7 +53,9 @@ def content(response: Any) -> str:
 def check(client: Client, method: str, address: str, data: dict[str, Any] | None = None, **headers: str) -> bool:
     """Ask; whether the answer shows something."""
     AuditEvent.objects.all().delete()
-    response = getattr(client, method)(address, data or {}, headers=headers)
+    response = getattr(client, method)(
+        address, data or {}, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
     shows = any(word in content(response) for word in (SAID, ARGUMENT, RESULT))
     kinds = set(AuditEvent.objects.exclude(session=None).values_list("kind", flat=True))
     assert not shows or kinds & RECORDED, (method, address, response.status_code)
@@ -75,7 +77,7 @@ def test_every_address_that_shows_something_leaves_an_entry(clients: list[Client
         for route, path in paths:
             sign_in(client, user)  # some addresses sign out
             for method in ("get", "post"):
-                if check(client, method, path) | check(client, method, path, **{"HX-Request": "true"}):
+                if check(client, method, path) | check(client, method, path, HX_Request="true"):
                     showing.add(route)
     expected = {"sessions/<int:pk>/", "review/calls/<int:pk>/", "review/", "calls/", "overview/", "outage", "news"}
     assert expected <= showing
@@ -125,7 +127,7 @@ def test_a_card_with_what_another_session_returned_names_that_session_too(client
     call = make_call(session=second, **shared)
     ToolCall.objects.filter(pk=call.pk).update(key_scope=KeyScope.WORKSPACE, status=CallStatus.DISCARDED)
     assert check(clients[0], "get", f"/review/calls/{call.pk}/")
-    found = AuditEvent.objects.filter(kind__in=RECORDED).order_by("kind").values_list("kind", "session")
+    found: Any = AuditEvent.objects.filter(kind__in=RECORDED).order_by("kind").values_list("kind", "session")
     assert list(found) == [("excerpted", first.pk), ("viewed", second.pk)]
 
 

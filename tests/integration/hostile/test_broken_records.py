@@ -1,0 +1,249 @@
+"""One record that cannot be shown takes no list and no page away: it is named, and everything else is shown."""
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+from django.db import OperationalError
+from django.db.models import Model
+from django.template import Context, Template, TemplateSyntaxError
+from django.test import Client
+
+from checkpoints import clock
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Role, SessionStatus
+from checkpoints.models import AuditEvent, Decision, LateResult, Message, Run, Session, ToolCall
+from harness_site.notifications.collecting import collect
+from harness_site.notifications.models import NoticedCall
+from harness_site.search import indexing
+from tests.integration.notifications.conftest import make_webhook
+from tests.support.factories import (
+    make_call,
+    make_checkpoint,
+    make_decision,
+    make_late_result,
+    make_message,
+    make_run,
+    make_session,
+    make_user,
+)
+from tests.support.pages import said
+from tests.support.signing import sign_in
+
+pytestmark = pytest.mark.django_db
+
+FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
+FAR: Final = datetime(9000, 1, 1, tzinfo=UTC)
+LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+DEEP: Final = "[" * 3000 + "]" * 3000
+#: What may be wrong with a row, by its model: a column, and what stands in it.
+BROKEN: Final[list[tuple[type[Model], str, Any]]] = [
+    (ToolCall, "risk", "weird"),
+    (ToolCall, "reason", "weird"),
+    (ToolCall, "args", "{not json"),
+    (ToolCall, "args", DEEP),
+    (ToolCall, "args", '{"a": 1e999}'),
+    (ToolCall, "args", "[1]"),
+    (ToolCall, "result", "{not json"),
+    (ToolCall, "result", DEEP),
+    (ToolCall, "decide_within", timedelta(days=10**8)),
+    (ToolCall, "issued_at", FIRST),
+    (ToolCall, "issued_at", FAR),
+    (ToolCall, "interrupted_at", FAR),
+    (ToolCall, "interrupted_at", FIRST),
+    (ToolCall, "approvals", -1),
+    (ToolCall, "side_effects", ",,,"),
+    (Decision, "evidence", "{not json"),
+    (Decision, "evidence", DEEP),
+    (Decision, "evidence", "[]"),
+    (Decision, "result", DEEP),
+    (Decision, "actor_kind", "weird"),
+    (Decision, "created_at", FIRST),
+    (Decision, "created_at", LAST),
+    (LateResult, "result", DEEP),
+    (LateResult, "received_at", LAST),
+    (Session, "labels", "{not json"),
+    (Session, "labels", DEEP),
+    (Session, "metadata", DEEP),
+    (Session, "result", DEEP),
+    (Session, "status", "weird"),
+    (Session, "created_at", FIRST),
+    (Session, "updated_at", LAST),
+    (Run, "status", "weird"),
+    (Run, "started_at", FIRST),
+    (Run, "heartbeat_at", LAST),
+    (AuditEvent, "details", "{not json"),
+    (AuditEvent, "details", DEEP),
+    (AuditEvent, "kind", "weird"),
+    (AuditEvent, "actor_kind", "weird"),
+    (AuditEvent, "created_at", LAST),
+    (AuditEvent, "created_at", FIRST),
+    (Message, "body", DEEP),
+    (Message, "body", "{not json"),
+    (Message, "created_at", LAST),
+]
+LISTS: Final = (
+    *("/review/", "/review/?sort=deadline", "/review/?tab=awaiting", "/review/?tab=decided"),
+    *("/review/?tab=awaiting&deadline=day", "/sessions/", "/sessions/?q=lamp", "/calls/", "/audit/", "/overview/"),
+    "/review/news/?since=2020-01-01T00:00:00Z",
+)
+#: Where not every session is shown.
+SHORT: Final = ("/overview/", "/review/news/?since=2020-01-01T00:00:00Z")
+OF_ONE: Final = ("", "timeline/", "calls/", "history/", "versions/")
+
+
+def make_story(number: int) -> Session:
+    """A session with one of everything, whose calls are of tools of their own."""
+    session = make_session(
+        session_id=f"order-{number}", title=f"Lamp order-{number}", status=SessionStatus.NEEDS_REVIEW
+    )
+    run = make_run(session=session)
+    make_message(session=session, text=f"the lamp {number}")
+    make_checkpoint(session=session)
+    now = clock.now()
+    for name, status in (("lost", CallStatus.INTERRUPTED), ("asked", CallStatus.AWAITING_APPROVAL)):
+        fields: dict[str, Any] = {"decide_within": timedelta(hours=1), "issued_at": now, "tool": f"{name}_{number}"}
+        fields |= {"interrupted_at": now} if name == "lost" else {}
+        call = make_call(session=session, run=run, call_id=f"{name}-{number}", status=status, **fields)
+        make_late_result(call=call)
+    done = make_call(
+        session=session,
+        run=run,
+        call_id=f"done-{number}",
+        status=CallStatus.COMPLETED,
+        tool=f"done_{number}",
+        result="x",
+    )
+    make_decision(call=done, kind=DecisionKind.CONFIRM_LANDED, evidence='{"text": "seen"}', result="x")
+    AuditEvent.objects.create(
+        workspace=session.workspace,
+        session=session,
+        kind=AuditKind.RUN_STARTED,
+        actor_kind=ActorKind.MACHINE,
+        actor="run 1",
+        details='{"number": 1}',
+    )
+    return session
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.raise_request_exception = False
+    return sign_in(client, make_user(role=Role.ADMIN))
+
+
+def break_(session: Session, model: type[Model], column: str, value: Any) -> None:
+    own: dict[type[Model], Callable[[], Any]] = {
+        Session: lambda: Session.objects.filter(pk=session.pk),
+        Run: lambda: session.runs.all(),
+        Decision: lambda: Decision.objects.filter(session=session),
+        LateResult: lambda: LateResult.objects.filter(session=session),
+    }
+    rows = own[model]() if model in own else model._default_manager.filter(session=session)
+    assert rows.update(**{column: value})
+
+
+def named(each: Any) -> str:
+    return str(getattr(each, "__name__", each))[:20]
+
+
+def addresses_of(session: Session) -> list[str]:
+    found = [f"/sessions/{session.pk}/{page}" for page in OF_ONE]
+    for call in session.tool_calls.all():
+        found += [f"/review/calls/{call.pk}/", f"/sessions/{session.pk}/calls/{call.pk}/"]
+    return found
+
+
+def unanswered(reader: Client, addresses: Iterable[str]) -> dict[str, int]:
+    return {address: status for address in addresses if (status := reader.get(address).status_code) != 200}
+
+
+@pytest.fixture
+def stories(db: None) -> list[Session]:
+    made = [make_story(number) for number in (1, 2, 3)]
+    while indexing.step():
+        pass
+    return made
+
+
+@pytest.mark.parametrize(("model", "column", "value"), BROKEN, ids=named)
+def test_no_record_takes_a_page_away(
+    reader: Client, stories: list[Session], model: type[Model], column: str, value: Any
+) -> None:
+    break_(stories[1], model, column, value)
+    for address in LISTS:
+        response = reader.get(address)
+        assert response.status_code == 200, address
+        for number in (1, 3):
+            assert address in SHORT or f"order-{number}" in response.content.decode(), address
+    assert column == "status" or unanswered(reader, addresses_of(stories[1])) == {}
+    make_webhook()
+    collect()
+    assert NoticedCall.objects.filter(tool_call_id__in=calls_of(stories[0], stories[2])).count() == 4
+
+
+def calls_of(*sessions: Session) -> list[int]:
+    return list(ToolCall.objects.filter(session__in=sessions).values_list("pk", flat=True))
+
+
+def test_what_cannot_be_shown_is_named(
+    reader: Client, stories: list[Session], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the reason is: here a session of a status that nobody knows, and a filter that fails."""
+    break_(stories[1], Session, "status", "weird")
+    words = said(reader.get("/sessions/"))
+    assert f"This record cannot be shown: session {stories[1].pk}." in words
+    assert "Lamp order-1" in words
+    assert "Lamp order-3" in words
+    assert f"The session {stories[1].pk} cannot be read." in caplog.text
+    exported: Any = reader.get("/sessions/export/")
+    csv = b"".join(exported.streaming_content).decode()
+    assert f"session {stories[1].pk} cannot be shown" in csv
+    assert "order-3" in csv
+
+
+@pytest.mark.parametrize(
+    ("element", "expected"), [("li", "<li class"), ("tr", "<tr><td colspan"), ("div", "<div class")]
+)
+def test_an_element_stands_for_what_fails(element: str, expected: str, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        pk = 17
+
+        @property
+        def name(self) -> str:
+            raise ZeroDivisionError
+
+    rows = [SimpleNamespace(pk=1, name="one"), Broken(), SimpleNamespace(pk=3, name="three")]
+    source = "{% for row in rows %}{% record row 'call' element %}[{{ row.name }}]{% endrecord %}{% endfor %}"
+    html = Template(source).render(Context({"rows": rows, "element": element}))
+    assert html.startswith("[one]")
+    assert html.endswith("[three]")
+    assert expected in html
+    assert "This record cannot be shown: call 17." in html
+    assert 'href="/review/calls/17/"' in html
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_database_that_fails_is_not_the_fault_of_a_record() -> None:
+    class Away:
+        pk = 17
+
+        @property
+        def name(self) -> str:
+            raise OperationalError
+
+    with pytest.raises(OperationalError):
+        Template("{% record row 'call' 'li' %}{{ row.name }}{% endrecord %}").render(Context({"row": Away()}))
+
+
+def test_a_list_needs_to_say_what_its_records_are() -> None:
+    with pytest.raises(TemplateSyntaxError, match="needs the record"):
+        Template("{% record row %}{% endrecord %}")
+
+
+def test_a_call_that_has_no_words_still_has_a_sentence(reader: Client, stories: list[Session]) -> None:
+    break_(stories[1], ToolCall, "args", DEEP)
+    words = said(reader.get("/review/"))
+    assert "Lost 2: " in words
+    assert "Lost 1: amount 40.00" in words
