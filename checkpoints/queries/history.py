@@ -123,6 +123,6 @@ def _label(kinds: type[TextChoices], kind: str) -> str:
 def _details(stored: str) -> dict[str, Any]:
     try:
         details = parse(stored)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {"details": stored}
     return details if isinstance(details, dict) else {"details": details}

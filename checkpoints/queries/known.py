@@ -40,6 +40,6 @@ def labels_of(stored: str) -> tuple[str, ...]:
     """The labels of a session as its row stores them."""
     try:
         labels: Any = parse(stored)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ()
     return tuple(label for label in labels if isinstance(label, str)) if isinstance(labels, list) else ()

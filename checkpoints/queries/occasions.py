@@ -96,7 +96,7 @@ def _probe(details: dict[str, Any]) -> ProbeKey:
 def _details(stored: str) -> dict[str, Any]:
     try:
         details = parse(stored)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return details if isinstance(details, dict) else {}
 
@@ -104,5 +104,5 @@ def _details(stored: str) -> dict[str, Any]:
 def _moment(text: object) -> datetime | None:
     try:
         return datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

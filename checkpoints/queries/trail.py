@@ -258,6 +258,6 @@ def _label(kind: str) -> str:
 def _details(stored: str) -> dict[str, Any]:
     try:
         details = parse(stored)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {"details": stored}
     return details if isinstance(details, dict) else {"details": details}

@@ -221,7 +221,7 @@ def tokens(stored: str | None) -> int | None:
     """The total that a usage names, or the sum of what went in and what came out."""
     try:
         usage: Any = parse(stored) if stored else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(usage, dict):
         return None

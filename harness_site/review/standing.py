@@ -17,12 +17,13 @@ from harness_site.rendering.masking import masks
 from harness_site.rendering.saying import safe_link
 from harness_site.rendering.text import visible
 from harness_site.review import change, prospect
-from harness_site.review.answers import ANSWERS
+from harness_site.review.answers import ANSWERS, Answer
 from harness_site.review.forms import ApprovalForm, OutcomeForm
-from harness_site.review.trace import never_ran, trace
+from harness_site.review.trace import Event, never_ran, trace
 
 #: Messages of the transcript that are shown beside a call.
 AROUND = 4
+_UNFORESEEN: Final = "What follows cannot be foreseen: "
 _DECIDED: Final[dict[str, str]] = {
     DecisionKind.APPROVE_RERUN: "Approved: one more run",
     DecisionKind.REJECT: "Rejected: it does not run",
@@ -43,6 +44,7 @@ def context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     remembered = occasions.read(call.session_id)
     undecided = call.status in UNDECIDED_CALL
     decision = None if undecided else known.deciding
+    no_events: list[Event] = []
     return {
         "call": call,
         "session": call.session,
@@ -61,7 +63,7 @@ def context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "agreements": agreements(call, known.decisions, electorate_of(reader.workspace)),
         "edit": read_part(f"What people changed about call {call.pk}", lambda: _edit(call, known), None),
         "cited": read_part(f"The evidence about call {call.pk}", lambda: _cited(decision), None),
-        "events": read_part(f"What happened to call {call.pk}", lambda: trace(call, known, remembered), []),
+        "events": read_part(f"What happened to call {call.pk}", lambda: trace(call, known, remembered), no_events),
         "takeovers": remembered.takeovers,
         "around": read_part(f"The conversation around call {call.pk}", lambda: _around(call), None),
         "driver": prospect.driver(call.session),
@@ -152,10 +154,9 @@ def answers(
     editor = call.approvals > 1 and any(made.kind == DecisionKind.EDIT and made.actor == reader for made in decisions)
     by_kind = {agreement.kind: agreement for agreement in agreed}
     offered = [one for one in ANSWERS[CallStatus(call.status)] if _possible(call, one.kind)]
-    try:
-        causes = prospect.prospect(call, by_kind)
-    except CheckpointsError as error:
-        causes = dict.fromkeys((one.kind for one in offered), f"What follows cannot be foreseen: {error.detail}")
+    unforeseen = dict.fromkeys((one.kind for one in offered), f"{_UNFORESEEN}its session cannot be read.")
+    what = f"What follows from a decision about call {call.pk}"
+    causes = read_part(what, lambda: _causes(call, by_kind, offered), unforeseen)
     return [
         {
             "kind": one.kind.value,
@@ -168,6 +169,15 @@ def answers(
         }
         for one in offered
     ]
+
+
+def _causes(
+    call: ToolCall, by_kind: dict[DecisionKind, Agreement], offered: Sequence[Answer]
+) -> dict[DecisionKind, str]:
+    try:
+        return prospect.prospect(call, by_kind)
+    except CheckpointsError as error:
+        return dict.fromkeys((one.kind for one in offered), f"{_UNFORESEEN}{error.detail}")
 
 
 def _possible(call: ToolCall, kind: DecisionKind) -> bool:

@@ -4,6 +4,7 @@ import logging
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
+from urllib.parse import quote
 
 from django import template
 from django.db import Error
@@ -169,7 +170,7 @@ def _copy_button(text: str) -> SafeString:
 @register.filter(is_safe=False)
 def urlencode(text: str, safe: str = "/") -> str:
     """Django's own fails on half of a surrogate pair."""
-    return str(defaultfilters.urlencode(encodable(str(text)), safe))
+    return quote(encodable(str(text)), safe=safe)
 
 
 @register.filter
@@ -324,7 +325,8 @@ def record(parser: Parser, token: Token) -> Node:
         raise TemplateSyntaxError("“record” needs the record, what it is, and the element that stands for it.")
     inside = parser.parse(["endrecord"])
     parser.delete_first_token()
-    return Record(*(parser.compile_filter(word) for word in words), inside)
+    row, kind, element = (parser.compile_filter(word) for word in words)
+    return Record(row, kind, element, inside)
 
 
 class Record(Node):

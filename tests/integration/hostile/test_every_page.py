@@ -21,7 +21,7 @@ def reader(client: Client) -> Client:
 
 def check(response: Any, address: str) -> str:
     assert response.status_code == 200, address
-    html = response.content.decode()
+    html = str(response.content.decode())
     assert hidden_in(html) == set(), address
     assert not any(hidden_in(f"{name}{value}") for name, value in response.headers.items())
     assert response.headers["Content-Type"].startswith("text/plain") or "<script id=evil>" not in html
