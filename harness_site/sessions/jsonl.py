@@ -1,4 +1,5 @@
-"""A session as lines of JSON, one record each, with its secrets masked."""
+"""A session as lines of JSON, one record each, with its secrets masked, and with what hides in it as escapes, so that
+every character survives."""
 
 import json
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from typing import Any
 from checkpoints.queries import archive
 from harness_site.rendering.masking import masked_value
 from harness_site.rendering.references import without_digests
+from harness_site.rendering.safe_text import escape_hidden
 
 
 def lines(session_pk: int) -> Iterator[bytes]:
@@ -16,7 +18,4 @@ def lines(session_pk: int) -> Iterator[bytes]:
 
 def _line(record: archive.Record) -> bytes:
     value: Any = masked_value(without_digests(record))
-    try:
-        return json.dumps(value, ensure_ascii=False).encode() + b"\n"
-    except UnicodeEncodeError:  # half of a character, which has no UTF-8
-        return json.dumps(value).encode() + b"\n"
+    return f"{escape_hidden(json.dumps(value, ensure_ascii=False))}\n".encode()

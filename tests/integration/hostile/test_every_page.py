@@ -1,14 +1,19 @@
 """Hostile text in every field, on every page: it is shown as what it is, and takes no page away."""
 
+import json
 from typing import Any
 
 import pytest
 from django.test import Client
 
-from checkpoints.enums import Role
+from checkpoints.enums import CallStatus, Role
+from checkpoints.models import Decision
+from harness_site.rendering.safe_text import visible_text
+from harness_site.review import change
 from harness_site.search import indexing
-from tests.support.factories import make_user
+from tests.support.factories import make_call, make_late_result, make_run, make_session, make_user
 from tests.support.hostile_text import TOGETHER, hidden_in, make_hostile_session, pages_of
+from tests.support.pages import said
 from tests.support.signing import sign_in
 
 pytestmark = pytest.mark.django_db
@@ -36,3 +41,65 @@ def test_every_page_shows_hostile_text_as_what_it_is(reader: Client, text: str) 
     for address in pages_of(session):
         html = check(reader.get(address), address)
         assert "cannot be shown" not in html, address
+
+
+@pytest.mark.parametrize("text", TOGETHER)
+def test_exports_for_reading_name_what_hides_and_records_keep_it(reader: Client, text: str) -> None:
+    session = make_hostile_session(text)
+    for address in (f"/sessions/{session.pk}/export/html/", "/sessions/export/", "/audit/export/"):
+        content = streamed(reader.get(address))
+        assert hidden_in(content) == set(), address
+        assert "<script id=evil>" not in content or "/html/" not in address
+    assert "</html>" in streamed(reader.get(f"/sessions/{session.pk}/export/html/"))
+    lines = streamed(reader.get(f"/sessions/{session.pk}/export/jsonl/"))
+    assert hidden_in(lines) == set()
+    records = [json.loads(line) for line in lines.splitlines()]
+    assert any(text in leaves(record) for record in records)
+
+
+def streamed(response: Any) -> str:
+    assert response.status_code == 200
+    return str(b"".join(response.streaming_content).decode())
+
+
+def leaves(value: Any) -> list[str]:
+    """Every text in a JSON value, keys included."""
+    if isinstance(value, dict):
+        return [text for key, inner in value.items() for text in (key, *leaves(inner))]
+    if isinstance(value, list):
+        return [text for inner in value for text in leaves(inner)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_a_notification_of_the_desktop_is_text(reader: Client) -> None:
+    for text in TOGETHER:
+        make_hostile_session(text)
+    told = reader.get("/review/news/?since=2020-01-01T00:00:00Z").json()["news"]
+    assert told
+    for one in told:
+        assert hidden_in(one["title"] + one["body"]) == set()
+
+
+def test_a_result_that_is_confirmed_as_it_was_shown_is_the_one_that_is_stored(reader: Client) -> None:
+    """A text field shows what hides by name, and gives back what is stored."""
+    session = make_session()
+    make_run(session=session)
+    call = make_call(session=session)
+    result = "done \x1b[31m\u202e\x00\ud800 ok"
+    make_late_result(call=call, result=result)
+    page = said(reader.get(f"/review/calls/{call.pk}/"))
+    assert "done ␛[31m‹U+202E›␀‹U+D800› ok" in page
+    data = {"kind": "confirm_landed", "reason": "x", "revision": call.revision, "result": visible_text(result)}
+    assert reader.post(f"/review/calls/{call.pk}/", data).status_code == 302
+    assert Decision.objects.get(tool_call=call).result_text == result
+
+
+def test_arguments_are_changed_without_losing_what_hides(reader: Client) -> None:
+    session = make_session()
+    make_run(session=session)
+    args = {"note\u202e": "a\u200bb\x02", "amount": 1, "emoji": "👩\u200d🔬"}
+    call = make_call(session=session, args=args, status=CallStatus.AWAITING_APPROVAL)
+    shown = change.editable(call.args)
+    assert shown is not None
+    assert hidden_in(shown) == set()
+    assert change.written(shown.replace('"amount": 1', '"amount": 2'), call.args) == {**args, "amount": 2}
