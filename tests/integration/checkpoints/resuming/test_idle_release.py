@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from django.db import connection
 
 from checkpoints import SyncCheckpointer, SyncWriteBehind, ToolRegistry
 from checkpoints.conf import LEASE_SECONDS
@@ -97,7 +98,11 @@ def test_session_of_a_running_call_is_not_idle(idle_cp: SyncCheckpointer, effect
         leave.wait(60)
         return "seen"
 
-    thread = threading.Thread(target=registry.dispatch, args=("look", {"order": 1}, "call_1"))
+    def dispatch() -> None:
+        registry.dispatch("look", {"order": 1}, "call_1")
+        connection.close()
+
+    thread = threading.Thread(target=dispatch)
     thread.start()
     inside.wait(60)
     make_idle(idle_cp)

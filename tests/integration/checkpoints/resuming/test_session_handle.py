@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from checkpoints import Landed, SyncCheckpointer, SyncWriteBehind, ToolRegistry
 from checkpoints.exceptions import (
@@ -200,6 +201,7 @@ def test_one_registry_serves_several_sessions_at_once(cp: SyncCheckpointer) -> N
     def request(session_id: str, order: int) -> None:
         with cp.session(session_id, registry=registry) as session:
             session.dispatch("pay", {"order": order}, "call_1")
+        connection.close()
 
     threads = [threading.Thread(target=request, args=(f"s{order}", order)) for order in (1, 2)]
     for thread in threads:
