@@ -14,7 +14,7 @@ from checkpoints.ids import checked
 from checkpoints.models import Session
 from checkpoints.resuming import ownership
 from checkpoints.saving import audit, calls, lookup, pauses, settling
-from checkpoints.saving.operations import operation, reading_back
+from checkpoints.saving.operations import operation, reading_back, refuse_inside_transaction
 from checkpoints.saving.store import Held, Store
 from checkpoints.serde.canonical import canonical
 
@@ -129,11 +129,12 @@ def release_session(store: Store, session_id: str) -> bool:
     """Do for one session what `release` does for all. Returns whether this checkpointer owned it; where it does not,
     nothing is done. A session that could not be released in the database is forgotten here: its lease runs out.
 
-    Raises `InvalidIdentifier`, `NotDurable` and `StorageError`.
+    Raises `InvalidIdentifier`, `InsideTransaction`, `NotDurable` and `StorageError`.
     """
     checked("session id", session_id)
     if store.holds(session_id) is None:
         return False
+    refuse_inside_transaction(store.using)
     try:
         store.flush(session_id)
     finally:
