@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 Maker: TypeAlias = Callable[[int], str]
 
@@ -293,8 +293,48 @@ UNREPRESENTABLE: Final[dict[str, str]] = {
     "400 levels of lists": "[" * 400 + "]" * 400,
     "900 levels": '{"a":' * 900 + "1" + "}" * 900,
     "990 levels": '{"a":' * 990 + "1" + "}" * 990,
-    "100,000 levels": "[" * 100_000 + "]" * 100_000,
-    "100,000 open levels": '{"a":' * 100_000,
+    "20,000 levels": "[" * 20_000 + "]" * 20_000,
+    "20,000 open levels": '{"a":' * 20_000,
+}
+
+
+def _deep(levels: int) -> Any:
+    value: Any = 1
+    for level in range(levels):
+        value = {"a": value} if level % 2 else [value]
+    return value
+
+
+def _results_in_results(levels: int) -> dict[str, Any]:
+    block: dict[str, Any] = {"kind": "text", "text": "bottom"}
+    for level in range(levels):
+        block = {"kind": "tool_result", "call_id": f"c{level}", "content": [block]}
+    return block
+
+
+#: Whole messages as they are stored: as deep and as full of parts as any that is accepted.
+MESSAGES: Final[dict[str, dict[str, Any]]] = {
+    "as deep as is stored": {"id": "deep", "role": "assistant", "blocks": [{"kind": "odd", "value": _deep(196)}]},
+    "deep arguments": {
+        "id": "deep-args",
+        "role": "assistant",
+        "blocks": [{"kind": "tool_call", "id": "d1", "name": "pay", "args": _deep(196)}],
+    },
+    "results in results": {"id": "nested", "role": "tool", "blocks": [_results_in_results(90)]},
+    "many parts": {"id": "parts", "role": "user", "blocks": [{"kind": "text", "text": "x"}] * 3_000},
+    "many calls of one id": {
+        "id": "calls",
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "same", "function": {"name": "pay", "arguments": "{}"}}] * 2_000,
+    },
+    "halves of characters in arguments": {
+        "id": "halves",
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "h", "function": {"name": "pay", "arguments": '{"a": "\\ud83d\udc00"}'}}],
+    },
+    "content of the wrong types": {"id": "odd", "role": "user", "content": {"type": ["x"], "text": 7}, "tool_calls": 7},
 }
 
 #: All texts, by name.

@@ -1,0 +1,100 @@
+"""Every hostile text on every page, in every export and copy that shows what agents say: an answer, within a bound.
+
+The texts are short here; how the work grows with their size is measured where they are rendered.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.test import Client
+
+from checkpoints.models import Session, ToolCall
+from harness_site.attachments import HTML, JSONL
+from harness_site.search.problems import problems
+from tests.integration.search.conftest import complete
+from tests.support import hostile
+from tests.support.factories import make_call, make_checkpoint, make_message, make_run, make_session, make_user
+from tests.support.growth import processor_seconds
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SIZE = 2_000
+#: Seconds of the processor for one answer: a page shows dozens of these texts.
+BOUND = 20.0
+GROUPS: dict[str, dict[str, str]] = {
+    "secrets": {name: make(SIZE) for name, make in hostile.SECRETS.items()},
+    "controls": {name: make(SIZE) for name, make in hostile.CONTROLS.items()},
+    "markdown": {name: make(SIZE) for name, make in hostile.MARKDOWN.items()},
+    "code": {name: f"```python\n{make(SIZE)}\n```" for name, make in hostile.CODE.items()},
+    "json": {name: make(SIZE) for name, make in hostile.JSON.items()},
+    "unrepresentable": hostile.UNREPRESENTABLE,
+}
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user())
+    return client
+
+
+def hostile_session(texts: dict[str, str]) -> Session:
+    """Two versions that say each text as words, as arguments and as a result, and a logged call with each of them."""
+    session = make_session(session_id="hostile")
+    run = make_run(session=session)
+    make_message(session=session, text="Begin.")
+    make_checkpoint(session=session, plan={"steps": ["one"]})
+    for number, text in enumerate(texts.values()):
+        call = {"kind": "tool_call", "id": f"c{number}", "name": "pay", "args": text}
+        make_message(session=session, role="assistant", blocks=[{"kind": "text", "text": text}, call])
+        result = {"kind": "tool_result", "call_id": f"c{number}", "content": text}
+        make_message(session=session, role="tool", blocks=[result, {"kind": "image", "url": text, "alt": text}])
+        make_call(session=session, run=run, call_id=f"c{number}", tool="pay", step=1, args={"note": text}, result=text)
+    for body in hostile.MESSAGES.values() if texts is hostile.UNREPRESENTABLE else ():
+        make_message(session=session, body=body)
+    make_checkpoint(session=session, plan={"steps": list(texts.values())})
+    return session
+
+
+def addresses(session: Session) -> Iterator[str]:
+    """Every page that shows this session's texts."""
+    below = f"/sessions/{session.pk}/"
+    for tab in ("calls/", "versions/", "timeline/", "plan/", "history/", "compare/?a=1&b=2"):
+        yield f"{below}{tab}"
+    yield from (f"{below}?at={at}" for at in range(0, session.message_count, 24))
+    # A result is shown with its call.
+    answered = range(2, session.message_count - len(hostile.MESSAGES), 2)
+    for position in sorted({*range(session.message_count)} - {*answered}):
+        yield f"{below}messages/{position}/"
+        yield f"{below}messages/{position}/?as=message"
+    for pk in ToolCall.objects.filter(session=session).values_list("pk", flat=True):
+        yield f"{below}calls/{pk}/"
+        yield f"{below}calls/{pk}/?as=call"
+        yield f"/review/calls/{pk}/"
+    yield from (f"{below}?find={quote(word)}" for word in ("a", "aaaaaaaaab", "://"))
+    yield from ("/review/", "/calls/", "/sessions/", "/sessions/?q=aaa", "/overview/", "/audit/")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_page_answers(group: str, reader: Client) -> None:
+    session = hostile_session(GROUPS[group])
+    complete()
+    assert problems().total == 0
+    answers: list[Any] = []
+    for address in addresses(session):
+        seconds = processor_seconds(lambda: answers.append(reader.get(address, follow=True)))  # noqa: B023
+        assert (answers.pop().status_code, address) == (200, address)
+        assert seconds < BOUND, address
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_export_is_whole(group: str, reader: Client) -> None:
+    session = hostile_session(GROUPS[group])
+    for name, form in {"jsonl": JSONL, "html": HTML}.items():
+        response: Any = reader.get(f"/sessions/{session.pk}/export/{name}/")
+        whole = b"".join(response.streaming_content).decode()
+        assert whole.rstrip().endswith(form.ending)
+        if form is JSONL:
+            assert [json.loads(line, parse_constant=pytest.fail) for line in whole.splitlines()]
