@@ -11,12 +11,21 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 
-from checkpoints.models import Session, ToolCall
+from checkpoints.enums import AuditKind
+from checkpoints.models import AuditEvent, Checkpoint, Message, Session, ToolCall
 from harness_site.attachments import HTML, JSONL
 from harness_site.search.problems import problems
 from tests.integration.search.conftest import complete
 from tests.support import hostile
-from tests.support.factories import make_call, make_checkpoint, make_message, make_run, make_session, make_user
+from tests.support.factories import (
+    make_call,
+    make_checkpoint,
+    make_decision,
+    make_message,
+    make_run,
+    make_session,
+    make_user,
+)
 from tests.support.growth import processor_seconds
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -98,3 +107,33 @@ def test_every_export_is_whole(group: str, reader: Client) -> None:
         assert whole.rstrip().endswith(form.ending)
         if form is JSONL:
             assert [json.loads(line, parse_constant=pytest.fail) for line in whole.splitlines()]
+
+
+@pytest.mark.parametrize("name", ["an infinite number", "400 levels of lists", "990 levels", "20,000 open levels"])
+def test_rows_that_no_version_would_write_are_shown_as_text(name: str, reader: Client) -> None:
+    """As a damaged disk, an older version or a hand in the database leaves them."""
+    text = hostile.UNREPRESENTABLE[name]
+    session = hostile_session({"plain": "nothing special"})
+    call = ToolCall.objects.get(session=session)
+    make_decision(call=call, evidence=text)
+    happened(session)
+    ToolCall.objects.update(args=text, result=text)
+    Message.objects.filter(position__gt=0).update(body=text)
+    Checkpoint.objects.update(plan=text, usage=text, payload=text, budget_spent_usd=text)
+    AuditEvent.objects.update(details=text)
+    Session.objects.update(metadata=text, labels=text, result=text)
+    complete()
+    for address in addresses(session):
+        assert (reader.get(address, follow=True).status_code, address) == (200, address)
+    for form_name, form in {"jsonl": JSONL, "html": HTML}.items():
+        response: Any = reader.get(f"/sessions/{session.pk}/export/{form_name}/")
+        assert b"".join(response.streaming_content).decode().rstrip().endswith(form.ending)
+    assert text[:20] in reader.get(f"/sessions/{session.pk}/messages/1/?as=message").content.decode()
+    changed = reader.post(f"/review/calls/{call.pk}/change/", {"arguments": text})
+    assert changed.status_code < 500
+
+
+def happened(session: Session) -> None:
+    AuditEvent.objects.create(
+        workspace=session.workspace, session=session, kind=AuditKind.TAKEOVER, actor="run 1", actor_kind="machine"
+    )

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from checkpoints.exceptions import InvalidInput, NotRepresentable, TooLarge
-from checkpoints.serde.canonical import MAX_DEPTH, canonical, decoded_text, parse
+from checkpoints.serde.canonical import MAX_DEPTH, canonical, decoded_text, parse, parse_or_text
+from tests.support import hostile
 
 module = importlib.import_module("checkpoints.serde.canonical")  # the package exports a function of that name
 
@@ -214,3 +215,23 @@ def test_two_orders_of_one_dict_have_one_text() -> None:
     second = json.loads('{"b": {"d": 3, "c": 2}, "a": 1}')
 
     assert canonical(first) == canonical(second)
+
+
+def nested_text(levels: int) -> str:
+    return '{"a":' * (levels // 2) + "[" * (levels - levels // 2) + "]" * (levels - levels // 2) + "}" * (levels // 2)
+
+
+def test_what_can_be_stored_can_be_read() -> None:
+    text = nested_text(MAX_DEPTH)
+    assert canonical(parse(text)) == text
+    wide = f"[{','.join([nested_text(MAX_DEPTH - 1)] * 50)}]"
+    assert canonical(parse(wide)) == wide
+
+
+@pytest.mark.parametrize("name", hostile.UNREPRESENTABLE)
+def test_what_no_store_holds_is_an_error_and_shown_as_text(name: str) -> None:
+    text = hostile.UNREPRESENTABLE[name]
+    with pytest.raises(ValueError, match=r"levels deep|too large|not JSON|integer|Expecting"):
+        parse(text)
+    assert parse_or_text(text) == text
+    assert parse_or_text('{"a": 1.5e3}') == {"a": 1500.0}
