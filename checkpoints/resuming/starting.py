@@ -129,7 +129,7 @@ def release_session(store: Store, session_id: str) -> bool:
     """Do for one session what `release` does for all. Returns whether this checkpointer owned it; where it does not,
     nothing is done. A session that could not be released in the database is forgotten here: its lease runs out.
 
-    Raises `InvalidIdentifier`, `InsideTransaction`, `NotDurable` and `StorageError`.
+    Raises `InvalidIdentifier`, `NotDurable`, `StorageError`, and `InsideTransaction`, after which it is still owned.
     """
     checked("session id", session_id)
     if store.holds(session_id) is None:

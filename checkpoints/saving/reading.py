@@ -23,8 +23,6 @@ from checkpoints.serde.canonical import parse, parse_object
 
 #: Lists show at most so many versions at once.
 LIST_LIMIT = 1000
-#: Retention may remove what a page is read of; so often it is looked for before it counts as damaged.
-_LOOKS = 3
 
 
 def load_latest(store: Store, session_id: str) -> dict[str, Any] | None:
@@ -113,20 +111,21 @@ def messages(
     if checked_number("limit", limit, least=1) > LIST_LIMIT:
         raise InvalidInput(f"limit is {limit}; {LIST_LIMIT} is the most.")
     with operation(store.using, writes=False):
-        found, expected = -1, 0
-        for _ in range(_LOOKS):
-            row = _newest(store, session_id) if version is None else _version(store, session_id, version)
-            if row is None:
-                lookup.session(store, session_id)
-                return []
+        while (row := _wanted(store, session_id, version)) is not None:
             expected = max(min(row.length - after, limit), 0)
             rows = paths.read_messages(
                 connections[store.using], row.segment_id, after + expected, ("body", "created_at"), after
             )
-            found = len(rows)
-            if found == expected:
+            if len(rows) == expected:
                 return [_message(session_id, after + index, *each) for index, each in enumerate(rows)]
-        raise CheckpointCorrupted(session_id, "the transcript", f"{found} of {expected} messages are there")
+            if _is_stored(store, row):
+                raise CheckpointCorrupted(session_id, "the transcript", f"{len(rows)} of {expected} messages are there")
+        lookup.session(store, session_id)
+        return []
+
+
+def _wanted(store: Store, session_id: str, version: int | None) -> Checkpoint | None:
+    return _newest(store, session_id) if version is None else _version(store, session_id, version)
 
 
 def _version(store: Store, session_id: str, version: int) -> Checkpoint:

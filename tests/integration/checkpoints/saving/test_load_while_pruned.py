@@ -52,7 +52,8 @@ def in_thread(work: Callable[[], Any]) -> None:
 
 def replace(writer: SyncCheckpointer) -> None:
     """Another conversation, and nothing of the one before is kept."""
-    writer.save_checkpoint("s", talk("xy"), {"n": 2}, 0)
+    new = "xy" if (writer.load_latest("s") or {})["version"] == 1 else "z"
+    writer.save_checkpoint("s", talk(new), {"n": 2}, 0)
     assert writer.prune("s", keep_last=1).messages > 0
 
 
@@ -75,6 +76,15 @@ def test_version_that_was_asked_for_is_not_found(writer: SyncCheckpointer, cp: S
         cp.load("s", 1)
 
 
+def test_page_of_messages_is_of_the_version_that_came_after(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
+    with before_messages_are_read(lambda: replace(writer)):
+        page = cp.messages("s", after=1)
+    assert [each["message"] for each in page] == talk("xy")[1:]
+
+    with before_messages_are_read(lambda: replace(writer)), pytest.raises(VersionNotFound):
+        cp.messages("s", version=2)
+
+
 def test_session_that_is_deleted_has_no_version(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
     writer.close()
     with before_messages_are_read(lambda: writer.delete_session("s")):
@@ -94,6 +104,7 @@ def test_version_that_is_there_and_lacks_messages_is_damaged(writer: SyncCheckpo
         lambda: cp.load_latest("s"),
         lambda: cp.load("s", 1),
         lambda: reading.load_tail(cp.store, "s", 3),
+        lambda: cp.messages("s"),
     ]
     for read in reads:
         with pytest.raises(CheckpointCorrupted, match="2 of 3 messages"):
