@@ -53,8 +53,10 @@ def tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = True) -> Tree:
 
 
 def dumped(value: Any, indent: int | None = None) -> str:
-    """A JSON value as text, with its secrets masked, and what hides in it as JSON escapes: the value stays the same. On one
-    line, whatever `indent` says, where the spaces before deep lines would make it many times as long."""
+    """A JSON value as text, with its secrets masked, and what hides in it as JSON escapes: the value stays the same.
+
+    It is on one line, whatever `indent` says, where the spaces before deep lines would make it many times as long.
+    """
     value = masked_value(value)
     text = json.dumps(value, ensure_ascii=False)
     if indent is not None and not _more_nodes_than(value, MAX_INDENTED):

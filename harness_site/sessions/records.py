@@ -6,11 +6,9 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.enums import CallStatus
 from checkpoints.queries import calls as logged
-from checkpoints.queries import history, origins, trail, versions
+from checkpoints.queries import history, trail, versions
 from checkpoints.queries.blocks import Call
 from checkpoints.queries.conversation import CallCard
-from checkpoints.queries.history import HistoryPage
-from checkpoints.queries.origins import RunFacts
 from checkpoints.serde import parse_or_text
 from harness_site.accounts.guard import MemberRequest
 from harness_site.rendering.masking import hide_values, secret_values
