@@ -33,6 +33,27 @@ MUTATIONS = [
         f"{TOOLS}/test_dispatch.py::test_same_call_is_replayed_unaltered",
     ),
     Mutation(
+        "what the transcript answers is history",
+        "checkpoints/saving/statements.py",
+        "SET {_c('answered_version')} = {version}{source} ",
+        "SET {_c('answered_version')} = NULL{source} ",
+        f"{TOOLS}/test_unanswered.py::test_result_of_a_call_before_the_crash_may_come_from_elsewhere",
+    ),
+    Mutation(
+        "what is not answered is not done twice",
+        "checkpoints/saving/open_operations.py",
+        "self._next(kind, call_id) or self._new",
+        "self._new",
+        f"{TOOLS}/test_unanswered.py::test_ran_twice_crashed_twice",
+    ),
+    Mutation(
+        "what nobody has decided is not answered",
+        "checkpoints/saving/open_operations.py",
+        "if operation.rows & self._unsettled:",
+        "if False:",
+        f"{TOOLS}/test_unanswered.py::test_message_to_the_model_is_no_answer_to_a_call_that_waits",
+    ),
+    Mutation(
         "a save names the fence",
         "checkpoints/saving/statements.py",
         '        "fence": base.fence,\n',
@@ -63,11 +84,10 @@ MUTATIONS = [
     Mutation(
         "the intent is durable before the effect",
         "checkpoints/tools/dispatch.py",
-        "    issued: Issued | ToolCall = yield from issue(store, held, wanted, waiting)\n",
-        "    early = yield Invoke(tool.run, bound, tool.timeout)\n"
-        "    from dataclasses import replace\n"
-        "    tool = replace(tool, run=lambda **_: early)\n"
-        "    issued: Issued | ToolCall = yield from issue(store, held, wanted, waiting)\n",
+        "        issued: Issued | ToolCall = yield from issue(store, held, wanted, waiting)\n",
+        "        early = yield Invoke(asked.tool.run, bound, asked.tool.timeout)\n"
+        "        asked = replace(asked, tool=replace(asked.tool, run=lambda **_: early))\n"
+        "        issued: Issued | ToolCall = yield from issue(store, held, wanted, waiting)\n",
         "tests/concurrency/test_killed.py::test_inside_the_call_nobody_knows",
     ),
     Mutation(

@@ -149,6 +149,20 @@ def test_file_of_the_first_version_tells_no_risk(exported: SyncCheckpointer, pat
     assert {usual_risk(call.side_effects.split(",")) == call.risk for call in ToolCall.objects.all()} == {True}
 
 
+def test_file_of_the_second_version_tells_no_answers(exported: SyncCheckpointer, path: Path) -> None:
+    def older(rows: list[Any]) -> None:
+        for kind, values in rows:
+            if kind == "tool_call":
+                for column in ("key_policy", "asked_args_digest", "answered_version"):
+                    del values[column]
+
+    forged(path, older)
+    refused(exported, path, FileDamaged)
+    forged(path, lambda rows: None, version=2)
+    exported.import_session(path)
+    assert set(ToolCall.objects.values_list("key_policy", "answered_version")) == {("", None)}
+
+
 def test_another_session_under_this_name_is_refused(open_checkpointer: Open, path: Path) -> None:
     cp = full_history(open_checkpointer(), "other")
     cp.export_session("other", path)

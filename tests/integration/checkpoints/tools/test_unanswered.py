@@ -367,6 +367,18 @@ def test_each_call_of_an_answer_asks_for_its_own_approval(cp: SyncCheckpointer, 
     assert contents(dispatch(tools, "call_1", "call_2", "call_1")) == ["make test #1", "make test #2", "make test #1"]
 
 
+def test_message_to_the_model_is_no_answer_to_a_call_that_waits(cp: SyncCheckpointer, held_shell: Shell) -> None:
+    """The loop tells the model that an approval is needed; the model asks again, and the approval is for that call."""
+    tools = held_shell.tools(started(cp))
+    with pytest.raises(ApprovalRequired):
+        dispatch(tools, "call_1")
+    save(cp, [], ToolResult("call_1", "a person has to approve this", is_error=True))
+    decide(cp, "approve_call")
+
+    assert contents(dispatch(tools, "call_2")) == ["make test #1"]
+    assert (ToolCall.objects.count(), answered()) == (1, [None])
+
+
 @pytest.mark.parametrize("decision", ["approve_call", "reject_call", "respond_call"])
 def test_decision_about_an_approval_holds_for_a_new_id(
     cp: SyncCheckpointer, open_checkpointer: Open, held_shell: Shell, decision: str
@@ -525,6 +537,28 @@ def test_appended_results_are_answers(cp: SyncCheckpointer, shell: Shell) -> Non
         cp.append_checkpoint("s", [ask("call_1"), *answer(result)], expected_version=version)
 
     assert answered() == [1, 2, 3]
+
+
+def test_result_that_is_appended_without_a_run_is_an_answer(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell
+) -> None:
+    (result,) = dispatch(shell.tools(started(cp)), "call_1")
+    cp.close()
+    other = open_checkpointer()
+    other.append_checkpoint("s", [ask("call_1"), *answer(result)], expected_version=0)
+    other.start_session("s")
+
+    assert (answered(), dispatch(shell.tools(other), "call_2")[0].replayed) == ([1], False)
+
+
+def test_handles_of_a_session_one_after_the_other(cp: SyncCheckpointer, shell: Shell) -> None:
+    """A web application: each request takes the session and releases it."""
+    tools = shell.tools(cp)
+    for turn in range(3):
+        with cp.session("s", registry=tools) as session:
+            results = [session.dispatch("bash", TEST, call_id) for call_id in ("call_1", "call_2")]
+            session.append([ask("call_1", "call_2"), *answer(*results)])
+        assert contents(results) == [f"make test #{2 * turn + 1}", f"make test #{2 * turn + 2}"]
 
 
 def test_many_messages_at_once_are_answers(cp: SyncCheckpointer, shell: Shell) -> None:
