@@ -275,7 +275,7 @@ def test_any_history_is_as_the_model_allows(workspace: Workspace) -> None:
     run_state_machine_as_test(
         Life,
         settings=settings(
-            max_examples=35,
+            max_examples=80,
             stateful_step_count=50,
             derandomize=True,
             database=None,
