@@ -119,7 +119,7 @@ def test_rows_that_no_version_would_write_are_shown_as_text(name: str, reader: C
     happened(session)
     ToolCall.objects.update(args=text, result=text)
     Message.objects.filter(position__gt=0).update(body=text)
-    Checkpoint.objects.update(plan=text, usage=text, payload=text, budget_spent_usd=text)
+    Checkpoint.objects.update(plan=text, usage=text, payload=text, budget_spent_usd=text[:64])
     AuditEvent.objects.update(details=text)
     Session.objects.update(metadata=text, labels=text, result=text)
     complete()
