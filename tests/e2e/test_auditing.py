@@ -8,6 +8,7 @@ import sys
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from harness_site.attachments import JSONL
 from tests.e2e.conftest import Visit
 from tests.support.axe import violations
 from tests.support.browser import Watch
@@ -124,6 +125,13 @@ def test_an_export_says_how_far_it_is_and_can_be_stopped(
     expect(export.get_by_role("status")).to_have_text("The export was stopped. Nothing was saved.")
     export.get_by_role("button", name="Close").click()
     expect(export).to_have_count(0)
+    page.unroute("**/export/jsonl/")
+
+    headers = {"Content-Disposition": 'attachment; filename="s.jsonl"', "Harness-Ending": JSONL.ending}
+    page.route("**/export/jsonl/", lambda route: route.fulfill(headers=headers, body=JSONL.failed))
+    page.get_by_role("link", name=re.compile("^Records")).click()
+    expect(export.get_by_role("status")).to_have_text("The export broke off. Nothing was saved.")
+    export.get_by_role("button", name="Close").click()
     page.unroute("**/export/jsonl/")
 
     for name, ending in (("Records", "jsonl"), ("Page to read offline", "html")):
