@@ -50,8 +50,8 @@ def heading(page: Page, words: str) -> None:
 
 def test_two_people_change_and_approve_a_payment(start_payer: StartPayer, visit: Visit) -> None:
     payer = start_payer("--approvals=2")
-    alice, bob = visit("alice"), visit("bob")
-    for page in (alice, bob):
+    alice, bob, dora = visit("alice"), visit("bob"), visit("dora")
+    for page in (alice, bob, dora):
         steps.open_payment(page, payer.session_id)
     steps.reason(bob).fill("I am still reading.")
 
@@ -72,9 +72,12 @@ def test_two_people_change_and_approve_a_payment(start_payer: StartPayer, visit:
     expect(bob.get_by_role("radio", name="Approve")).to_be_disabled()
     assert payer.payments == []
 
+    # who changed the arguments is no second pair of eyes
     alice.get_by_role("link", name="load the card").click()
-    approve(alice, "Agreed.")
-    for page in (alice, bob):
+    expect(alice.get_by_role("radio", name="Approve")).to_be_disabled()
+    dora.get_by_role("link", name="load the card").click()
+    approve(dora, "Agreed.")
+    for page in (alice, bob, dora):
         heading(page, "Approved: it has run")
         expect(page.get_by_text("Paid 1230.00 EUR to Northwind GmbH.").first).to_be_visible()
         expect(steps.finished(page)).to_be_visible()

@@ -27,6 +27,8 @@ def test_the_story_without_a_mouse(own_site: Site, start_agent: StartAgent, visi
     page.keyboard.press("Enter")
 
     expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
+    # The scripts of a page run after its text is there.
+    page.wait_for_load_state()
     page.keyboard.press("3")
     expect(page.get_by_role("radio", name="Run it once more")).to_be_checked()
     page.keyboard.press("2")
