@@ -116,6 +116,10 @@ screenshots: setup ## Take the pictures of the README again
 	@.ci/system-parts chromium
 	$(RUN) -m tests.support.screenshots
 
+.PHONY: picture
+picture: setup ## Draw docs/images/structure.svg from the import contract
+	$(RUN) -m tests.support.structure_picture
+
 .PHONY: benchmarks
 benchmarks: setup ## Measure against other stores, write docs/benchmarks.md (minutes, on a quiet machine)
 	@.ci/system-parts python postgresql

@@ -76,8 +76,8 @@ def confirm(token: str, user: User, *, request: HttpRequest) -> None:
 
 def _text(user: User, place: str) -> str:
     return (
-        f"{user.get_username()} asked for messages of Harness to be sent here.\n\n"
-        f"If that was you, open this link in the browser you are signed in with, within {LASTS.days} days:\n\n"
+        f"{user.get_username()} asked Harness to send messages to this address.\n\n"
+        f"If that was you, open this link within {LASTS.days} days, in the browser where you are signed in:\n\n"
         f"{place}\n\n"
-        "If it was not, do nothing: nothing will be sent here.\n"
+        "If it was not you, do nothing: no messages will be sent here.\n"
     )

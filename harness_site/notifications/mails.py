@@ -99,7 +99,7 @@ def _text(message: Message, preferences: str) -> str:
     listed = [line for item in message.items for line in (*_lines(item), "")]
     more = [f"… and {message.more} more.", ""] if message.more > 0 else []
     head = [message.headline, "", message.explanation, "", message.link, ""]
-    foot = ["--", f"Workspace {message.workspace}. What you are told about: {preferences}", ""]
+    foot = ["--", f"Workspace {message.workspace}. Choose which messages you get: {preferences}", ""]
     return "\n".join([*head, *listed, *more, *foot])
 
 

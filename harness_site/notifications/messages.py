@@ -33,11 +33,11 @@ _HEADLINES: Final = {
     Event.ESCALATION: ("Overdue, an admin has to decide: {}", "{} calls of {} are overdue: an admin has to decide"),
 }
 _EXPLANATIONS: Final = {
-    Event.INTERRUPTED: "Nobody knows whether this happened. The agent waits until a person has said so.",
-    Event.AWAITING_APPROVAL: "The agent waits until a person has allowed or refused this.",
-    Event.REMINDER: "After the deadline only an admin can decide.",
-    Event.ESCALATION: "The deadline has passed and nothing was decided. Only an admin can decide now.",
-    Event.TEST: "This is a test: nothing happened, and nothing waits for you.",
+    Event.INTERRUPTED: "Nobody knows whether this call happened. The agent waits until a person decides.",
+    Event.AWAITING_APPROVAL: "The agent waits until a person approves or rejects this call.",
+    Event.REMINDER: "After the deadline, only an admin can decide.",
+    Event.ESCALATION: "The deadline has passed without a decision. Only an admin can decide now.",
+    Event.TEST: "This is a test message. Nothing happened, and nothing waits for you.",
 }
 _TABS: Final = {CallStatus.INTERRUPTED: "interrupted", CallStatus.AWAITING_APPROVAL: "awaiting"}
 

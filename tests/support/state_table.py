@@ -11,32 +11,34 @@ PAGE = Path(__file__).parents[2] / "docs" / "state-machine.md"
 INTRODUCTION = """\
 # The life of a tool call
 
-This page is made from the code: `python -m tests.support.state_table` writes it, and a test fails where it is out of
-date. Nothing else moves a call: each line of the table below is one conditional `UPDATE` or `INSERT`, which names the
-status it starts from. What its agent and the machine do is also bound to the fence of the owning run; what people
-decide, to the revision and the arguments they have seen. Whatever comes too late for that changes nothing and is
-refused with an error that says who was first; a late result is kept beside the call as evidence.
+This page lists every status of a tool call and every transition between them. It is generated from the code:
+`python -m tests.support.state_table` writes it, and a test fails if it is out of date.
+
+Each transition in the table below is one conditional `UPDATE` or `INSERT`, which names the status that it starts from; nothing else
+changes the status of a call. Transitions by agents and by the library itself also require the fence of the owning run. Decisions
+also require the revision and the arguments that the person has seen. A transition that comes too late changes nothing, and its caller
+gets an error that says who was first. A late result is stored beside the call as evidence.
 """
 
 STATUSES = """\
 ## Statuses
 
-`key` says whether a call in this status holds its idempotency key: the database lets one call of a key do so. `person`
-says whether it holds the session until somebody has decided. The last column is what a resume does with a call that
-the transcript does not answer yet; where a person has said that it did not happen, the agent is told so instead of
-making it again.
+- *holds key*: a call in this status holds its idempotency key. The database allows one such call for each key.
+- *undecided*: a call in this status holds the session until somebody has decided.
+- *on resume*: what a resume does with a call that the transcript does not answer yet. If a person has decided that a call did not
+  happen, the agent gets that as an error and the call is not repeated by itself.
 """
 
 TRANSITIONS = """\
 ## Transitions
 
-A decision that several people have to make moves the call with the voice of the last of them.
+If several people have to decide, the call changes its status with the last vote.
 """
 
 FORKS = """\
 ## Forks
 
-A fork gets copies of the calls of its origin, so that it repeats no effect. Whatever is not named here stays behind.
+A fork gets copies of its origin's calls, so that it repeats no effect. Calls in other statuses are not copied.
 """
 
 
@@ -76,7 +78,7 @@ def statuses() -> str:
         (f"`{status}`", status.label, _yes(status in LIVE_CALL), _yes(status in UNDECIDED_CALL), _resumed(status))
         for status in CallStatus
     ]
-    return _table(("status", "in words", "key", "person", "a resume"), rows)
+    return _table(("status", "label", "holds key", "undecided", "on resume"), rows)
 
 
 def _resumed(status: str) -> str:
@@ -85,14 +87,14 @@ def _resumed(status: str) -> str:
     from checkpoints.saving.transitions import DISCARD, LOSE
 
     if status in ANSWERED:
-        return "gives its result to the agent"
+        return "its result goes to the agent"
     if status in TO_RUN:
-        return "lets the agent make it"
+        return "the agent may make it"
     if status in UNDECIDED_CALL:
-        return "asks"
+        return "asks for a decision"
     if status == LOSE.before:
-        return f"makes it {LOSE.after} and asks, or {DISCARD.after} if it only reads"
-    return "passes over it"
+        return f"becomes {LOSE.after} and asks for a decision, or {DISCARD.after} if it only reads"
+    return "ignored"
 
 
 def transitions() -> str:

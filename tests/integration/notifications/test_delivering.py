@@ -47,7 +47,7 @@ class TestMail:
         assert mail["text"].splitlines()[:5] == [
             "Needs a decision: Refund 40.00 EUR to the card ending 4242",
             "",
-            "Nobody knows whether this happened. The agent waits until a person has said so.",
+            "Nobody knows whether this call happened. The agent waits until a person decides.",
             "",
             card,
         ]

@@ -1,0 +1,102 @@
+"""The quick start: its files and commands do what the page says, up to the decision in the browser."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.page_files import commands_of, environment, files_of, run
+
+PAGE = "quick-start.md"
+FILES = files_of(PAGE)
+COMMANDS = commands_of(PAGE)
+HARNESS = "from harness_site.command_line import main; main()"
+
+#: What a person does in the browser: open the queue, follow its link, choose an answer, press the button.
+DECIDE = """
+import re
+import django
+django.setup()
+from django.contrib.auth.models import User
+from django.test import Client
+
+browser = Client(headers={"host": "127.0.0.1"})
+browser.force_login(User.objects.get(username="alice"))
+assert "My lamp arrived broken" in browser.get("/sessions/").content.decode()
+queue = browser.get("/review/").content.decode()
+assert "Refund 40.00 for order 17" in queue
+card = re.search(r"/review/calls/\\d+/", queue)[0]
+page = browser.get(card).content.decode()
+for words in ("It happened", "It did not happen", "Run it once more"):
+    assert words in page
+decision = {
+    "kind": "confirm_landed",
+    "result": "Refunded 40.00 for order 17.",
+    "reason": "The ledger has it.",
+    "revision": re.search(r'name="revision" value="(\\d+)"', page)[1],
+}
+assert browser.post(card, decision).status_code == 302
+"""
+
+
+def test_every_file_of_the_page_is_tried_here() -> None:
+    assert list(FILES) == ["shop/settings.py", "first_session.py", "refund_desk.py"]
+
+
+def test_library_in_a_project_of_somebody(tmp_path: Path) -> None:
+    run("-m", "django", "startproject", "shop", ".", folder=tmp_path)
+    with (tmp_path / "shop" / "settings.py").open("a") as settings:
+        settings.write(FILES["shop/settings.py"])
+    (tmp_path / "first_session.py").write_text(FILES["first_session.py"])
+    for command in ("manage.py migrate", "manage.py check --fail-level WARNING"):
+        assert command in COMMANDS
+        run(*command.split(), folder=tmp_path)
+
+    printed = [run("first_session.py", folder=tmp_path, DJANGO_SETTINGS_MODULE="shop.settings") for _ in range(2)]
+
+    assert printed == [f"Charged 40.00 for order 17. Version {version}\n" for version in (2, 4)]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> dict[str, str]:
+    """The variables of an installation whose first account is an admin."""
+    variables = {
+        "HARNESS_DATABASE_URL": f"sqlite:///{tmp_path}/harness.db",
+        "HARNESS_STATE_DIR": str(tmp_path / "state"),
+        "DJANGO_SUPERUSER_PASSWORD": "correct-horse-battery",
+    }
+    (tmp_path / "state").mkdir()
+    for command, further in (
+        ("migrate", ""),
+        ("createsuperuser --username alice", "--noinput --email="),
+        ("add_member alice admin", ""),
+    ):
+        assert command in COMMANDS
+        run("-c", HARNESS, *command.split(), *further.split(), folder=tmp_path, **variables)
+    return variables
+
+
+def test_crash_is_resolved_in_the_browser(tmp_path: Path, site: dict[str, str]) -> None:
+    (tmp_path / "refund_desk.py").write_text(FILES["refund_desk.py"])
+
+    run("refund_desk.py", "--crash", folder=tmp_path, status=-signal.SIGKILL, **site)
+    second = subprocess.Popen(
+        [sys.executable, "refund_desk.py"],
+        cwd=tmp_path,
+        env=environment(**site),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        run("-c", DECIDE, folder=tmp_path, DJANGO_SETTINGS_MODULE="harness_site.settings", **site)
+        printed, errors = second.communicate(timeout=60)
+    finally:
+        if second.poll() is None:
+            second.kill()
+            second.communicate()
+
+    assert (printed, errors, second.returncode) == ("Refunded 40.00 for order 17.\n", "", 0)
+    assert (tmp_path / "ledger.txt").read_text() == "order 17: 40.00\n"

@@ -1,0 +1,60 @@
+"""The picture of the structure says what the import contract says."""
+
+from xml.etree import ElementTree
+
+from tests.support import structure_picture
+
+CONTRACT = {
+    "root_packages": ["library", "site", "django"],
+    "contracts": [
+        {
+            "type": "forbidden",
+            "name": "direction",
+            "source_modules": ["library"],
+            "forbidden_modules": ["site", "django.http"],
+        },
+        {
+            "type": "layers",
+            "name": "Layers",
+            "containers": ["library"],
+            "layers": ["(client) : (admin)", "calls | versions", "models"],
+        },
+        {"type": "independence", "name": "Pages", "modules": ["site.review", "site.audit"]},
+    ],
+}
+
+
+def texts(svg: str) -> list[str]:
+    return [element.text or "" for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]  # noqa: S314
+
+
+def test_picture_is_up_to_date() -> None:
+    # To draw it again: make picture
+    assert structure_picture.PICTURE.read_text() == structure_picture.current()
+
+
+def test_packages_and_layers_are_drawn_from_the_importing_ones_down() -> None:
+    assert texts(structure_picture.picture(CONTRACT)) == [
+        "site",
+        "Pages",
+        "review",
+        "audit",
+        "imports, never the reverse",
+        "library",
+        "Layers",
+        "client",
+        "admin",
+        "calls",
+        "versions",
+        "models",
+    ]
+
+
+def test_many_modules_of_a_layer_stay_inside_the_picture() -> None:
+    layer = " : ".join(f"({'module' * 3}_{number})" for number in range(20))
+    contract = {"type": "layers", "name": "Layers", "containers": ["library"], "layers": [layer]}
+
+    svg = structure_picture.picture({"root_packages": ["library"], "contracts": [contract]})
+
+    boxes = list(ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}rect"))  # noqa: S314
+    assert all(float(box.attrib["x"]) + float(box.attrib["width"]) <= structure_picture.WIDTH for box in boxes)
