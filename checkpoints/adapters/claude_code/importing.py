@@ -14,7 +14,7 @@ from checkpoints.adapters.importing.lines import Reading, objects, reading
 from checkpoints.adapters.importing.recorder import Recorder
 from checkpoints.adapters.importing.report import ImportReport, Progress
 from checkpoints.adapters.importing.rows import IMPORT, Origin, session_name
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 from checkpoints.saving.store import Store
 
 #: Conversations that are read at the same time are written each time so many lines have been read.

@@ -18,7 +18,7 @@ from checkpoints.adapters.importing.exchanges import (
 )
 from checkpoints.adapters.importing.report import ImportReport, Progress
 from checkpoints.adapters.importing.said import moment
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 
 _SHOWN: Final = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "name", "created_at"})
 _QUIET: Final = frozenset({"annotations", "audio", "weight"})
