@@ -116,6 +116,10 @@ screenshots: setup ## Take the pictures of the README again
 	@.ci/system-parts chromium
 	$(RUN) -m tests.support.screenshots
 
+.PHONY: reference
+reference: setup ## Write docs/api.md again from signatures and docstrings
+	$(RUN) -m tests.support.api_reference
+
 .PHONY: benchmarks
 benchmarks: setup ## Measure against other stores, write docs/benchmarks.md (minutes, on a quiet machine)
 	@.ci/system-parts python postgresql

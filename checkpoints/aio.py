@@ -21,6 +21,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from checkpoints import conf, flows, opening
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import CheckpointerClosed
+from checkpoints.flows import documented_by
 from checkpoints.models import DEFAULT_WORKSPACE, Run
 from checkpoints.peers import cancelling, taking, telling
 from checkpoints.peers.telling import Tell
@@ -62,23 +63,6 @@ def in_thread(method: Callable[Concatenate[SyncCheckpointer, P], T]) -> _Async[P
     run_in_thread.__module__ = __name__
     run_in_thread.__qualname__ = f"Checkpointer.{method.__name__}"
     return run_in_thread
-
-
-def documented_by(method: Callable[Concatenate[SyncCheckpointer, P], T]) -> Callable[[_Async[P, T]], _Async[P, T]]:
-    """Give an async method written by hand the docstring of its blocking counterpart.
-
-    Args:
-        method: Method of `SyncCheckpointer` with the same parameters and result, which the type checker compares.
-
-    Returns:
-        A decorator.
-    """
-
-    def document(function: _Async[P, T]) -> _Async[P, T]:
-        function.__doc__ = method.__doc__
-        return function
-
-    return document
 
 
 class Checkpointer:

@@ -46,9 +46,9 @@ class SyncCheckpointer:
     `open`. Sessions it has started or resumed are its own until `release_session` or `close`; a `with` block closes
     it. Safe to use from many threads; a child process needs its own.
 
-    Every method can raise `StorageError` and its subclasses, which are not repeated below: among them
-    `StorageUnavailable`, `StorageBusy`, `MigrationsMissing`, `BlockingCallInAsyncCode` on the thread of an event loop,
-    and, for methods that write, `InsideTransaction`. All errors derive from `CheckpointsError`.
+    All errors derive from `CheckpointsError`. Not repeated below: every method can raise `StorageError` and its
+    subclasses, among them `StorageUnavailable`, `StorageBusy` and `MigrationsMissing`, `WorkspaceNotFound`, and
+    `BlockingCallInAsyncCode` on the thread of an event loop; methods that write can raise `InsideTransaction`.
     """
 
     def __init__(
@@ -286,6 +286,7 @@ class SyncCheckpointer:
 
         Raises:
             ReviewRequired: A call is undecided, except for `cancelled`.
+            CallInProgress: A call is running, except for `cancelled`.
             NotOwner: This client does not own the session.
             OwnershipLost: Another run has taken the session over.
             SessionFinished: The session has ended already.
