@@ -7,9 +7,9 @@ import enum
 import importlib
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from tests.support.docstrings import Docstring, read_docstring
 
@@ -265,7 +265,7 @@ def _wrap(name: str, parameters: list[str], result: str) -> str:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    star = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
     default = "" if parameter.default is parameter.empty else f" = {_value(parameter.default)}"
     return f"{star}{parameter.name}: {parameter.annotation}{default}"
 
@@ -273,11 +273,11 @@ def _parameter(parameter: inspect.Parameter) -> str:
 def _fields(kind: Any) -> str:
     shown = []
     for field in dataclasses.fields(kind):
-        default = ""
+        default, factory = "", cast("Any", field.default_factory)
         if field.default is not dataclasses.MISSING:
             default = f" = {_value(field.default)}"
-        elif isinstance(field.default_factory, Callable):  # type: ignore[arg-type]
-            default = f" = {field.default_factory.__name__}()"  # type: ignore[union-attr]
+        elif factory is not dataclasses.MISSING:
+            default = f" = {factory.__name__}()"
         shown.append(f"{field.name}: {field.type}{default}")
     line = ", ".join(shown)
     return line if len(line) <= 90 else "".join(f"\n    {each}," for each in shown) + "\n"
