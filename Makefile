@@ -120,6 +120,10 @@ screenshots: setup ## Take the pictures of the README again
 picture: setup ## Draw docs/images/structure.svg from the import contract
 	$(RUN) -m tests.support.structure_picture
 
+.PHONY: reference
+reference: setup ## Write docs/api.md again from signatures and docstrings
+	$(RUN) -m tests.support.api_reference
+
 .PHONY: benchmarks
 benchmarks: setup ## Measure against other stores, write docs/benchmarks.md (minutes, on a quiet machine)
 	@.ci/system-parts python postgresql

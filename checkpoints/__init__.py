@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from checkpoints import exceptions as exceptions
-    from checkpoints.async_checkpointer import Checkpointer as Checkpointer
-    from checkpoints.async_checkpointer import check_pending_tool_calls as check_pending_tool_calls
-    from checkpoints.checkpointer import SyncCheckpointer as SyncCheckpointer
+    from checkpoints.aio import Checkpointer as Checkpointer
+    from checkpoints.aio import check_pending_tool_calls as check_pending_tool_calls
+    from checkpoints.client import SyncCheckpointer as SyncCheckpointer
     from checkpoints.files.session_files import SessionFiles as SessionFiles
     from checkpoints.files.session_files import SyncSessionFiles as SyncSessionFiles
     from checkpoints.outcomes import Landed as Landed
@@ -39,14 +39,14 @@ __version__ = "0.1.0"
 _HOME = {
     "Actor": "checkpoints.resuming.actors",
     "Cadence": "checkpoints.saving.cadence",
-    "Checkpointer": "checkpoints.async_checkpointer",
+    "Checkpointer": "checkpoints.aio",
     "Landed": "checkpoints.outcomes",
     "NotLanded": "checkpoints.outcomes",
     "ResumePoint": "checkpoints.resuming.gate",
     "RuntimeSnapshot": "checkpoints.runs.snapshot",
     "SessionFiles": "checkpoints.files.session_files",
     "SessionHandle": "checkpoints.session_handle",
-    "SyncCheckpointer": "checkpoints.checkpointer",
+    "SyncCheckpointer": "checkpoints.client",
     "SyncSessionFiles": "checkpoints.files.session_files",
     "SyncSessionHandle": "checkpoints.session_handle",
     "SyncWriteBehind": "checkpoints.saving.write_behind",
@@ -58,7 +58,7 @@ _HOME = {
     "Unknown": "checkpoints.outcomes",
     "Workflow": "checkpoints.workflows.journal",
     "WriteBehind": "checkpoints.saving.write_behind",
-    "check_pending_tool_calls": "checkpoints.async_checkpointer",
+    "check_pending_tool_calls": "checkpoints.aio",
     "tool": "checkpoints.tools.registry",
 }
 

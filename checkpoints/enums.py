@@ -6,6 +6,8 @@ from django.db.models import TextChoices
 
 
 class SessionStatus(TextChoices):
+    """Status of a session."""
+
     ACTIVE = "active", "Active"
     NEEDS_REVIEW = "needs_review", "Needs review"
     READY = "ready", "Ready to go on"
@@ -21,6 +23,8 @@ DISPATCHABLE_SESSION = frozenset({SessionStatus.ACTIVE, SessionStatus.READY})
 
 
 class RunStatus(TextChoices):
+    """Status of a run."""
+
     RUNNING = "running", "Running"
     WAITING = "waiting", "Waiting for a decision"
     COMPLETED = "completed", "Completed"
@@ -52,6 +56,8 @@ class Phase(TextChoices):
 
 
 class SideEffect(TextChoices):
+    """Effect of a tool on the world outside the agent."""
+
     READ = "read", "Reads"
     WRITE = "write", "Writes"
     MUTATE = "mutate", "Mutates"
@@ -78,6 +84,8 @@ def usual_risk(side_effects: Iterable[str]) -> Risk:
 
 
 class CallStatus(TextChoices):
+    """Status of a tool call."""
+
     AWAITING_APPROVAL = "awaiting_approval", "Awaiting approval"
     APPROVED = "approved", "Approved"
     ISSUED = "issued", "Issued"
@@ -112,6 +120,8 @@ SETTLED_CALL = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.RE
 
 
 class InterruptReason(TextChoices):
+    """Reason why the outcome of a call is unknown."""
+
     RUN_LOST = "run_lost", "Its run is gone"
     AMBIGUOUS_ERROR = "ambiguous_error", "The tool failed in a way that leaves its effect unknown"
     CANCELLED = "cancelled", "It was cancelled while it ran"
@@ -121,6 +131,8 @@ class InterruptReason(TextChoices):
 
 
 class KeyScope(TextChoices):
+    """Scope in which an idempotency key names one operation."""
+
     SESSION = "session", "Session"
     WORKSPACE = "workspace", "Workspace"
 
@@ -140,6 +152,8 @@ MATCHED_BY_ARGUMENTS = frozenset(set(KeyPolicy) - {KeyPolicy.STEP})
 
 
 class DecisionKind(TextChoices):
+    """Kind of a decision about a call."""
+
     CONFIRM_LANDED = "confirm_landed", "It happened"
     MARK_FAILED = "mark_failed", "It did not happen"
     APPROVE_RERUN = "approve_rerun", "Run once more"
@@ -171,6 +185,8 @@ PAUSED_TASK = frozenset({PauseStatus.WAITING, PauseStatus.TAKEN})
 
 
 class JoinStatus(TextChoices):
+    """Status of a group of calls to other agents."""
+
     WAITING = "waiting", "Waiting"
     COMPLETE = "complete", "Complete"
     USED = "used", "Used"
@@ -178,6 +194,8 @@ class JoinStatus(TextChoices):
 
 
 class PeerCallStatus(TextChoices):
+    """Status of a call to another agent."""
+
     WAITING = "waiting", "Waiting"
     ANSWERED = "answered", "Answered"
     EXPIRED = "expired", "No answer in time"
@@ -192,6 +210,8 @@ class NoticeKind(TextChoices):
 
 
 class ActorKind(TextChoices):
+    """Kind of an actor in decisions and in the audit trail."""
+
     PERSON = "person", "Person"
     TOKEN = "token", "Token"
     HOOK = "hook", "Verify hook"
@@ -207,6 +227,8 @@ class Role(TextChoices):
 
 
 class AuditKind(TextChoices):
+    """Kind of an entry of the audit trail."""
+
     SESSION_STARTED = "session_started", "Session started"
     SESSION_FINISHED = "session_finished", "Session finished"
     SESSION_FORKED = "session_forked", "Session forked"

@@ -21,6 +21,24 @@ from typing import Any, TypeVar
 from django.db import connections
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def documented_by(source: Callable[..., Any]) -> Callable[[F], F]:
+    """Give a function the docstring of another one: an async method that of its blocking counterpart.
+
+    Args:
+        source: Function with the docstring.
+
+    Returns:
+        A decorator.
+    """
+
+    def document(function: F) -> F:
+        function.__doc__ = source.__doc__
+        return function
+
+    return document
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ToolResult:
-    """The answer to one dispatched call. `replayed` says that nothing ran now; the content is the stored one.
+    """Answer to one dispatched call.
 
-    `answered_before` says that the replayed result already was in the transcript of a saved version: the model has seen
-    it before, and asked once more.
+    Attributes:
+        call_id: Identifier of the call.
+        content: Text the model gets as the call's answer.
+        is_error: Whether the content is an error.
+        replayed: Whether nothing ran now and the content is the stored one.
+        attempt: Number of the attempt, from 1.
+        answered_before: Whether the replayed result already was in the transcript of a saved version: the model has
+            seen it and asked once more.
     """
 
     call_id: str
@@ -31,19 +37,27 @@ LANDED_WITHOUT_RESULT = "This call happened. What it returned is not known."
 
 @dataclass(frozen=True)
 class Landed:
-    """The effect happened; `result` is what the call would have returned: text, or a JSON value that becomes text."""
+    """Answer of a verify hook: the effect happened.
+
+    Attributes:
+        result: What the call would have returned: text, or a JSON value that becomes text.
+    """
 
     result: Any = LANDED_WITHOUT_RESULT
 
 
 @dataclass(frozen=True)
 class NotLanded:
-    """The effect did not happen."""
+    """Answer of a verify hook: the effect did not happen."""
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """The hook cannot tell; `why` is shown to the person who then has to."""
+    """Answer of a verify hook: it cannot tell whether the effect happened.
+
+    Attributes:
+        why: Reason, shown to the person who then has to decide.
+    """
 
     why: str = ""
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self, TypeVar
 from checkpoints import clock, flows
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointsError, InvalidInput, NotOwner, OwnershipLost, SessionBusy
-from checkpoints.flows import Flow, Transact
+from checkpoints.flows import Flow, Transact, documented_by
 from checkpoints.models import Session
 from checkpoints.outcomes import ToolResult
 from checkpoints.resuming import gate, starting
@@ -59,7 +59,7 @@ class Opening:
 
 
 class _Handle:
-    """What the blocking and the async handle share."""
+    """Common part of the blocking and the async handle."""
 
     def __init__(self, checkpointer: HasStore, session_id: str, opening: Opening) -> None:
         self.session_id = session_id
@@ -78,14 +78,18 @@ class _Handle:
 
     @property
     def point(self) -> ResumePoint:
-        """Where the session goes on: the transcript, plan, budget and more, as they were when the block began."""
+        """Point where the session continues: transcript, plan, budget and more, as they were when the block began.
+
+        Raises:
+            NotOwner: The block has not begun.
+        """
         if self._point is None:
             raise NotOwner(self.session_id)
         return self._point
 
     @property
     def version(self) -> int:
-        """The newest version of the session, 0 while there is none: the last one that was saved here."""
+        """Number of the newest version that was saved here; 0 while there is none."""
         return self._version if self._held is None else self._held.head.version
 
     @property
@@ -95,12 +99,16 @@ class _Handle:
 
     @property
     def result(self) -> Any:
-        """The result of a finished session."""
+        """Result of a finished session, a JSON value."""
         return self._result
 
     @property
     def registry(self) -> ToolRegistry:
-        """The tools, bound to this session alone. Raises `InvalidInput` where the handle was opened without any."""
+        """Tools bound to this session alone.
+
+        Raises:
+            InvalidInput: The handle was opened without a registry.
+        """
         if self._registry is None:
             raise InvalidInput(
                 f"Session {self.session_id!r} was opened without tools; open it with session(…, registry=registry)."
@@ -215,7 +223,7 @@ class _Handle:
 
 
 class SyncSessionHandle(_Handle):
-    """One session, blocking. Made by `SyncCheckpointer.session`; used by one loop at a time."""
+    """One session in a `with` block, blocking. Made by `SyncCheckpointer.session`; used by one loop at a time."""
 
     def __enter__(self) -> Self:
         flows.drive(self._open_flow())
@@ -234,10 +242,27 @@ class SyncSessionHandle(_Handle):
         phase: str = Phase.TURN,
         payload: dict[str, Any] | None = None,
     ) -> int:
-        """Save the next version from the messages that are new since the last one, and return its number.
+        """Save the next version from the messages that are new since the last one.
 
-        It costs the same at any length of the transcript. What is left out stays as it was, except `payload`. Raises
-        `NotOwner`, `OwnershipLost`, `SessionFinished`, `NotRepresentable`, `TooLarge`.
+        The cost does not depend on the length of the transcript. The version is durable when this returns.
+
+        Args:
+            messages: Messages to append, oldest first.
+            plan: JSON object with the agent's plan. Left out, it stays as in the previous version.
+            budget_spent_usd: Money spent so far in the whole session, in US dollars. Left out, it stays.
+            usage: Token usage, a JSON object. Left out, it stays.
+            phase: Phase of the run, a value of `Phase`.
+            payload: JSON object that belongs to this version alone.
+
+        Returns:
+            The number of the new version.
+
+        Raises:
+            NotOwner: The block has ended.
+            OwnershipLost: Another run has taken the session over.
+            SessionFinished: The session has ended.
+            NotRepresentable: A value has no exact JSON form.
+            TooLarge: A message or value is larger than its limit.
         """
         return self._append(messages, Change(plan, budget_spent_usd, usage, phase, payload))
 
@@ -251,8 +276,28 @@ class SyncSessionHandle(_Handle):
         phase: str = Phase.TURN,
         payload: dict[str, Any] | None = None,
     ) -> int:
-        """Save the next version from a whole transcript, which may be a compacted or edited one; only what is new in it
-        is stored. What is left out stays as it was, except `payload`. Raises what `append` raises."""
+        """Save the next version from a whole transcript; only what is new in it is stored.
+
+        The transcript may be a compacted or edited one. The version is durable when this returns.
+
+        Args:
+            transcript: All messages, oldest first.
+            plan: JSON object with the agent's plan. Left out, it stays as in the previous version.
+            budget_spent_usd: Money spent so far in the whole session, in US dollars. Left out, it stays.
+            usage: Token usage, a JSON object. Left out, it stays.
+            phase: Phase of the run, a value of `Phase`.
+            payload: JSON object that belongs to this version alone.
+
+        Returns:
+            The number of the new version.
+
+        Raises:
+            NotOwner: The block has ended.
+            OwnershipLost: Another run has taken the session over.
+            SessionFinished: The session has ended.
+            NotRepresentable: A value has no exact JSON form.
+            TooLarge: A message or value is larger than its limit.
+        """
         return self._save(transcript, Change(plan, budget_spent_usd, usage, phase, payload))
 
     def dispatch(
@@ -265,20 +310,70 @@ class SyncSessionHandle(_Handle):
         in_progress: InProgress = "wait",
         approval: InProgress = "raise",
     ) -> ToolResult:
-        """Make one call with a tool of the handle's registry. Raises what `ToolRegistry.dispatch` raises."""
+        """Make one call with a tool of the handle's registry.
+
+        Args:
+            name: Name of the tool.
+            args: Arguments of the call, a JSON object.
+            call_id: Identifier of the call, unique in its step.
+            step: Step of the loop. None: the number of the newest version.
+            in_progress: `wait` waits for a call of the same key that runs elsewhere; `raise` raises `CallInProgress`.
+            approval: `raise` raises `ApprovalRequired` for a call that needs approval; `wait` waits for the decision.
+
+        Returns:
+            The result for the model. An unknown tool or unfitting arguments give an error result, and nothing runs.
+
+        Raises:
+            ReviewRequired: A person has to decide about an earlier call first.
+            ApprovalRequired: The call needs approval.
+            CallInProgress: A call of the same key is running.
+            RegistryNotBound: The tool has side effects and there is no session to log the call in.
+            NotOwner: The session is not owned.
+            OwnershipLost: Another run has taken the session over.
+            CallConflict: The step has another call with this identifier.
+            ResultNotRecorded: The tool ran and its result could not be stored.
+        """
         return self._tools().dispatch(name, args, call_id, step=step, in_progress=in_progress, approval=approval)
 
     def messages(self, *, after: int = 0, limit: int = 100, version: int | None = None) -> list[dict[str, Any]]:
-        """A page of the transcript, as `SyncCheckpointer.messages` gives it."""
+        """Load a page of the transcript, oldest message first.
+
+        Args:
+            after: Number of messages to skip at the beginning.
+            limit: Largest number of messages.
+            version: Version whose transcript is read. None: the newest.
+
+        Returns:
+            One dict per message: position (its index in the transcript, from 0), created_at, message.
+
+        Raises:
+            VersionNotFound: There is no such version.
+            InvalidInput: `after` or `limit` is not a fitting number.
+            CheckpointCorrupted: A stored message cannot be read.
+        """
         return self._messages(after, limit, version)
 
     def finish(self, status: str, result: Any = None) -> None:
-        """End the session, as `finish_session` does. The end of the block does nothing then."""
+        """End the session. The end of the block does nothing then.
+
+        Args:
+            status: `completed`, `failed` or `cancelled`.
+            result: JSON value that is the result of the session.
+
+        Raises:
+            ReviewRequired: A call is undecided, except for `cancelled`.
+            CallInProgress: A call is running, except for `cancelled`.
+            NotOwner: The block has ended.
+            OwnershipLost: Another run has taken the session over.
+            SessionFinished: The session has ended already.
+            NotRepresentable: `result` has no exact JSON form.
+            InvalidInput: `status` is none of the three.
+        """
         self._finish(status, result)
 
 
 class SessionHandle(_Handle):
-    """One session, async. Made by `Checkpointer.session`; used by one task at a time."""
+    """One session in an `async with` block. Made by `Checkpointer.session`; used by one task at a time."""
 
     def __init__(self, checkpointer: HasHop, session_id: str, opening: Opening) -> None:
         super().__init__(checkpointer, session_id, opening)
@@ -299,6 +394,7 @@ class SessionHandle(_Handle):
         else:
             self._release()
 
+    @documented_by(SyncSessionHandle.append)
     async def append(
         self,
         messages: list[dict[str, Any]],
@@ -311,6 +407,7 @@ class SessionHandle(_Handle):
     ) -> int:
         return await self._work(partial(self._append, messages, Change(plan, budget_spent_usd, usage, phase, payload)))
 
+    @documented_by(SyncSessionHandle.save)
     async def save(
         self,
         transcript: list[dict[str, Any]],
@@ -323,6 +420,7 @@ class SessionHandle(_Handle):
     ) -> int:
         return await self._work(partial(self._save, transcript, Change(plan, budget_spent_usd, usage, phase, payload)))
 
+    @documented_by(SyncSessionHandle.dispatch)
     async def dispatch(
         self,
         name: str,
@@ -335,9 +433,11 @@ class SessionHandle(_Handle):
     ) -> ToolResult:
         return await self._tools().adispatch(name, args, call_id, step=step, in_progress=in_progress, approval=approval)
 
+    @documented_by(SyncSessionHandle.messages)
     async def messages(self, *, after: int = 0, limit: int = 100, version: int | None = None) -> list[dict[str, Any]]:
         return await self._work(partial(self._messages, after, limit, version))
 
+    @documented_by(SyncSessionHandle.finish)
     async def finish(self, status: str, result: Any = None) -> None:
         await self._work(partial(self._finish, status, result))
 

@@ -9,10 +9,14 @@ from checkpoints.exceptions.base import CheckpointsError
 
 
 class CallError(CheckpointsError):
+    """Base of errors about tool calls."""
+
     code = "call_error"
 
 
 class CallConflict(CallError):
+    """A call with this id exists in the step, with another tool or other arguments."""
+
     code = "call_conflict"
     hint = "Give each call of one step its own id. Nothing was run."
 
@@ -25,6 +29,8 @@ class CallConflict(CallError):
 
 
 class CallInProgress(CallError):
+    """A call with the same idempotency key is running."""
+
     code = "call_in_progress"
     hint = "Wait for its result. Nothing was run."
 
@@ -34,6 +40,8 @@ class CallInProgress(CallError):
 
 
 class CallAlreadySettled(CallError):
+    """A call that is to be issued has a result already."""
+
     code = "call_already_settled"
     hint = "Use its stored result: find_completed_call returns it. Nothing was written."
 
@@ -43,6 +51,8 @@ class CallAlreadySettled(CallError):
 
 
 class LateResultRefused(CallError):
+    """A result came after its call was settled or taken over; it is kept as evidence."""
+
     code = "late_result_refused"
     hint = "It was kept as evidence for whoever decides; it changed nothing."
 

@@ -8,10 +8,14 @@ from checkpoints.exceptions.base import CheckpointsError
 
 
 class DecisionRefused(CheckpointsError):
+    """Base of errors about decisions that were not recorded."""
+
     code = "decision_refused"
 
 
 class NotPermitted(DecisionRefused):
+    """The actor's role does not permit the action."""
+
     code = "not_permitted"
     hint = "Ask an approver of this workspace. Nothing was changed."
 
@@ -21,6 +25,8 @@ class NotPermitted(DecisionRefused):
 
 
 class ReasonRequired(DecisionRefused, ValueError):
+    """A decision of a person or token has no reason."""
+
     code = "reason_required"
     hint = "Say why in a sentence: it is kept with your name. Nothing was changed."
 
@@ -29,6 +35,8 @@ class ReasonRequired(DecisionRefused, ValueError):
 
 
 class AlreadyDecided(DecisionRefused):
+    """Somebody else has decided about the call. `by`, `at` and `kind` say who, when and what."""
+
     code = "already_decided"
     hint = "Your decision was not recorded and changed nothing."
 
@@ -40,6 +48,8 @@ class AlreadyDecided(DecisionRefused):
 
 
 class DecisionExpired(DecisionRefused):
+    """The deadline of the decision has passed; only an admin may decide."""
+
     code = "decision_expired"
     hint = "It has been escalated: an admin has to decide. Nothing was changed."
 
@@ -51,6 +61,8 @@ class DecisionExpired(DecisionRefused):
 
 
 class SecondPersonRequired(DecisionRefused):
+    """The same person has decided so already, and another one has to agree."""
+
     code = "second_person_required"
     hint = "Somebody else has to agree. Nothing was changed."
 
@@ -60,6 +72,8 @@ class SecondPersonRequired(DecisionRefused):
 
 
 class EditorMayNotApprove(DecisionRefused):
+    """The person has changed the arguments that are to be approved."""
+
     code = "editor_may_not_approve"
     hint = "People who have not changed the arguments have to approve them. Nothing was changed."
 
@@ -69,6 +83,8 @@ class EditorMayNotApprove(DecisionRefused):
 
 
 class StaleRevision(DecisionRefused):
+    """The call has changed since the revision the decision was made on: `given`, and now `current`."""
+
     code = "stale_revision"
     hint = "Look at the call again before deciding. Nothing was changed."
 
@@ -80,6 +96,8 @@ class StaleRevision(DecisionRefused):
 
 
 class NotUndecided(DecisionRefused):
+    """The call does not wait for this kind of decision."""
+
     code = "not_undecided"
     hint = "Only a call that waits for this kind of decision can be decided so. Nothing was changed."
 

@@ -6,6 +6,8 @@ from checkpoints.exceptions.base import CheckpointsError
 
 
 class FileError(CheckpointsError):
+    """Base of errors about session files."""
+
     code = "file_error"
 
     def __init__(self, path: object, said: str) -> None:
@@ -14,6 +16,8 @@ class FileError(CheckpointsError):
 
 
 class FileNotReadable(FileError):
+    """A session file cannot be read."""
+
     code = "file_not_readable"
     hint = "Check the path and its permissions. Nothing was imported."
 
@@ -22,6 +26,8 @@ class FileNotReadable(FileError):
 
 
 class FileNotWritten(FileError):
+    """A session file could not be written; one that was there is unchanged."""
+
     code = "file_not_written"
     hint = "The file is as it was before, and the session in the database is not touched by this."
 
@@ -30,6 +36,8 @@ class FileNotWritten(FileError):
 
 
 class FileDamaged(FileError):
+    """A file is not a complete session."""
+
     code = "file_damaged"
     hint = "Use another copy of it. Nothing was imported."
 

@@ -6,10 +6,14 @@ from checkpoints.exceptions.base import CheckpointsError
 
 
 class InvalidInput(CheckpointsError, ValueError):
+    """Base of errors about arguments; the class itself is raised where no more specific one fits."""
+
     code = "invalid_input"
 
 
 class InvalidIdentifier(InvalidInput):
+    """A value cannot be an identifier."""
+
     code = "invalid_identifier"
     hint = "Use 1 to 255 characters of text without control characters."
 
@@ -40,6 +44,8 @@ class ConcurrentModification(InvalidInput):
 
 
 class InvalidArguments(InvalidInput):
+    """The arguments of a tool call do not fit its signature."""
+
     code = "invalid_arguments"
     hint = "Nothing was run."
 
@@ -49,6 +55,8 @@ class InvalidArguments(InvalidInput):
 
 
 class TooLarge(InvalidInput):
+    """A value is larger than its limit."""
+
     code = "too_large"
     hint = "Nothing was written. Keep large data outside and store a reference to it."
 
@@ -57,6 +65,8 @@ class TooLarge(InvalidInput):
 
 
 class InvalidDatabaseUrl(InvalidInput):
+    """A path or URL names no database that can be opened."""
+
     code = "invalid_database_url"
     hint = "Use sqlite:///file.db, a path, or postgresql://user:password@host:port/name."
 
@@ -65,6 +75,8 @@ class InvalidDatabaseUrl(InvalidInput):
 
 
 class SessionExists(InvalidInput):
+    """A session with this identifier exists already."""
+
     code = "session_exists"
     hint = "Choose an id that is not taken. Nothing was written."
 

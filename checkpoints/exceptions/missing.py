@@ -6,10 +6,14 @@ from checkpoints.exceptions.base import CheckpointsError
 
 
 class NotFound(CheckpointsError):
+    """Base of errors about things that do not exist."""
+
     code = "not_found"
 
 
 class WorkspaceNotFound(NotFound):
+    """There is no workspace with this name."""
+
     code = "workspace_not_found"
     hint = "Create it, or use the workspace `default`."
 
@@ -18,6 +22,8 @@ class WorkspaceNotFound(NotFound):
 
 
 class SessionNotFound(NotFound):
+    """There is no session with this identifier in the workspace."""
+
     code = "session_not_found"
     hint = "Call start_session first, or check the id and the workspace."
 
@@ -27,6 +33,8 @@ class SessionNotFound(NotFound):
 
 
 class RunNotFound(NotFound):
+    """There is no run with this identifier in the workspace."""
+
     code = "run_not_found"
     hint = "Check the id and the workspace; the run may have been removed with its session."
 
@@ -36,6 +44,8 @@ class RunNotFound(NotFound):
 
 
 class VersionNotFound(NotFound):
+    """The session has no version with this number."""
+
     code = "version_not_found"
     hint = "list_checkpoints shows the versions there are."
 
@@ -45,6 +55,8 @@ class VersionNotFound(NotFound):
 
 
 class CallNotFound(NotFound):
+    """The session has no tool call with this identifier."""
+
     code = "call_not_found"
     hint = "Record the intent with record_tool_call_issued before its result; check the call id and the step."
 

@@ -8,10 +8,14 @@ from checkpoints.exceptions.base import CheckpointsError
 
 
 class OwnershipError(CheckpointsError):
+    """Base of errors about the ownership of sessions."""
+
     code = "ownership_error"
 
 
 class NotOwner(OwnershipError):
+    """This client does not own the session it is to write to."""
+
     code = "not_owner"
     hint = "Call start_session or resume with this checkpointer first."
 
@@ -64,6 +68,8 @@ class SessionBusy(OwnershipError):
 
 
 class OwnershipLost(OwnershipError):
+    """Another run has taken the session over."""
+
     code = "ownership_lost"
     hint = "Stop this run: another one goes on from the last checkpoint. Nothing was written."
 
@@ -73,6 +79,8 @@ class OwnershipLost(OwnershipError):
 
 
 class SessionFinished(OwnershipError):
+    """The session has ended."""
+
     code = "session_finished"
     hint = "resume returns its result; fork_session opens a new session from any of its versions."
 
@@ -93,6 +101,8 @@ class VersionConflict(CheckpointsError):
 
 
 class CheckpointerClosed(CheckpointsError):
+    """The client has been closed."""
+
     code = "checkpointer_closed"
     hint = "Open a new one. Nothing was done."
 

@@ -7,10 +7,14 @@ from checkpoints.exceptions.missing import NotFound
 
 
 class PeerError(CheckpointsError):
+    """Base of errors about waiting for other agents."""
+
     code = "peer_error"
 
 
 class PausedForPeers(PeerError):
+    """The session waits for other agents, or their responses are not used yet."""
+
     code = "paused_for_peers"
     hint = "Go on with take_paused when it is complete, or give it up with cancel_paused. Nothing was changed."
 
@@ -31,6 +35,8 @@ class StillWaiting(PeerError):
 
 
 class NotPaused(PeerError):
+    """The session does not wait for other agents."""
+
     code = "not_paused"
     hint = "resume goes on with a session that does not wait for other agents. Nothing was changed."
 
@@ -40,6 +46,8 @@ class NotPaused(PeerError):
 
 
 class PeerCallExists(PeerError, ValueError):
+    """A call to another agent with this identifier exists already in the workspace."""
+
     code = "peer_call_exists"
     hint = "Give each call to another agent an id of its own. Nothing was written."
 
@@ -49,6 +57,8 @@ class PeerCallExists(PeerError, ValueError):
 
 
 class PeerCallNotFound(NotFound):
+    """There is no call to another agent with this identifier."""
+
     code = "peer_call_not_found"
     hint = "Check the id and the workspace."
 
@@ -58,6 +68,8 @@ class PeerCallNotFound(NotFound):
 
 
 class PeerCallOver(PeerError):
+    """The call to another agent has ended."""
+
     code = "peer_call_over"
     hint = "Nobody waits for it any more. Nothing was changed."
 

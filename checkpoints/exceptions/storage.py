@@ -24,6 +24,8 @@ class StorageError(CheckpointsError):
 
 
 class StorageUnavailable(StorageError):
+    """The database cannot be reached, or the connection was lost."""
+
     code = "storage_unavailable"
     hint = "Check that the database is running and reachable; the next operation opens a new connection."
 
@@ -36,6 +38,8 @@ class ConnectionFailed(StorageUnavailable):
 
 
 class StorageBusy(StorageError):
+    """Another writer held a lock for too long, or a deadlock was resolved."""
+
     code = "storage_busy"
     hint = (
         "Another writer held the database too long. Try again; on SQLite, not while a transaction.atomic() block of "
@@ -44,11 +48,15 @@ class StorageBusy(StorageError):
 
 
 class StorageReadOnly(StorageError):
+    """The database cannot be written to."""
+
     code = "storage_read_only"
     hint = "Make the database file and its folder writable."
 
 
 class StorageFull(StorageError):
+    """The disk of the database is full."""
+
     code = "storage_full"
     hint = "Free disk space; nothing else needs to be repaired."
 
@@ -120,5 +128,7 @@ class NotDurable(CheckpointsError):
 
 
 class MigrationsMissing(StorageError):
+    """The tables are missing or older than this code."""
+
     code = "migrations_missing"
     hint = "Run `manage.py migrate`, or open the database with migrate=True."

@@ -17,6 +17,8 @@ class CheckpointCorrupted(CheckpointsError):
 
 
 class SchemaFromFuture(CheckpointsError):
+    """A newer version of this library wrote the record: schema `found`, where `known` is the newest known one."""
+
     code = "schema_from_future"
     hint = "Upgrade this process before it touches the session. Nothing was run."
 

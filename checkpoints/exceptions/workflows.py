@@ -8,6 +8,8 @@ from checkpoints.exceptions.base import CheckpointsError
 
 
 class WorkflowError(CheckpointsError):
+    """Base of errors about workflows."""
+
     code = "workflow_error"
 
 
@@ -27,6 +29,8 @@ class StepIdentityChanged(WorkflowError):
 
 
 class DuplicateStep(WorkflowError):
+    """A step was requested twice in one pass through the workflow."""
+
     code = "duplicate_step"
     hint = "Each step of a pass needs an id of its own; open the workflow anew for another pass. Nothing was run."
 

@@ -24,7 +24,15 @@ _CHUNK = 500
 
 @dataclass(frozen=True)
 class ExportedFile:
-    """A file that has been written: of which session, at which version, its bytes, and the digest it ends with."""
+    """File that has been written.
+
+    Attributes:
+        path: Path of the file.
+        session_id: Identifier of the session in it.
+        version: Newest version of the session.
+        size: Size in bytes.
+        digest: Digest the file ends with.
+    """
 
     path: Path
     session_id: str

@@ -49,7 +49,13 @@ _OPEN = frozenset({CallStatus.ISSUED, CallStatus.INTERRUPTED, CallStatus.RERUN_A
 
 @dataclass(frozen=True)
 class ImportedSession:
-    """A session that is here now: its newest version, and how many of its calls a person has to decide about."""
+    """Session that has been imported.
+
+    Attributes:
+        session_id: Identifier of the session.
+        version: Its newest version.
+        undecided: Number of calls a person has to decide about.
+    """
 
     session_id: str
     version: int

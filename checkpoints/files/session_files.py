@@ -14,7 +14,7 @@ from checkpoints.exceptions import SessionNotFound
 from checkpoints.files import exporting, importing
 from checkpoints.files.exporting import ExportedFile
 from checkpoints.files.importing import ImportedSession
-from checkpoints.flows import Flow, Transact
+from checkpoints.flows import Flow, Transact, documented_by
 from checkpoints.ids import checked
 from checkpoints.resuming import gate
 from checkpoints.resuming.gate import ResumePoint
@@ -38,16 +38,33 @@ class HasHop(Protocol):
 
 
 class Folder:
-    """What the blocking and the async session files share."""
+    """Common part of the blocking and the async session files."""
 
     def __init__(self, store: Store, directory: str | Path, *, autosave: bool) -> None:
+        """Use a folder for the sessions of a client.
+
+        Args:
+            store: State of the client.
+            directory: Path of the folder.
+            autosave: Whether to write a session's file after each version the client saves, and at its end.
+        """
         self.store = store
         self.directory = Path(directory).absolute()
         if autosave:
             store.after_save.append(self._autosave)
 
     def path(self, session_id: str) -> Path:
-        """Where the file of a session is. Its name is a digest: an id never becomes a path."""
+        """Return the path of a session's file. Its name is a digest: an identifier never becomes a path.
+
+        Args:
+            session_id: Identifier of the session.
+
+        Returns:
+            The path, whether or not the file exists.
+
+        Raises:
+            InvalidIdentifier: `session_id` cannot be an identifier.
+        """
         place = digests.key_digest("session file", self.store.workspace, checked("session id", session_id))
         return self.directory / f"{place[:40]}.session"
 
@@ -80,22 +97,53 @@ class Folder:
 
 
 class SyncSessionFiles(Folder):
-    """Session files, blocking."""
+    """Folder with one file per session, blocking."""
 
     def __init__(self, checkpointer: HasStore, directory: str | Path, *, autosave: bool = False) -> None:
-        """With `autosave` the file of a session is written after each version this checkpointer saves, and at its end.
+        """Use a folder for the sessions of a client.
 
-        An autosave that fails raises `FileNotWritten` out of the save, whose version is in the database then.
+        Args:
+            checkpointer: The client.
+            directory: Path of the folder; it is created with the first file.
+            autosave: Whether to write a session's file after each version this client saves, and at its end. One that
+                fails raises `FileNotWritten` out of the save, whose version is in the database then.
         """
         super().__init__(checkpointer.store, directory, autosave=autosave)
         self._checkpointer = checkpointer
 
     def save(self, session_id: str) -> ExportedFile:
-        """Raises `SessionNotFound`, `FileNotWritten`."""
+        """Write a session to its file.
+
+        Args:
+            session_id: Identifier of the session.
+
+        Returns:
+            The path of the file, the session and its newest version, the size in bytes and the digest.
+
+        Raises:
+            SessionNotFound: There is no such session.
+            FileNotWritten: The file could not be written; one that was there is unchanged.
+        """
         return self._save(session_id)
 
     def load(self, session_id: str) -> ImportedSession:
-        """Take the session over from its file. Raises what `import_session` raises."""
+        """Import a session from its file. On any error nothing is imported.
+
+        Args:
+            session_id: Identifier of the session.
+
+        Returns:
+            The identifier of the session, its newest version, and how many calls a person has to decide about.
+
+        Raises:
+            FileNotReadable: The file cannot be read.
+            FileDamaged: The file is not a complete session.
+            SchemaFromFuture: A newer version of this library wrote the file.
+            WrongSession: The file holds another session.
+            WrongWorkspace: The file comes from a workspace of another name.
+            SessionExists: The session is in the database already.
+            ImportConflict: Part of it is in the database already, under another session.
+        """
         return self._load(session_id)
 
     def resume(
@@ -107,9 +155,26 @@ class SyncSessionFiles(Folder):
         timeout: float | None = None,
         takeover: bool | str = False,
     ) -> ResumePoint:
-        """Resume a session by its id: from the database, or from its file where the database does not have it.
+        """Resume a session from the database, or from its file where the database does not have it.
 
-        Raises what `import_session` and `resume` raise.
+        Args:
+            session_id: Identifier of the session.
+            registry: Tools of the agent; it is bound to this session.
+            wait: Whether to wait at the gate until people have decided, instead of raising `ReviewRequired` at once.
+            timeout: Longest wait at the gate in seconds. None waits without limit.
+            takeover: True, or a reason for the audit trail, ends a run that still gives signs of life.
+
+        Returns:
+            The transcript, plan, budget and more to continue from.
+
+        Raises:
+            SessionNotFound: The session is neither in the database nor in a file.
+            FileNotReadable: The file cannot be read.
+            FileDamaged: The file is not a complete session.
+            SessionBusy: Another run owns the session and is alive.
+            ReviewRequired: A person has to decide about interrupted calls first.
+            ApprovalRequired: A person has to approve calls first.
+            OwnershipLost: Another run took the session over meanwhile.
         """
         if registry is not None:
             registry.bind(self._checkpointer, session_id)
@@ -117,18 +182,22 @@ class SyncSessionFiles(Folder):
 
 
 class SessionFiles(Folder):
-    """Session files, async."""
+    """Folder with one file per session, async."""
 
+    @documented_by(SyncSessionFiles.__init__)
     def __init__(self, checkpointer: HasHop, directory: str | Path, *, autosave: bool = False) -> None:
         super().__init__(checkpointer.store, directory, autosave=autosave)
         self._checkpointer = checkpointer
 
+    @documented_by(SyncSessionFiles.save)
     async def save(self, session_id: str) -> ExportedFile:
         return await self._checkpointer.hop(partial(self._save, session_id))  # type: ignore[no-any-return]
 
+    @documented_by(SyncSessionFiles.load)
     async def load(self, session_id: str) -> ImportedSession:
         return await self._checkpointer.hop(partial(self._load, session_id))  # type: ignore[no-any-return]
 
+    @documented_by(SyncSessionFiles.resume)
     async def resume(
         self,
         session_id: str,

@@ -9,14 +9,27 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a response to the call `call_id`."""
+    """Base of the outcomes of a response to a call.
+
+    Attributes:
+        call_id: Identifier of the call.
+    """
 
     call_id: str
 
 
 @dataclass(frozen=True)
 class Accepted(Answer):
-    """It counts. `join_complete` is true for exactly one response of a join: whoever gets it calls `take_paused`."""
+    """The response counts.
+
+    Attributes:
+        call_id: Identifier of the call.
+        session_id: Identifier of its session.
+        join_id: Identifier of its join.
+        join_complete: Whether it completed the join: true for exactly one response, whose receiver calls `take_paused`.
+        completed: Number of calls of the join that have ended.
+        total: Number of calls of the join.
+    """
 
     session_id: str
     join_id: str
@@ -27,10 +40,14 @@ class Accepted(Answer):
 
 @dataclass(frozen=True)
 class Duplicate(Answer):
-    """The call has been answered before; nothing changed. `same` says whether with the same result.
+    """The call has been answered before; nothing changed.
 
-    `ready` says that its join is complete and no run has used the results yet: after a crash between an acceptance and
-    what should have followed, the message that is delivered again leads here, and `take_paused` may be called.
+    Attributes:
+        call_id: Identifier of the call.
+        session_id: Identifier of its session.
+        same: Whether it was answered with the same result.
+        ready: Whether its join is complete and no run has used the results yet, so that `take_paused` may be called:
+            after a crash between an acceptance and what should have followed, the redelivered message leads here.
     """
 
     session_id: str
@@ -40,7 +57,13 @@ class Duplicate(Answer):
 
 @dataclass(frozen=True)
 class Late(Answer):
-    """The call was given up at its `deadline`, and the run may have gone on without it. Kept as evidence."""
+    """The call was given up at its deadline; the response is kept as evidence.
+
+    Attributes:
+        call_id: Identifier of the call.
+        session_id: Identifier of its session.
+        deadline: The deadline.
+    """
 
     session_id: str
     deadline: datetime
@@ -48,27 +71,43 @@ class Late(Answer):
 
 @dataclass(frozen=True)
 class Cancelled(Answer):
-    """Nobody waits for the call any more."""
+    """Nobody waits for the call any more.
+
+    Attributes:
+        call_id: Identifier of the call.
+        session_id: Identifier of its session.
+    """
 
     session_id: str
 
 
 @dataclass(frozen=True)
 class Foreign(Answer):
-    """The call is not this sender's to answer: it was made to another agent, for another session or with another
-    token. Nothing changed, and the right answer still counts."""
+    """The call was made to another agent, for another session or with another token. Nothing changed.
+
+    Attributes:
+        call_id: Identifier of the call.
+        session_id: Identifier of its session.
+    """
 
     session_id: str
 
 
 @dataclass(frozen=True)
 class Unknown(Answer):
-    """There is no such call, and there can be none. Nothing was kept."""
+    """There is no such call, and there can be none. Nothing was kept.
+
+    Attributes:
+        call_id: Identifier of the call.
+    """
 
 
 @dataclass(frozen=True)
 class Early(Unknown):
     """There is no such call yet. The response is kept; the pause that names the call counts it in its own transaction.
 
-    A pause that never comes leaves it to the sweeper, after a day.
+    A response whose pause never comes is deleted by the sweeper after a day.
+
+    Attributes:
+        call_id: Identifier of the call.
     """

@@ -18,10 +18,16 @@ Deadline = float | timedelta | datetime
 
 @dataclass(frozen=True)
 class PeerCall:
-    """One request to another agent. `id` is unique in the workspace and goes with the request.
+    """One request to another agent.
 
-    `token` is a secret that the answer has to bring; only its digest is stored. `sent=False` leaves it to `tell_peers`
-    to send the request, so that a crash between the pause and the sending loses nothing.
+    Attributes:
+        id: Identifier of the call, unique in the workspace; it goes with the request.
+        peer: Name of the agent.
+        request: JSON value that is the request.
+        deadline: Seconds or a duration from now, by the database's clock, or a point in time with a time zone.
+        token: Secret the response has to bring; only its digest is stored. None: no secret.
+        sent: Whether the caller sends the request. False leaves it to `tell_peers`, so that a crash between the pause
+            and the sending loses nothing.
     """
 
     id: str
@@ -34,7 +40,12 @@ class PeerCall:
 
 @dataclass(frozen=True)
 class Join:
-    """Calls that are waited for together."""
+    """Calls that are waited for together.
+
+    Attributes:
+        id: Identifier of the join, unique in the session.
+        calls: The calls.
+    """
 
     id: str
     calls: Sequence[PeerCall]
@@ -42,8 +53,14 @@ class Join:
 
 @dataclass(frozen=True)
 class Paused:
-    """A stored pause. `complete` names the joins that early responses had completed already: as for `Accepted`, this
-    caller alone is told. `ready` says whether `take_paused` has something to give."""
+    """Stored pause.
+
+    Attributes:
+        session_id: Identifier of the session.
+        number: Number of the pause in the session, from 1.
+        complete: Joins that early responses had completed already; this caller alone is told.
+        ready: Whether `take_paused` can take the session now.
+    """
 
     session_id: str
     number: int
@@ -53,7 +70,15 @@ class Paused:
 
 @dataclass(frozen=True)
 class PeerResult:
-    """How one call ended: `status` is `answered` (with `result`), or `expired`."""
+    """End of one call to another agent.
+
+    Attributes:
+        call_id: Identifier of the call.
+        peer: Name of the agent.
+        status: `answered` or `expired`.
+        result: Response of the agent, a JSON value; None for an expired call.
+        settled_at: Time of the end.
+    """
 
     call_id: str
     peer: str
@@ -63,12 +88,19 @@ class PeerResult:
 
     @property
     def answered(self) -> bool:
+        """Whether the agent has answered in time."""
         return self.status == "answered"
 
 
 @dataclass(frozen=True)
 class TakenJoin:
-    """A complete join. `pause` is the number of the pause that opened it."""
+    """Complete join.
+
+    Attributes:
+        id: Identifier of the join.
+        pause: Number of the pause that opened it.
+        results: Ends of its calls.
+    """
 
     id: str
     pause: int
@@ -77,10 +109,16 @@ class TakenJoin:
 
 @dataclass(frozen=True)
 class TakenTask:
-    """Where a paused run goes on: `point` as after a resume, the `state` of the newest pause, and the joins that are
-    complete and whose results are in no later version. `open` names those that are still waited for.
+    """Point where a paused run continues.
 
-    `times_taken` is more than 1 where a run had taken the task before and was lost, or took it twice.
+    Attributes:
+        session_id: Identifier of the session.
+        point: Transcript, plan, budget and more, as after a resume.
+        state: State stored by the newest pause, a JSON object.
+        paused_version: Version the session was paused at.
+        joins: Joins that are complete and whose results are in no later version.
+        open: Identifiers of the joins that are still waited for.
+        times_taken: How often the task was taken; more than 1 where a run had taken it before and was lost.
     """
 
     session_id: str
@@ -99,7 +137,17 @@ class TakenTask:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something another agent has to be told: `kind` is `request` or `cancel`. It may be told more than once."""
+    """Notice that is due to another agent; it may be sent more than once.
+
+    Attributes:
+        kind: `request` or `cancel`.
+        session_id: Identifier of the session.
+        call_id: Identifier of the call.
+        peer: Name of the agent.
+        request: The request, a JSON value.
+        deadline: Deadline of the call.
+        attempt: Number of the attempt to send it, from 1.
+    """
 
     kind: str
     session_id: str
@@ -112,7 +160,12 @@ class Notice:
 
 @dataclass(frozen=True)
 class Told:
-    """The calls whose notices were delivered, and why others were not: these are tried again later."""
+    """Notices that were sent and that were not.
+
+    Attributes:
+        told: Identifiers of the calls whose notices were delivered.
+        failed: Error by call id of the others, which are tried again later.
+    """
 
     told: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -120,8 +173,12 @@ class Told:
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep did: the calls it gave up, and the sessions and joins that this completed. As for `Accepted`, this
-    caller alone is told of them."""
+    """Effect of one sweep of deadlines; this caller alone is told of it.
+
+    Attributes:
+        expired: Identifiers of the calls that were given up.
+        complete: Session and join identifiers of the joins that this completed.
+    """
 
     expired: tuple[str, ...] = ()
     complete: tuple[tuple[str, str], ...] = ()

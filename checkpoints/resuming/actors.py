@@ -13,11 +13,15 @@ _MAY_DECIDE = frozenset({Role.APPROVER, Role.ADMIN})
 
 @dataclass(frozen=True)
 class Actor:
-    """An actor as decisions and the audit log name it. A person or token needs a role to decide.
+    """Person, token, verify hook or machine that acts, as decisions and the audit trail name it.
 
-    `owner` is the person whose voice a token has: together they are one of the people who have to agree.
-    `electorate` tells whose voices earlier decisions are and which of them still count; without it each actor is a
-    person of its own.
+    Attributes:
+        kind: Kind of the actor. A person or token needs a role to decide.
+        name: Name in decisions and in the audit trail, at most 255 characters.
+        role: Role in the workspace. None may not decide, unless the actor is a hook or the machine.
+        owner: Name of the person whose token it is: where several people have to agree, both are one of them.
+        electorate: Function that tells whose voices earlier decisions are and which of them still count. Without it
+            each actor is a person of its own.
     """
 
     kind: ActorKind
@@ -28,11 +32,18 @@ class Actor:
 
     @property
     def person(self) -> str:
-        """Whose voice it is."""
+        """Name of the person the actor acts for."""
         return self.owner or self.name
 
     def require_deciding(self, action: str) -> None:
-        """Raises `NotPermitted` for everybody but approvers, admins and verify hooks."""
+        """Check that the actor may decide.
+
+        Args:
+            action: What the actor is about to do, for the error message.
+
+        Raises:
+            NotPermitted: The actor is a person or token without the role of an approver or admin.
+        """
         if self.kind in {ActorKind.PERSON, ActorKind.TOKEN} and self.role not in _MAY_DECIDE:
             raise NotPermitted(self.name, action)
 

@@ -40,7 +40,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.resuming import ownership
-from checkpoints.resuming.actors import Actor
+from checkpoints.resuming.actors import Actor, as_actor
 from checkpoints.resuming.electorate import Voice
 from checkpoints.saving import audit, calls, lookup
 from checkpoints.saving.operations import operation
@@ -87,6 +87,8 @@ RULES = {
 }
 #: Where people have to agree on the text that the agent gets, too.
 _STATING = frozenset({DecisionKind.CONFIRM_LANDED, DecisionKind.RESPOND})
+#: Decisions whose text for the agent is reason enough.
+_SELF_EXPLAINING = frozenset({DecisionKind.REJECT, DecisionKind.RESPOND})
 _SETTLING = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED})
 
 
@@ -110,17 +112,59 @@ class Verdict:
     actor: Actor
     reason: object
     result: object = None
-    evidence: Mapping[str, Any] | str | None = None
-    args: dict[str, Any] | None = None
+    evidence: object = None
+    args: object = None
 
 
-def decide(store: Store, target: Target, verdict: Verdict) -> None:
-    """Record `verdict`, and move the call once enough people agree.
+def decide(
+    store: Store,
+    target: Target,
+    kind: DecisionKind,
+    *,
+    actor: Actor | str,
+    reason: object,
+    result: object = None,
+    evidence: object = None,
+    new_args: object = None,
+) -> None:
+    """Record a decision about a call, and change the call's status once enough people agree.
 
-    Raises `NotPermitted`, `ReasonRequired`, `CallNotFound`, `AlreadyDecided`, `StaleRevision`, `NotUndecided`,
-    `DecisionExpired`, `SecondPersonRequired`, `EditorMayNotApprove`, `SessionFinished`. Nothing is changed by a
-    refused decision. A call that its run, which is gone, left behind is interrupted first, in the same transaction.
+    A call that a lost run left behind is interrupted first, in the same transaction. A refused decision changes
+    nothing.
+
+    Args:
+        store: State of the client.
+        target: The call, and the revision of it that the actor saw.
+        kind: Kind of the decision.
+        actor: Who decides: an `Actor`, or the name of a person.
+        reason: Why, in a sentence. Verify hooks may leave it empty; for `REJECT` and `RESPOND` it is then the result.
+        result: Text the agent gets as the call's answer. For `MARK_FAILED` it is made from the reason.
+        evidence: What the decision rests on: text, or a JSON object.
+        new_args: For `EDIT`: the arguments the call is to have, a JSON object.
+
+    Raises:
+        SessionNotFound: There is no such session.
+        CallNotFound: There is no such call.
+        NotPermitted: `actor` may not decide.
+        ReasonRequired: There is no reason.
+        AlreadyDecided: Somebody else has decided.
+        StaleRevision: The call has changed since `target.revision`.
+        NotUndecided: The call does not wait for this kind of decision.
+        DecisionExpired: Its deadline has passed, and `actor` is no admin.
+        SecondPersonRequired: `actor` has decided so already, and another person has to agree.
+        EditorMayNotApprove: `actor` has changed the arguments, and several people have to approve them.
+        SessionFinished: The session has ended, and the decision is one the agent would act on.
+        NotRepresentable: A value has no exact JSON form.
+        InvalidInput: An argument cannot be used as such.
     """
+    if kind == DecisionKind.MARK_FAILED:
+        result = f"This call did not happen. {reason}"
+    elif kind in _SELF_EXPLAINING:
+        reason = reason or result
+    _decide(store, target, Verdict(kind, as_actor(actor), reason, result, evidence, new_args))
+
+
+def _decide(store: Store, target: Target, verdict: Verdict) -> None:
     rule = RULES[verdict.kind]
     verdict.actor.require_deciding(rule.action)
     reason = _reason(verdict)

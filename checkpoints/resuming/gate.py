@@ -58,12 +58,21 @@ PREVIEWED_MESSAGES = 200
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """Where a run goes on.
+    """Point where a run continues.
 
-    `replayable` maps the ids of calls that are settled but not yet answered in the transcript to their results:
-    use these instead of dispatching the calls. `pending_response` is a journaled model answer whose tools have
-    not all run; use it instead of asking the model. `snapshot` is where the loop stood, where versions were saved with
-    `save_phase`. A finished session has `finished` and its `result`, and no run.
+    Attributes:
+        run: The run that owns the session. None for a finished session.
+        transcript: All messages of the newest version, oldest first.
+        plan: Plan of the newest version, a JSON object.
+        budget_spent_usd: Money spent so far in the session, in US dollars.
+        usage: Token usage of the newest version, a JSON object.
+        version: Number of the newest version; 0 while there is none.
+        pending_response: Journaled model answer whose tools have not all run; use it instead of asking the model.
+        replayable: Results of calls that are settled and not yet answered in the transcript, by call id; use these
+            instead of dispatching the calls.
+        snapshot: State of the loop, where versions were saved with `save_phase`.
+        finished: Whether the session has ended.
+        result: Result of a finished session, a JSON value.
     """
 
     run: Run | None

@@ -18,7 +18,7 @@ from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.outcomes import Answer, Landed, NotLanded, Unknown, interpret_answer
 from checkpoints.resuming import actors, decisions, ownership
 from checkpoints.resuming.actors import Actor
-from checkpoints.resuming.decisions import Target, Verdict
+from checkpoints.resuming.decisions import Target
 from checkpoints.saving import audit, lookup, revisions
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store
@@ -102,7 +102,7 @@ def record(store: Store, probe: Probe, answer: Answer) -> str:
         _record_unknown(store, probe, answer.why)
         return "unknown"
     try:
-        decisions.decide(store, probe.target, _verdict(probe, answer))
+        _record_known(store, probe, answer)
     except DecisionRefused:
         return "unknown"
     except StorageError:
@@ -113,14 +113,15 @@ def record(store: Store, probe: Probe, answer: Answer) -> str:
     return "landed" if isinstance(answer, Landed) else "not_landed"
 
 
-def _verdict(probe: Probe, answer: Landed | NotLanded) -> Verdict:
-    """Raises `InvalidInput` for a result that has no JSON form."""
-    actor = actors.hook(probe.tool)
+def _record_known(store: Store, probe: Probe, answer: Landed | NotLanded) -> None:
+    """Record that the hook found the effect or did not. Raises `InvalidInput` for a result that has no JSON form."""
     if isinstance(answer, NotLanded):
-        why = "The effect was not found."
-        return Verdict(DecisionKind.PROBE_NOT_LANDED, actor, why, why)
-    result = answer.result if isinstance(answer.result, str) else canonical(answer.result, "result")
-    return Verdict(DecisionKind.PROBE_LANDED, actor, "The effect was found.", result)
+        kind, reason = DecisionKind.PROBE_NOT_LANDED, "The effect was not found."
+        result = reason
+    else:
+        kind, reason = DecisionKind.PROBE_LANDED, "The effect was found."
+        result = answer.result if isinstance(answer.result, str) else canonical(answer.result, "result")
+    decisions.decide(store, probe.target, kind, actor=actors.hook(probe.tool), reason=reason, result=result)
 
 
 def _record_unknown(store: Store, probe: Probe, why: object) -> None:

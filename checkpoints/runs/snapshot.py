@@ -12,7 +12,16 @@ PAYLOAD_SCHEMA = 1
 
 @dataclass(frozen=True, kw_only=True)
 class ToolExecution:
-    """One tool call that has ended; `replayed` says that its stored result was used. The hashes are the log's."""
+    """Tool call that has ended.
+
+    Attributes:
+        call_id: Identifier of the call.
+        tool: Name of the tool.
+        success: Whether it ended without an error.
+        replayed: Whether its stored result was used.
+        input_hash: Digest of the arguments, as in the log.
+        output_hash: Digest of the result, as in the log.
+    """
 
     call_id: str
     tool: str
@@ -24,7 +33,14 @@ class ToolExecution:
 
 @dataclass(frozen=True, kw_only=True)
 class SubagentExecution:
-    """One subagent that has ended; `session_id` is its own session, where it has one."""
+    """Subagent that has ended.
+
+    Attributes:
+        call_id: Identifier of the call that started it.
+        agent: Name of the subagent.
+        success: Whether it ended without an error.
+        session_id: Identifier of its own session, where it has one.
+    """
 
     call_id: str
     agent: str
@@ -34,12 +50,32 @@ class SubagentExecution:
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeSnapshot:
-    """Where a run stands.
+    """State of a run's loop, for a resume to continue from.
 
-    The conversation, the usage and the cost are columns of the version and are kept there alone: `usage` and
-    `total_cost_usd` are written to and read from these. `replayed_effect_count` is counted by the library. `active_s`
-    are seconds of work: what passed while no process ran does not belong to it. `started_at_s` is Unix time.
-    `pending_llm_response` is an answer of the model whose tools have not all run.
+    The conversation, the usage and the cost are columns of the version and are stored there alone: `usage` and
+    `total_cost_usd` are written to and read from these.
+
+    Attributes:
+        step: Number of the step.
+        state: State of the loop, such as `running`.
+        context: JSON object of the loop's own.
+        llm_calls: Number of model calls so far.
+        tool_calls: Number of tool calls so far.
+        replayed_effect_count: Number of calls answered from the log instead of running; counted by the library.
+        started_at_s: Start of the run, Unix time in seconds.
+        active_s: Time spent working, in seconds, without the time in which no process ran.
+        usage: Token usage, a JSON object.
+        total_cost_usd: Money spent so far, in US dollars.
+        session_token: Token of the provider for the session.
+        checkpoint_token: Token of the provider for this point.
+        pending_llm_response: Model answer whose tools have not all run.
+        tool_executions: Tool calls that have ended.
+        subagent_executions: Subagents that have ended.
+        requested_model: Name of the model as it was requested.
+        normalized_model: Name of the model as the provider resolved it.
+        provider_adapter: Name of the adapter to the provider.
+        final_text: Final answer of the run as text.
+        final_structured: Final answer of the run as a JSON object.
     """
 
     step: int = 0

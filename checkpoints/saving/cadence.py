@@ -17,8 +17,16 @@ ENDS = frozenset({Phase.PAUSED, Phase.RUN_TERMINAL})
 
 @dataclass(frozen=True)
 class Cadence:
-    """Which snapshots are saved as they come. The others are kept back until the next one takes their place, until they
-    are due, or until something depends on them: an intent, a pause, the end."""
+    """Rule for which snapshots `WriteBehind` saves as they come.
+
+    The others are held back until the next one replaces them, until they are due, or until something depends on them:
+    an intent, a pause, the end.
+
+    Attributes:
+        turns: Number of turns after which a snapshot is saved. None: not by turns.
+        seconds: Time in seconds after which a snapshot that is held back is saved. None: not by time.
+        calls: Whether every phase of a turn is saved.
+    """
 
     turns: int | None = 1
     seconds: float | None = None
@@ -26,16 +34,36 @@ class Cadence:
 
     @classmethod
     def every_turn(cls) -> Self:
+        """Save the snapshot at the end of each turn.
+
+        Returns:
+            The rule.
+        """
         return cls()
 
     @classmethod
     def every_call(cls) -> Self:
-        """Every phase of a turn too."""
+        """Save the snapshot at every phase of a turn.
+
+        Returns:
+            The rule.
+        """
         return cls(calls=True)
 
     @classmethod
     def every(cls, *, n: int | None = None, seconds: float | None = None) -> Self:
-        """Every `n` turns or every so many `seconds`, whichever comes first. Raises `InvalidInput`."""
+        """Save a snapshot every `n` turns or every so many seconds, whichever comes first.
+
+        Args:
+            n: Number of turns.
+            seconds: Time in seconds.
+
+        Returns:
+            The rule.
+
+        Raises:
+            InvalidInput: Neither is given, or one is not a positive number.
+        """
         if n is None and seconds is None:
             raise InvalidInput("Say how often: n turns, or seconds.")
         if n is not None:
@@ -45,7 +73,15 @@ class Cadence:
         return cls(turns=n, seconds=seconds)
 
     def due(self, phase: Phase, turns: int) -> bool:
-        """Whether a snapshot of this phase is saved as it comes, with so many turns since the last one that was."""
+        """Return whether a snapshot is saved as it comes.
+
+        Args:
+            phase: Phase of the snapshot.
+            turns: Number of turns since the last snapshot that was saved.
+
+        Returns:
+            Whether it is saved now.
+        """
         if self.calls or phase in ENDS:
             return True
         return phase in TURNS and self.turns is not None and turns >= self.turns

@@ -15,7 +15,7 @@ from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
 from checkpoints.ids import checked_number
 from checkpoints.models import Checkpoint, Session
-from checkpoints.saving import calls, lookup, paths, snapshots, statements, transcripts
+from checkpoints.saving import calls, lookup, paths, statements, transcripts
 from checkpoints.saving.operations import operation, reading_back
 from checkpoints.saving.state import Change, State, total_tokens
 from checkpoints.saving.statements import Base, NewMessage
@@ -29,63 +29,60 @@ def save(
     store: Store,
     session_id: str,
     transcript: Sequence[dict[str, Any]],
-    state: State | Change,
+    change: State | Change,
     *,
     expected_version: int | None = None,
 ) -> int:
-    """Write the next version from a whole transcript; only what is new in it is stored. Returns its number.
+    """Save the next version from a whole transcript; only its new messages are stored. Return the version's number.
 
-    A `Change` keeps what the version before holds where it says so.
+    A `Change` is applied to the state of the previous version.
     """
-    version = _save(store, session_id, transcript, state, expected_version)
+    change = change.as_given() if isinstance(change, Change) else change
+    if expected_version is not None:
+        checked_number("expected_version", expected_version)
+    held = lookup.owned(store, session_id)
+    version = None
+    if held.unanswered is not None:
+        state, end = _state_after(store, held, change), _continuation(held.head, transcript) or _whole(transcript)
+        version = _repeated(store, held, held.unanswered, end, state)
+    if version is None:
+        version = _save_next(store, held, transcript, change, expected_version)
     store.saved(session_id)
     return version
 
 
-def _save(
+def _save_next(
     store: Store,
-    session_id: str,
+    held: Held,
     transcript: Sequence[dict[str, Any]],
-    given: State | Change,
+    change: State | Change,
     expected_version: int | None,
 ) -> int:
-    if expected_version is not None:
-        checked_number("expected_version", expected_version)
-    held = lookup.owned(store, session_id)
     head = held.head
-    state = _state_after(store, held, head, given)
-    end = _continuation(head, transcript)
-    if held.unanswered is not None:
-        version = _repeated(store, held, held.unanswered, end or _whole(transcript), state)
-        if version is not None:
-            return version
-        head = held.head
-        state = _state_after(store, held, head, given)
-        end = _continuation(head, transcript)
+    state, end = _state_after(store, held, change), _continuation(head, transcript)
     try:
         with operation(store.using):
-            if end is not None:
-                version = _write(store, held, head, end, state, expected_version)
-                if version is not None:
-                    return version
-            return _save_locked(store, held, transcript, state, expected_version)
+            version = None if end is None else _write(store, held, head, end, state, expected_version)
+            if version is None:
+                version = _save_locked(store, held, transcript, state, expected_version)
+            return version
     except StorageUnavailable as error:
         return _read_back(store, held, _unanswered(head, end or _whole(transcript), state), error)
 
 
-def _state_after(store: Store, held: Held, head: Head, given: State | Change) -> State:
-    """What the version after `head` holds beside its transcript."""
-    if isinstance(given, State):
-        return given
-    return given.applied(state_of(store, held, head))
+def _state_after(store: Store, held: Held, change: State | Change) -> State:
+    """What the version after the newest one holds beside its transcript."""
+    if isinstance(change, State):
+        return change
+    return change.applied(state_of(store, held, held.head))
 
 
 def _continuation(head: Head, transcript: Sequence[dict[str, Any]]) -> End | None:
     """What a transcript adds to the one that ends at `head`; None where it does not go on from there."""
     known = head.snapshot is not None and isinstance(transcript, list | tuple)
-    if known and snapshots.same(head.snapshot or [], transcript):
+    if known and transcripts.starts_with_copy(head.snapshot or [], transcript):
         added = transcript[head.length :]
-        copy = snapshots.taken(added)
+        copy = transcripts.copy_messages(added)
         end = added_to(head, added)
         return replace(end, snapshot=None if copy is None else (head.snapshot or []) + copy)
     prepared, copy = _prepared(transcript)
@@ -97,20 +94,14 @@ def _prepared(transcript: Sequence[dict[str, Any]]) -> tuple[Prepared, list[Any]
     copy = None
     if isinstance(transcript, list | tuple):
         transcript = list(transcript)
-        copy = snapshots.taken(transcript)
+        copy = transcripts.copy_messages(transcript)
     return transcripts.prepare(transcript), copy
 
 
 def append(
     store: Store, session_id: str, new: Sequence[dict[str, Any]], change: Change, *, expected_version: int
 ) -> int:
-    """Write the next version from the messages that are new since `expected_version`. Returns its number."""
-    version = _append(store, session_id, new, change, expected_version)
-    store.saved(session_id)
-    return version
-
-
-def _append(store: Store, session_id: str, new: Sequence[dict[str, Any]], change: Change, expected_version: int) -> int:
+    """Save the next version from the messages that are new since `expected_version`. Return its number."""
     checked_number("expected_version", expected_version)
     held = lookup.owned(store, session_id)
     head = held.head
@@ -120,15 +111,21 @@ def _append(store: Store, session_id: str, new: Sequence[dict[str, Any]], change
         raise VersionConflict(session_id, expected_version, head.version)
     end = added_to(head, new)
     state = change.applied(state_of(store, held, head))
+    version = None
     if held.unanswered is not None:
         version = _repeated(store, held, held.unanswered, end, state)
-        if version is not None:
-            return version
+    if version is None:
+        version = _append_next(store, held, head, end, state)
+    store.saved(session_id)
+    return version
+
+
+def _append_next(store: Store, held: Held, head: Head, end: End, state: State) -> int:
     try:
         with operation(store.using):
-            version = _write(store, held, head, end, state, expected_version)
+            version = _write(store, held, head, end, state, head.version)
             if version is None:
-                raise _refusal(store, held, expected_version)
+                raise _refusal(store, held, head.version)
             return version
     except StorageUnavailable as error:
         return _read_back(store, held, _unanswered(head, end, state), error)
@@ -272,17 +269,14 @@ def _write(store: Store, held: Held, head: Head, end: End, state: State, expecte
     """The save statement, from `head` to `end`. None where the session is not as `head` says."""
     results = end.results
     answered = held.operations.rows_answered_by(results, lambda: calls.unanswered(store, held.pk)) if results else []
-    version = write_version(store.using, _base(held, head, expected), end, state, held.run_id, answered)
+    base = Base(held.pk, held.fence, head.segment_id, head.length, head.chain, expected)
+    version = write_version(store.using, base, end, state, held.run_id, answered)
     if version is not None:
         held.head = Head(head.segment_id, end.length, end.chain, version, state, end.snapshot)
         held.operations.answer(results)
         for call_id in results:
             held.open_calls.pop(call_id, None)
     return version
-
-
-def _base(held: Held, head: Head, expected: int | None) -> Base:
-    return Base(held.pk, held.fence, head.segment_id, head.length, head.chain, expected)
 
 
 def write_version(

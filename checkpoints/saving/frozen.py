@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkpoints.saving import snapshots, transcripts
+from checkpoints.saving import transcripts
 from checkpoints.serde.canonical import parse
 
 
@@ -17,8 +17,8 @@ class Frozen:
 
     def followed_by(self, transcript: Sequence[dict[str, Any]]) -> Frozen:
         """`transcript` as it is now, whether or not it goes on from this one. Raises `NotRepresentable`, `TooLarge`."""
-        same = isinstance(transcript, list | tuple) and snapshots.same(self.snapshot, transcript)
+        same = isinstance(transcript, list | tuple) and transcripts.starts_with_copy(self.snapshot, transcript)
         keep = len(self.snapshot) if same else 0
         prepared = transcripts.prepare(transcript[keep:] if keep else transcript, first=keep)
         new = [parse(body) for body in prepared.bodies]
-        return Frozen(self.messages[:keep] + new, self.snapshot[:keep] + snapshots.copied(new))
+        return Frozen(self.messages[:keep] + new, self.snapshot[:keep] + transcripts.copy_value(new))

@@ -178,7 +178,13 @@ def whole_payload(store: Store, session_id: str, row: Checkpoint) -> str | None:
 
 @dataclass(frozen=True)
 class ImportedRecord:
-    """What became of a record: the version it is now, the run it was of, and what had to be changed in it."""
+    """Phase record that has been imported.
+
+    Attributes:
+        version: Number of the new version.
+        run_id: Identifier of the run in the record.
+        applied: Changes that were made to the record, such as `runId → run_id`.
+    """
 
     version: int
     run_id: str

@@ -72,7 +72,13 @@ class Retention:
 
 @dataclass(frozen=True)
 class Removed:
-    """What was removed, or with a dry run would be."""
+    """Numbers of what was removed, or with a dry run would be.
+
+    Attributes:
+        versions: Number of versions.
+        messages: Number of messages.
+        dry_run: Whether nothing was removed.
+    """
 
     versions: int
     messages: int

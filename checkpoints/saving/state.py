@@ -13,6 +13,8 @@ from checkpoints.serde.canonical import canonical, parse
 
 
 class Unchanged:
+    """Type of `UNCHANGED`, which keeps a value of the previous version."""
+
     def __repr__(self) -> str:
         return "UNCHANGED"
 

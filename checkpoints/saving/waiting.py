@@ -18,13 +18,19 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 
 @dataclass(eq=False)
 class Ticket:
-    """A snapshot that was handed in. `version` is None until it, or a newer one in its place, is durable."""
+    """Receipt for a snapshot that was handed in.
+
+    Attributes:
+        session_id: Identifier of the session.
+        version: Number of the version. None until it, or a newer one in its place, is durable.
+    """
 
     session_id: str
     version: int | None = None
 
     @property
     def durable(self) -> bool:
+        """Whether the snapshot, or a newer one in its place, is saved."""
         return self.version is not None
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol, Self
 
 from checkpoints import flows
 from checkpoints.enums import Phase
+from checkpoints.flows import documented_by
 from checkpoints.runs import payload as payloads
 from checkpoints.runs.details import PhaseDetails
 from checkpoints.runs.snapshot import RuntimeSnapshot
@@ -43,11 +44,9 @@ class HasHop(HasStore, Protocol):
 
 
 class SyncWriteBehind:
-    """Versions of one checkpointer, written by a thread of its own.
+    """Saves the versions of one client in the background, on a thread of its own, blocking interface.
 
-    `cadence` says which snapshots are saved (each, where it is not given); with `coalesce` a snapshot takes the place
-    of an unsaved one of the same step and phase. At most `queue` wait. `flush_timeout` in seconds bounds every wait for
-    the database. Closing this, or the checkpointer, flushes.
+    Closing this, or the client, flushes.
     """
 
     def __init__(
@@ -59,6 +58,18 @@ class SyncWriteBehind:
         queue: int = QUEUE,
         flush_timeout: float = FLUSH_TIMEOUT,
     ) -> None:
+        """Start to write versions of a client behind.
+
+        Args:
+            checkpointer: The client, blocking or async.
+            cadence: Which snapshots are saved as they come. Left out: each.
+            coalesce: Whether a snapshot replaces an unsaved one of the same step and phase.
+            queue: Largest number of snapshots that wait.
+            flush_timeout: Longest wait for the database in seconds.
+
+        Raises:
+            InvalidInput: A number is not positive, or the client is written behind already.
+        """
         self.store = checkpointer.store
         self._behind = Behind(self.store, cadence=cadence, coalesce=coalesce, queue=queue, flush_timeout=flush_timeout)
 
@@ -82,9 +93,26 @@ class SyncWriteBehind:
     ) -> Ticket:
         """Hand in the whole transcript, as it is now, to be saved as the next version.
 
-        A run's end and a pause are durable when this returns. Raises `NotDurable` for what could not be written before,
-        and where the queue stays full; `NotOwner`, `NotRepresentable`, `TooLarge`. A plan and a budget that are left
-        out stay as they were handed in last.
+        The end of a run and a pause are durable when this returns.
+
+        Args:
+            session_id: Identifier of a session the client owns.
+            transcript: All messages, oldest first.
+            plan: JSON object with the agent's plan. Left out, it stays as it was handed in last.
+            budget_spent_usd: Money spent so far in the whole session, in US dollars. Left out, it stays.
+            phase: Phase of the run, a value of `Phase`.
+            usage: Token usage of this version alone, a JSON object.
+            payload: JSON object that belongs to this version alone.
+            step: Step of the loop: a later snapshot of the same step and phase may replace this one.
+
+        Returns:
+            A ticket whose `durable` and `version` tell when the version is saved.
+
+        Raises:
+            NotDurable: Earlier versions could not be saved, or the queue stays full.
+            NotOwner: The client does not own the session.
+            NotRepresentable: A value has no exact JSON form.
+            TooLarge: A message or value is larger than its limit.
         """
         state = self._state(session_id, Change(plan, budget_spent_usd, usage, phase, payload).as_given())
         return self._offer(self._wanted(session_id, transcript, state, payload, step))
@@ -98,7 +126,24 @@ class SyncWriteBehind:
         transcript: list[dict[str, Any]] | None = None,
         plan: dict[str, Any] | Unchanged | None = UNCHANGED,
     ) -> Ticket:
-        """Hand in a version at a phase, as `save_phase` of the checkpointer saves one."""
+        """Hand in a version at a phase of the run; what is left out stays as it was.
+
+        Args:
+            session_id: Identifier of a session the client owns.
+            details: Phase with its details.
+            snapshot: State of the loop, valid until the next one.
+            transcript: All messages, oldest first. None: as handed in last.
+            plan: JSON object with the agent's plan.
+
+        Returns:
+            A ticket whose `durable` and `version` tell when the version is saved.
+
+        Raises:
+            NotDurable: Earlier versions could not be saved, or the queue stays full.
+            NotOwner: The client does not own the session.
+            NotRepresentable: A value has no exact JSON form.
+            TooLarge: A message or value is larger than its limit.
+        """
         held = self.store.holds(session_id) or lookup.owned(self.store, session_id)
         before = self._behind.newest(session_id)
         if before is None and transcript is None:
@@ -141,24 +186,41 @@ class SyncWriteBehind:
         return Wanted(session_id, transcript, state, step, light=kind == payloads.PHASE)
 
     def flush(self, session_id: str | None = None, *, timeout: float | None = None) -> None:
-        """Wait until everything of a session, or of all, is durable: at most `timeout` seconds (None: `flush_timeout`).
+        """Wait until everything of a session, or of all, is durable.
 
-        Raises `NotDurable` with what is not. What can never be written is forgotten with that; the rest is tried on.
+        Args:
+            session_id: Identifier of the session. None: all.
+            timeout: Longest wait in seconds. None: `flush_timeout`.
+
+        Raises:
+            NotDurable: What it names is not saved. What can never be saved is forgotten; the rest is tried again.
         """
         self._behind.flush(session_id, timeout)
 
     def unsaved(self, session_id: str | None = None) -> list[dict[str, Any]]:
-        """What is not durable yet, oldest first: session_id, phase, step, messages, waited_seconds, kept_back."""
+        """List what is not durable yet, oldest first.
+
+        Args:
+            session_id: Identifier of the session. None: all.
+
+        Returns:
+            One dict per snapshot: session_id, phase, step, messages, waited_seconds, kept_back.
+        """
         return self._behind.unsaved(session_id)
 
     def close(self) -> None:
-        """Flush, and take nothing more. Raises `NotDurable`."""
+        """Flush, and accept nothing more.
+
+        Raises:
+            NotDurable: What it names is not saved.
+        """
         self._behind.close()
 
 
 class WriteBehind:
-    """`SyncWriteBehind` for an async checkpointer."""
+    """Saves the versions of one async client in the background: `SyncWriteBehind` with async methods."""
 
+    @documented_by(SyncWriteBehind.__init__)
     def __init__(
         self,
         checkpointer: HasHop,
@@ -179,6 +241,7 @@ class WriteBehind:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
+    @documented_by(SyncWriteBehind.save_checkpoint)
     async def save_checkpoint(
         self,
         session_id: str,
@@ -204,6 +267,7 @@ class WriteBehind:
         )
         return await self._checkpointer.hop(save)  # type: ignore[no-any-return]
 
+    @documented_by(SyncWriteBehind.save_phase)
     async def save_phase(
         self,
         session_id: str,
@@ -216,11 +280,14 @@ class WriteBehind:
         save = partial(self.sync.save_phase, session_id, details, snapshot=snapshot, transcript=transcript, plan=plan)
         return await self._checkpointer.hop(save)  # type: ignore[no-any-return]
 
+    @documented_by(SyncWriteBehind.flush)
     async def flush(self, session_id: str | None = None, *, timeout: float | None = None) -> None:  # noqa: ASYNC109
         await self._checkpointer.hop(partial(self.sync.flush, session_id, timeout=timeout))
 
+    @documented_by(SyncWriteBehind.unsaved)
     def unsaved(self, session_id: str | None = None) -> list[dict[str, Any]]:
         return self.sync.unsaved(session_id)
 
+    @documented_by(SyncWriteBehind.close)
     async def close(self) -> None:
         await self._checkpointer.hop(self.sync.close)

@@ -30,7 +30,7 @@ from checkpoints.testing.faults import Fault, fault_at
 LOOK_SECONDS = 0.0005
 #: What would otherwise be imported by each life when it opens its database.
 EARLY = (
-    "checkpoints.async_checkpointer",
+    "checkpoints.aio",
     "django.core.management.commands.migrate",
     "django.db.backends.sqlite3.base",
     "django.db.backends.postgresql.base",

@@ -39,17 +39,27 @@ class HasStore(Protocol):
 
 @dataclass(frozen=True)
 class Tool:
-    """A function an agent may call, and what has to be known about it to call it safely.
+    """Function an agent may call, with what has to be known about it to call it safely.
 
-    `side_effects`: `read` runs without a trace, `write` and `mutate` are logged before they run.
-    `verify(args)` finds out whether an interrupted call landed: it gets the arguments as one dict, by position, and
-    returns `Landed(result)`, `NotLanded()` or `Unknown(why)`; what else counts, `outcomes.interpret_answer` says.
-    `idempotency` and `scope` say which calls are the same operation; without `idempotency` the policy of the registry
-    does. `requires_approval` holds each call for a person before it runs; `approvals` different people have to agree on
-    every decision about it, within `decide_within` seconds. `ambiguous_errors` are the exceptions that leave the effect
-    unknown. `timeout` is in seconds. `risk` is what people sort by: None stands for what the side effects say
-    (`enums.usual_risk`). `sentence` is a format string over the arguments that says what a call does, for the person
-    who decides.
+    Attributes:
+        name: Name of the tool, for the model and the log.
+        run: The function, sync or async.
+        description: Description for the model.
+        side_effects: Any of `read` (not logged), `write` and `mutate` (logged before they run).
+        verify: Verify hook: gets the arguments of an interrupted call as one dict, by position, and returns
+            `Landed(result)`, `NotLanded()` or `Unknown(why)`; `outcomes.interpret_answer` says what else counts.
+        idempotency: Policy that says which calls are the same operation. None: that of the registry.
+        scope: Scope in which they are the same operation: session or workspace.
+        requires_approval: Whether each call waits for a person before it runs.
+        approvals: Number of different people who have to agree on every decision about a call.
+        decide_within: Time in seconds for a decision; afterwards only an admin may decide. None: no deadline.
+        ambiguous_errors: Exception types, or a function of the exception, that leave the effect unknown.
+        timeout: Longest run time in seconds. None: no limit.
+        sentence: Format string over the arguments that says what a call does, for the person who decides.
+        risk: Risk people sort by. None: derived from the side effects (`enums.usual_risk`).
+
+    Raises:
+        InvalidInput: The verify hook cannot be called with one positional argument.
     """
 
     name: str
@@ -68,16 +78,24 @@ class Tool:
     risk: Risk | None = None
 
     def __post_init__(self) -> None:
-        """Raises `InvalidInput` for a verify hook that could not be asked."""
+        """Check the verify hook."""
         if self.verify is not None:
             require_verify_hook(self.name, self.verify)
 
     @property
     def logged(self) -> bool:
+        """Whether calls of the tool are logged before they run."""
         return bool(LOGGED_EFFECTS & self.side_effects)
 
     def leaves_unknown(self, error: BaseException) -> bool:
-        """Whether `error` leaves it open if the effect happened. What stops a process always does."""
+        """Return whether an error leaves it open if the effect happened. What stops a process always does.
+
+        Args:
+            error: Exception the tool raised.
+
+        Returns:
+            Whether the effect is unknown.
+        """
         if not isinstance(error, Exception):
             return True
         if not callable(self.ambiguous_errors):
@@ -88,7 +106,17 @@ class Tool:
             return True
 
     def bound(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """`args` as the function takes them, checked against its signature. Raises `InvalidArguments`."""
+        """Convert and check arguments against the signature of the function.
+
+        Args:
+            args: Arguments of a call, by name.
+
+        Returns:
+            The arguments as the function takes them.
+
+        Raises:
+            InvalidArguments: They do not fit the signature.
+        """
         try:
             _signature(self.run).bind(**args)
         except TypeError as error:
@@ -113,7 +141,14 @@ class Tool:
         return number
 
     def describe(self, args: Mapping[str, Any]) -> str:
-        """The sentence for these arguments; empty where the tool has none that fits."""
+        """Format the sentence that says what a call does.
+
+        Args:
+            args: Arguments of the call.
+
+        Returns:
+            The sentence; empty where the tool has none that fits.
+        """
         try:
             return self.sentence.format_map(dict(args))
         except Exception:  # the format is the user's; without it the page makes its own sentence
@@ -183,7 +218,18 @@ def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]
 def tool(
     function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Make a `Tool` of a function: `@tool` or `@tool(side_effects={"read"})`. Raises `InvalidInput`."""
+    """Make a `Tool` of a function: `@tool` or `@tool(side_effects={"read"})`.
+
+    Args:
+        function: The function, sync or async. None: return a decorator.
+        options: Fields of `Tool`; `name` is the function's own where it is left out.
+
+    Returns:
+        The tool, or a decorator that makes one.
+
+    Raises:
+        InvalidInput: An option cannot be used.
+    """
 
     def make(run: Callable[..., Any]) -> Tool:
         return _made(run, options)
@@ -226,13 +272,12 @@ def _risk(given: str | None) -> Risk | None:
 
 @dataclass(eq=False)
 class ToolRegistry:
-    """The tools of one agent, bound to the session whose calls it logs.
+    """Tools of one agent, bound to the session whose calls it logs.
 
-    Without a checkpointer and a session there is no log: then a tool that only reads runs, and one with side effects
-    is refused (`RegistryNotBound`), unless `unlogged` says that such calls may run without a trace. Even then a tool
-    that requires approval is refused: approvals are part of the log.
-    `idempotency` is the policy of the tools that have none of their own; `docs/idempotency.md` compares the policies.
-    Raises `InvalidInput`.
+    Without a client and a session there is no log: then a tool that only reads runs, and one with side effects is
+    refused (`RegistryNotBound`), unless `unlogged` permits such calls without a log. Even then a tool that requires
+    approval is
+    refused: approvals are part of the log.
     """
 
     tools: dict[str, Tool] = field(default_factory=dict)
@@ -250,6 +295,18 @@ class ToolRegistry:
         unlogged: bool = False,
         idempotency: Policy = "once",
     ) -> None:
+        """Create a registry.
+
+        Args:
+            tools: Tools to add, also as a mapping by name.
+            checkpointer: Client, blocking or async, to log calls through.
+            session_id: Identifier of the session to log calls in.
+            unlogged: Whether tools with side effects may run without a log.
+            idempotency: Policy of the tools that have none of their own; `docs/idempotency.md` compares the policies.
+
+        Raises:
+            InvalidInput: The policy or a tool cannot be used.
+        """
         self.tools = {}
         self.unlogged = unlogged
         self.idempotency = checked_policy(idempotency)
@@ -261,15 +318,27 @@ class ToolRegistry:
             self.bind(checkpointer, session_id)
 
     def bind(self, checkpointer: HasStore, session_id: str | None = None) -> None:
-        """Log calls through `checkpointer`, and let its resumes use the verify hooks of these tools."""
+        """Log calls through a client, and let its resumes use the verify hooks of these tools.
+
+        Args:
+            checkpointer: Client, blocking or async.
+            session_id: Identifier of the session. None keeps the one that is set.
+        """
         self.checkpointer = checkpointer
         self.session_id = session_id or self.session_id
         checkpointer.store.registries.add(self)
 
     def for_session(self, checkpointer: HasStore, session_id: str) -> Self:
-        """The same tools with the same options, bound to another session; this registry stays bound as it is.
+        """Create a registry with the same tools and options, bound to another session; this one stays bound as it is.
 
         Several sessions can thus share one registry at the same time. Tools that are added later are in both.
+
+        Args:
+            checkpointer: Client, blocking or async.
+            session_id: Identifier of the session.
+
+        Returns:
+            The new registry.
         """
         view = copy.copy(self)
         view.session_id = None
@@ -277,7 +346,17 @@ class ToolRegistry:
         return view
 
     def add(self, added: Tool) -> Tool:
-        """Raises `InvalidInput` where another tool has that name, and where its idempotency policy does not fit."""
+        """Add a tool.
+
+        Args:
+            added: The tool.
+
+        Returns:
+            The same tool.
+
+        Raises:
+            InvalidInput: Another tool has its name, or its idempotency policy does not fit.
+        """
         if self.tools.get(added.name, added) is not added:
             raise InvalidInput(f"There already is a tool {added.name!r}.")
         checked_policy(self.policy(added), added.scope)
@@ -285,7 +364,14 @@ class ToolRegistry:
         return added
 
     def policy(self, tool: Tool) -> Policy:
-        """The idempotency policy of a tool here: its own, or that of the registry."""
+        """Return the idempotency policy of a tool: its own, or that of the registry.
+
+        Args:
+            tool: The tool.
+
+        Returns:
+            The policy.
+        """
         return self.idempotency if tool.idempotency is None else tool.idempotency
 
     @overload
@@ -293,7 +379,18 @@ class ToolRegistry:
     @overload
     def tool(self, /, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
     def tool(self, function: F | None = None, /, **options: Any) -> F | Callable[[F], F]:
-        """Decorator: make a tool of a function and add it. The function itself stays as it is."""
+        """Make a tool of a function and add it: `@registry.tool` or `@registry.tool(side_effects={"read"})`.
+
+        Args:
+            function: The function, sync or async. None: return a decorator.
+            options: Fields of `Tool`; `name` is the function's own where it is left out.
+
+        Returns:
+            The function itself, unchanged, or a decorator that returns it.
+
+        Raises:
+            InvalidInput: An option cannot be used, or another tool has the name.
+        """
 
         def register(run: F) -> F:
             self.add(_made(run, typing.cast("ToolOptions", options)))
@@ -302,6 +399,14 @@ class ToolRegistry:
         return register if function is None else register(function)
 
     def verify_hook(self, name: str) -> VerifyHook | None:
+        """Return the verify hook of a tool.
+
+        Args:
+            name: Name of the tool.
+
+        Returns:
+            The hook; None where there is no such tool or it has none.
+        """
         found = self.tools.get(name)
         return None if found is None else found.verify
 
@@ -315,7 +420,31 @@ class ToolRegistry:
         in_progress: InProgress = "wait",
         approval: InProgress = "raise",
     ) -> ToolResult:
-        """Make one call, blocking. See `adispatch`."""
+        """Make one call, blocking. Its intent is durable before it runs, and its outcome is logged after.
+
+        A completed call of the same key is replayed instead of run.
+
+        Args:
+            name: Name of the tool.
+            args: Arguments of the call, a JSON object.
+            call_id: Identifier of the call, unique in its step.
+            step: Step of the loop. None: the number of the newest version.
+            in_progress: `wait` waits for a call of the same key that runs elsewhere; `raise` raises `CallInProgress`.
+            approval: `raise` raises `ApprovalRequired` for a call that needs approval; `wait` waits for the decision.
+
+        Returns:
+            The result for the model. An unknown tool or unfitting arguments give an error result, and nothing runs.
+
+        Raises:
+            ReviewRequired: A person has to decide about an earlier call first.
+            ApprovalRequired: The call needs approval.
+            CallInProgress: A call of the same key is running.
+            RegistryNotBound: The tool has side effects and there is no session to log the call in.
+            NotOwner: The session is not owned.
+            OwnershipLost: Another run has taken the session over.
+            CallConflict: The step has another call with this identifier.
+            ResultNotRecorded: The tool ran and its result could not be stored.
+        """
         waiting = Waiting(in_progress == "wait", approval == "wait")
         with self._in_use():
             return flows.drive(dispatch.dispatch_flow(self, name, args, call_id, step=step, waiting=waiting))
@@ -330,13 +459,30 @@ class ToolRegistry:
         in_progress: InProgress = "wait",
         approval: InProgress = "raise",
     ) -> ToolResult:
-        """Make one call. Its intent is durable before it runs and its outcome is logged after.
+        """Make one call, async. Its intent is durable before it runs, and its outcome is logged after.
 
-        A completed call of the same key is replayed, one that runs elsewhere is waited for (`in_progress="raise"`:
-        `CallInProgress`). One that needs approval raises `ApprovalRequired` (`approval="wait"`: waits for it). An
-        unknown tool or unfitting arguments give an error result and run nothing. Raises `ReviewRequired` where a
-        person has to decide first, `RegistryNotBound`, `NotOwner`, `OwnershipLost`, `CallConflict`,
-        `ResultNotRecorded`.
+        A completed call of the same key is replayed instead of run.
+
+        Args:
+            name: Name of the tool.
+            args: Arguments of the call, a JSON object.
+            call_id: Identifier of the call, unique in its step.
+            step: Step of the loop. None: the number of the newest version.
+            in_progress: `wait` waits for a call of the same key that runs elsewhere; `raise` raises `CallInProgress`.
+            approval: `raise` raises `ApprovalRequired` for a call that needs approval; `wait` waits for the decision.
+
+        Returns:
+            The result for the model. An unknown tool or unfitting arguments give an error result, and nothing runs.
+
+        Raises:
+            ReviewRequired: A person has to decide about an earlier call first.
+            ApprovalRequired: The call needs approval.
+            CallInProgress: A call of the same key is running.
+            RegistryNotBound: The tool has side effects and there is no session to log the call in.
+            NotOwner: The session is not owned.
+            OwnershipLost: Another run has taken the session over.
+            CallConflict: The step has another call with this identifier.
+            ResultNotRecorded: The tool ran and its result could not be stored.
         """
         waiting = Waiting(in_progress == "wait", approval == "wait")
         flow = dispatch.dispatch_flow(self, name, args, call_id, step=step, waiting=waiting)

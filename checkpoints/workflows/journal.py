@@ -15,7 +15,7 @@ from typing import Any
 from checkpoints import flows
 from checkpoints.enums import CallStatus, KeyPolicy
 from checkpoints.exceptions import DuplicateStep, InvalidArguments, ReviewRequired, StepRejected
-from checkpoints.flows import Flow, Invoke, Transact
+from checkpoints.flows import Flow, Invoke, Transact, documented_by
 from checkpoints.models import ToolCall, WorkflowStep
 from checkpoints.resuming import verification
 from checkpoints.saving import lookup
@@ -30,10 +30,21 @@ from checkpoints.workflows.steps import Asked
 
 
 class Journal:
-    """What the blocking and the async workflow share. One object is one pass through the steps."""
+    """Common part of the blocking and the async workflow. One object is one pass through the steps."""
 
     def __init__(self, store: Store, session_id: str, workflow_id: str) -> None:
-        """Open the journal. Raises `NotOwner`, `SchemaFromFuture`, `CheckpointCorrupted`."""
+        """Open the journal.
+
+        Args:
+            store: State of the client.
+            session_id: Identifier of a session the client owns.
+            workflow_id: Identifier of the workflow in the session.
+
+        Raises:
+            NotOwner: The client does not own the session.
+            SchemaFromFuture: A newer version of this library wrote the journal.
+            CheckpointCorrupted: The journal cannot be read.
+        """
         self.store = store
         self.session_id = session_id
         self.workflow_id = workflow_id
@@ -44,10 +55,18 @@ class Journal:
         store.registries.add(self)
 
     def verify_hook(self, tool: str) -> Any | None:
+        """Return the verify hook of a tool.
+
+        Args:
+            tool: Name of the tool.
+
+        Returns:
+            The hook; None where the tool has none or no step has used it.
+        """
         known = self._tools.get(tool)
         return None if known is None else known.verify
 
-    def step_flow(self, asked: Asked) -> Flow[Any]:
+    def _step_flow(self, asked: Asked) -> Flow[Any]:
         """The whole life of one step, for blocking and async drivers."""
         store = self.store
         with self._once(asked.step_id):
@@ -131,41 +150,77 @@ def _kept(value: Any) -> str:
 
 
 class SyncWorkflow(Journal):
-    """The steps of one workflow, blocking."""
+    """Steps of one workflow, blocking. Made by `SyncCheckpointer.workflow`."""
 
     def step(
         self, step_id: str, function: Callable[..., Any] | Tool, /, *args: Any, version: int | str = 1, **kwargs: Any
     ) -> Any:
         """Run `function(*args, **kwargs)` once in the life of this workflow, and return its result.
 
-        A step that has completed returns what it returned then. A function, arguments or `version` other than those of
-        the step that happened raise `StepIdentityChanged`. Give a `Tool` instead of a function to say what it does to
-        the world and how to find out whether it did; a bare function is taken to change something. Results come back
-        as JSON has them, the first time too; one that has no JSON form comes back as text.
+        A step that has completed returns what it returned then. An error of the function is raised as it is, and the
+        step runs again in the next pass.
 
-        An error of the function is raised as it is, and the step runs again in the next pass. Where the error, or the
-        end of a process, leaves open whether the step happened, `ReviewRequired` holds the session until that is known.
-        Raises `DuplicateStep`, `StepRejected`, `InvalidArguments`, `NotRepresentable`, `OwnershipLost`.
+        Args:
+            step_id: Identifier of the step, unique in one pass.
+            function: Function, or a `Tool` that says what it does to the world and how to find out whether it did. A
+                bare function is taken to change something.
+            args: Positional arguments, JSON values.
+            version: Version of the step's code: another one is another step.
+            kwargs: Keyword arguments, JSON values.
+
+        Returns:
+            The result as JSON has it, the first time too; one that has no JSON form comes back as text.
+
+        Raises:
+            StepIdentityChanged: The step that happened had another function, arguments or version.
+            DuplicateStep: The step was requested twice in this pass.
+            StepRejected: A person has rejected the step.
+            ReviewRequired: It is unknown whether the step happened; a person has to decide first.
+            InvalidArguments: The arguments do not fit the function.
+            NotRepresentable: An argument has no exact JSON form.
+            OwnershipLost: Another run has taken the session over.
         """
-        return flows.drive(self.step_flow(Asked.of(step_id, function, args, kwargs, version)))
+        return flows.drive(self._step_flow(Asked.of(step_id, function, args, kwargs, version)))
 
     def journal(self) -> list[dict[str, Any]]:
-        """The steps in the order in which they were first asked for: step_id, function, version, status, attempts,
-        call_id, result, started_at. `status` is that of the call; None for a step that was never begun."""
+        """List the steps in the order in which they were first requested.
+
+        Returns:
+            One dict per step: step_id, function, version, status, attempts, call_id, result, started_at. `status` is
+            that of the call; None for a step that was never begun.
+        """
         return steps.listed(self.store, self._row)
 
 
 class Workflow(Journal):
-    """The steps of one workflow, async. Steps may run at the same time: `asyncio.gather` them."""
+    """Steps of one workflow, async. Made by `Checkpointer.workflow`.
+
+    Steps may run concurrently: `asyncio.gather` them.
+    """
 
     def __init__(self, store: Store, session_id: str, workflow_id: str, hop: flows.Hop) -> None:
+        """Open the journal.
+
+        Args:
+            store: State of the client.
+            session_id: Identifier of a session the client owns.
+            workflow_id: Identifier of the workflow in the session.
+            hop: Function that takes database work to a thread.
+
+        Raises:
+            NotOwner: The client does not own the session.
+            SchemaFromFuture: A newer version of this library wrote the journal.
+            CheckpointCorrupted: The journal cannot be read.
+        """
         super().__init__(store, session_id, workflow_id)
         self._hop = hop
 
+    @documented_by(SyncWorkflow.step)
     async def step(
         self, step_id: str, function: Callable[..., Any] | Tool, /, *args: Any, version: int | str = 1, **kwargs: Any
     ) -> Any:
-        return await flows.adrive(self.step_flow(Asked.of(step_id, function, args, kwargs, version)), self._hop)
+        return await flows.adrive(self._step_flow(Asked.of(step_id, function, args, kwargs, version)), self._hop)
 
+    @documented_by(SyncWorkflow.journal)
     async def journal(self) -> list[dict[str, Any]]:
         return await self._hop(lambda: steps.listed(self.store, self._row))  # type: ignore[no-any-return]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 from checkpoints.enums import ActorKind, CallStatus, Role, SessionStatus
 from checkpoints.models import Session, ToolCall
 from checkpoints.resuming.actors import Actor

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import CheckpointsError, NotFound
 from checkpoints.models import ToolCall
@@ -26,7 +26,7 @@ from harness_site.review.company import Company
 from harness_site.review.forms import ApprovalForm, OutcomeForm, bound
 from harness_site.review.lost_runs import interrupt_if_lost
 from harness_site.review.problems import Problem, over, problem
-from harness_site.review.recording import record
+from harness_site.review.recording import record_decision
 from harness_site.review.uploading import too_large
 
 
@@ -56,7 +56,7 @@ def _decide(request: MemberRequest, call: ToolCall, form: OutcomeForm | Approval
     if refused is not None:
         return _show(request, call, form=form, refused=refused)
     try:
-        record(_checkpointer(request), call, actor_of(request), form)
+        record_decision(_checkpointer(request).store, call, actor_of(request), form)
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.http import HttpRequest
 
 from checkpoints import clock
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 from checkpoints.enums import AuditKind
 from checkpoints.models import ToolCall
 from checkpoints.saving import revisions

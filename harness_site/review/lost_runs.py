@@ -6,7 +6,7 @@ the page shows what it has, and the sweeper is next.
 
 import logging
 
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import ToolCall, Workspace

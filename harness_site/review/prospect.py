@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from checkpoints import clock
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 from checkpoints.enums import CallStatus, DecisionKind, RunStatus
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.queries.voices import Agreement

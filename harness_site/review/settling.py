@@ -3,19 +3,21 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
-from checkpoints.checkpointer import SyncCheckpointer
 from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import LateResult, ToolCall
 from checkpoints.queries import outages
 from checkpoints.queries.outages import Witness
 from checkpoints.resuming.actors import Actor
+from checkpoints.resuming.decisions import decide
+from checkpoints.saving.store import Store
 from harness_site import wording
 from harness_site.accounts.models import Membership
 from harness_site.review import claims
 from harness_site.review.problems import NOTHING, Problem, problem
+from harness_site.review.recording import call_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Settled:
 
 def settle_all(chosen: Sequence[Chosen], *, by: Membership, actor: Actor, reason: str) -> list[Settled]:
     """Record a decision about each of these calls of the workspace, in this order. None depends on another."""
-    checkpointer = SyncCheckpointer(workspace=by.workspace.slug)
+    store = Store(workspace=by.workspace.slug)
     pks = [one.pk for one in chosen]
     calls = ToolCall.objects.filter(workspace=by.workspace, pk__in=pks).select_related("session", "run")
     found = {call.pk: call for call in calls}
@@ -59,14 +61,14 @@ def settle_all(chosen: Sequence[Chosen], *, by: Membership, actor: Actor, reason
     for result in LateResult.objects.filter(tool_call__in=found).select_related("run").order_by("pk"):
         late[result.tool_call_id].append(result)
     return [
-        _settle(checkpointer, found[one.pk], one, outages.witness(late[one.pk]), by=by, actor=actor, reason=reason)
+        _settle(store, found[one.pk], one, outages.witness(late[one.pk]), by=by, actor=actor, reason=reason)
         for one in chosen
         if one.pk in found
     ]
 
 
 def _settle(
-    checkpointer: SyncCheckpointer,
+    store: Store,
     call: ToolCall,
     seen: Chosen,
     witness: Witness | None,
@@ -79,7 +81,7 @@ def _settle(
         what = "The late results say something else since you looked, or no longer the same."
         return Settled(call, seen.kind, Problem(409, what, f"{NOTHING} Look at the call by itself."))
     try:
-        _decide(checkpointer, call, seen, witness, actor, reason)
+        _decide(store, call, seen, witness, actor, reason)
     except CheckpointsError as error:
         call.refresh_from_db()
         return Settled(call, seen.kind, problem(error, call))
@@ -87,22 +89,15 @@ def _settle(
     return Settled(call, seen.kind, None, final=not call.undecided)
 
 
-def _decide(
-    checkpointer: SyncCheckpointer, call: ToolCall, seen: Chosen, witness: Witness, actor: Actor, reason: str
-) -> None:
+def _decide(store: Store, call: ToolCall, seen: Chosen, witness: Witness, actor: Actor, reason: str) -> None:
     late = witness.late
     told = f"reported {'success' if late.success else 'a failure'} at {wording.exact(late.received_at)}."
-    said: dict[str, Any] = {
-        "session_id": call.session.session_id,
-        "call_id": call.call_id,
-        "step": call.step,
-        "attempt": call.attempt,
-        "revision": seen.revision,
-        "actor": actor,
-        "reason": reason,
-        "evidence": {"text": f"Run {'?' if late.run is None else late.run.number} {told}", "late_result": late.pk},
-    }
-    if seen.kind == DecisionKind.CONFIRM_LANDED:
-        checkpointer.confirm_landed(result_text=witness.result, **said)
-    else:
-        checkpointer.mark_failed(**said)
+    decide(
+        store,
+        call_target(call, seen.revision),
+        seen.kind,
+        actor=actor,
+        reason=reason,
+        result=witness.result if seen.kind == DecisionKind.CONFIRM_LANDED else None,
+        evidence={"text": f"Run {'?' if late.run is None else late.run.number} {told}", "late_result": late.pk},
+    )

@@ -7,7 +7,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import InvalidIdentifier, SessionExists, SessionNotFound, VersionNotFound
 from checkpoints.ids import MAX_LENGTH

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 from checkpoints.models import Session
 from checkpoints.queries import alignment, compare
 from checkpoints.queries.alignment import Added, Edited, Fold, Left, Line, Moved, Removed, Said

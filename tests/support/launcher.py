@@ -26,8 +26,8 @@ from tests.support.processes import found, run
 ORDER_BYTES = 65_536
 #: What each child would otherwise import when it opens its database.
 EARLY = (
-    "checkpoints.async_checkpointer",
-    "checkpoints.checkpointer",
+    "checkpoints.aio",
+    "checkpoints.client",
     "django.core.management.commands.migrate",
     "django.db.backends.postgresql.base",
     "django.db.backends.sqlite3.base",

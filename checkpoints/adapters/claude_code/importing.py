@@ -14,7 +14,7 @@ from checkpoints.adapters.importing.lines import Reading, objects, reading
 from checkpoints.adapters.importing.recorder import Recorder
 from checkpoints.adapters.importing.report import ImportReport, Progress
 from checkpoints.adapters.importing.rows import IMPORT, Origin, session_name
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 from checkpoints.saving.store import Store
 
 #: Conversations that are read at the same time are written each time so many lines have been read.
@@ -24,11 +24,23 @@ _FLUSH_LINES = 2000
 def import_claude_code(
     checkpointer: SyncCheckpointer, path: str | Path, *, progress: Progress | None = None
 ) -> ImportReport:
-    """Import the transcripts at `path`: a file, a project's folder, `~/.claude/projects` or `~/.claude`.
+    """Import transcripts of Claude Code.
 
     Each conversation becomes a session named like it; a subagent's is `<session>/agent-<id>`. What an earlier import
-    wrote is left alone, so an import that was interrupted is simply repeated. `progress` is called now and then.
-    Lines that cannot be read are in the report. Raises `NothingToImport`, `ImportRefused`, `ImportOvertaken`.
+    wrote is left alone, so an import that was interrupted is simply repeated.
+
+    Args:
+        checkpointer: Client of the workspace to import into.
+        path: Path of a file, a project's folder, `~/.claude/projects` or `~/.claude`.
+        progress: Function that is called with an `ImportProgress` now and then.
+
+    Returns:
+        Counts of what was read and added, and the lines that could not be read.
+
+    Raises:
+        NothingToImport: There is no transcript at `path`.
+        ImportRefused: A session cannot be written to.
+        ImportOvertaken: Another import or run has written to the session meanwhile.
     """
     found, others = sources(Path(path).expanduser())
     files = reading([source.path for source in found], progress)

@@ -18,7 +18,7 @@ from checkpoints.adapters.importing.refusal import NothingToImport
 from checkpoints.adapters.importing.report import ImportReport, Progress
 from checkpoints.adapters.importing.rows import IMPORT, Origin, session_name, storable
 from checkpoints.adapters.importing.said import START, Said, Totals, moment
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput
 from checkpoints.ids import checked
 from checkpoints.queries import blocks

@@ -16,7 +16,14 @@ EXCERPT = 400
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """A place that could not be read. `line` counts from 1; `text` is its beginning."""
+    """Place in a file that could not be read.
+
+    Attributes:
+        path: Path of the file.
+        line: Number of the line, from 1.
+        why: Reason.
+        text: Beginning of the line.
+    """
 
     path: str
     line: int
@@ -26,7 +33,16 @@ class Damaged:
 
 @dataclass(frozen=True, slots=True)
 class ImportProgress:
-    """How far an import has come, in files and bytes. `report` is what it has found so far."""
+    """Progress of an import.
+
+    Attributes:
+        path: File that is read now.
+        file: Its number, from 1.
+        files: Number of files.
+        read: Bytes read so far in all files.
+        total: Bytes of all files.
+        report: Counts so far.
+    """
 
     path: Path
     file: int
@@ -41,10 +57,25 @@ Progress = Callable[[ImportProgress], None]
 
 @dataclass
 class ImportReport:
-    """What was read in all files together. The `new_` numbers are what this import added to the store.
+    """Counts of what was read in all files together; the `new_` numbers are what this import added.
 
-    `unanswered` counts calls whose result the transcript does not have; `repeated` lines that stand there twice;
-    `unknown` the types this library does not know, which are kept as they are.
+    Attributes:
+        files: Number of files.
+        lines: Number of lines.
+        sessions: Number of sessions.
+        new_sessions: Number of sessions that were added.
+        messages: Number of messages.
+        new_messages: Number of messages that were added.
+        calls: Number of tool calls.
+        new_calls: Number of tool calls that were added.
+        unanswered: Number of calls whose result the transcript does not have.
+        new_versions: Number of versions that were added.
+        repeated: Number of lines that occur twice.
+        skipped: Number of places that were left out because they could not be read.
+        empty: Files without a conversation.
+        session_ids: Identifiers of the sessions.
+        unknown: Types this library does not know, with their numbers; they are stored as they are.
+        damaged: The first of the places that could not be read.
     """
 
     files: int = 0
@@ -65,11 +96,23 @@ class ImportReport:
     damaged: list[Damaged] = field(default_factory=list)
 
     def damage(self, path: Path, line: int, why: str, text: str) -> None:
-        """Tell of something that is left out of the transcript."""
+        """Count a place that is left out of the transcript.
+
+        Args:
+            path: Path of the file.
+            line: Number of the line, from 1.
+            why: Reason.
+            text: Text of the line.
+        """
         self.skipped += 1
         if len(self.damaged) < DAMAGED_KEPT:
             shown = text if len(text) <= EXCERPT else f"{text[:EXCERPT]}… ({len(text):,} characters)"
             self.damaged.append(Damaged(str(path), line, why, shown))
 
     def as_dict(self) -> dict[str, Any]:
+        """Convert the report to a JSON object.
+
+        Returns:
+            The fields by name.
+        """
         return {**asdict(self), "unknown": dict(sorted(self.unknown.items()))}

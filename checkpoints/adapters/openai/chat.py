@@ -18,7 +18,7 @@ from checkpoints.adapters.importing.exchanges import (
 )
 from checkpoints.adapters.importing.report import ImportReport, Progress
 from checkpoints.adapters.importing.said import moment
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 
 _SHOWN: Final = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "name", "created_at"})
 _QUIET: Final = frozenset({"annotations", "audio", "weight"})
@@ -41,8 +41,24 @@ def import_chat(
     """Import chat messages from a file, a folder, or a list of messages.
 
     A file holds messages (a list, or one on each line) or whole conversations: objects with `messages`, as requests and
-    fine-tuning files have them, or answers of the API. A file becomes the session `session_id` (its name, where none is
-    given), or one session for each whole conversation on its lines. Raises `NothingToImport`, `ImportRefused`.
+    fine-tuning files have them, or answers of the API. A file becomes one session, or one for each whole conversation
+    on its lines.
+
+    Args:
+        checkpointer: Client of the workspace to import into.
+        source: Path of a file or folder, or the values themselves.
+        session_id: Identifier of the session, for one file or values from memory. None: the name of the file.
+        agent: Name of the agent, for lists and filters.
+        progress: Function that is called with an `ImportProgress` now and then.
+
+    Returns:
+        Counts of what was read and added, and what could not be read.
+
+    Raises:
+        NothingToImport: There is no file of JSON.
+        ImportRefused: A session cannot be written to.
+        ImportOvertaken: Another import or run has written to the session meanwhile.
+        InvalidInput: `session_id` is missing for values from memory, or given for a folder.
     """
     return import_exchanges(checkpointer, source, CHAT, session_id=session_id, agent=agent, progress=progress)
 

@@ -18,7 +18,7 @@ from checkpoints.adapters.importing.exchanges import (
 )
 from checkpoints.adapters.importing.report import ImportReport, Progress
 from checkpoints.adapters.importing.said import moment
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 
 _SHOWN: Final = frozenset({"id", "role", "content", "created_at"})
 _QUIET: Final = frozenset({"type", "status", "phase"})
@@ -58,7 +58,23 @@ def import_responses(
     """Import items of the Responses API from a file, a folder, or a list of items.
 
     A file holds items (a list, or one on each line) or answers of the API, which follow each other in one session; an
-    object with `input` is a conversation of its own. Raises `NothingToImport`, `ImportRefused`.
+    object with `input` is a conversation of its own.
+
+    Args:
+        checkpointer: Client of the workspace to import into.
+        source: Path of a file or folder, or the values themselves.
+        session_id: Identifier of the session, for one file or values from memory. None: the name of the file.
+        agent: Name of the agent, for lists and filters.
+        progress: Function that is called with an `ImportProgress` now and then.
+
+    Returns:
+        Counts of what was read and added, and what could not be read.
+
+    Raises:
+        NothingToImport: There is no file of JSON.
+        ImportRefused: A session cannot be written to.
+        ImportOvertaken: Another import or run has written to the session meanwhile.
+        InvalidInput: `session_id` is missing for values from memory, or given for a folder.
     """
     return import_exchanges(checkpointer, source, RESPONSES, session_id=session_id, agent=agent, progress=progress)
 

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.adapters.claude_code import import_claude_code
 from checkpoints.adapters.importing.telling import Bar, summary
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import DEFAULT_WORKSPACE
 

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from checkpoints.adapters.anthropic import import_messages
 from checkpoints.adapters.importing.telling import Bar, summary
 from checkpoints.adapters.openai import import_chat, import_responses
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import DEFAULT_WORKSPACE
 

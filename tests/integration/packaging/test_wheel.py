@@ -86,11 +86,19 @@ with SyncCheckpointer("agent.db") as checkpointer:
 """
 
 TYPED = """
-from checkpoints import SyncCheckpointer
+from checkpoints import Checkpointer, SyncCheckpointer
 
 def version(checkpointer: SyncCheckpointer) -> int:
     return checkpointer.load("order-17", "three")["version"]
+
+async def save(checkpointer: Checkpointer) -> int:
+    reveal_type(checkpointer.save_checkpoint)
+    await checkpointer.load("order-17", "four")
+    checkpointer.finish_session("order-17", "completed")
+    return await checkpointer.save_checkpoint("order-17", [], None, 0, phase="turn")
 """
+#: Of a method of the async class that is derived from the blocking one.
+SAVED = "def (session_id: str, transcript: list[dict[str, Any]], plan:"
 
 
 def test_the_library_alone_runs_with_django_only(wheel: Path, tmp_path: Path) -> None:
@@ -122,7 +130,12 @@ def test_the_library_alone_runs_with_django_only(wheel: Path, tmp_path: Path) ->
         capture_output=True,
         text=True,
     )
-    assert 'Argument 2 to "load" of "Versions" has incompatible type "str"; expected "int"' in checked.stdout
+    assert 'Argument 2 to "load" of "SyncCheckpointer" has incompatible type "str"; expected "int"' in checked.stdout
+    assert 'typed.py:9: error: Argument 2 has incompatible type "str"; expected "int"' in checked.stdout
+    assert 'typed.py:10: error: Value of type "Coroutine[Any, Any, None]" must be used' in checked.stdout
+    assert "typed.py:11: error:" not in checked.stdout
+    assert SAVED in checked.stdout
+    assert "-> typing.Coroutine[Any, Any, int]" in checked.stdout
 
 
 def test_the_library_without_the_site_says_what_its_commands_need(wheel: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 from django.test import Client
 
-from checkpoints.checkpointer import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer
 from checkpoints.enums import CallStatus, Role, SessionStatus
 from checkpoints.exceptions import ReviewRequired
 from checkpoints.models import AuditEvent, Decision, ToolCall

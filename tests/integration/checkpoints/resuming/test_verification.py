@@ -231,6 +231,26 @@ def test_hook_of_any_shape_gets_the_arguments_by_position(open_checkpointer: Ope
     assert ToolCall.objects.get().result_text == "receipt 17"
 
 
+def test_async_verification_awaits_the_hook_on_the_loop_of_its_caller(open_checkpointer: Open) -> None:
+    cp = died_while_paying(open_checkpointer)
+    cp.sweep_lost_runs()
+    loops = list[asyncio.AbstractEventLoop]()
+
+    async def was_paid(args: dict[str, Any]) -> Landed:
+        loops.append(asyncio.get_running_loop())
+        return Landed(f"receipt {args['order']}")
+
+    async def verify() -> tuple[str, asyncio.AbstractEventLoop]:
+        async with Checkpointer() as other:
+            registry = hooked(cp, was_paid)
+            registry.bind(other, "s")
+            return await other.verify_call("s", "call_1", actor="alice"), asyncio.get_running_loop()
+
+    answer, loop = asyncio.run(verify())
+    assert (answer, loops) == ("landed", [loop])
+    assert ToolCall.objects.get().result_text == "receipt 17"
+
+
 @pytest.mark.parametrize("hook", [Bank().found_later, Bank(), lambda args: Bank().found_later(args)])
 def test_hook_is_asked_about_the_arguments_that_were_logged_or_not_at_all(open_checkpointer: Open, hook: Hook) -> None:
     cp = died_while_paying(open_checkpointer)

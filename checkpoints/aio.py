@@ -1,0 +1,427 @@
+"""The async client: each method runs the one of `SyncCheckpointer` on a thread, as one operation.
+
+Methods that may run the user's code (verify hooks, functions that notify other agents) are written out: they await that
+code on the caller's event loop and take only the database work to a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from uuid import UUID
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from checkpoints import conf, flows, opening
+from checkpoints.client import SyncCheckpointer
+from checkpoints.exceptions import CheckpointerClosed
+from checkpoints.flows import documented_by
+from checkpoints.models import DEFAULT_WORKSPACE, Run
+from checkpoints.peers import cancelling, taking, telling
+from checkpoints.peers.telling import Tell
+from checkpoints.peers.values import TakenTask, Told
+from checkpoints.resuming import gate, verification
+from checkpoints.resuming.actors import Actor, as_actor
+from checkpoints.resuming.decisions import Target
+from checkpoints.resuming.gate import ResumePoint
+from checkpoints.resuming.starting import Description
+from checkpoints.saving.connection import find_connection
+from checkpoints.saving.store import Store
+from checkpoints.session_handle import Opening, SessionHandle
+from checkpoints.tools.registry import ToolRegistry
+from checkpoints.workflows.journal import Workflow
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_Async = Callable[Concatenate["Checkpointer", P], Coroutine[Any, Any, T]]
+
+#: Threads, and therefore connections, that one client uses at most. SQLite takes one writer at a time: more threads
+#: would only wait for each other there.
+WORKERS = {"postgresql": 8, "sqlite": 3}
+
+
+def in_thread(method: Callable[Concatenate[SyncCheckpointer, P], T]) -> _Async[P, T]:
+    """Derive an async method that runs `method` on the client's executor, with the same signature and docstring.
+
+    Args:
+        method: Method of `SyncCheckpointer`.
+
+    Returns:
+        An `async def` function for the class body of `Checkpointer`.
+    """
+
+    @wraps(method)
+    async def run_in_thread(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.hop(partial(method, self.sync, *args, **kwargs))
+
+    run_in_thread.__module__ = __name__
+    run_in_thread.__qualname__ = f"Checkpointer.{method.__name__}"
+    return run_in_thread
+
+
+class Checkpointer:
+    """Async client for the sessions in one workspace of one database: `SyncCheckpointer` with async methods.
+
+    Each operation runs on a thread of an executor that this object owns. Cancelling the caller never leaves a partial
+    write: an operation that has begun is finished first. `async with` closes it.
+    """
+
+    def __init__(
+        self,
+        url: str | Path | None = None,
+        *,
+        workspace: str = DEFAULT_WORKSPACE,
+        lease_seconds: float = conf.LEASE_SECONDS,
+        using: str = "default",
+        migrate: bool | None = None,
+        idle_release_seconds: float | None = None,
+    ) -> None:
+        """Create a client for one workspace.
+
+        Args:
+            url: Path or URL of a database, as in `open`. None uses the Django connection `using`.
+            workspace: Name (slug) of the workspace whose sessions this client sees.
+            lease_seconds: Time in seconds without a heartbeat after which a run counts as lost.
+            using: Alias of the Django database connection. Ignored when `url` is given.
+            migrate: Whether to create and update the tables of the database at `url`. None: SQLite yes, PostgreSQL no.
+            idle_release_seconds: Time in seconds after which an unused session is released automatically; the next
+                write to it raises `ReleasedWhenIdle`. None never releases one.
+
+        Raises:
+            InvalidInput: A time is not a positive number.
+            InvalidDatabaseUrl: `url` names no database that can be opened.
+            DriverMissing: The database driver is not installed.
+            DatabaseNotConfigured: The project has no connection `using`.
+        """
+        if url is not None:
+            with ThreadPoolExecutor(1) as opener:  # Django refuses to open databases on an event loop's thread
+                using = opener.submit(_open_database, url, migrate).result()
+        self.sync = SyncCheckpointer(
+            using=using,
+            workspace=workspace,
+            lease_seconds=lease_seconds,
+            idle_release_seconds=idle_release_seconds,
+        )
+        self._closed = False
+        self._connections: list[BaseDatabaseWrapper] = []
+        self._executor = ThreadPoolExecutor(
+            WORKERS[find_connection(using).vendor],
+            thread_name_prefix="harness",
+            initializer=_share_connection,
+            initargs=(using, self._connections),
+        )
+        weakref.finalize(self, self._executor.shutdown, wait=False)
+
+    @classmethod
+    def open(
+        cls,
+        url: str | Path,
+        *,
+        workspace: str = DEFAULT_WORKSPACE,
+        lease_seconds: float = conf.LEASE_SECONDS,
+        migrate: bool | None = None,
+        idle_release_seconds: float | None = None,
+    ) -> Self:
+        """Open a database by path or URL, in a Django project or a plain script.
+
+        Args:
+            url: `sqlite:///path`, a path, or `postgresql://…`.
+            workspace: Name (slug) of the workspace whose sessions this client sees.
+            lease_seconds: Time in seconds without a heartbeat after which a run counts as lost.
+            migrate: Whether to create and update the tables. None: SQLite yes, PostgreSQL no.
+            idle_release_seconds: Time in seconds after which an unused session is released automatically. None: never.
+
+        Returns:
+            A client. A SQLite file is created where there is none.
+
+        Raises:
+            InvalidInput: A time is not a positive number.
+            InvalidDatabaseUrl: `url` names no database that can be opened.
+            DriverMissing: The database driver is not installed.
+            ConnectionFailed: The PostgreSQL server refuses the connection.
+        """
+        return cls(
+            url,
+            workspace=workspace,
+            lease_seconds=lease_seconds,
+            migrate=migrate,
+            idle_release_seconds=idle_release_seconds,
+        )
+
+    @property
+    def store(self) -> Store:
+        """State of the client: its database, its workspace and the sessions it owns."""
+        return self.sync.store
+
+    async def hop(self, work: Callable[[], T]) -> T:
+        """Run blocking work on the executor. Once begun it is finished, also when the caller is cancelled.
+
+        Args:
+            work: Function without arguments.
+
+        Returns:
+            What `work` returns.
+
+        Raises:
+            CheckpointerClosed: The client is closed.
+        """
+        if self._closed:
+            raise CheckpointerClosed
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    async def close(self) -> None:
+        """Release all sessions this client owns, and close its threads and connections. A second call does nothing.
+
+        Raises:
+            NotDurable: Versions that were written behind could not be saved; the sessions are released all the same.
+        """
+        if self._closed:
+            return
+        await self.hop(self.sync.close)
+        self._closed = True
+        await asyncio.to_thread(self._shut_down)
+
+    def _shut_down(self) -> None:
+        self._executor.shutdown(wait=True)
+        for connection in self._connections:
+            connection.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    # ---- sessions
+
+    @documented_by(SyncCheckpointer.start_session)
+    async def start_session(
+        self,
+        session_id: str,
+        user_message: str = "",
+        system_prompt: str | None = None,
+        *,
+        agent: str = "",
+        title: str | None = None,
+        scratchpad_root: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        labels: Iterable[str] = (),
+        takeover: bool | str = False,
+    ) -> Run:
+        description = Description(user_message, agent, title, scratchpad_root, metadata, labels)
+        flow = gate.start_flow(self.store, session_id, description, takeover=takeover)
+        return await flows.adrive(flow, self.hop)
+
+    def session(
+        self,
+        session_id: str,
+        user_message: str = "",
+        *,
+        agent: str = "",
+        title: str | None = None,
+        scratchpad_root: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        labels: Iterable[str] = (),
+        registry: ToolRegistry | None = None,
+        wait: bool = False,
+        timeout: float | None = None,
+        takeover: bool | str = False,
+    ) -> SessionHandle:
+        """Create a handle that starts or resumes the session in an `async with` block and releases it at its end.
+
+            async with cp.session("order-17", "Where is my refund?", registry=registry) as session:
+                await session.append(messages)
+
+        Entering the block passes the gate as `resume` does and raises what `resume` raises, and `SessionBusy` also
+        while another handle of this client is open on the session. An existing session keeps its description.
+
+        Args:
+            session_id: Identifier of the session, unique in the workspace: 1 to 255 characters.
+            user_message: First message of the user; becomes the title where none is given.
+            agent: Name of the agent, for lists and filters.
+            title: Title of the session.
+            scratchpad_root: Path of the agent's working directory, stored as text.
+            metadata: JSON object stored with the session.
+            labels: Labels of the session, for filters.
+            registry: Tools of the agent. It stays as it is: the handle binds the tools to this session for itself.
+            wait: Whether to wait at the gate until people have decided, instead of raising `ReviewRequired`.
+            timeout: Longest wait at the gate in seconds. None waits without limit.
+            takeover: True, or a reason for the audit trail, ends a run that still gives signs of life.
+
+        Returns:
+            The handle, not entered yet.
+        """
+        description = Description(user_message, agent, title, scratchpad_root, metadata, labels)
+        return SessionHandle(self, session_id, Opening(description, registry, wait, timeout, takeover))
+
+    release_session = in_thread(SyncCheckpointer.release_session)
+    list_sessions = in_thread(SyncCheckpointer.list_sessions)
+    finish_session = in_thread(SyncCheckpointer.finish_session)
+    fork_session = in_thread(SyncCheckpointer.fork_session)
+    export_session = in_thread(SyncCheckpointer.export_session)
+    import_session = in_thread(SyncCheckpointer.import_session)
+    delete_session = in_thread(SyncCheckpointer.delete_session)
+
+    # ---- versions
+
+    save_checkpoint = in_thread(SyncCheckpointer.save_checkpoint)
+    append_checkpoint = in_thread(SyncCheckpointer.append_checkpoint)
+    save_phase = in_thread(SyncCheckpointer.save_phase)
+    import_record = in_thread(SyncCheckpointer.import_record)
+    load_latest = in_thread(SyncCheckpointer.load_latest)
+    load = in_thread(SyncCheckpointer.load)
+    list_checkpoints = in_thread(SyncCheckpointer.list_checkpoints)
+    messages = in_thread(SyncCheckpointer.messages)
+    delete_checkpoint = in_thread(SyncCheckpointer.delete_checkpoint)
+    prune = in_thread(SyncCheckpointer.prune)
+
+    # ---- tool-call log, for loops without a registry
+
+    record_tool_call_issued = in_thread(SyncCheckpointer.record_tool_call_issued)
+    record_tool_call_result = in_thread(SyncCheckpointer.record_tool_call_result)
+    find_completed_call = in_thread(SyncCheckpointer.find_completed_call)
+    pending_tool_calls = in_thread(SyncCheckpointer.pending_tool_calls)
+    pending_decisions = in_thread(SyncCheckpointer.pending_decisions)
+
+    # ---- resuming
+
+    @documented_by(SyncCheckpointer.resume)
+    async def resume(
+        self,
+        session_id: str,
+        registry: ToolRegistry | None = None,
+        *,
+        wait: bool = False,
+        timeout: float | None = None,  # noqa: ASYNC109 - how long to wait for people, not for this code
+        takeover: bool | str = False,
+    ) -> ResumePoint:
+        if registry is not None:
+            registry.bind(self, session_id)
+        flow = gate.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
+        return await flows.adrive(flow, self.hop)
+
+    @documented_by(SyncCheckpointer.resume_run)
+    async def resume_run(
+        self,
+        run_id: str | UUID,
+        registry: ToolRegistry | None = None,
+        *,
+        wait: bool = False,
+        timeout: float | None = None,  # noqa: ASYNC109 - how long to wait for people, not for this code
+        takeover: bool | str = False,
+    ) -> ResumePoint:
+        session_id = await self.hop(partial(gate.session_of, self.store, run_id))
+        return await self.resume(session_id, registry, wait=wait, timeout=timeout, takeover=takeover)
+
+    preview_resume = in_thread(SyncCheckpointer.preview_resume)
+    sweep_lost_runs = in_thread(SyncCheckpointer.sweep_lost_runs)
+
+    async def workflow(self, session_id: str, workflow_id: str) -> Workflow:
+        """Open the journal of a workflow, or create it, for one pass through its steps.
+
+        Args:
+            session_id: Identifier of a session this client owns.
+            workflow_id: Identifier of the workflow in the session: 1 to 255 characters.
+
+        Returns:
+            The workflow, whose async `step` runs or replays one step.
+
+        Raises:
+            NotOwner: This client does not own the session.
+            SchemaFromFuture: A newer version of this library wrote the journal; no step runs.
+            CheckpointCorrupted: The journal cannot be read; no step runs.
+        """
+        return await self.hop(partial(Workflow, self.store, session_id, workflow_id, self.hop))
+
+    # ---- other agents
+
+    pause_for_peers = in_thread(SyncCheckpointer.pause_for_peers)
+    accept_response = in_thread(SyncCheckpointer.accept_response)
+
+    @documented_by(SyncCheckpointer.take_paused)
+    async def take_paused(
+        self,
+        session_id: str,
+        registry: ToolRegistry | None = None,
+        *,
+        wait: bool = False,
+        timeout: float | None = None,  # noqa: ASYNC109 - how long to wait for people, not for this code
+        takeover: bool | str = False,
+    ) -> TakenTask:
+        if registry is not None:
+            registry.bind(self, session_id)
+        flow = taking.take_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
+        return await flows.adrive(flow, self.hop)
+
+    extend_deadline = in_thread(SyncCheckpointer.extend_deadline)
+
+    @documented_by(SyncCheckpointer.cancel_paused)
+    async def cancel_paused(self, session_id: str, *, tell: Tell | None = None, reason: str = "") -> Told:
+        return await flows.adrive(cancelling.cancel_flow(self.store, session_id, tell=tell, reason=reason), self.hop)
+
+    @documented_by(SyncCheckpointer.tell_peers)
+    async def tell_peers(self, tell: Tell, *, limit: int = telling.LIMIT) -> Told:
+        return await flows.adrive(telling.tell_flow(self.store, tell, limit=limit), self.hop)
+
+    sweep_deadlines = in_thread(SyncCheckpointer.sweep_deadlines)
+    list_paused = in_thread(SyncCheckpointer.list_paused)
+    peer_calls = in_thread(SyncCheckpointer.peer_calls)
+
+    # ---- decisions
+
+    @documented_by(SyncCheckpointer.verify_call)
+    async def verify_call(
+        self,
+        session_id: str,
+        call_id: str,
+        *,
+        actor: Actor | str,
+        step: int | None = None,
+        attempt: int | None = None,
+    ) -> str:
+        target = Target(session_id, call_id, 0, step, attempt)
+        call = await self.hop(lambda: verification.request(self.store, target, as_actor(actor)))
+        probe = verification.probe_of(self.store, session_id, call)
+        if probe is None:
+            return "requested"
+        return await flows.adrive(verification.probe_flow(self.store, probe), self.hop)
+
+    confirm_landed = in_thread(SyncCheckpointer.confirm_landed)
+    mark_failed = in_thread(SyncCheckpointer.mark_failed)
+    approve_rerun = in_thread(SyncCheckpointer.approve_rerun)
+    approve_call = in_thread(SyncCheckpointer.approve_call)
+    edit_call = in_thread(SyncCheckpointer.edit_call)
+    reject_call = in_thread(SyncCheckpointer.reject_call)
+    respond_call = in_thread(SyncCheckpointer.respond_call)
+
+
+async def check_pending_tool_calls(checkpointer: Checkpointer, session_id: str) -> list[dict[str, Any]]:
+    """List the calls of a session that have no outcome, oldest first: what a resume has to find out about.
+
+    Args:
+        checkpointer: Client of the workspace.
+        session_id: Identifier of the session. One that does not exist has no calls.
+
+    Returns:
+        One dict per call, as `Checkpointer.pending_tool_calls` returns it.
+    """
+    return await checkpointer.pending_tool_calls(session_id)
+
+
+def _open_database(url: str | Path, migrate: bool | None) -> str:
+    alias = opening.opened(url, migrate=migrate)
+    connections[alias].close()
+    return alias
+
+
+def _share_connection(using: str, opened: list[BaseDatabaseWrapper]) -> None:
+    """Let a worker's connection be closed from another thread once the worker has ended."""
+    connection = connections[using]
+    connection.inc_thread_sharing()
+    opened.append(connection)

@@ -1,0 +1,60 @@
+"""A reader who follows a write from its caller to the SQL passes few files."""
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.db import connection
+from django.test import Client
+
+from checkpoints import SyncCheckpointer
+from checkpoints.enums import SessionStatus
+from checkpoints.models import Checkpoint, ToolCall
+from tests.integration.checkpoints.situations import started, talk
+from tests.support.factories import make_call, make_run, make_session, make_user
+
+ROOT = Path(__file__).parents[3]
+
+
+def files_above(statement: str, work: Callable[[], object]) -> list[str]:
+    """The product's files on the stack, outermost first, when a statement that begins with this text is executed."""
+    files: list[str] = []
+
+    def note(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        if sql.startswith(statement) and not files:
+            paths = [Path(frame.filename) for frame in traceback.extract_stack()]
+            own = [path.relative_to(ROOT).as_posix() for path in paths if path.is_relative_to(ROOT)]
+            files.extend(dict.fromkeys(path for path in own if path.startswith(("checkpoints/", "harness_site/"))))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(note):
+        work()
+    return files
+
+
+def test_save_passes_few_files(cp: SyncCheckpointer) -> None:
+    started(cp).save_checkpoint("s", talk("a"), None, 0)
+    table = f'"{Checkpoint._meta.db_table}"'
+    statement = f"INSERT INTO {table}" if connection.vendor == "sqlite" else "WITH head AS"
+
+    files = files_above(statement, lambda: cp.save_checkpoint("s", talk("ab"), None, 0))
+
+    assert files == ["checkpoints/client.py", "checkpoints/saving/checkpoints.py", "checkpoints/saving/statements.py"]
+
+
+def test_decision_passes_few_files(client: Client, db: None) -> None:
+    client.force_login(make_user(name="alice"))
+    session = make_session(status=SessionStatus.NEEDS_REVIEW)
+    make_run(session=session)
+    call = make_call(session=session)
+    form = {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1}
+
+    files = files_above(f'UPDATE "{ToolCall._meta.db_table}"', lambda: client.post(f"/review/calls/{call.pk}/", form))
+
+    view = files.index("harness_site/review/card.py")
+    assert files[view:] == [
+        "harness_site/review/card.py",
+        "harness_site/review/recording.py",
+        "checkpoints/resuming/decisions.py",
+    ]
