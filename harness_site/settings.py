@@ -130,9 +130,8 @@ TIME_ZONE = "UTC"
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
-AUTHENTICATION_BACKENDS = ["harness_site.accounts.backend.Backend"]
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
-SESSION_ENGINE = "harness_site.accounts.sign_ins"
 ACCOUNT_ADAPTER = "harness_site.accounts.adapters.AccountAdapter"
 ACCOUNT_FORMS = {
     "login": "harness_site.accounts.forms.SignInForm",

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from django import template
 from django.db import Error
-from django.template import Context, Node, NodeList, TemplateSyntaxError, defaultfilters
+from django.template import Context, Node, NodeList, TemplateSyntaxError
 from django.template.base import FilterExpression, Parser, Token
 from django.templatetags.static import static
 from django.urls import reverse
@@ -49,12 +49,6 @@ def icon(name: str) -> SafeString:
         static("icons/sprite.svg"),
         name,
     )
-
-
-@register.filter(is_safe=True)
-def truncatechars(text: str, most: int) -> str:
-    """Django's own goes through every letter to find that a text is short enough."""
-    return text if len(text) <= most else str(defaultfilters.truncatechars(text, most))
 
 
 @register.simple_tag

@@ -58,7 +58,7 @@ def test_the_number_of_queries_does_not_depend_on_what_there_is(
         settled(f"other-{number}")
     complete()
     session_days.bring_up(None)
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(14):
         page = said(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
 

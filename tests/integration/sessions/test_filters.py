@@ -204,7 +204,7 @@ def test_the_number_of_queries_depends_neither_on_rows_nor_on_filters(
     for _ in range(rows):
         make_call(session=make_session(labels='["vip"]', agent="desk", budget_spent_usd=3))
     complete()
-    with django_assert_num_queries(10):
+    with django_assert_num_queries(11):
         address = (
             "/sessions/?label=vip&agent=desk&tool=refund_card&interrupted=1&least=1&most=9&sort=cost&status=running"
             "&first=2025-03-04"
