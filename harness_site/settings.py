@@ -45,13 +45,6 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CACHES = {
     # Only for counting attempts. In the database, because every process has to count the same ones.
     "default": {"BACKEND": "harness_site.accounts.throttle_cache.ThrottleCache"},
-    # Messages as HTML. In each process, because making one again costs less than a query for it.
-    "rendered": {
-        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
-        "LOCATION": "rendered",
-        "TIMEOUT": 86_400,
-        "OPTIONS": {"MAX_ENTRIES": 10_000},
-    },
 }
 
 # ------------------------------------------------------------------------------------------------ what it is made of
