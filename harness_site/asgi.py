@@ -18,7 +18,6 @@ from channels.sessions import CookieMiddleware  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.urls import path  # noqa: E402
 
-from harness_site.garbage import look_seldom  # noqa: E402
 from harness_site.live.consumer import LiveConsumer  # noqa: E402
 from harness_site.live.feed import lifespan  # noqa: E402
 from harness_site.live.origin import SameOrigin  # noqa: E402
@@ -44,4 +43,3 @@ _all: Any = ProtocolTypeRouter(
 )
 
 application = _all if settings.BEHIND_PROXY else ClientAddress(_all)
-look_seldom()

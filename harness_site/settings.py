@@ -45,13 +45,6 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CACHES = {
     # Only for counting attempts. In the database, because every process has to count the same ones.
     "default": {"BACKEND": "harness_site.accounts.throttle_cache.ThrottleCache"},
-    # Messages as HTML. In each process, because making one again costs less than a query for it.
-    "rendered": {
-        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
-        "LOCATION": "rendered",
-        "TIMEOUT": 86_400,
-        "OPTIONS": {"MAX_ENTRIES": 10_000},
-    },
 }
 
 # ------------------------------------------------------------------------------------------------ what it is made of
@@ -130,9 +123,8 @@ TIME_ZONE = "UTC"
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
-AUTHENTICATION_BACKENDS = ["harness_site.accounts.backend.Backend"]
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
-SESSION_ENGINE = "harness_site.accounts.sign_ins"
 ACCOUNT_ADAPTER = "harness_site.accounts.adapters.AccountAdapter"
 ACCOUNT_FORMS = {
     "login": "harness_site.accounts.forms.SignInForm",

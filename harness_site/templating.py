@@ -1,10 +1,8 @@
-"""Templates whose pages leave nothing behind, and hold no character that hides.
+"""Django's templates with no hidden character in what they write.
 
 What a template writes is made visible once more as a whole, so that no value, attribute or error message that somebody
-forgot reorders a page, and none keeps it from being sent.
-
-The context of a page refers to itself in Django, so that everything a page was made of, thousands of objects where a
-timeline is long, stays in memory until Python looks for such circles; that look then takes as long as a small page.
+forgot reorders a page, and none keeps it from being sent. It happens here and not in a middleware: half a surrogate
+pair cannot be put into a response at all, and e-mails and exports are rendered without one.
 """
 
 from __future__ import annotations
@@ -12,26 +10,24 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest
-from django.template import TemplateDoesNotExist
 from django.template.backends import django
-from django.template.backends.django import reraise
-from django.template.context import make_context
 from django.utils.safestring import SafeString, mark_safe
 
 from harness_site.rendering.safe_text import visible_text
 
 
+class Template(django.Template):
+    """A template of `Templates`."""
+
+    def render(self, context: dict[str, Any] | None = None, request: HttpRequest | None = None) -> SafeString:
+        return mark_safe(visible_text(super().render(context, request)))  # noqa: S308 - a template's output
+
+
 class Templates(django.DjangoTemplates):
+    """The template backend of the site: Django's own, whose output passes `visible_text`."""
+
     def get_template(self, template_name: str) -> Template:
         return Template(super().get_template(template_name).template, self)
 
-
-class Template(django.Template):
-    def render(self, context: dict[str, Any] | None = None, request: HttpRequest | None = None) -> SafeString:
-        made = make_context(context, request, autoescape=self.backend.engine.autoescape)
-        try:
-            page = self.template.render(made)
-        except TemplateDoesNotExist as missing:
-            reraise(missing, self.backend)
-        made.dicts.clear()
-        return mark_safe(visible_text(page))  # noqa: S308 - a template's, without what hides in it
+    def from_string(self, template_code: str) -> Template:
+        return Template(super().from_string(template_code).template, self)

@@ -4,9 +4,6 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
-from harness_site.garbage import look_seldom
-
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness_site.settings")
 
 application = get_wsgi_application()
-look_seldom()

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.core.cache import caches
 from django.db import connection
 from django.test import TransactionTestCase
 
@@ -45,14 +44,6 @@ def nothing_lies_about() -> Iterator[None]:
         file = Path(name)
         for left in file.parent.glob(f"{file.name}*"):
             left.unlink()
-
-
-@pytest.fixture
-def nothing_kept() -> Iterator[None]:
-    """No HTML that was made before."""
-    caches["rendered"].clear()
-    yield
-    caches["rendered"].clear()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from datetime import datetime
 from django.db.models import QuerySet
 
 from checkpoints.models import ToolCall
-from checkpoints.prepared import Prepared
 from checkpoints.queries import calls, keyset
 from checkpoints.queries.calls import CallRecord
 from checkpoints.queries.instants import closed
@@ -35,19 +34,17 @@ class Between:
 def read(session_pk: int, after: datetime | None, upto: datetime) -> Between:
     """The calls issued after `after` (None: from the start) and not after `upto`."""
     since, until = closed(after, upto)
-    rows = _first(session_pk, since, until)
-    count = len(rows) if len(rows) <= FIRST else _counted.count(session_pk, since, until)
+    rows = list(_first(session_pk, since, until))
+    count = len(rows) if len(rows) <= FIRST else _counted(session_pk, since, until).count()
     first = calls.with_rulings(rows[:FIRST], results=False)
     return Between(first, min(count, COUNTED), uncounted=count > COUNTED)
 
 
-@Prepared
 def _first(session: int, after: datetime, upto: datetime) -> QuerySet[ToolCall]:
     issued = _issued(session, after, upto).order_by(keyset.oldest())
     return calls.logged(issued.defer("result")[: FIRST + 1])
 
 
-@Prepared
 def _counted(session: int, after: datetime, upto: datetime) -> QuerySet[ToolCall]:
     return _issued(session, after, upto)[: COUNTED + 1]
 

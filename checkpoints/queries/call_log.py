@@ -15,7 +15,6 @@ from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Q,
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall
-from checkpoints.prepared import Prepared
 from checkpoints.queries import calls, keyset
 from checkpoints.queries.calls import CallFilter, CallRecord
 from checkpoints.queries.keyset import Cursor
@@ -105,18 +104,16 @@ def page(workspace_pk: int, wanted: LogFilter, *, after: Cursor | None = None, s
 def rates(workspace_pk: int, wanted: LogFilter) -> Rates:
     """How each tool did over the newest calls of the chosen days; other filters do not count."""
     since, until = _days(wanted)
-    end = _older(_rated(workspace_pk, since, until))
+    end = _older(list(_rated(workspace_pk, since, until)))
     grouped = _sums(workspace_pk, since if end is None else end.issued_at, until)
     tools = tuple(ToolRates(**row) for row in grouped)
     return Rates(tools, sum(tool.calls for tool in tools), None if end is None else end.issued_at)
 
 
-@Prepared
 def _rated(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
     return _place(_newest_first(_issued(workspace, since, until)), RATED)
 
 
-@Prepared
 def _sums(workspace: int, since: datetime, until: datetime) -> QuerySet[Any, Any]:
     ran = ExpressionWrapper(F("settled_at") - F("issued_at"), output_field=DurationField())
     completed = Q(status=CallStatus.COMPLETED)
@@ -174,9 +171,8 @@ def _rows(pks: list[int]) -> tuple[LoggedCall, ...]:
     return tuple(logged[pk] for pk in pks if pk in logged)
 
 
-@Prepared
 def _named(pks: list[int]) -> QuerySet[ToolCall, tuple[int, int, str, str, str]]:
-    calls = ToolCall.objects.filter(pk__among=pks)
+    calls = ToolCall.objects.filter(pk__in=pks)
     return calls.values_list("pk", "session__pk", "session__title", "session__session_id", "session__agent")
 
 

@@ -15,7 +15,6 @@ from django.db.models.functions import Now
 from checkpoints.enums import NOT_RUN_CALL, UNDECIDED_CALL, CallStatus, DecisionKind
 from checkpoints.ids import is_storable
 from checkpoints.models import Decision, LateResult, ToolCall
-from checkpoints.prepared import Prepared
 from checkpoints.queries import keyset
 
 PAGE = 50
@@ -156,7 +155,6 @@ def page(session_pk: int, wanted: CallFilter, *, before: int | None = None, size
     return CallPage(shown, keys[size - 1] if len(keys) > size else None, tuple(sorted(set(_tools(session_pk)))))
 
 
-@Prepared
 def _tools(session: int) -> QuerySet[ToolCall, str]:
     return ToolCall.objects.filter(session=session).values_list("tool", flat=True).distinct()
 
@@ -175,12 +173,10 @@ def named(session_pk: int, call_ids: Iterable[str], *, since_step: int | None = 
     return with_rulings(sorted(found.values(), key=attrgetter("step", "attempt", "pk")))
 
 
-@Prepared
 def _named(session: int, call_ids: list[str]) -> QuerySet[ToolCall]:
-    return logged(ToolCall.objects.filter(session=session, call_id__among=call_ids))
+    return logged(ToolCall.objects.filter(session=session, call_id__in=call_ids))
 
 
-@Prepared
 def _recent(session: int, since_step: int) -> QuerySet[ToolCall]:
     """Not one query with those that are named: no index answers both."""
     found = ToolCall.objects.filter(Q(status__in=OPEN_CALL) | Q(step__gte=since_step), session=session)
@@ -189,12 +185,11 @@ def _recent(session: int, since_step: int) -> QuerySet[ToolCall]:
 
 def these(pks: list[int]) -> tuple[CallRecord, ...]:
     """The calls with these keys, in no order, without their results."""
-    return with_rulings(_these(pks) if pks else [], results=False)
+    return with_rulings(list(_these(pks)) if pks else [], results=False)
 
 
-@Prepared
 def _these(pks: list[int]) -> QuerySet[ToolCall]:
-    return logged(ToolCall.objects.filter(pk__among=pks)).defer("result")
+    return logged(ToolCall.objects.filter(pk__in=pks)).defer("result")
 
 
 def records(calls: QuerySet[ToolCall]) -> tuple[CallRecord, ...]:
@@ -268,14 +263,12 @@ def _rulings(pks: list[int]) -> defaultdict[int, list[Ruling]]:
     return found
 
 
-@Prepared
 def _decisions(calls: list[int]) -> QuerySet[Decision]:
-    return Decision.objects.filter(tool_call__among=calls).order_by("pk")
+    return Decision.objects.filter(tool_call__in=calls).order_by("pk")
 
 
-@Prepared
 def _late_results(calls: list[int]) -> QuerySet[LateResult]:
-    return LateResult.objects.filter(tool_call__among=calls).select_related("run").order_by("pk")
+    return LateResult.objects.filter(tool_call__in=calls).select_related("run").order_by("pk")
 
 
 def _late(pks: list[int]) -> defaultdict[int, list[Late]]:

@@ -15,7 +15,6 @@ from django.db.models import QuerySet
 from checkpoints.enums import RunStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import Checkpoint, Session
-from checkpoints.prepared import Prepared
 from checkpoints.queries import blocks, calls, origins, pairing, transcripts
 from checkpoints.queries.blocks import Call, Part, Result
 from checkpoints.queries.calls import CallRecord
@@ -157,13 +156,12 @@ def read(session: Session, at: Place, *, first: int | None = None, upto: int | N
 
 def around(session: Session, step: int, *, size: int = 4) -> Conversation | None:
     """The end of the conversation as it stood in the newest version not after `step`: the place a call came from."""
-    found = _before.first(session.pk, step)
+    found = _before(session.pk, step).first()
     if found is None:
         return None
     return read(session, Place(*found, newest=False), first=max(0, found[2] - size))
 
 
-@Prepared
 def _before(session: int, step: int) -> QuerySet[Checkpoint, tuple[int, int, int]]:
     stored = Checkpoint.objects.filter(session=session, version__lte=step).order_by("-version")
     return stored.values_list("version", "segment_id", "length")[:1]

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from functools import cache
 from typing import Any
 
 from django.db.models import F, QuerySet, Window
 from django.db.models.functions import Mod, RowNumber
 
 from checkpoints.models import Checkpoint
-from checkpoints.prepared import Prepared
 from checkpoints.queries import versions
 from checkpoints.queries.instants import closed
 
@@ -43,24 +41,16 @@ class Growth:
 def read(session_pk: int, *, since: datetime | None = None, until: datetime | None = None) -> Growth:
     """The versions saved from `since` until `until`; one query, and two more where there are many."""
     begin, end = closed(since, until)
-    rows, total, step = _newest(POINTS + 1)(session_pk, begin, end), 0, 1
+    newest = _saved(session_pk, begin, end).order_by("-version")
+    rows, total, step = list(_told(newest)[: POINTS + 1]), 0, 1
     if len(rows) > POINTS:
-        total = _newest(None).count(session_pk, begin, end)
+        total = newest.count()
         step = -(-total // POINTS)
         place = Window(RowNumber(), order_by=[F("version").asc()])
-        found = _saved(session_pk, begin, end).annotate(rest=Mod(place, step)).filter(rest=total % step)
-        rows = list(_told(found.order_by("-version")))
+        found = newest.annotate(rest=Mod(place, step)).filter(rest=total % step)
+        rows = list(_told(found))
     points = tuple(_point(*row) for row in reversed(rows))
     return Growth(points, total or len(points), step)
-
-
-@cache
-def _newest(most: int | None) -> Prepared[int, datetime, datetime, tuple[Any, ...]]:
-    @Prepared
-    def newest(session: int, since: datetime, until: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-        return _told(_saved(session, since, until).order_by("-version"))[:most]
-
-    return newest
 
 
 def _saved(session: int, since: datetime, until: datetime) -> QuerySet[Checkpoint]:

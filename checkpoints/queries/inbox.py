@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 
 from django.db.models import Q, QuerySet, TextChoices
 
 from checkpoints import clock
 from checkpoints.enums import DECIDING, LIVE_CALL, UNDECIDED_CALL, CallStatus, DecisionKind, KeyScope, Risk
 from checkpoints.models import Decision, LateResult, Run, ToolCall, Workspace
-from checkpoints.prepared import Prepared
 from checkpoints.queries import order
 from checkpoints.queries.order import Sort
 
@@ -79,16 +77,14 @@ def count(workspace: Workspace, filters: Filters = Filters(), *, status: CallSta
         calls = _common(_undecided(workspace), filters) if status is None else waiting(workspace, status, filters)
         found = calls[: COUNT_LIMIT + 1].count()
     else:
-        found = _undecided_counted.count(workspace.pk) if status is None else _counted.count(workspace.pk, status)
+        found = (_undecided_counted(workspace.pk) if status is None else _counted(workspace.pk, status)).count()
     return Count(min(found, COUNT_LIMIT), found > COUNT_LIMIT)
 
 
-@Prepared
 def _undecided_counted(workspace: int) -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(workspace=workspace, status__in=sorted(UNDECIDED_CALL))[: COUNT_LIMIT + 1]
 
 
-@Prepared
 def _counted(workspace: int, status: CallStatus) -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(workspace=workspace, status=status)[: COUNT_LIMIT + 1]
 
@@ -103,24 +99,10 @@ def page(
     limit: int = PAGE,
 ) -> tuple[list[ToolCall], int | None]:
     """Calls that wait for a person in this status, and the key of the one that the next page lies behind."""
-    if filters or after is not None:
-        first = order.ordered(waiting(workspace, status, filters), sort, status, after=after)
-        found = list(_with_sessions(first[: limit + 1], sort, status))
-    else:
-        found = _beginning(sort, status, limit + 1)(workspace.pk)
+    first = order.ordered(waiting(workspace, status, filters), sort, status, after=after)
+    found = list(_with_sessions(first[: limit + 1], sort, status))
     shown = found[:limit]
     return shown, shown[-1].pk if len(found) > limit else None
-
-
-@cache
-def _beginning(sort: Sort, status: CallStatus, limit: int) -> Prepared[int, ToolCall]:
-    """Of the whole list, for each of its few orders."""
-
-    def calls(workspace: int) -> QuerySet[ToolCall]:
-        waiting = ToolCall.objects.filter(workspace=workspace, status=status)
-        return _with_sessions(order.ordered(waiting, sort, status, after=None)[:limit], sort, status)
-
-    return Prepared(calls)
 
 
 def _with_sessions(first: QuerySet[ToolCall], sort: Sort, status: CallStatus) -> QuerySet[ToolCall]:
@@ -175,10 +157,9 @@ class Evidence:
 
 def find(workspace: Workspace, pk: int) -> ToolCall | None:
     """A call of this workspace with its session and runs; None where there is no such call."""
-    return _call.first(workspace.pk, pk) if pk < 2**63 else None
+    return _call(workspace.pk, pk).first() if pk < 2**63 else None
 
 
-@Prepared
 def _call(workspace: int, pk: int) -> QuerySet[ToolCall]:
     calls = ToolCall.objects.filter(workspace=workspace, pk=pk)
     return calls.select_related("session__owner", "session__workspace", "run")
@@ -186,16 +167,14 @@ def _call(workspace: int, pk: int) -> QuerySet[ToolCall]:
 
 def longest_waiting(workspace_id: int) -> ToolCall | None:
     """The call that has waited longest for a person; those whose outcome is unknown come before all others."""
-    return _longest_unknown.first(workspace_id) or _longest_unapproved.first(workspace_id)
+    return _longest_unknown(workspace_id).first() or _longest_unapproved(workspace_id).first()
 
 
-@Prepared
 def _longest_unknown(workspace: int) -> QuerySet[ToolCall]:
     calls = ToolCall.objects.filter(workspace=workspace, status=CallStatus.INTERRUPTED)
     return calls.order_by("interrupted_at", "pk")[:1]
 
 
-@Prepared
 def _longest_unapproved(workspace: int) -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(workspace=workspace, status=CallStatus.AWAITING_APPROVAL).order_by("pk")[:1]
 
@@ -205,48 +184,42 @@ def evidence(call: ToolCall) -> Evidence:
     attempts = _attempts(call.session_id, call.step, call.call_id)
     beside = {other.attempt: other for other in attempts if other.pk != call.pk}
     return Evidence(
-        decisions=_decisions(call.pk),
-        late_results=_late_results(call.pk),
-        successors=_successors(call.session_id, call.run.number),
+        decisions=list(_decisions(call.pk)),
+        late_results=list(_late_results(call.pk)),
+        successors=list(_successors(call.session_id, call.run.number)),
         previous_attempt=beside.get(call.attempt - 1),
         next_attempt=beside.get(call.attempt + 1),
         same_key=[other for other in _same_key(call) if other.pk not in {one.pk for one in beside.values()}],
     )
 
 
-@Prepared
 def _attempts(session: int, step: int, call_id: str) -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(session=session, step=step, call_id=call_id).select_related("run")
 
 
-@Prepared
 def _decisions(call: int) -> QuerySet[Decision]:
     return Decision.objects.filter(tool_call=call).order_by("pk")
 
 
-@Prepared
 def _late_results(call: int) -> QuerySet[LateResult]:
     return LateResult.objects.filter(tool_call=call).select_related("run").order_by("pk")
 
 
-@Prepared
 def _successors(session: int, number: int) -> QuerySet[Run]:
     return Run.objects.filter(session=session, number__gt=number).order_by("number")[:EARLIER_LIMIT]
 
 
-def _same_key(call: ToolCall) -> list[ToolCall]:
+def _same_key(call: ToolCall) -> QuerySet[ToolCall]:
     if call.key_scope == KeyScope.WORKSPACE:
         return _same_in_workspace(call.workspace_id, call.idempotency_key, call.pk)
     return _same_in_session(call.session_id, call.idempotency_key, call.pk)
 
 
-@Prepared
 def _same_in_workspace(workspace: int, key: str, but: int) -> QuerySet[ToolCall]:
     live = {"key_scope": KeyScope.WORKSPACE, "status__in": sorted(LIVE_CALL)}
     return _newest_others(ToolCall.objects.filter(workspace=workspace, idempotency_key=key, **live), but)
 
 
-@Prepared
 def _same_in_session(session: int, key: str, but: int) -> QuerySet[ToolCall]:
     return _newest_others(ToolCall.objects.filter(session=session, idempotency_key=key), but)
 

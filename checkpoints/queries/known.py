@@ -8,7 +8,6 @@ from typing import Any
 from django.db.models import QuerySet
 
 from checkpoints.models import Session
-from checkpoints.prepared import Prepared
 from checkpoints.queries.narrowing import of
 from checkpoints.serde import parse
 
@@ -26,12 +25,11 @@ class Known:
 
 def known(workspace_id: int) -> Known:
     """What the newest sessions have, for suggestions."""
-    rows = _recent(workspace_id)
+    rows = list(_recent(workspace_id))
     labels = {label for stored in {stored for _, stored in rows} for label in labels_of(stored)}
     return Known(tuple(sorted({agent for agent, _ in rows if agent})), tuple(sorted(labels)))
 
 
-@Prepared
 def _recent(workspace_id: int) -> QuerySet[Session, tuple[str, str]]:
     return of(workspace_id).order_by("-updated_at", "-pk").values_list("agent", "labels")[:_RECENT]
 

@@ -14,7 +14,6 @@ from django.db.models import QuerySet
 
 from checkpoints.enums import AuditKind
 from checkpoints.models import AuditEvent
-from checkpoints.prepared import Prepared
 from checkpoints.queries import keyset
 from checkpoints.serde import parse
 
@@ -61,7 +60,7 @@ def read(session_pk: int) -> Occasions:
     takeovers: dict[int, Takeover] = {}
     asked: defaultdict[str, list[Asked]] = defaultdict(list)
     probes: dict[ProbeKey, datetime] = {}
-    for event in reversed(_remembered(session_pk)):
+    for event in reversed(list(_remembered(session_pk))):
         run, details = _RUN.fullmatch(event.actor), _details(event.details)
         if event.kind == AuditKind.VERIFY_REQUESTED:
             probes[_probe(details)] = event.created_at
@@ -76,7 +75,6 @@ def read(session_pk: int) -> Occasions:
     return Occasions(takeovers, dict(asked), probes)
 
 
-@Prepared
 def _remembered(session: int) -> QuerySet[AuditEvent]:
     kinds = [AuditKind.TAKEOVER, AuditKind.APPROVAL_REQUESTED, AuditKind.VERIFY_REQUESTED]
     return AuditEvent.objects.filter(session=session, kind__in=kinds).order_by(keyset.newest())[:LIMIT]

@@ -6,13 +6,11 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Any, Final
 
 from django.db.models import Min, QuerySet
 
 from checkpoints.models import Checkpoint, Run, Segment
-from checkpoints.prepared import Prepared
 from checkpoints.queries.transcripts import StoredMessage
 
 #: No run has a greater number.
@@ -50,9 +48,8 @@ def segments(messages: Sequence[StoredMessage]) -> dict[int, SegmentFacts]:
     return {pk: SegmentFacts(*told) for pk, *told in rows}
 
 
-@Prepared
 def _segments(pks: list[int]) -> QuerySet[Segment, tuple[Any, ...]]:
-    found = Segment.objects.filter(pk__among=pks)
+    found = Segment.objects.filter(pk__in=pks)
     return found.values_list("pk", "parent", "parent_length", "parent__session")
 
 
@@ -66,7 +63,7 @@ def origins(session_pk: int, messages: Sequence[StoredMessage]) -> dict[int, Ori
     segments = sorted({message.segment_id for message in messages})
     first, most = messages[0].position, (len(messages) + 1) * len(segments)
     lengths: defaultdict[int, deque[tuple[int, Origin]]] = defaultdict(deque)
-    for segment, length, version, run_number in _grown(1 << most.bit_length())(session_pk, segments, first):
+    for segment, length, version, run_number in _grown(session_pk, segments, first)[:most]:
         lengths[segment].append((length, Origin(version, run_number)))
     origins = {}
     for message in messages:
@@ -78,17 +75,11 @@ def origins(session_pk: int, messages: Sequence[StoredMessage]) -> dict[int, Ori
     return origins
 
 
-@cache
-def _grown(most: int) -> Prepared[int, list[int], int, tuple[int, int, int, int | None]]:
-    """The lengths that versions have of each segment; `most` are powers of two, so that there are few statements."""
-
-    @Prepared
-    def grown(session: int, segments: list[int], first: int) -> QuerySet[Checkpoint, tuple[int, int, int, int | None]]:
-        saved = Checkpoint.objects.filter(session=session, segment__among=segments, length__gt=first)
-        lengths = saved.values_list("segment_id", "length").order_by("length")
-        return lengths.annotate(version=Min("version"), run_number=Min("run__number"))[:most]
-
-    return grown
+def _grown(session: int, segments: list[int], first: int) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+    """The lengths above `first` that versions have of each segment, each with its first version and run."""
+    saved = Checkpoint.objects.filter(session=session, segment__in=segments, length__gt=first)
+    lengths = saved.values_list("segment_id", "length").order_by("length")
+    return lengths.annotate(version=Min("version"), run_number=Min("run__number"))
 
 
 def runs(session_pk: int, first: int, last: int | None) -> dict[int, RunFacts]:
@@ -96,7 +87,6 @@ def runs(session_pk: int, first: int, last: int | None) -> dict[int, RunFacts]:
     return {run.number: facts(run) for run in _runs(session_pk, first, _MOST if last is None else last)}
 
 
-@Prepared
 def _runs(session: int, first: int, last: int) -> QuerySet[Run]:
     return Run.objects.filter(session=session, number__gte=first, number__lte=last).order_by("number")
 

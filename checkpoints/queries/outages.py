@@ -29,7 +29,6 @@ from django.db.models.functions import Coalesce, Lag, Lead, RowNumber
 
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason
 from checkpoints.models import LateResult, ToolCall, Workspace
-from checkpoints.prepared import Prepared
 
 #: Losses of the same tool that follow each other within this time are one outage.
 GAP: Final = timedelta(minutes=5)
@@ -99,7 +98,6 @@ def _at(outages: Sequence[Outage], moment: datetime | None) -> Outage | None:
     return outages[place - 1] if place and moment <= outages[place - 1].last else None
 
 
-@Prepared
 def _ends(workspace: int) -> QuerySet[ToolCall, tuple[str, Any, int]]:
     """The first and the last call of each outage: tool, time of the loss, place among all that the tool lost."""
     lost = ToolCall.objects.filter(workspace=workspace, status=CallStatus.INTERRUPTED, reason=InterruptReason.RUN_LOST)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from django.db.models import QuerySet
 
 from checkpoints.models import Session
-from checkpoints.prepared import Prepared
 from checkpoints.queries import keyset
 from checkpoints.queries.keyset import AmountCursor, Cursor
-from checkpoints.queries.narrowing import SessionFilter, Shape, Sort, order, shape, streams, time_field
+from checkpoints.queries.narrowing import SessionFilter, Sort, order, streams, time_field
 
 #: Totals are counted up to here; beyond it a page says "more than".
 LIMIT = 1000
@@ -36,42 +33,16 @@ def of(session: Session, sort: Sort) -> Place:
 
 def first(workspace_id: int, wanted: SessionFilter, size: int, *, after: Place | None = None) -> list[Session]:
     """The first sessions behind `after`, by what they are ordered by; the rest of them is not read."""
-    known = shape(wanted) if after is None else None
-    if known is not None:
-        found = [row for part in _beginning(known, size) for row in part(workspace_id, *wanted.values)]
-    else:
-        parts = [_ordered(part, wanted.sort)[:size] for part in _behind(workspace_id, wanted, after)]
-        found = [row for part in parts for row in part]
+    parts = [_ordered(part, wanted.sort)[:size] for part in _behind(workspace_id, wanted, after)]
+    found = [row for part in parts for row in part]
     return sorted(found, key=attrgetter(_by(wanted.sort), "pk"), reverse=True)[:size]
 
 
 def total(workspace_id: int, wanted: SessionFilter) -> int:
     """How many there are; what is beyond `LIMIT` may be more."""
-    known = shape(wanted or SessionFilter())  # the order of all of them does not matter
-    if known is not None:
-        return sum(part.count(workspace_id, *wanted.values) for part in _whole(known, LIMIT + 1))
-    return sum(found.order_by()[: LIMIT + 1].count() for found in streams(workspace_id, wanted))
-
-
-@lru_cache(maxsize=256)
-def _beginning(known: Shape, size: int) -> list[Prepared[*tuple[Any, ...], Session]]:
-    return _prepared(known, lambda found: _ordered(found, known.sort)[:size])
-
-
-@lru_cache(maxsize=256)
-def _whole(known: Shape, most: int) -> list[Prepared[*tuple[Any, ...], Session]]:
-    return _prepared(known, lambda found: found.order_by()[:most])
-
-
-def _prepared(
-    known: Shape, ending: Callable[[QuerySet[Session]], QuerySet[Session]]
-) -> list[Prepared[*tuple[Any, ...], Session]]:
-    """A read for each stream of a shape."""
-
-    def part(number: int) -> Prepared[*tuple[Any, ...], Session]:
-        return Prepared(lambda *values: ending(known.streams(*values)[number]), known.number + 1)
-
-    return [part(number) for number in range(2 if known.divided else 1)]
+    return sum(
+        found.order_by()[: LIMIT + 1].count() for found in streams(workspace_id, wanted or SessionFilter())
+    )  # in no order
 
 
 def _behind(workspace_id: int, wanted: SessionFilter, after: Place | None) -> list[QuerySet[Session]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -26,7 +26,6 @@ from checkpoints import clock
 from checkpoints.enums import UNDECIDED_CALL, CallStatus, SessionStatus
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, PausedTask, Run, Session, ToolCall, Workflow
-from checkpoints.prepared import Prepared
 from checkpoints.queries import forks, peers, places
 from checkpoints.queries.forks import Forks
 from checkpoints.queries.known import Known, known, labels_of
@@ -120,14 +119,13 @@ def page(workspace_id: int, wanted: SessionFilter, *, after: Place | None = None
     total = len(first) if counted else places.total(workspace_id, wanted)
     last = places.of(first[size - 1], wanted.sort) if len(first) > size else None
     shown = [session.pk for session in first[:size]]
-    rows = {row.pk: row for row in _rows(_told(shown) if shown else [])}
+    rows = {row.pk: row for row in _rows(list(_told(shown)) if shown else [])}
     found = tuple(rows[pk] for pk in shown if pk in rows)
     return SessionPage(found, last, min(total, places.LIMIT), total > places.LIMIT, known(workspace_id))
 
 
-@Prepared
 def _told(pks: list[int]) -> QuerySet[Session]:
-    return _with_owner(Session.objects.filter(pk__among=pks))
+    return _with_owner(Session.objects.filter(pk__in=pks))
 
 
 def newest(workspace_id: int, wanted: SessionFilter, *, size: int = PAGE) -> tuple[int, ...]:
@@ -135,10 +133,10 @@ def newest(workspace_id: int, wanted: SessionFilter, *, size: int = PAGE) -> tup
     return tuple(session.pk for session in places.first(workspace_id, wanted, size))
 
 
-def chosen(workspace_id: int, wanted: SessionFilter) -> array[int]:
-    """The keys of all sessions that are found now, newest activity first."""
+def chosen(workspace_id: int, wanted: SessionFilter, *, only: Set[int] | None = None) -> array[int]:
+    """The keys of all sessions that are found now, newest activity first; with `only`, those of them that are in it."""
     found = filtered(workspace_id, wanted).order_by(*order(wanted.sort)).values_list("pk", flat=True)
-    return array("q", found.iterator(_CHUNK))
+    return array("q", (pk for pk in found.iterator(_CHUNK) if only is None or pk in only))
 
 
 def each(workspace_id: int, pks: array[int]) -> Iterator[SessionRow | UnreadableRecord]:
@@ -159,17 +157,16 @@ def these(
     return tuple(rows[pk] for pk in pks if pk in rows)
 
 
-@Prepared
 def _these(workspace_id: int, pks: tuple[int, ...]) -> QuerySet[Session]:
-    return _with_owner(of(workspace_id).filter(pk__among=pks))
+    return _with_owner(of(workspace_id).filter(pk__in=pks))
 
 
 def head(workspace_id: int, pk: int) -> SessionHead | None:
     """One session with the counts its pages show; None where this workspace has no such session."""
-    session = _head.first(workspace_id, pk)
+    session = _head(workspace_id, pk).first()
     if session is None:
         return None
-    found = _holding(pk)
+    found = list(_holding(pk))
     undecided = [call_pk for call_pk, _ in found]
     return SessionHead(
         row=_row(session, Counter(status for _, status in found)),
@@ -194,10 +191,9 @@ def pk_of(workspace_id: int, session_id: str) -> int | None:
     """The numeric key of a session by the id its agent gave it."""
     if not is_storable(session_id):
         return None
-    return _pk.first(workspace_id, session_id)
+    return _pk(workspace_id, session_id).first()
 
 
-@Prepared
 def _pk(workspace_id: int, session_id: str) -> QuerySet[Session, int]:
     return of(workspace_id).filter(session_id=session_id).values_list("pk", flat=True)
 
@@ -208,12 +204,10 @@ def _with_owner(found: QuerySet[Session]) -> QuerySet[Session]:
     return found.select_related("owner").annotate(driven=driven, ended=ended)
 
 
-@Prepared
 def _head(workspace_id: int, pk: int) -> QuerySet[Session]:
     return _counted(_with_journals(_with_owner(of(workspace_id)))).filter(pk=pk)
 
 
-@Prepared
 def _holding(session: int) -> QuerySet[ToolCall, tuple[int, str]]:
     """The calls that hold a session, the one that has waited longest first."""
     calls = ToolCall.objects.filter(session=session, status__in=UNDECIDED_CALL)
@@ -244,10 +238,9 @@ def _number(rows: Manager[Any]) -> Subquery:
     return Subquery(of_session.annotate(number=Count("*")).values("number"))
 
 
-@Prepared
 def _undecided(pks: list[int]) -> QuerySet[ToolCall, tuple[int, str, int]]:
     """How many calls of each status hold each of these sessions."""
-    calls = ToolCall.objects.filter(session__among=pks, status__in=UNDECIDED_CALL)
+    calls = ToolCall.objects.filter(session__in=pks, status__in=UNDECIDED_CALL)
     return calls.values_list("session", "status").annotate(Count("pk"))
 
 

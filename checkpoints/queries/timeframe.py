@@ -125,9 +125,10 @@ class _Span:
 def read(session_pk: int, *, since: datetime | None = None, until: datetime | None = None) -> Timeframe | None:
     """At most nine queries. None where nothing timeline_rows."""
     span = _Span(since, until)
-    calls, earlier_calls = _upto(timeline_rows.calls(LIMIT + 1)(session_pk, *span.moments), begin=4)
-    pauses = timeline_rows.pauses(LIMIT)(session_pk)
-    asked, earlier_asked = _upto(timeline_rows.asked(LIMIT + 1)(session_pk, *span.moments) if pauses else [], begin=3)
+    calls, earlier_calls = _upto(timeline_rows.calls(session_pk, *span.moments, most=LIMIT + 1), begin=4)
+    pauses = list(timeline_rows.pauses(session_pk, most=LIMIT))
+    asking = timeline_rows.asked(session_pk, *span.moments, most=LIMIT + 1) if pauses else ()
+    asked, earlier_asked = _upto(asking, begin=3)
     runs = _runs(session_pk, span, {row[1] for row in calls} | {row[0] for row in asked} if not span.whole else set())
     marks, earlier_marks = _marks(session_pk, span)
     remembered = occasions.read(session_pk)
@@ -136,7 +137,7 @@ def read(session_pk: int, *, since: datetime | None = None, until: datetime | No
         return None
     lanes = {key: course.lane for key, course in courses.items()}
     _place_marks(marks, courses)
-    rulings = [_Ruling(*row) for row in reversed(timeline_rows.decisions(LIMIT)(session_pk))]
+    rulings = [_Ruling(*row) for row in reversed(list(timeline_rows.decisions(session_pk, most=LIMIT)))]
     decided = timeline.by_call(_moving(rulings))
     known = calls if len(runs) <= LANES else [row for row in calls if row[1] in lanes]
     timeline.place(known, decided, lanes, remembered)
@@ -148,8 +149,9 @@ def read(session_pk: int, *, since: datetime | None = None, until: datetime | No
     return _framed(courses.values(), span, [*earlier_calls, *earlier_asked, *earlier_marks, *earlier])
 
 
-def _upto(rows: list[tuple[Any, ...]], *, begin: int) -> tuple[list[tuple[Any, ...]], list[int]]:
+def _upto(found: Iterable[tuple[Any, ...]], *, begin: int) -> tuple[list[tuple[Any, ...]], list[int]]:
     """The newest rows, oldest first; and when the oldest of them began, where there are more."""
+    rows = list(found)
     shown = rows[:LIMIT][::-1]
     return shown, [shown[0][begin]] if len(rows) > LIMIT else []
 
@@ -163,15 +165,16 @@ def _moving(rulings: Iterable[_Ruling]) -> Iterator[Decided]:
 def _runs(session_pk: int, span: _Span, involved: Iterable[str]) -> list[Run]:
     """The newest first, and one more than are told of where there are more. Also those whose calls go on after them."""
     if span.whole:
-        return timeline_rows.all_runs(LANES + 1)(session_pk)
-    return timeline_rows.some_runs(LANES + 1)(session_pk, *span.moments, [UUID(key) for key in involved])
+        return list(timeline_rows.all_runs(session_pk, most=LANES + 1))
+    keys = [UUID(key) for key in involved]
+    return list(timeline_rows.some_runs(session_pk, *span.moments, keys, most=LANES + 1))
 
 
 def _marks(session_pk: int, span: _Span) -> tuple[list[tuple[str | None, Mark]], list[int]]:
     """The versions of the time, and the one before and the one after it: their turns reach into it."""
-    inside, earlier = _upto(timeline_rows.saved(LIMIT + 1)(session_pk, *span.moments), begin=2)
-    before = timeline_rows.last_before(session_pk, span.since)[:1] if span.since is not None else []
-    after = timeline_rows.first_after(session_pk, span.until)[:1] if span.until is not None else []
+    inside, earlier = _upto(timeline_rows.saved(session_pk, *span.moments, most=LIMIT + 1), begin=2)
+    before = timeline_rows.last_before(session_pk, span.since) if span.since is not None else []
+    after = timeline_rows.first_after(session_pk, span.until) if span.until is not None else []
     rows = (*before, *inside, *after)
     marks = [
         (run, Mark("version", at, at, version, phase, length, by_run=run is not None))

@@ -18,7 +18,6 @@ from django.db.models import QuerySet
 from checkpoints import clock
 from checkpoints.enums import DECIDING, NOT_RUN_CALL, UNDECIDED_CALL, ActorKind, CallStatus, DecisionKind, Phase
 from checkpoints.models import Checkpoint, Decision, Run, ToolCall
-from checkpoints.prepared import Prepared
 from checkpoints.queries import keyset, occasions
 from checkpoints.queries.instants import Instant, instant, moment
 from checkpoints.queries.keyset import stored_text
@@ -112,11 +111,11 @@ class Timeline:
 def read(session_pk: int, remembered: Occasions | None = None) -> Timeline:
     """The newest runs of a session and what they did; five queries at most, one more without what is `remembered`."""
     remembered = occasions.read(session_pk) if remembered is None else remembered
-    runs = _runs(session_pk)
+    runs = list(_runs(session_pk))
     lanes = {key_of(run): lane_of(run, remembered) for run in runs[:LANES][::-1]}
     pks = [run.pk for run in runs[:LANES]]
-    calls = _calls(session_pk, pks)
-    marks = _saved(session_pk, pks)
+    calls = list(_calls(session_pk, pks))
+    marks = list(_saved(session_pk, pks))
     for run, version, at in reversed(marks[:MARKS]):
         lanes[run].marks.append(Mark("version", at, at, version))
     decided = by_call(Decided(*row) for row in _decided([pk for pk, *_ in calls])) if calls else {}
@@ -124,26 +123,22 @@ def read(session_pk: int, remembered: Occasions | None = None) -> Timeline:
     return Timeline(tuple(lanes.values()), len(runs) > LANES or len(calls) > CALLS or len(marks) > MARKS)
 
 
-@Prepared
 def _runs(session: int) -> QuerySet[Run]:
     return keyed(Run.objects.filter(session=session)).order_by("-number")[: LANES + 1]
 
 
-@Prepared
 def _calls(session: int, runs: list[UUID]) -> QuerySet[ToolCall, tuple[Any, ...]]:
     # By step first, as an index has them: by key alone, all calls of the session would be read to find the newest.
-    return newest(ToolCall.objects.filter(session=session, run__among=runs)).order_by("-step", "-pk")[: CALLS + 1]
+    return newest(ToolCall.objects.filter(session=session, run__in=runs)).order_by("-step", "-pk")[: CALLS + 1]
 
 
-@Prepared
 def _saved(session: int, runs: list[UUID]) -> QuerySet[Checkpoint, tuple[str, int, int]]:
-    saved = Checkpoint.objects.filter(session=session, run__among=runs).order_by("-version")
+    saved = Checkpoint.objects.filter(session=session, run__in=runs).order_by("-version")
     return saved.values_list(stored_text("run"), "version", Instant("created_at"))[: MARKS + 1]
 
 
-@Prepared
 def _decided(calls: list[int]) -> QuerySet[Decision, tuple[Any, ...]]:
-    moved = Decision.objects.filter(tool_call__among=calls, final=True, kind__in=sorted(MOVING)).order_by("pk")
+    moved = Decision.objects.filter(tool_call__in=calls, final=True, kind__in=sorted(MOVING)).order_by("pk")
     return moved.values_list("tool_call", "tool_call__call_id", "kind", "actor_kind", Instant("created_at"))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +10,6 @@ from django.db.models import Q, QuerySet
 
 from checkpoints.enums import RunStatus
 from checkpoints.models import Checkpoint, Decision, PausedTask, PeerCall, Run, ToolCall
-from checkpoints.prepared import Prepared
 from checkpoints.queries import keyset, timeline
 from checkpoints.queries.instants import Instant
 from checkpoints.queries.keyset import stored_text
@@ -22,91 +20,52 @@ def _reaching(since: datetime, until: datetime, begin: str, end: str) -> Q:
     return Q(**{f"{begin}__lte": until}) & (Q(**{f"{end}__gte": since}) | Q(**{f"{end}__isnull": True}))
 
 
-@cache
-def calls(most: int) -> Prepared[int, datetime, datetime, tuple[Any, ...]]:
-    @Prepared
-    def calls(session: int, since: datetime, until: datetime) -> QuerySet[ToolCall, tuple[Any, ...]]:
-        reaching = _reaching(since, until, "issued_at", "settled_at")
-        return timeline.newest(ToolCall.objects.filter(reaching, session=session))[:most]
-
-    return calls
+def calls(session: int, since: datetime, until: datetime, *, most: int) -> QuerySet[ToolCall, tuple[Any, ...]]:
+    reaching = _reaching(since, until, "issued_at", "settled_at")
+    return timeline.newest(ToolCall.objects.filter(reaching, session=session))[:most]
 
 
-@cache
-def asked(most: int) -> Prepared[int, datetime, datetime, tuple[Any, ...]]:
+def asked(session: int, since: datetime, until: datetime, *, most: int) -> QuerySet[PeerCall, tuple[Any, ...]]:
     """Run, peer, status, beginning and end of calls to other agents."""
-
-    @Prepared
-    def asked(session: int, since: datetime, until: datetime) -> QuerySet[PeerCall, tuple[Any, ...]]:
-        reaching = _reaching(since, until, "created_at", "settled_at")
-        found = PeerCall.objects.filter(reaching, session=session).order_by(keyset.newest())[:most]
-        return found.values_list(
-            stored_text("join__task__run"), "peer", "status", Instant("created_at"), Instant("settled_at")
-        )
-
-    return asked
+    reaching = _reaching(since, until, "created_at", "settled_at")
+    found = PeerCall.objects.filter(reaching, session=session).order_by(keyset.newest())[:most]
+    return found.values_list(
+        stored_text("join__task__run"), "peer", "status", Instant("created_at"), Instant("settled_at")
+    )
 
 
-@cache
-def pauses(most: int) -> Prepared[int, tuple[str, int, int | None]]:
-    @Prepared
-    def pauses(session: int) -> QuerySet[PausedTask, tuple[str, int, int | None]]:
-        found = PausedTask.objects.filter(session=session).order_by("-pk")[:most]
-        return found.values_list(stored_text("run"), Instant("paused_at"), Instant("taken_at"))
-
-    return pauses
+def pauses(session: int, *, most: int) -> QuerySet[PausedTask, tuple[str, int, int | None]]:
+    found = PausedTask.objects.filter(session=session).order_by("-pk")[:most]
+    return found.values_list(stored_text("run"), Instant("paused_at"), Instant("taken_at"))
 
 
-@cache
-def decisions(most: int) -> Prepared[int, tuple[Any, ...]]:
+def decisions(session: int, *, most: int) -> QuerySet[Decision, tuple[Any, ...]]:
     """Call, its id, tool, kind, whether it is final, by whom, of what kind, and when: of the newest decisions."""
-
-    @Prepared
-    def decisions(session: int) -> QuerySet[Decision, tuple[Any, ...]]:
-        found = Decision.objects.filter(session=session).order_by(keyset.newest())[:most]
-        told = ("tool_call", "tool_call__call_id", "tool_call__tool", "kind", "final", "actor", "actor_kind")
-        return found.values_list(*told, Instant("created_at"))
-
-    return decisions
+    found = Decision.objects.filter(session=session).order_by(keyset.newest())[:most]
+    told = ("tool_call", "tool_call__call_id", "tool_call__tool", "kind", "final", "actor", "actor_kind")
+    return found.values_list(*told, Instant("created_at"))
 
 
-@cache
-def all_runs(most: int) -> Prepared[int, Run]:
-    @Prepared
-    def runs(session: int) -> QuerySet[Run]:
-        return timeline.keyed(Run.objects.filter(session=session)).order_by("-number")[:most]
-
-    return runs
+def all_runs(session: int, *, most: int) -> QuerySet[Run]:
+    return timeline.keyed(Run.objects.filter(session=session)).order_by("-number")[:most]
 
 
-@cache
-def some_runs(most: int) -> Prepared[int, datetime, datetime, list[UUID], Run]:
-    @Prepared
-    def runs(session: int, since: datetime, until: datetime, involved: list[UUID]) -> QuerySet[Run]:
-        alive = Q(ended_at__isnull=False) | Q(heartbeat_at__gte=since) | Q(status=RunStatus.RUNNING)
-        reaching = _reaching(since, until, "started_at", "ended_at")
-        found = Run.objects.filter((reaching & alive) | Q(pk__among=involved), session=session)
-        return timeline.keyed(found).order_by("-number")[:most]
-
-    return runs
+def some_runs(session: int, since: datetime, until: datetime, involved: list[UUID], *, most: int) -> QuerySet[Run]:
+    alive = Q(ended_at__isnull=False) | Q(heartbeat_at__gte=since) | Q(status=RunStatus.RUNNING)
+    reaching = _reaching(since, until, "started_at", "ended_at")
+    found = Run.objects.filter((reaching & alive) | Q(pk__in=involved), session=session)
+    return timeline.keyed(found).order_by("-number")[:most]
 
 
-@cache
-def saved(most: int) -> Prepared[int, datetime, datetime, tuple[Any, ...]]:
-    @Prepared
-    def saved(session: int, since: datetime, until: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-        inside = Checkpoint.objects.filter(session=session, created_at__gte=since, created_at__lte=until)
-        return _light(inside.order_by("-version"))[:most]
-
-    return saved
+def saved(session: int, since: datetime, until: datetime, *, most: int) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+    inside = Checkpoint.objects.filter(session=session, created_at__gte=since, created_at__lte=until)
+    return _light(inside.order_by("-version"))[:most]
 
 
-@Prepared
 def last_before(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
     return _light(Checkpoint.objects.filter(session=session, created_at__lt=moment).order_by("-version"))[:1]
 
 
-@Prepared
 def first_after(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
     return _light(Checkpoint.objects.filter(session=session, created_at__gt=moment).order_by("version"))[:1]
 

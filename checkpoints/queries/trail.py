@@ -12,7 +12,6 @@ from django.db.models import QuerySet, TextChoices
 from checkpoints.enums import AuditKind
 from checkpoints.integrity.chain import link
 from checkpoints.models import AuditChain, AuditEvent, Session
-from checkpoints.prepared import Prepared
 from checkpoints.queries.unreadable import UnreadableRecord, read_each
 from checkpoints.serde import parse
 
@@ -163,17 +162,15 @@ def every(workspace_pk: int, wanted: TrailFilter) -> Iterator[Entry | Unreadable
 
 
 def integrity(workspace_pk: int) -> Integrity:
-    chain = _chain.first(workspace_pk) or AuditChain()
-    waiting = _unsealed.count(workspace_pk)
+    chain = _chain(workspace_pk).first() or AuditChain()
+    waiting = _unsealed(workspace_pk).count()
     return Integrity(chain.number, chain.seal, waiting, chain.verified_at, chain.verified_number, chain.problem)
 
 
-@Prepared
 def _chain(workspace: int) -> QuerySet[AuditChain]:
     return AuditChain.objects.filter(workspace=workspace)
 
 
-@Prepared
 def _unsealed(workspace: int) -> QuerySet[AuditEvent]:
     return AuditEvent.objects.filter(workspace=workspace, number=None)
 
@@ -219,14 +216,12 @@ def _seals_before(workspace_pk: int, events: list[AuditEvent]) -> dict[int, str]
     return {0: ""} | dict(_seals(workspace_pk, numbers) if numbers else ())
 
 
-@Prepared
 def _seals(workspace: int, numbers: list[int]) -> QuerySet[AuditEvent, tuple[Any, str]]:
-    return AuditEvent.objects.filter(workspace=workspace, number__among=numbers).values_list("number", "seal")
+    return AuditEvent.objects.filter(workspace=workspace, number__in=numbers).values_list("number", "seal")
 
 
-@Prepared
 def _named(workspace: int, pks: list[int]) -> QuerySet[Session, tuple[int, str]]:
-    return Session.objects.filter(workspace=workspace, pk__among=pks).values_list("pk", "session_id")
+    return Session.objects.filter(workspace=workspace, pk__in=pks).values_list("pk", "session_id")
 
 
 def _entry(event: AuditEvent, seals: dict[int, str], sessions: dict[int, str]) -> Entry:

@@ -12,7 +12,6 @@ from django.db.models import Count, Q, QuerySet
 
 from checkpoints.enums import Phase
 from checkpoints.models import Checkpoint, Segment, ToolCall
-from checkpoints.prepared import Prepared
 from checkpoints.queries import plans
 from checkpoints.queries.plans import Change, Plan, StepChange
 from checkpoints.queries.transcripts import Stretch, shared
@@ -81,31 +80,28 @@ def page(session_pk: int, *, before: int | None = None, size: int = PAGE) -> Ver
 
 
 def one(session_pk: int, version: int) -> Version | None:
-    row = _one.first(session_pk, version)
+    row = _one(session_pk, version).first()
     return read(row) if row else None
 
 
-@Prepared
 def _one(session: int, version: int) -> QuerySet[Checkpoint]:
     return Checkpoint.objects.filter(session=session, version=version).select_related("run").defer("payload")
 
 
 def payload(session_pk: int, version: int) -> str | None:
     """What else a version was saved with, as canonical JSON text."""
-    return _payload.first(session_pk, version)
+    return _payload(session_pk, version).first()
 
 
-@Prepared
 def _payload(session: int, version: int) -> QuerySet[Checkpoint, str | None]:
     return Checkpoint.objects.filter(session=session, version=version).values_list("payload", flat=True)
 
 
 def newest(session_pk: int) -> Version | None:
-    row = _newest.first(session_pk)
+    row = _newest(session_pk).first()
     return read(row) if row else None
 
 
-@Prepared
 def _newest(session: int) -> QuerySet[Checkpoint]:
     found = Checkpoint.objects.filter(session=session).select_related("run").defer("payload")
     return found.order_by("-version")[:1]
@@ -119,11 +115,10 @@ def parted(session_pk: int, version: Version, shared: int) -> datetime | None:
 
 def numbers(session_pk: int, *, around: int) -> tuple[int, ...]:
     """Version numbers to choose from, newest first: the newest ones, and always `around`."""
-    newest = _numbers(session_pk)
+    newest = list(_numbers(session_pk))
     return tuple(newest if around in newest else [*newest, around])
 
 
-@Prepared
 def _numbers(session: int) -> QuerySet[Checkpoint, int]:
     found = Checkpoint.objects.filter(session=session).order_by("-version")
     return found.values_list("version", flat=True)[:CHOICES]
@@ -192,7 +187,6 @@ def _tree(session_pk: int) -> dict[int, tuple[int | None, int]]:
     return {pk: (parent, length) for pk, parent, length in _segments(session_pk)}
 
 
-@Prepared
 def _segments(session: int) -> QuerySet[Segment, tuple[int, int | None, int]]:
     return Segment.objects.filter(session=session).values_list("pk", "parent", "parent_length")
 

@@ -10,7 +10,6 @@ from django.db.models import QuerySet
 
 from checkpoints.enums import DECIDING, DecisionKind
 from checkpoints.models import Decision, ToolCall
-from checkpoints.prepared import Prepared
 from checkpoints.resuming.electorate import Electorate, Voice, everybody
 
 _UNKNOWN = Voice("", counts=False)
@@ -64,9 +63,8 @@ def of_calls(calls: Sequence[ToolCall], electorate: Electorate = everybody) -> d
     return {pk: _agreements(call, made[pk], spoken) for pk, call in shared.items()}
 
 
-@Prepared
 def _decisions(calls: list[int]) -> QuerySet[Decision]:
-    return Decision.objects.filter(tool_call__among=calls).order_by("pk")
+    return Decision.objects.filter(tool_call__in=calls).order_by("pk")
 
 
 def places(decisions: Iterable[Decision]) -> dict[int, int]:

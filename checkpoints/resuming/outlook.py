@@ -19,7 +19,6 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, Decision, Session, ToolCall, WorkflowStep
 from checkpoints.outcomes import ToolResult
-from checkpoints.prepared import Prepared
 from checkpoints.saving import calls
 from checkpoints.saving.open_operations import Kind
 from checkpoints.saving.store import OpenCall, Store
@@ -90,11 +89,10 @@ def look(store: Store, session: Session, tail: Tail) -> Outlook:
 
 def _since_the_last_version(store: Store, session: Session) -> list[ToolCall]:
     """The newest attempt of each call made since then. Steps of workflows are not answers to a model."""
-    made = _made(session.pk, session.latest_version, using=store.using)
+    made = _made(session.pk, session.latest_version).using(store.using)
     return list({call.call_id: call for call in made}.values())
 
 
-@Prepared
 def _made(session: int, step: int) -> QuerySet[ToolCall]:
     steps = WorkflowStep.objects.filter(session=session).values("call_id")
     made = ToolCall.objects.filter(session=session, step=step).exclude(call_id__in=steps)
@@ -108,13 +106,12 @@ def _logged(store: Store, session: Session, asked: Asked, tail: Tail) -> ToolCal
     digest = _digest(asked)
     same = [
         call
-        for call in _attempts(session.pk, asked.call_id, asked.tool, using=store.using)
+        for call in _attempts(session.pk, asked.call_id, asked.tool).using(store.using)
         if call.args_digest == digest or digest in calls.digests_of(store, call)
     ]
     return next((call for call in reversed(same) if not _answered(store, session, call, same, tail)), None)
 
 
-@Prepared
 def _attempts(session: int, call_id: str, tool: str) -> QuerySet[ToolCall]:
     logged = ToolCall.objects.filter(session=session, call_id=call_id, tool=tool)
     return logged.select_related("run").order_by("step", "attempt")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Any
 
 from django.db.models import QuerySet
@@ -12,7 +11,6 @@ from checkpoints.enums import MATCHED_BY_ARGUMENTS, UNDECIDED_CALL, CallStatus, 
 from checkpoints.exceptions import CheckpointCorrupted, ReviewRequired, SessionNotFound
 from checkpoints.ids import checked
 from checkpoints.models import Decision, Session, ToolCall
-from checkpoints.prepared import Prepared
 from checkpoints.saving import liveness, lookup
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store
@@ -78,25 +76,16 @@ def undecided(store: Store, row: Session) -> list[ToolCall]:
 
 
 def with_status(store: Store, row: Session, statuses: Iterable[CallStatus]) -> list[ToolCall]:
-    return _with_status(frozenset(statuses))(row.pk, using=store.using)
-
-
-@cache
-def _with_status(statuses: frozenset[CallStatus]) -> Prepared[int, ToolCall]:
-    def of(session: int) -> QuerySet[ToolCall]:
-        calls = ToolCall.objects.filter(session=session, status__in=sorted(statuses))
-        return calls.select_related("run").order_by("pk")
-
-    return Prepared(of)
+    found = ToolCall.objects.using(store.using).filter(session=row.pk, status__in=sorted(statuses))
+    return list(found.select_related("run").order_by("pk"))
 
 
 def unanswered(store: Store, session_pk: int) -> list[ToolCall]:
     """The calls of a session's tools that no saved version has answered, oldest first, without their results."""
     with operation(store.using, writes=False):
-        return _unanswered(session_pk, using=store.using)
+        return list(_unanswered(session_pk).using(store.using))
 
 
-@Prepared
 def _unanswered(session: int) -> QuerySet[ToolCall]:
     found = ToolCall.objects.filter(
         session=session,

@@ -14,7 +14,6 @@ from checkpoints.exceptions import (
 )
 from checkpoints.ids import checked
 from checkpoints.models import Session, ToolCall
-from checkpoints.prepared import Prepared
 from checkpoints.saving.operations import operation, refuse_inside_transaction
 from checkpoints.saving.store import Held, Store
 
@@ -22,17 +21,13 @@ from checkpoints.saving.store import Held, Store
 def session(store: Store, session_id: str, *, lock: bool = False) -> Session:
     """The session of that id in the store's workspace. Raises `SessionNotFound`, `InvalidIdentifier`."""
     named = (store.workspace_id, checked("session id", session_id))
-    if lock:
-        # Made anew: Django refuses a lock outside of a transaction only then.
-        row = _session.build(*named).using(store.using).select_for_update().first()
-    else:
-        row = _session.first(*named, using=store.using)
+    found = _session(*named).using(store.using)
+    row = (found.select_for_update() if lock else found).first()
     if row is None:
         raise SessionNotFound(session_id)
     return row
 
 
-@Prepared
 def _session(workspace: int, session_id: str) -> QuerySet[Session]:
     return Session.objects.filter(workspace=workspace, session_id=session_id)
 

@@ -19,7 +19,6 @@ from django.db.models import QuerySet
 from checkpoints.conf import LEASE_SECONDS
 from checkpoints.exceptions import InvalidInput, NotOwner, ReleasedWhenIdle, WorkspaceNotFound
 from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
-from checkpoints.prepared import Prepared
 from checkpoints.saving.connection import find_connection
 from checkpoints.saving.intents import Issued
 from checkpoints.saving.open_operations import OpenOperations
@@ -27,7 +26,6 @@ from checkpoints.saving.operations import operation
 from checkpoints.saving.state import State
 
 
-@Prepared
 def _workspace(slug: str) -> QuerySet[Workspace, int]:
     return Workspace.objects.filter(slug=slug).values_list("pk", flat=True)
 
@@ -174,7 +172,7 @@ class Store:
         """Raises `WorkspaceNotFound`."""
         if self._workspace_id is None:
             with operation(self.using, writes=False):
-                self._workspace_id = _workspace.first(self.workspace, using=self.using)
+                self._workspace_id = _workspace(self.workspace).using(self.using).first()
             if self._workspace_id is None:
                 raise WorkspaceNotFound(self.workspace)
         return self._workspace_id

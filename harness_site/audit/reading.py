@@ -21,7 +21,6 @@ from django.urls import ResolverMatch
 from checkpoints import clock
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import AuditEvent
-from checkpoints.prepared import Prepared
 from harness_site.accounts import trail
 from harness_site.accounts.guard import Excerpts
 from harness_site.accounts.models import Membership
@@ -98,15 +97,13 @@ def _since(request: HttpRequest) -> datetime:
     return clock.now() - (FOLLOWED_FOR if request.headers.get("HX-Request") else ONCE_IN)
 
 
-@Prepared
 def _viewed(session: int, reader: str, since: datetime) -> QuerySet[AuditEvent, int]:
     return _by(reader, since).filter(kind=AuditKind.VIEWED, session=session).values_list("pk", flat=True)[:1]
 
 
-@Prepared
 def _excerpted(sessions: list[int], reader: str, since: datetime) -> QuerySet[AuditEvent, Any]:
     """The sessions of these that are being read, or were shown in parts."""
-    found = _by(reader, since).filter(kind__in=[AuditKind.VIEWED, AuditKind.EXCERPTED], session__among=sessions)
+    found = _by(reader, since).filter(kind__in=[AuditKind.VIEWED, AuditKind.EXCERPTED], session__in=sessions)
     return found.values_list("session", flat=True)
 
 

@@ -11,7 +11,6 @@ from django.db.models.functions import Now
 
 from checkpoints.enums import SessionStatus
 from checkpoints.models import Session
-from checkpoints.prepared import Prepared
 from checkpoints.queries.inbox import Count
 
 #: Counted up to here; beyond it the page says that there are more.
@@ -32,14 +31,14 @@ class Present:
 
 def read(workspace: int) -> Present:
     """Four queries."""
-    driven = _driven(workspace)
+    driven = list(_driven(workspace))
     more = len(driven) > LIMIT
     return Present(
         running=Count(min(sum(map(bool, driven)), LIMIT), more),
         stalled=Count(min(sum(not one for one in driven), LIMIT), more),
-        paused=_limited(_paused.count(workspace)),
-        failed=_limited(_ended.count(workspace, SessionStatus.FAILED)),
-        completed=_limited(_ended.count(workspace, SessionStatus.COMPLETED)),
+        paused=_limited(_paused(workspace).count()),
+        failed=_limited(_ended(workspace, SessionStatus.FAILED).count()),
+        completed=_limited(_ended(workspace, SessionStatus.COMPLETED).count()),
     )
 
 
@@ -47,7 +46,6 @@ def _limited(found: int) -> Count:
     return Count(min(found, LIMIT), found > LIMIT)
 
 
-@Prepared
 def _driven(workspace: int) -> QuerySet[Session, bool]:
     active = Session.objects.filter(workspace=workspace, status=SessionStatus.ACTIVE)
     held = ExpressionWrapper(Q(owner__lease_expires_at__gt=Now()), output_field=BooleanField())
@@ -55,13 +53,11 @@ def _driven(workspace: int) -> QuerySet[Session, bool]:
     return newest.values_list("held", flat=True)[: LIMIT + 1]
 
 
-@Prepared
 def _paused(workspace: int) -> QuerySet[Session]:
     paused = [SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED]
     return Session.objects.filter(workspace=workspace, status__in=paused)[: LIMIT + 1]
 
 
-@Prepared
 def _ended(workspace: int, status: SessionStatus) -> QuerySet[Session]:
     recent = Session.objects.filter(workspace=workspace, updated_at__gt=Now() - _DAY)
     return recent.filter(status=status)[: LIMIT + 1]

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from django.db.models import QuerySet, Sum
 
-from checkpoints.prepared import Prepared
 from harness_site.search.models import SessionDay, ToolDay
 from harness_site.search.session_days import SHOWN
 
@@ -106,14 +105,12 @@ def tools(workspace: int, today: date) -> list[Tool]:
     ]
 
 
-@Prepared
 def _days(workspace: int, first: date, last: date) -> QuerySet[SessionDay, tuple[Any, ...]]:
     """Day, agent, and what `Sums` holds."""
     found = SessionDay.objects.filter(workspace=workspace, day__gte=first, day__lte=last)
     return found.values_list("day", "agent", "sessions", "completed", "failed", "cost")
 
 
-@Prepared
 def _sums(workspace: int, first: date, last: date) -> QuerySet[Any, Any]:
     rows = ToolDay.objects.filter(workspace=workspace, day__gte=first, day__lte=last).values("tool").order_by("tool")
     return rows.annotate(

@@ -46,11 +46,6 @@ class Rules:
     values: frozenset[str] = frozenset()
 
     @cached_property
-    def told(self) -> str:
-        """All of them, to tell them from others by; the name of a pattern is cut off where it is long."""
-        return repr((sorted(self.names), self.words and self.words.pattern, self.usual, sorted(self.values)))
-
-    @cached_property
     def patterns(self) -> secret_names.Patterns | None:
         return secret_names.patterns(self.names, usual=self.usual) if self.names or self.usual else None
 

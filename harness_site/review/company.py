@@ -9,7 +9,6 @@ from typing import Any, Final
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from checkpoints import clock
-from checkpoints.prepared import Prepared
 from harness_site.accounts.models import Membership
 from harness_site.review.models import Claim, Presence
 
@@ -56,16 +55,14 @@ def of_calls(pks: Iterable[int], reader: Membership) -> dict[int, Company]:
     return {pk: _company(claims.get(pk), tuple(names[pk]), reader) for pk in claims.keys() | names.keys()}
 
 
-@Prepared
 def _claims(calls: list[int], since: datetime) -> QuerySet[Claim, tuple[Any, ...]]:
     """Call, member, their name, since when."""
-    claims = Claim.objects.filter(call__among=calls, seen_at__gt=since)
+    claims = Claim.objects.filter(call__in=calls, seen_at__gt=since)
     return claims.values_list("call", "member", "member__user__username", "since")
 
 
-@Prepared
 def _present(calls: list[int], since: datetime, but: int) -> QuerySet[Presence, tuple[Any, str]]:
-    present = Presence.objects.filter(call__among=calls, seen_at__gt=since).exclude(member=but)
+    present = Presence.objects.filter(call__in=calls, seen_at__gt=since).exclude(member=but)
     return present.order_by("member__user__username").values_list("call", "member__user__username")
 
 

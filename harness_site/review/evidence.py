@@ -17,7 +17,6 @@ from django.views.decorators.http import require_GET
 from checkpoints import clock
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models import Decision, ToolCall
-from checkpoints.prepared import Prepared
 from harness_site.accounts import call_secrets, trail
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.rendering import masking
@@ -59,10 +58,9 @@ def cited(kept: EvidenceFile) -> dict[str, Any]:
 
 def of_call(call: ToolCall) -> list[EvidenceFile]:
     """The files that decisions about this call name, without their contents; one query."""
-    return _files(call.pk)
+    return list(_files(call.pk))
 
 
-@Prepared
 def _files(call: int) -> QuerySet[EvidenceFile]:
     return _named(EvidenceFile.objects.filter(call=call)).defer("content").order_by("pk")
 

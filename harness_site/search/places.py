@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 from django.db.models import Max, QuerySet
 
 from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
-from checkpoints.prepared import Prepared
 from harness_site.search.models import Kind, Passage
 from harness_site.search.words import Query
 
@@ -114,25 +113,22 @@ def _at(row: Message | ToolCall | Decision | None) -> datetime | None:
     return row.created_at if row else None
 
 
-def _found(rows: Prepared[list[int], Row], passages: Iterable[Passage], kind: Kind) -> dict[int, Row]:
+def _found(rows: Callable[[list[int]], QuerySet[Row]], passages: Iterable[Passage], kind: Kind) -> dict[int, Row]:
     """What these passages of a kind were read from, by key."""
     sources = [passage.source for passage in passages if passage.kind == kind]
     return {row.pk: row for row in rows(sources)} if sources else {}
 
 
-@Prepared
 def _messages(pks: list[int]) -> QuerySet[Message]:
-    return Message.objects.filter(pk__among=pks).defer("body", "chain")
+    return Message.objects.filter(pk__in=pks).defer("body", "chain")
 
 
-@Prepared
 def _calls(pks: list[int]) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(pk__among=pks).only("call_id", "tool", "issued_at")
+    return ToolCall.objects.filter(pk__in=pks).only("call_id", "tool", "issued_at")
 
 
-@Prepared
 def _decisions(pks: list[int]) -> QuerySet[Decision]:
-    return Decision.objects.filter(pk__among=pks).only("actor", "created_at", "tool_call")
+    return Decision.objects.filter(pk__in=pks).only("actor", "created_at", "tool_call")
 
 
 def _versions(messages: Iterable[Message]) -> dict[int, int]:
@@ -145,13 +141,11 @@ def _versions(messages: Iterable[Message]) -> dict[int, int]:
     return dict(_last(sorted({segments[segment] for segment in beside}), beside))
 
 
-@Prepared
 def _heads(sessions: list[int]) -> QuerySet[Session, int | None]:
-    return Session.objects.filter(pk__among=sessions).values_list("head_segment_id", flat=True)
+    return Session.objects.filter(pk__in=sessions).values_list("head_segment_id", flat=True)
 
 
-@Prepared
 def _last(sessions: list[int], segments: list[int]) -> QuerySet[Checkpoint, Any]:
     """Segment, and the last version that ends in it."""
-    found = Checkpoint.objects.filter(session__among=sessions, segment__among=segments)
+    found = Checkpoint.objects.filter(session__in=sessions, segment__in=segments)
     return found.values_list("segment_id").annotate(last=Max("version"))

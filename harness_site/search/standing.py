@@ -8,7 +8,6 @@ from datetime import datetime
 
 from django.db.models import BigIntegerField, Case, Max, QuerySet, Subquery, When
 
-from checkpoints.prepared import Prepared
 from harness_site.search.leaving import SOURCES
 from harness_site.search.models import Kind, Progress
 
@@ -29,7 +28,7 @@ class Standing:
 
 def standing() -> Standing:
     """For the pages; one query, and one for each kind of which nothing was read yet."""
-    progress = _progress()
+    progress = list(_progress())
     unbegun = SOURCES.keys() - {one.kind for one in progress}
     behind = sum(_behind(one) for one in progress)
     behind += sum(SOURCES[kind]._default_manager.aggregate(last=Max("pk"))["last"] or 0 for kind in unbegun)
@@ -42,7 +41,6 @@ def _behind(one: Progress) -> int:
     return max(0, last - one.reached)
 
 
-@Prepared
 def _progress() -> QuerySet[Progress]:
     """With the last key of what it is about."""
     ends = [
@@ -62,9 +60,8 @@ def unread(kinds: Iterable[Kind]) -> int:
     return sum(_older(sorted(kinds)))
 
 
-@Prepared
 def _older(kinds: list[str]) -> QuerySet[Progress, int]:
-    return Progress.objects.filter(kind__among=kinds).values_list("older", flat=True)
+    return Progress.objects.filter(kind__in=kinds).values_list("older", flat=True)
 
 
 def _earliest(progress: Iterable[Progress]) -> datetime | None:

@@ -42,9 +42,10 @@ def session(request: MemberRequest, pk: int, form: str) -> HttpResponseBase:
 def listed(request: MemberRequest) -> HttpResponseBase:
     """CSV of every session that the list's filter finds, sent while it is read."""
     workspace = request.membership.workspace_id
-    wanted = filters.with_words(workspace, request.GET)
+    wanted = filters.wanted(workspace, request.GET)
+    matching = filters.matching_keys(workspace, request.GET)
     trail.record(request.membership, AuditKind.EXPORTED, request=request, what="sessions", filters=_narrowed(request))
-    chosen = sessions.chosen(workspace, wanted)
+    chosen = sessions.chosen(workspace, wanted, only=matching)
     rows = spreadsheet.lines(sessions.each(workspace, chosen))
     name = f"sessions-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
     return attachment(rows, CSV, name, total=f"record {len(chosen)}")

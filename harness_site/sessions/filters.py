@@ -1,13 +1,12 @@
 """What the address of the list of sessions asks for."""
 
-from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
 from django.db.models import Q, Subquery
 from django.http import QueryDict
 
-from checkpoints.queries.narrowing import Among, SessionFilter, Sort
+from checkpoints.queries.narrowing import SessionFilter, Sort
 from checkpoints.queries.standing import Standing
 from harness_site.rendering.references import resolve
 from harness_site.search import active_days, finding
@@ -34,7 +33,7 @@ def wanted(workspace: int, asked: QueryDict) -> SessionFilter:
     sessions were active or, where the list is sorted by it, on which they began."""
     status, sort = asked.get("status", ""), asked.get("sort", "")
     began, days = sort == Sort.STARTED, Days.of(asked)
-    among: list[Q | Among] = [Among(_with, pair) for pair in _traits(asked)]
+    among = [_with(workspace, *pair) for pair in _traits(asked)]
     if days and not began:
         among.append(Q(pk__in=active_days.between(workspace, days.first, days.last)))
     return SessionFilter(
@@ -56,12 +55,13 @@ def told_by(asked: QueryDict) -> set[Kind]:
     return {_TOLD_BY[trait] for trait, _ in _traits(asked)}
 
 
-def with_words(workspace: int, asked: QueryDict) -> SessionFilter:
-    """The same, and the words stand in it somewhere: for a file of all that is found, however long that takes."""
-    found, query = wanted(workspace, asked), Query.parse(typed(asked, "q"))
-    if not query:
-        return found
-    return replace(found, among=(*found.among, Q(pk__among=finding.sessions(workspace, query))))
+def matching_keys(workspace: int, asked: QueryDict) -> frozenset[int] | None:
+    """Return the keys of all sessions that hold the words that are looked for; None where no words are.
+
+    For a file of everything that is found: there may be more keys than one statement takes parameters.
+    """
+    query = Query.parse(typed(asked, "q"))
+    return frozenset(finding.sessions(workspace, query)) if query else None
 
 
 def typed(asked: QueryDict, name: str) -> str:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from django import template
 from django.db import Error
-from django.template import Context, Node, NodeList, TemplateSyntaxError, defaultfilters
+from django.template import Context, Node, NodeList, TemplateSyntaxError
 from django.template.base import FilterExpression, Parser, Token
 from django.templatetags.static import static
 from django.urls import reverse
@@ -27,7 +27,6 @@ from harness_site.accounts.guard import membership_for
 from harness_site.accounts.models import Membership
 from harness_site.rendering import jsontree
 from harness_site.rendering.jsontree import dumped
-from harness_site.rendering.kept import kept, since_or_until
 from harness_site.rendering.masking import hiding_values, hiding_values_of, masked, masks
 from harness_site.rendering.references import reference, shown_digest, shown_query
 from harness_site.rendering.safe_text import encodable, escape_hidden
@@ -49,12 +48,6 @@ def icon(name: str) -> SafeString:
         static("icons/sprite.svg"),
         name,
     )
-
-
-@register.filter(is_safe=True)
-def truncatechars(text: str, most: int) -> str:
-    """Django's own goes through every letter to find that a text is short enough."""
-    return text if len(text) <= most else str(defaultfilters.truncatechars(text, most))
 
 
 @register.simple_tag
@@ -86,13 +79,13 @@ def shape(value: str) -> str:
 @register.simple_tag
 def ago(moment: datetime) -> SafeString:
     """`42 min ago`, with the exact time on hover; the page keeps it current."""
-    return _time(moment, since_or_until(moment, "ago"), "ago")
+    return _time(moment, wording.ago(moment, clock.now()), "ago")
 
 
 @register.simple_tag
 def due(moment: datetime) -> SafeString:
     """`due in 57 min` or `overdue for 3 min`, with the exact time on hover; the page keeps it current."""
-    return _time(moment, since_or_until(moment, "due"), "due")
+    return _time(moment, wording.due(moment, clock.now()), "due")
 
 
 @register.simple_tag
@@ -304,18 +297,6 @@ class HidingSession(Node):
 
 
 @register.tag
-def keep(parser: Parser, token: Token) -> Node:
-    """`{% keep row here %}…{% endkeep %}`: what stands between shows nothing but these values, and is made once for
-    them."""
-    values = [parser.compile_filter(word) for word in token.split_contents()[1:]]
-    if not values:
-        raise TemplateSyntaxError("“keep” needs the values that are shown.")
-    inside = parser.parse(["endkeep"])
-    parser.delete_first_token()
-    return Keep(f"{parser.origin}:{token.lineno}", values, inside)
-
-
-@register.tag
 def record(parser: Parser, token: Token) -> Node:
     """`{% record row "call" "li" %}…{% endrecord %}`: what shows one record of a list. Where it fails, an element of
     this name says that the record cannot be shown, with its kind and key, and the rest of the page is as it would be.
@@ -358,16 +339,3 @@ def unreadable(row: Any, kind: str, element: str) -> SafeString:
     if element == "tr":
         return format_html('<tr><td colspan="20">{}</td></tr>', note)
     return format_html('<{} class="unreadable">{}</{}>', element, note, element)
-
-
-class Keep(Node):
-    child_nodelists = ("inside",)
-
-    def __init__(self, place: str, values: list[FilterExpression], inside: NodeList) -> None:
-        self.place = place
-        self.values = values
-        self.inside = inside
-
-    def render(self, context: Context) -> SafeString:
-        shown = [value.resolve(context) for value in self.values]
-        return kept((self.place, shown), lambda: self.inside.render(context))

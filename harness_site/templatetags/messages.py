@@ -1,7 +1,7 @@
-"""Messages of a conversation, each made once for everybody who may see the same of it."""
+"""Messages of a conversation."""
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode
 
 from django import template
@@ -16,26 +16,17 @@ from checkpoints.queries.conversation import CallCard, Entry
 from checkpoints.queries.sessions import SessionHead
 from checkpoints.queries.timeline import Timeline
 from harness_site.rendering import lanes
-from harness_site.rendering.kept import MARKER, kept
 from harness_site.rendering.marking import FOUND, marked
 from harness_site.search.words import Query
 
 register = template.Library()
 
-#: Stands for the version in what is kept, so that one message is made once for all versions that hold it.
-_VERSION: Final = f"{MARKER}version-"
-
 
 @register.simple_tag(takes_context=True)
 def message(context: Context, entry: Entry) -> SafeString:
     """One message of the conversation of the session `session_pk`, with links to version `version_text` of it."""
-    shown = {name: context.get(name) for name in ("session_pk", "whole", "offline")}
-    version = context["version_text"]
-    if _lasting(entry):
-        made = kept((shown, entry), lambda: _made(entry, {**shown, "version_text": _VERSION}))
-        made = mark_safe(made.replace(_VERSION, version))  # noqa: S308 - a number takes its place
-    else:
-        made = _made(entry, {**shown, "version_text": version})
+    shown = {name: context.get(name) for name in ("session_pk", "whole", "offline", "version_text")}
+    made = _made(entry, shown)
     words: Query | None = context.get("words")
     if not words:
         return made
@@ -80,18 +71,12 @@ def _further(context: Context, entry: Entry) -> SafeString:
 def timeline(context: Context, lasting: Timeline | None) -> SafeString:
     """The timeline of the session `head` is about, drawn."""
     head = context["head"]
-    return SafeString("") if lasting is None else kept((head.row.pk, lasting), lambda: _drawn(head, lasting))
+    return SafeString("") if lasting is None else _drawn(head, lasting)
 
 
 def _drawn(head: SessionHead, timeline: Timeline) -> SafeString:
     drawing = lanes.draw(timeline)
     return _rendered("sessions/parts/lanes.html", {"head": head, "drawing": drawing}) if drawing else SafeString("")
-
-
-def _lasting(entry: Entry) -> bool:
-    """Whether it says the same tomorrow: decisions tell how long ago they were made."""
-    cards = [part for part in entry.parts if isinstance(part, CallCard)]
-    return not any(attempt.rulings or attempt.late for card in cards for attempt in card.attempts)
 
 
 def _made(entry: Entry, shown: dict[str, Any]) -> SafeString:

@@ -6,7 +6,6 @@ from django import template
 from django.db.models import QuerySet
 from django.template import Context
 
-from checkpoints.prepared import Prepared
 from harness_site.accounts.models import Membership
 from harness_site.saved.models import SavedView
 from harness_site.saved.pages import normalised
@@ -14,7 +13,6 @@ from harness_site.saved.pages import normalised
 register = template.Library()
 
 
-@Prepared
 def _views(workspace: int, page: str) -> QuerySet[SavedView]:
     return SavedView.objects.filter(workspace=workspace, page=page).order_by("name", "pk")
 
@@ -25,7 +23,7 @@ def saved_views(context: Context, page: str) -> dict[str, Any]:
     request = context["request"]
     member: Membership = request.membership
     query = normalised(page, request.GET)
-    views = _views(member.workspace_id, page)
+    views = list(_views(member.workspace_id, page))
     current = next((view for view in views if view.query == query), None)
     return {
         "page": page,

@@ -175,7 +175,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_entries(
     for _ in range(count):
         happened(session=session)
     integrity.seal(make_workspace().pk)
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(9):
         reader.get("/audit/")
 
 

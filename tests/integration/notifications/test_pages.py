@@ -126,10 +126,10 @@ class TestLog:
         for number in range(calls):
             interrupted(f"tool_{number}")
         collect()
-        with django_assert_num_queries(4):
+        with django_assert_num_queries(5):
             page = said(admin.get(f"{PAGE}log/"))
         assert page.count("to pager") == calls
-        with django_assert_num_queries(5):
+        with django_assert_num_queries(6):
             admin.get(PAGE)
 
     def test_it_says_what_was_sent_to_whom(self, admin: Client, web: Start, alice: User) -> None:

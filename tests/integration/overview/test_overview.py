@@ -17,7 +17,6 @@ from harness_site.search import indexing, session_days
 from harness_site.search.models import Progress, SessionDay, ToolDay
 from tests.integration.search.conftest import complete
 from tests.support.factories import make_call, make_run, make_session, make_user, make_workspace
-from tests.support.limits import limited
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
@@ -58,7 +57,7 @@ def test_the_number_of_queries_does_not_depend_on_what_there_is(
         settled(f"other-{number}")
     complete()
     session_days.bring_up(None)
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(14):
         page = said(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
 
@@ -92,7 +91,7 @@ def test_what_runs_and_waits_is_as_it_is_now() -> None:
 
 
 def test_numbers_stop_at_a_limit_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    limited(monkeypatch, present, LIMIT=2)
+    monkeypatch.setattr(present, "LIMIT", 2)
     for _ in range(3):
         make_session()
         make_session(status=SessionStatus.FAILED)

@@ -13,7 +13,6 @@ from checkpoints.queries import outages
 from harness_site.review import outage
 from tests.integration.review.conftest import PAGE, WINDOW, Lost, waited_for
 from tests.support.factories import make_decision, make_late_result, make_workspace
-from tests.support.limits import limited
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
@@ -45,7 +44,7 @@ def test_calls_of_one_moment_are_one_outage(lost: Lost) -> None:
 
 
 def test_of_many_losses_the_newest_are_looked_at(lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
-    limited(monkeypatch, outages, LOOKED_AT=3)
+    monkeypatch.setattr(outages, "LOOKED_AT", 3)
     for second in range(5):
         lost(second)
     lost(1, tool="another")
@@ -175,7 +174,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
         call = waited_for(lost(second, verifiable=True))
         make_late_result(call=call)
         make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor_kind=ActorKind.HOOK, final=True)
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(12):
         people["carol"].get(PAGE)
 
 

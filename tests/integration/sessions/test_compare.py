@@ -183,5 +183,5 @@ def test_the_number_of_queries_does_not_depend_on_what_changed(
         make_call(session=session, call_id=str(number), issued_at=THEN - timedelta(days=1))
     make_checkpoint(session=session)
     Checkpoint.objects.filter(version=1).update(created_at=THEN - timedelta(days=2))
-    with django_assert_num_queries(21):
+    with django_assert_num_queries(22):
         reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")

@@ -12,7 +12,6 @@ from checkpoints.queries.alignment import More
 from checkpoints.queries.transcripts import StoredMessage
 from tests.integration.sessions.comparing import compared, lines, rewrite, say
 from tests.support.factories import THEN, make_call, make_checkpoint
-from tests.support.limits import limited
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
@@ -85,7 +84,7 @@ def test_of_a_long_stretch_only_what_is_shown_is_read(session: Session, monkeypa
 def test_of_many_calls_the_first_are_shown_and_all_counted(
     session: Session, reader: Client, counted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limited(monkeypatch, between, COUNTED=counted)
+    monkeypatch.setattr(between, "COUNTED", counted)
     make_checkpoint(session=session)
     for number in range(30):
         at = THEN + timedelta(seconds=number)

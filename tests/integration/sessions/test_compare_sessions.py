@@ -198,7 +198,7 @@ def test_the_number_of_queries_does_not_depend_on_what_differs(
             make_message(session=session, text=f"{session.session_id} {number}")
             make_call(session=session, call_id=str(number), issued_at=clock.now())
         make_checkpoint(session=session)
-    with django_assert_num_queries(35):
+    with django_assert_num_queries(36):
         reader.get(path(origin, fork))
 
 

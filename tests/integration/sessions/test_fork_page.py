@@ -233,5 +233,5 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
     call(session, CallStatus.INTERRUPTED, count)
     call(session, CallStatus.COMPLETED, count)
     call(session, CallStatus.FAILED, count)
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(17):
         approver.get(path(session))

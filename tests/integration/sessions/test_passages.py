@@ -223,7 +223,7 @@ def test_a_page_deep_in_a_long_transcript_takes_as_many_queries_as_any(
 ) -> None:
     pk = make_long_session(count)
     reader.get(f"/sessions/{pk}/")
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(17):
         reader.get(f"/sessions/{pk}/?at=150")
-    with django_assert_num_queries(20):
+    with django_assert_num_queries(21):
         assert "anywhere" in said(reader.get(f"/sessions/{pk}/?at=150&find=nobody+says+this"))

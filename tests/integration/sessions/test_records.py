@@ -81,7 +81,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
 ) -> None:
     for number in range(count):
         make_decision(call=make_call(session=session, call_id=str(number)))
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(14):
         reader.get(f"/sessions/{session.pk}/calls/")
 
 
@@ -212,5 +212,5 @@ class TestIntegrity:
             event(session, AuditKind.RUN_STARTED)
         integrity.seal(session.workspace_id)
         self.page(reader, session)  # the first reading is recorded
-        with django_assert_num_queries(12):
+        with django_assert_num_queries(13):
             reader.get(f"/sessions/{session.pk}/history/")

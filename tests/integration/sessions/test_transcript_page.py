@@ -247,5 +247,5 @@ def test_the_number_of_queries_does_not_depend_on_what_was_said(
         make_message(session=session, role="assistant", blocks=ask)
         make_checkpoint(session=session)
         make_decision(call=make_call(session=session, call_id=str(number), tool="pay", args={}, step=number + 1))
-    with django_assert_num_queries(22):
+    with django_assert_num_queries(23):
         page(reader, session)

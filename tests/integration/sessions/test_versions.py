@@ -122,5 +122,5 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_versions(
     for number in range(count):
         rewrite(session, 0, str(number))
         make_checkpoint(session=session)
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(12):
         reader.get(f"/sessions/{session.pk}/versions/")

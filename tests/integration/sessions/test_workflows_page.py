@@ -149,5 +149,5 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_steps(
         for number in range(count):
             make_decision(call=make_call(session=session, call_id=make_step(workflow, str(number)).call_id))
         make_step(workflow, "not begun")
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(14):
         reader.get(f"/sessions/{session.pk}/workflows/")

@@ -1,53 +1,35 @@
-"""What a page was made of goes when the page is made."""
+"""What every template of the site writes holds no hidden character."""
 
-import gc
-import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import AnonymousUser
-from django.http import HttpRequest
 from django.template import TemplateDoesNotExist, engines
-from django.template.loader import get_template
-from django.test import RequestFactory
+from django.template.loader import get_template, render_to_string
 
-from harness_site.templating import Template
+from harness_site.templating import Templates
 
-
-class Named:
-    """What a view gives a template."""
-
-    def __str__(self) -> str:
-        return "Ada <ada@example.org>"
+OVERRIDE = "\u202e"
 
 
-@pytest.fixture
-def nobody_looks() -> Iterator[None]:
-    gc.disable()
-    yield
-    gc.enable()
+def test_the_site_uses_this_backend() -> None:
+    assert isinstance(engines["django"], Templates)
 
 
-@pytest.fixture
-def request_for(rf: RequestFactory) -> HttpRequest:
-    request: HttpRequest = rf.get("/")
-    request.user = AnonymousUser()
-    return request
+def test_a_hidden_character_that_a_template_writes_is_named() -> None:
+    given = {"able": [f"Ada {OVERRIDE}<ada@example.org>"]}
+    expected = "Who can: <b>Ada ‹U+202E›&lt;ada@example.org&gt;</b>.\n"
+    assert get_template("parts/able.html").render(given) == expected
+    assert render_to_string("parts/able.html", given) == expected
 
 
-def test_a_page_leaves_nothing_behind(request_for: HttpRequest, nobody_looks: None) -> None:
-    given = Named()
-    left = weakref.ref(given)
-    page = get_template("parts/able.html").render({"able": [given]}, request_for)
-    assert page == "Who can: <b>Ada &lt;ada@example.org&gt;</b>.\n"
-    del given
-    assert left() is None
+def test_half_a_surrogate_pair_does_not_keep_a_page_from_being_sent() -> None:
+    page = engines["django"].from_string("<p>{{ said }}</p>").render({"said": "\ud800"})
+    assert page.encode() == "<p>‹U+D800›</p>".encode()
 
 
 def test_what_a_page_needs_and_is_not_there_is_named() -> None:
     site: Any = engines["django"]
-    page = Template(site.from_string('{% include "parts/none.html" %}').template, site)
+    page = site.from_string('{% include "parts/none.html" %}')
     with pytest.raises(TemplateDoesNotExist, match=r"parts/none\.html") as missing:
         page.render()
     assert missing.value.backend is site
