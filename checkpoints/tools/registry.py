@@ -261,10 +261,11 @@ class ToolRegistry:
             self.bind(checkpointer, session_id)
 
     def bind(self, checkpointer: HasStore, session_id: str | None = None) -> None:
-        """Log calls through `checkpointer`, and let its resumes use the verify hooks of these tools."""
+        """Log calls through `checkpointer`, and let its resumes of the session use the verify hooks of these tools:
+        those of any session while the registry is bound to none."""
         self.checkpointer = checkpointer
         self.session_id = session_id or self.session_id
-        checkpointer.store.registries.add(self)
+        checkpointer.store.add_registry(self)
 
     def for_session(self, checkpointer: HasStore, session_id: str) -> Self:
         """The same tools with the same options, bound to another session; this registry stays bound as it is.
@@ -300,6 +301,9 @@ class ToolRegistry:
             return run
 
         return register if function is None else register(function)
+
+    def knows_tool(self, name: str) -> bool:
+        return name in self.tools
 
     def verify_hook(self, name: str) -> VerifyHook | None:
         found = self.tools.get(name)
