@@ -52,7 +52,9 @@ class ToolCalls:
         self, *, agent: str | None = None, after: int | None = None, limit: int = 50
     ) -> list[dict[str, Any]]:
         """The calls of all sessions of the workspace that wait for a person, the oldest first: what
-        `pending_tool_calls` gives, and session_id, agent, sentence, risk, waits_since, deadline, cursor.
+        `pending_tool_calls` gives, and session_id, agent, sentence, risk, waits_since, deadline, cursor. Those that a
+        run which is gone has left behind wait from the moment on in which it can be known: their status is `issued`
+        until somebody decides about them, resumes their session, or sweeps.
 
         `deadline` is None where there is none. `after` is the `cursor` of the last entry of the page before. Raises
         `InvalidInput`.
