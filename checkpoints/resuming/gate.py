@@ -143,7 +143,8 @@ def start_flow(store: Store, session_id: str, description: Description, *, takeo
 
     On a session that this checkpointer owns and in which nothing is undecided it returns the run there is. Raises
     `InvalidIdentifier`, `NotRepresentable`, `SessionBusy`, `SessionFinished`, `SchemaFromFuture`, `PausedForPeers`,
-    `CheckpointCorrupted` where the payload of the newest version is damaged, and `ReviewRequired` or `ApprovalRequired` where a person has to decide: then the session is released.
+    `CheckpointCorrupted` where the payload of the newest version is damaged, and `ReviewRequired` or `ApprovalRequired`
+    where a person has to decide: then the session is released.
     """
     with store.in_use(checked("session id", session_id)):
         return (yield from _start_flow(store, session_id, description, takeover=takeover))

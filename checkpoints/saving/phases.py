@@ -127,8 +127,10 @@ def _own_answer(session_id: str, payload: dict[str, Any] | None) -> dict[str, An
 
 
 def standing_at(store: Store, session_id: str, row: Checkpoint) -> Standing | None:
-    """Where a run stands after a version: with a snapshot, at a phase, behind a journaled answer. None where the version
-    says nothing of it. Raises `SchemaFromFuture` and `CheckpointCorrupted`."""
+    """Where a run stands after a version: with a snapshot, at a phase, behind a journaled answer.
+
+    None where the version says nothing of it. Raises `SchemaFromFuture` and `CheckpointCorrupted`.
+    """
     payload = _parsed(session_id, row.version, row.payload)
     if payloads.understood(session_id, payload) is None:
         pending = _own_answer(session_id, payload)

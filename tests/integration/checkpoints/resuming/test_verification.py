@@ -397,11 +397,9 @@ def test_error_of_a_tool_is_asked_about_with_its_own_hook(cp: SyncCheckpointer) 
     def cut_off(order: int) -> str:
         raise ConnectionError("the line was cut")
 
-    registries = []
-    for number in range(5):
-        registries.append(ToolRegistry(checkpointer=cp, session_id="s"))
-        found = Landed(f"receipt {number}")
-        registries[-1].tool(name="pay", verify=lambda args, found=found: found)(cut_off)
+    registries = [ToolRegistry(checkpointer=cp, session_id="s") for _ in range(5)]
+    for number, registry in enumerate(registries):
+        registry.tool(name="pay", verify=Asked(Landed(f"receipt {number}")))(cut_off)
     cp.start_session("s")
 
     results = [registry.dispatch("pay", {"order": at}, f"call_{at}") for at, registry in enumerate(registries)]

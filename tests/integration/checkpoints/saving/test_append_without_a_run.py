@@ -63,7 +63,9 @@ def journaled(cp: SyncCheckpointer, how: str) -> None:
     if how == "payload":
         cp.save_checkpoint("s", talk("ab"), payload={"pending_llm_response": ANSWER})
     else:
-        cp.save_phase("s", PostLlm(model="m"), snapshot=RuntimeSnapshot(pending_llm_response=ANSWER), transcript=talk("ab"))
+        cp.save_phase(
+            "s", PostLlm(model="m"), snapshot=RuntimeSnapshot(pending_llm_response=ANSWER), transcript=talk("ab")
+        )
     if how == "phase":
         cp.save_phase("s", PreToolBatch(tool_call_count=1))
     cp.close()
