@@ -749,7 +749,8 @@ class SyncCheckpointer:
 
         Returns:
             One dict per call: what `pending_tool_calls` gives, and session_id, agent, sentence, risk, waits_since,
-            deadline, cursor. `deadline` is None where there is none.
+            deadline, cursor. `deadline` is None where there is none. Calls of a run whose process has died are included at
+            once; their status is `issued` until somebody decides about them, resumes their session, or sweeps.
 
         Raises:
             InvalidInput: `after` or `limit` is not a fitting number.

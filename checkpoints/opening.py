@@ -83,6 +83,8 @@ def _one_at_a_time(alias: str) -> Iterator[None]:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [_MIGRATION_LOCK])
         return
     path = Path(connection.settings_dict["NAME"])
+    if path.is_dir():
+        raise InvalidDatabaseUrl(f"{path} is a folder")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = path.with_name(path.name + ".lock").open("w")

@@ -138,21 +138,26 @@ def pending_decisions(
     """The calls of all sessions of the workspace that wait for a person, the oldest first. Raises `InvalidInput`."""
     _checked_limit(limit)
     with operation(store.using, writes=False):
-        found = ToolCall.objects.using(store.using).filter(
+        noticed = ToolCall.objects.using(store.using).filter(
             workspace_id=store.workspace_id, status__in=sorted(UNDECIDED_CALL)
         )
-        if agent is not None:
-            found = found.filter(session__agent=agent.replace("\0", ""))
-        if after is not None:
-            # A sum, for the reason that `keyset.oldest` names.
-            found = found.alias(key=F("pk") + 0).filter(key__gt=checked_number("after", after))
-        return [_undecided(call) for call in found.select_related("session", "run").order_by(keyset.oldest())[:limit]]
+        found: list[ToolCall] = []
+        for part in (noticed, calls.abandoned(store)):
+            if agent is not None:
+                part = part.filter(session__agent=agent.replace("\0", ""))
+            if after is not None:
+                # A sum, for the reason that `keyset.oldest` names.
+                part = part.alias(key=F("pk") + 0).filter(key__gt=checked_number("after", after))
+            found += part.select_related("session", "run").order_by(keyset.oldest())[:limit]
+        shown = sorted(found, key=attrgetter("pk"))[:limit]
+        reasons = calls.verify_reasons(store, shown)
+        return [_undecided(call, reasons.get(call.pk)) for call in shown]
 
 
-def _undecided(call: ToolCall) -> dict[str, Any]:
+def _undecided(call: ToolCall, verify_reason: str | None) -> dict[str, Any]:
     waits_since = call.interrupted_at if call.status == CallStatus.INTERRUPTED else call.issued_at
     return {
-        **calls.as_dict(call),
+        **calls.as_dict(call, verify_reason=verify_reason),
         "session_id": call.session.session_id,
         "agent": call.session.agent,
         "sentence": call.sentence,

@@ -8,12 +8,13 @@ one. An owner that is gone is declared lost first, so that its fence ends and it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
 
 from checkpoints.conf import SCHEMA_VERSION
-from checkpoints.enums import CallStatus
+from checkpoints.enums import CallStatus, Phase
 from checkpoints.exceptions import (
     ApprovalRequired,
     CheckpointsError,
@@ -28,13 +29,14 @@ from checkpoints.exceptions import (
 from checkpoints.ids import checked, checked_number
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
 from checkpoints.resuming import ownership
-from checkpoints.saving import calls, checkpoints, liveness, lookup, pauses
+from checkpoints.saving import calls, checkpoints, liveness, lookup, pauses, phases
 from checkpoints.saving.checkpoints import End
 from checkpoints.saving.open_operations import OpenOperations
 from checkpoints.saving.operations import operation, reading_back
 from checkpoints.saving.state import Change, State
 from checkpoints.saving.statements import Base
 from checkpoints.saving.store import LostAppend, Store
+from checkpoints.serde import messages
 
 
 def append(
@@ -102,10 +104,7 @@ class _Attempt:
             row.head_segment = Segment.objects.using(store.using).create(session=row)
             Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=row.head_segment)
         head = checkpoints.head_of(row)
-        end, state = (
-            checkpoints.added_to(head, self.new),
-            self.change.applied(checkpoints.state_in(self.session_id, newest)),
-        )
+        end, state = checkpoints.added_to(head, self.new), self._state_after(newest)
         created_at = end.new[-1].created_at if end.new else None
         self.lost = LostAppend(self.expected, end.length, end.chain, state, created_at)
         base = Base(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
@@ -120,9 +119,25 @@ class _Attempt:
             return False
         before = Checkpoint.objects.using(self.store.using).filter(session=row, version__lte=lost.expected)
         source = before.order_by("-version").first()
-        state = self.change.applied(checkpoints.state_in(self.session_id, source))
+        state = self._state_after(source)
         end = self._end_behind(row, source)
         return (end.length, end.chain, state) == (lost.length, lost.chain, lost.state)
+
+    def _state_after(self, source: Checkpoint | None) -> State:
+        """What the new version holds beside its transcript.
+
+        Who appends a message does not know where the run stood, which is gone: its snapshot and its journaled answer
+        are kept for the next run, unless it is that answer which is appended, or a result that it waited for. Raises
+        `CheckpointCorrupted` where nobody can tell what there was.
+        """
+        before = checkpoints.state_in(self.session_id, source)
+        state = self.change.applied(before)
+        stands = None if source is None else phases.standing_at(self.store, self.session_id, source)
+        if stands is None or state.payload is not None or state.phase != Phase.TURN:
+            return state
+        if stands.pending is not None and any(messages.takes_up(said, stands.pending) for said in self.new):
+            return state
+        return replace(state, phase=before.phase, payload=before.payload)
 
     def _end_behind(self, row: Session, source: Checkpoint | None) -> End:
         head = checkpoints.head_of(row)

@@ -23,6 +23,7 @@ from checkpoints.enums import (
     AuditKind,
     CallStatus,
     DecisionKind,
+    InterruptReason,
     Role,
     SessionStatus,
 )
@@ -174,7 +175,7 @@ def _decide(store: Store, target: Target, verdict: Verdict) -> None:
         session = lookup.session(store, target.session_id, lock=True)
         seen = lookup.latest_call(store, session, target.call_id, step=target.step, attempt=target.attempt)
         call = ownership.interrupt_if_lost(store, session, seen)
-        require_undecided(store, session, call, _revision_meant(target, seen, call), rule.before)
+        require_undecided(store, session, call, _revision_meant(store, target, seen, call), rule.before)
         if rule.goes_on and session.finished:
             raise SessionFinished(session.session_id, session.status)
         _require_in_time(store, session, call, verdict.actor)
@@ -262,14 +263,21 @@ def require_undecided(
     raise AlreadyDecided(session.session_id, call.call_id, said, made.actor, made.created_at)
 
 
-def _revision_meant(target: Target, seen: ToolCall, call: ToolCall) -> int:
-    """The revision of `call` that a decision made on `seen` is bound to: where `call` is what the interruption in this
-    transaction has made of it, nothing else lies between the two. Raises `StaleRevision`."""
-    if call is seen or type(target.revision) is not int:
+def _revision_meant(store: Store, target: Target, seen: ToolCall, call: ToolCall) -> int:
+    """The revision of `call` that a decision is bound to, which the actor may have made on the call as its run left it:
+    that the run was then declared lost, in this transaction or before it, tells nobody anything new about the call.
+    Raises `StaleRevision`."""
+    if type(target.revision) is not int:
         return target.revision
-    if target.revision != seen.revision:
-        raise StaleRevision(target.session_id, target.call_id, target.revision, seen.revision)
-    return call.revision
+    if call is not seen:
+        if target.revision != seen.revision:
+            raise StaleRevision(target.session_id, target.call_id, target.revision, seen.revision)
+        return call.revision
+    lost = (call.status, call.reason) == (CallStatus.INTERRUPTED, InterruptReason.RUN_LOST)
+    if not lost or target.revision != call.revision - 1:
+        return target.revision
+    voices = Decision.objects.using(store.using).filter(tool_call=call, kind__in=sorted(DECIDING))
+    return target.revision if voices.filter(revision=target.revision).exists() else call.revision
 
 
 def _require_in_time(store: Store, session: Session, call: ToolCall, actor: Actor) -> None:

@@ -35,7 +35,7 @@ from checkpoints.resuming.replayable import ReplayableResults
 from checkpoints.resuming.starting import Description
 from checkpoints.runs.details import RunTerminal
 from checkpoints.runs.snapshot import RuntimeSnapshot
-from checkpoints.saving import audit, calls, lookup, phases, reading, settling
+from checkpoints.saving import audit, calls, checkpoints, lookup, phases, reading, settling
 from checkpoints.saving.operations import operation
 from checkpoints.saving.phases import Standing
 from checkpoints.saving.store import Held, Store
@@ -152,7 +152,8 @@ def start_flow(store: Store, session_id: str, description: Description, *, takeo
 
     On a session that this checkpointer owns and in which nothing is undecided it returns the run there is. Raises
     `InvalidIdentifier`, `NotRepresentable`, `SessionBusy`, `SessionFinished`, `SchemaFromFuture`, `PausedForPeers`,
-    and `ReviewRequired` or `ApprovalRequired` where a person has to decide: then the session is released.
+    `CheckpointCorrupted` where the payload of the newest version is damaged, and `ReviewRequired` or `ApprovalRequired`
+    where a person has to decide: then the session is released.
     """
     with store.in_use(checked("session id", session_id)):
         return (yield from _start_flow(store, session_id, description, takeover=takeover))
@@ -165,6 +166,7 @@ def _start_flow(store: Store, session_id: str, description: Description, *, take
     yield Transact(lambda: starting.create(store, session_id, description))
     held: Held = yield Transact(lambda: _own(store, session_id, takeover=takeover, paused=False))
     try:
+        yield Transact(lambda: _require_readable_payload(store, held))
         yield from _pass_gate(store, held, wait=False, timeout=None)
     except OwnershipLost:
         raise
@@ -211,6 +213,17 @@ def _own(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -
         held.operations.reset()
         return held
     return ownership.take(store, session_id, takeover=takeover, paused=paused)
+
+
+def _require_readable_payload(store: Store, held: Held) -> None:
+    """Refuse to go on where a journaled answer of the model may be in a payload that is damaged: `CheckpointCorrupted`,
+    `SchemaFromFuture`."""
+    if held.head.version == 0:
+        return
+    with operation(store.using, writes=False):
+        newest = checkpoints.newest_of(store.using, held.pk)
+        if newest is not None:
+            phases.standing_at(store, held.session_id, newest)
 
 
 def _readable(store: Store, held: Held) -> tuple[dict[str, Any], Standing]:

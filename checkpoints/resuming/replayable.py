@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import ItemsView, Iterable, Iterator, KeysView
 from typing import Any, Self
 
 from checkpoints.models import ToolCall
@@ -13,10 +13,15 @@ from checkpoints.saving.open_operations import OpenOperations
 
 class ReplayableResults(dict[str, ToolResult]):
     """Results by call id. Looking one up by its id takes it: another call with the same tool and arguments is then
-    another operation, and does not get this result once more. Reading them all in one go takes none."""
+    another operation, and does not get this result once more.
+
+    That holds for who knows the ids. Who has got them from this very mapping may only want to see what is in it, and
+    ask a model anew: from the first listing on, nothing is taken, and calls pair off in order.
+    """
 
     _operations: OpenOperations | None = None
     _rows: dict[str, int] = {}
+    _listed = False
 
     @classmethod
     def of(cls, operations: OpenOperations, answers: Iterable[ToolCall]) -> Self:
@@ -28,8 +33,18 @@ class ReplayableResults(dict[str, ToolResult]):
         return results
 
     def _take(self, call_id: str) -> None:
-        if self._operations is not None and call_id in self._rows:
+        if self._operations is not None and call_id in self._rows and not self._listed:
             self._operations.take(self._rows[call_id], call_id)
+
+    def __iter__(self) -> Iterator[str]:
+        self._listed = True
+        return super().__iter__()
+
+    def keys(self) -> KeysView[str]:  # type: ignore[override]  # a view of a dict cannot be made
+        return KeysView(self)
+
+    def items(self) -> ItemsView[str, ToolResult]:  # type: ignore[override]
+        return ItemsView(self)
 
     def __getitem__(self, call_id: str) -> ToolResult:
         result = super().__getitem__(call_id)

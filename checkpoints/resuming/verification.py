@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,18 +46,37 @@ class Probe:
     hook: Any
 
 
-def hook_for(store: Store, tool: str) -> Any | None:
-    """The verify hook of a tool, from any registry of this checkpointer."""
-    for registry in list(store.registries):
-        found = registry.verify_hook(tool)
-        if found is not None:
-            return found
-    return None
+def hook_for(store: Store, session_id: str, tool: str) -> Any | None:
+    """The verify hook of a tool of this session; None where none is known here.
+
+    A registry that is bound to the session decides, the one that was bound last where there are several. Without one,
+    those that are bound to no session do, as long as they agree. A registry of another session is never asked: tools
+    of two agents may have one name, and the hook of the wrong one looks in the wrong place.
+    """
+    knowing = [registry for registry in store.registries() if registry.knows_tool(tool)]
+    for registry in knowing:
+        if registry.session_id == session_id:
+            return registry.verify_hook(tool)
+    hooks: list[Any] = []
+    for registry in knowing:
+        hook = registry.verify_hook(tool) if registry.session_id is None else None
+        if hook is not None and hook not in hooks:
+            hooks.append(hook)
+    return hooks[0] if len(hooks) == 1 else _disagreement(tool) if hooks else None
+
+
+def _disagreement(tool: str) -> Callable[[object], Unknown]:
+    why = f"several registries have different verify hooks for {tool!r}, and none of them is bound to this session"
+    return lambda args: Unknown(why)
 
 
 def probe_of(store: Store, session_id: str, call: ToolCall) -> Probe | None:
     """The probe for an interrupted call; None where no registry here has a hook for its tool."""
-    hook = hook_for(store, call.tool)
+    return probe_with(hook_for(store, session_id, call.tool), session_id, call)
+
+
+def probe_with(hook: Any | None, session_id: str, call: ToolCall) -> Probe | None:
+    """The probe of an interrupted call by this hook."""
     if hook is None:
         return None
     target = Target(session_id, call.call_id, call.revision, call.step, call.attempt)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
-from checkpoints.enums import MATCHED_BY_ARGUMENTS, UNDECIDED_CALL, CallStatus, DecisionKind, KeyScope
+from checkpoints.clock import database_now
+from checkpoints.enums import LOGGED_EFFECTS, MATCHED_BY_ARGUMENTS, UNDECIDED_CALL, CallStatus, DecisionKind, KeyScope
 from checkpoints.exceptions import CheckpointCorrupted, ReviewRequired, SessionNotFound
 from checkpoints.ids import checked
-from checkpoints.models import Decision, Session, ToolCall
+from checkpoints.models import Decision, Run, Session, ToolCall
 from checkpoints.saving import liveness, lookup
 from checkpoints.saving.operations import operation
 from checkpoints.saving.store import Store
@@ -68,6 +71,17 @@ def pending(store: Store, session_id: str) -> list[dict[str, Any]]:
             )
             for call in found
         ]
+
+
+def abandoned(store: Store) -> QuerySet[ToolCall]:
+    """The calls of the workspace with side effects that a run which is gone has left without an outcome: a person has
+    to decide about them, although nobody has noticed yet."""
+    issued = ToolCall.objects.using(store.using).filter(workspace_id=store.workspace_id, status=CallStatus.ISSUED)
+    effects = (Q(side_effects__contains=effect) for effect in sorted(LOGGED_EFFECTS))
+    issued = issued.filter(reduce(or_, effects))
+    now = database_now(store.using)
+    runs = Run.objects.using(store.using).filter(pk__in=issued.values("run"))
+    return issued.filter(run__in=[run.pk for run in runs if not liveness.is_alive(run, now)])
 
 
 def undecided(store: Store, row: Session) -> list[ToolCall]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from checkpoints import process
 from checkpoints.clock import database_now
 from checkpoints.enums import OWNING_RUN
@@ -9,15 +11,15 @@ from checkpoints.models import Run
 from checkpoints.saving.store import live_in_this_process
 
 
-def is_alive(run: Run) -> bool:
+def is_alive(run: Run, now: datetime | None = None) -> bool:
     """Whether a run may still act: it owns its session, its process may exist, its lease has not run out.
 
-    The lease is held against the database's clock. On the same machine a dead process is noticed at once, and so
-    is a checkpointer of this process that no longer exists.
+    The lease is held against the database's clock: `now`, or what it says when it is asked here. On the same machine a
+    dead process is noticed at once, and so is a checkpointer of this process that no longer exists.
     """
     if run.status not in OWNING_RUN or process_gone(run):
         return False
-    return run.lease_expires_at > database_now(run._state.db or "default")
+    return run.lease_expires_at > (now or database_now(run._state.db or "default"))
 
 
 def process_gone(run: Run) -> bool:

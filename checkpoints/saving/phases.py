@@ -126,6 +126,25 @@ def _own_answer(session_id: str, payload: dict[str, Any] | None) -> dict[str, An
     return pending
 
 
+def standing_at(store: Store, session_id: str, row: Checkpoint) -> Standing | None:
+    """Where a run stands after a version: with a snapshot, at a phase, behind a journaled answer.
+
+    None where the version says nothing of it. Raises `SchemaFromFuture` and `CheckpointCorrupted`.
+    """
+    payload = _parsed(session_id, row.version, row.payload)
+    if payloads.understood(session_id, payload) is None:
+        pending = _own_answer(session_id, payload)
+        return None if pending is None else Standing(pending)
+    latest = {
+        "payload": payload,
+        "phase": row.phase,
+        "version": row.version,
+        "usage": None,
+        "budget_spent_usd": 0,
+    }
+    return standing(store, session_id, row.session_id, latest)
+
+
 def _back_from(store: Store, session_id: str, session_pk: int, version: int) -> Iterator[tuple[int, str, Any]]:
     """The versions before `version`, newest first: number, phase, payload."""
     rows = Checkpoint.objects.using(store.using).filter(session_id=session_pk).order_by("-version")
@@ -157,18 +176,10 @@ def snapshot_version(store: Store, session_id: str, row: Checkpoint) -> int | No
 
 def whole_payload(store: Store, session_id: str, row: Checkpoint) -> str | None:
     """The payload of a version, with the snapshot that still holds there where it has none of its own."""
-    own = _parsed(session_id, row.version, row.payload)
-    if payloads.understood(session_id, own) != payloads.PHASE:
+    if payloads.understood(session_id, _parsed(session_id, row.version, row.payload)) != payloads.PHASE:
         return row.payload
-    latest = {
-        "payload": own,
-        "phase": row.phase,
-        "version": row.version,
-        "usage": None,
-        "budget_spent_usd": 0,
-    }
-    stands = standing(store, session_id, row.session_id, latest)
-    if stands.snapshot is None or stands.details is None:
+    stands = standing_at(store, session_id, row)
+    if stands is None or stands.snapshot is None or stands.details is None:
         return row.payload
     return canonical(payloads.composed(stands.details, stands.snapshot), "payload")
 

@@ -31,7 +31,12 @@ def _workspace(slug: str) -> QuerySet[Workspace, int]:
 
 
 class Probing(Protocol):
-    """What knows the verify hooks of tools: a tool registry."""
+    """What knows the verify hooks of the tools of one session, or of any where `session_id` is None: a registry."""
+
+    @property
+    def session_id(self) -> str | None: ...
+
+    def knows_tool(self, tool: str) -> bool: ...
 
     def verify_hook(self, tool: str) -> Any | None: ...
 
@@ -144,7 +149,7 @@ class Store:
         self.lease = timedelta(seconds=lease_seconds)
         self.idle_release_seconds = idle_release_seconds
         self.token = uuid.uuid4().hex
-        self.registries: weakref.WeakSet[Probing] = weakref.WeakSet()
+        self._registries: weakref.WeakKeyDictionary[Probing, None] = weakref.WeakKeyDictionary()
         self._pid = os.getpid()
         self._held: dict[str, Held] = {}
         #: How many operations use a session right now, the handle that is open on it, and what was released as idle.
@@ -205,6 +210,17 @@ class Store:
         with self._lock:
             if self._held.get(held.session_id) is held:
                 self._forget(held)
+
+    def add_registry(self, registry: Probing) -> None:
+        """Let the gate ask the verify hooks of `registry`; the one that was added last comes first."""
+        with self._lock:
+            self._registries.pop(registry, None)
+            self._registries[registry] = None
+
+    def registries(self) -> list[Probing]:
+        """Those that still exist, the newest first."""
+        with self._lock:
+            return list(self._registries)[::-1]
 
     # whether a session is in use
 

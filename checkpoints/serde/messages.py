@@ -40,6 +40,13 @@ def answered(message: Any) -> list[str]:
     return [call_id for call_id in found if isinstance(call_id, str)]
 
 
+def takes_up(message: Any, answer: Any) -> bool:
+    """Whether `message` is this answer of a model, in whatever shape, or has the result of a call that it makes."""
+    calls = {asked.call_id for asked in called(answer)}
+    named = {*answered(message), *(asked.call_id for asked in called(message))}
+    return bool(message == answer or calls & named)
+
+
 def unanswered(transcript: Sequence[Any]) -> list[Asked]:
     """The calls that the last calling message of a transcript makes and that nothing after it answers."""
     later: set[str] = set()

@@ -365,13 +365,13 @@ def record_error(
     yield from record(store, held, issued, outcome, said)
     if not isinstance(error, Exception):
         raise error
-    return (yield from _probed(store, held, issued, error))
+    return (yield from _probed(store, held, tool, issued, error))
 
 
-def _probed(store: Store, held: Held, issued: Issued, error: Exception) -> Flow[ToolCall]:
+def _probed(store: Store, held: Held, tool: Tool, issued: Issued, error: Exception) -> Flow[ToolCall]:
     """The tool's own hook may know what the tool could not say. If not, a person has to."""
     call: ToolCall = yield Transact(lambda: calls.get(store, held.session_id, issued.pk))
-    probe = verification.probe_of(store, held.session_id, call)
+    probe = verification.probe_with(tool.verify, held.session_id, call)
     if probe is not None:
         yield from verification.probe_flow(store, probe)
         call = yield Transact(lambda: calls.get(store, held.session_id, issued.pk))

@@ -320,13 +320,15 @@ class ToolRegistry:
     def bind(self, checkpointer: HasStore, session_id: str | None = None) -> None:
         """Log calls through a client, and let its resumes use the verify hooks of these tools.
 
+        A registry that is bound to a session serves that session alone; one that is bound to none serves any session.
+
         Args:
             checkpointer: Client, blocking or async.
             session_id: Identifier of the session. None keeps the one that is set.
         """
         self.checkpointer = checkpointer
         self.session_id = session_id or self.session_id
-        checkpointer.store.registries.add(self)
+        checkpointer.store.add_registry(self)
 
     def for_session(self, checkpointer: HasStore, session_id: str) -> Self:
         """Create a registry with the same tools and options, bound to another session; this one stays bound as it is.
@@ -397,6 +399,9 @@ class ToolRegistry:
             return run
 
         return register if function is None else register(function)
+
+    def knows_tool(self, name: str) -> bool:
+        return name in self.tools
 
     def verify_hook(self, name: str) -> VerifyHook | None:
         """Return the verify hook of a tool.

@@ -52,7 +52,10 @@ class Journal:
         self._tools: dict[str, Tool] = {}
         self._begun: set[str] = set()
         self._lock = threading.Lock()
-        store.registries.add(self)
+        store.add_registry(self)
+
+    def knows_tool(self, tool: str) -> bool:
+        return tool in self._tools
 
     def verify_hook(self, tool: str) -> Any | None:
         """Return the verify hook of a tool.
@@ -104,7 +107,7 @@ class Journal:
         unknown: ToolCall | None = yield Transact(lambda: steps.live_call(self.store, held, step))
         probe = None
         if unknown is not None and unknown.status == CallStatus.INTERRUPTED and unknown.session_id == held.pk:
-            probe = verification.probe_of(self.store, self.session_id, unknown)
+            probe = verification.probe_with(asked.tool.verify, self.session_id, unknown)
         if probe is None:
             raise undecided
         yield from verification.probe_flow(self.store, probe)

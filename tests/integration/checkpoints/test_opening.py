@@ -127,7 +127,7 @@ def test_unusable_url_is_refused(url: str) -> None:
 def test_place_that_cannot_hold_a_file_is_refused(start_child: StartChild, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    for place in (f"{tmp_path}/file/a.db", f"{tmp_path}/file/deeper/a.db"):
+    for place in (f"{tmp_path}/file/a.db", f"{tmp_path}/file/deeper/a.db", str(tmp_path), "/"):
         assert start_child(scripts.first_use, url=place, migrate=None).result() == "InvalidDatabaseUrl"
     assert start_child(scripts.first_use, url=str(tmp_path), migrate=None).result() == "StorageUnavailable"
 

@@ -9,7 +9,13 @@ import pytest
 from django.db.models import F
 
 from checkpoints import Landed, SyncCheckpointer, ToolRegistry
-from checkpoints.exceptions import AlreadyDecided, NotUndecided, StaleRevision
+from checkpoints.exceptions import (
+    AlreadyDecided,
+    LateResultRefused,
+    NotUndecided,
+    ReviewRequired,
+    StaleRevision,
+)
 from checkpoints.models import AuditEvent, Decision, Run, Session
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.resuming import agents
@@ -112,6 +118,68 @@ def test_other_revision_than_the_one_there_is_changes_nothing(cp: SyncCheckpoint
         cp.mark_failed("s", "call_1", revision=revision, **HOW)
 
     assert (statuses(), Decision.objects.count()) == ([("call_1", 1, "issued")], 0)
+
+
+def resume_in_vain(cp: SyncCheckpointer) -> None:
+    with pytest.raises(ReviewRequired):
+        cp.resume("s")
+
+
+@pytest.mark.parametrize("notice", [SyncCheckpointer.sweep_lost_runs, resume_in_vain], ids=["sweep", "resume"])
+@pytest.mark.parametrize("name", DECISIONS)
+@pytest.mark.usefixtures("killed")
+def test_decision_counts_although_the_death_was_noticed_meanwhile(
+    cp: SyncCheckpointer, name: str, notice: Callable[[SyncCheckpointer], object]
+) -> None:
+    decide, status = DECISIONS[name]
+    call = seen(cp)
+    notice(cp)
+    decide(cp, call["revision"])
+
+    assert (call["status"], statuses()) == ("issued", [("call_1", 1, status)])
+
+
+def test_decision_on_what_was_seen_before_somebody_else_s_is_stale(
+    cp: SyncCheckpointer, open_checkpointer: Open
+) -> None:
+    started(cp)
+    registry = ToolRegistry(checkpointer=cp, session_id="s")
+    registry.tool(name="pay", approvals=2)(lambda order: Session.objects.update(fence=F("fence") + 1))
+    with pytest.raises(LateResultRefused):
+        registry.dispatch("pay", {"order": 17}, "call_1")
+    lease_is_over()
+    other = open_checkpointer()
+    other.sweep_lost_runs()
+    at = seen(other)["revision"]
+    other.mark_failed("s", "call_1", revision=at, **HOW)
+
+    for revision in (at - 1, at):
+        with pytest.raises(StaleRevision):
+            other.mark_failed("s", "call_1", actor="bob", reason="I looked too.", revision=revision)
+    assert statuses() == [("call_1", 1, "interrupted")]
+
+
+@pytest.mark.usefixtures("killed")
+def test_call_of_a_killed_process_is_among_the_pending_decisions_at_once(cp: SyncCheckpointer) -> None:
+    (waits,) = cp.pending_decisions()
+    (call,) = cp.pending_tool_calls("s")
+
+    assert {name: waits[name] for name in call} == call
+    assert (waits["session_id"], waits["waits_since"]) == ("s", call["started_at"])
+    assert cp.pending_decisions(after=waits["cursor"]) == cp.pending_decisions(agent="nobody") == []
+    cp.sweep_lost_runs()
+    assert [each["status"] for each in cp.pending_decisions()] == ["interrupted"]
+
+
+def test_call_of_a_live_run_is_not_among_the_pending_decisions(open_checkpointer: Open) -> None:
+    first = started(open_checkpointer())
+    first.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
+    first.record_tool_call_issued("s", "call_2", "look_up", {"order": 17}, "other", side_effects=("read",))
+    other = open_checkpointer()
+
+    assert other.pending_decisions() == []
+    lease_is_over()
+    assert [each["call_id"] for each in other.pending_decisions()] == ["call_1"]
 
 
 def test_call_of_a_lease_that_is_over_is_decided_at_once(open_checkpointer: Open) -> None:

@@ -359,6 +359,73 @@ def test_answer_to_a_person(open_checkpointer: Open, answer: object, said: str, 
     assert ToolCall.objects.get().verify_requested_by == ""
 
 
+def registry_with(hook: Hook | None) -> ToolRegistry:
+    registry = ToolRegistry()
+    registry.tool(name="pay", verify=hook)(lambda order: f"paid {order}")
+    return registry
+
+
+def ask_nobody(args: dict[str, Any]) -> Landed:
+    raise AssertionError("the hook of another agent was asked")
+
+
+def test_hook_of_another_session_is_not_asked(open_checkpointer: Open) -> None:
+    """Two agents of one process may have tools of one name, which look into different places."""
+    cp = died_while_paying(open_checkpointer)
+    others = [registry_with(ask_nobody).for_session(cp, f"other {number}") for number in range(5)]
+    with pytest.raises(ReviewRequired, match="it is unknown whether this happened: pay \\(call_1\\)") as undecided:
+        cp.resume("s")
+    assert (undecided.value.calls[0]["verify_reason"], len(others)) == (None, 5)
+    mine = registry_with(lambda args: Landed("receipt 5"))
+
+    assert cp.resume("s", mine).replayable["call_1"].content == "receipt 5"
+
+
+def test_registry_that_was_bound_last_decides_for_its_session(open_checkpointer: Open) -> None:
+    cp = died_while_paying(open_checkpointer)
+    earlier = [registry_with(ask_nobody) for _ in range(5)]
+    for registry in earlier:
+        registry.bind(cp, "s")
+    last = registry_with(lambda args: Landed("receipt 5"))
+
+    assert cp.resume("s", last).replayable["call_1"].content == "receipt 5"
+
+
+def test_tool_without_a_hook_in_its_session_has_none(open_checkpointer: Open) -> None:
+    cp = died_while_paying(open_checkpointer)
+    anywhere, mine = registry_with(ask_nobody), registry_with(None)
+    anywhere.bind(cp)
+
+    with pytest.raises(ReviewRequired) as undecided:
+        cp.resume("s", mine)
+    assert undecided.value.calls[0]["verify_reason"] is None
+
+
+def test_registries_of_no_session_have_to_agree(open_checkpointer: Open) -> None:
+    cp = died_while_paying(open_checkpointer)
+    first, second = registry_with(lambda args: Landed("receipt 5")), registry_with(lambda args: NotLanded())
+    first.bind(cp)
+    second.bind(cp)
+    with pytest.raises(ReviewRequired, match="several registries have different verify hooks for 'pay'"):
+        cp.resume("s")
+    second.tools = first.tools
+
+    assert cp.resume("s").replayable["call_1"].content == "receipt 5"
+
+
+def test_error_of_a_tool_is_asked_about_with_its_own_hook(cp: SyncCheckpointer) -> None:
+    def cut_off(order: int) -> str:
+        raise ConnectionError("the line was cut")
+
+    registries = [ToolRegistry(checkpointer=cp, session_id="s") for _ in range(5)]
+    for number, registry in enumerate(registries):
+        registry.tool(name="pay", verify=Asked(Landed(f"receipt {number}")))(cut_off)
+    cp.start_session("s")
+
+    results = [registry.dispatch("pay", {"order": at}, f"call_{at}") for at, registry in enumerate(registries)]
+    assert [result.content for result in results] == [f"receipt {number}" for number in range(5)]
+
+
 def test_question_where_no_hook_is_known_is_left_for_the_run_that_has_it(open_checkpointer: Open) -> None:
     interrupt(started(open_checkpointer()), open_checkpointer)
 

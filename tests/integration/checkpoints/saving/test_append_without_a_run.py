@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from checkpoints import SyncCheckpointer, SyncSessionFiles, ToolRegistry
 from checkpoints.exceptions import (
     ApprovalRequired,
+    CheckpointCorrupted,
     CheckpointsError,
     InvalidInput,
     NotRepresentable,
@@ -28,6 +29,7 @@ from checkpoints.exceptions import (
 from checkpoints.models import Checkpoint, Run, Session, ToolCall
 from checkpoints.peers import Join, PeerCall
 from checkpoints.queries import archive, timeframe, versions
+from checkpoints.runs import PostLlm, PreToolBatch, RuntimeSnapshot
 from tests.conftest import Open
 from tests.integration.checkpoints.situations import started, statuses, stored_messages, talk
 
@@ -50,6 +52,60 @@ def test_version_goes_on_from_the_last_one(cp: SyncCheckpointer, released: str) 
     assert latest["run_id"] is None
     assert (Run.objects.count(), stored_messages()) == (1, 3)
     assert cp.store.all_held() == []
+
+
+ANSWER = {"role": "assistant", "tool_calls": [{"id": "call_1", "name": "pay", "args": {"order": 17}}]}
+
+
+def journaled(cp: SyncCheckpointer, how: str) -> None:
+    """A session whose model has answered, and that was released before the tools ran."""
+    cp.start_session("s", "Refund order 17")
+    if how == "payload":
+        cp.save_checkpoint("s", talk("ab"), payload={"pending_llm_response": ANSWER})
+    else:
+        cp.save_phase(
+            "s", PostLlm(model="m"), snapshot=RuntimeSnapshot(pending_llm_response=ANSWER), transcript=talk("ab")
+        )
+    if how == "phase":
+        cp.save_phase("s", PreToolBatch(tool_call_count=1))
+    cp.close()
+
+
+@pytest.mark.parametrize("how", ["payload", "snapshot", "phase"])
+def test_journaled_answer_still_waits_for_its_tools(cp: SyncCheckpointer, open_checkpointer: Open, how: str) -> None:
+    """The message of a user in between does not make the next run ask the model once more."""
+    journaled(open_checkpointer(), how)
+    latest = cp.load_latest("s") or {}
+    for at, text in enumerate("cd"):
+        cp.append_checkpoint("s", talk(text), expected_version=latest["version"] + at)
+
+    point = cp.resume("s")
+    assert (point.pending_response, point.transcript) == (ANSWER, [*talk("ab"), *talk("c"), *talk("d")])
+    assert (point.snapshot is None) == (how == "payload")
+
+
+@pytest.mark.parametrize("how", ["payload", "snapshot", "phase"])
+def test_journaled_answer_that_is_appended_waits_no_more(
+    cp: SyncCheckpointer, open_checkpointer: Open, how: str
+) -> None:
+    journaled(open_checkpointer(), how)
+    latest = cp.load_latest("s") or {}
+    paid = {"role": "tool", "tool_call_id": "call_1", "content": "paid"}
+    cp.append_checkpoint("s", [{**ANSWER, "content": "I pay."}, paid], expected_version=latest["version"])
+
+    assert (cp.resume("s").pending_response, cp.load_latest("s")["payload"]) == (None, None)  # type: ignore[index]
+
+
+@pytest.mark.parametrize("damaged", ["null", "[]", '{"pending_llm_response": []}', "{"])
+def test_damaged_payload_is_not_covered_up(cp: SyncCheckpointer, open_checkpointer: Open, damaged: str) -> None:
+    journaled(open_checkpointer(), "payload")
+    Checkpoint.objects.update(payload=damaged)
+
+    with pytest.raises(CheckpointCorrupted):
+        cp.append_checkpoint("s", talk("c"), expected_version=1)
+    with pytest.raises(CheckpointCorrupted):
+        cp.start_session("s")
+    assert (Checkpoint.objects.count(), cp.store.all_held()) == (1, [])
 
 
 def test_session_that_has_no_version_yet(cp: SyncCheckpointer, open_checkpointer: Open) -> None:

@@ -8,11 +8,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
+from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, Unknown
 from checkpoints.exceptions import (
     ApprovalRequired,
     CheckpointCorrupted,
     InvalidInput,
+    ReviewRequired,
     SessionNotFound,
     VersionNotFound,
 )
@@ -205,6 +206,19 @@ def test_calls_of_all_sessions_that_wait(cp: SyncCheckpointer, open_checkpointer
     assert cp.pending_decisions(after=second["cursor"]) == []
     with pytest.raises(InvalidInput):
         cp.pending_decisions(limit=0)
+
+
+def test_call_that_waits_says_why_its_hook_could_not_tell(cp: SyncCheckpointer) -> None:
+    cp.start_session("s")
+    registry = ToolRegistry(checkpointer=cp, session_id="s")
+
+    @registry.tool(verify=lambda args: Unknown("the provider answered 503"))
+    def pay() -> str:
+        raise ConnectionError("the line was cut")
+
+    with pytest.raises(ReviewRequired):
+        registry.dispatch("pay", {}, "call_1")
+    assert [each["verify_reason"] for each in cp.pending_decisions()] == ["the provider answered 503"]
 
 
 @pytest.mark.asyncio

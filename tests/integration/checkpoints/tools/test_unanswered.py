@@ -176,6 +176,29 @@ def test_results_read_at_once_are_not_taken(cp: SyncCheckpointer, open_checkpoin
     assert dispatch(shell.tools(taker), "new_1")[0].replayed is True
 
 
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda known: [known[call_id] for call_id in known],
+        lambda known: [known[call_id] for call_id in sorted(known)],
+        lambda known: [known.get(call_id) for call_id in known.keys()],  # noqa: SIM118 - what a program may do
+        lambda known: [known[call_id] for call_id, _ in known.items()],
+    ],
+    ids=["iteration", "sorted", "keys", "items"],
+)
+def test_results_that_are_listed_are_not_taken(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell, look: Callable[[Any], list[ToolResult]]
+) -> None:
+    """A program that logs what it has found, and asks the model once more, makes the call once."""
+    (first,) = dispatch(shell.tools(started(cp)), "call_1")
+    taker = open_checkpointer()
+    known = look(taker.resume("s", takeover=True).replayable)
+    results = dispatch(shell.tools(taker), "new_1", "new_2")
+
+    assert contents(known) == [first.content]
+    assert [(result.content, result.replayed) for result in results] == [(first.content, True), ("make test #2", False)]
+
+
 def test_calls_of_a_journaled_answer_keep_their_own(
     cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell
 ) -> None:
