@@ -90,5 +90,5 @@ def test_the_number_of_queries_does_not_depend_on_the_news(
 ) -> None:
     for number in range(calls):
         now(lost, tool=f"tool_{number}")
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(7):
         people["carol"].get("/review/news/", {"since": wording.iso(clock.now())})
