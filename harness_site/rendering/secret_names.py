@@ -398,9 +398,8 @@ def _after_scheme(text: str, start: int, compared: str) -> int:
     head = text[start : start + 40]
     if _WHOLE_SCHEMES.search(head):
         return _end(_LINE_WITH_QUOTES, text, start)
-    scheme = _SCHEMES.search(head)
-    if scheme is None and compared.endswith("authorization"):
-        scheme = _UNKNOWN_SCHEME.match(head)
+    known = _SCHEMES.search(head)
+    scheme = _UNKNOWN_SCHEME.match(head) if known is None and compared.endswith("authorization") else known
     return _end(_UNQUOTED, text, start + (scheme.end() if scheme else 0))
 
 
