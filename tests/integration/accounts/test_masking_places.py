@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from html import escape
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -276,8 +277,8 @@ def test_the_secret_of_one_call_is_masked_in_what_its_session_says_of_another(cl
     make_call(session=session, call_id="login", tool="log_in", args={"password": NAMED}, status=CallStatus.COMPLETED)
     sentence = f"Mail {NAMED} to the customer"
     lost = make_call(session=session, call_id="mail", tool="mail", args={"n": 1}, sentence=sentence)
-    asking = {"call_id": "mail 2", "tool": "mail", "args": {"n": 2}, "status": CallStatus.AWAITING_APPROVAL}
-    waiting = make_call(session=session, sentence=sentence, **asking)
+    awaits = CallStatus.AWAITING_APPROVAL
+    waiting = make_call(session=session, call_id="2", tool="mail", args={"n": 2}, status=awaits, sentence=sentence)
     make_decision(call=lost, kind=DecisionKind.CONFIRM_LANDED, final=False, reason=f"{NAMED} was sent")
     client.force_login(make_user(name="dora", role=Role.ADMIN))
     day = "from=2025-03-04T00:00:00Z&to=2025-03-05T00:00:00Z"
@@ -301,7 +302,7 @@ def test_each_session_of_a_list_has_its_own_newest_thousand_calls() -> None:
     make_run(session=old)
     make_call(session=old, args={"password": NAMED})
     made = make_call(session=busy, args={"n": 1})
-    fields = {"session": busy, "run": made.run, "workspace": made.workspace, "step": 1, "args": "{}"}
+    fields: dict[str, Any] = {"session": busy, "run": made.run, "workspace": made.workspace, "step": 1, "args": "{}"}
     fields |= {"tool": "pay", "status": CallStatus.COMPLETED, "side_effects": "mutate", "issued_at": made.issued_at}
     names = [f"call {number}" for number in range(1_000)]
     ToolCall.objects.bulk_create(
