@@ -128,10 +128,11 @@ class ToolCall(models.Model):
     @property
     def deadline(self) -> datetime | None:
         """Until when an approver may decide; None while nothing waits or there is no limit."""
-        since = {
+        waiting_since: dict[str, datetime | None] = {
             CallStatus.INTERRUPTED: self.interrupted_at,
             CallStatus.AWAITING_APPROVAL: self.issued_at,
-        }.get(CallStatus(self.status))
+        }
+        since = waiting_since.get(self.status)
         if since is None or self.decide_within is None:
             return None
         try:

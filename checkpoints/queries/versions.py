@@ -40,7 +40,7 @@ class Version:
 
     @property
     def phase_label(self) -> str:
-        return str(Phase(self.phase).label)
+        return str(Phase(self.phase).label) if self.phase in Phase.values else self.phase
 
 
 @dataclass(frozen=True, slots=True)

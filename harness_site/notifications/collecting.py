@@ -18,6 +18,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from checkpoints import clock
 from checkpoints.enums import UNDECIDED_CALL
 from checkpoints.models import ToolCall, Workspace
+from checkpoints.queries.unreadable import read_part
 from harness_site.notifications.models import Delivery, Event, Notice, NoticedCall
 from harness_site.notifications.recipients import recipients
 
@@ -51,7 +52,7 @@ def _collect(workspace: int) -> int:
             groups[Event(call.status), call.tool].append(call)
         now = clock.database_now("default")
         for call in _limited().filter(workspace=workspace).order_by("pk"):
-            if (event := _deadline_event(call, now)) is not None:
+            if (event := _readable_deadline_event(call, now)) is not None:
                 groups[event, call.tool].append(call)
         for (event, tool), calls in groups.items():
             _tell(workspace, event, tool, calls, now)
@@ -78,7 +79,12 @@ def _with_deadlines() -> set[int]:
     if not calls:
         return set()
     now = clock.database_now("default")
-    return {call.workspace_id for call in calls if _deadline_event(call, now) is not None}
+    return {call.workspace_id for call in calls if _readable_deadline_event(call, now) is not None}
+
+
+def _readable_deadline_event(call: ToolCall, now: datetime) -> Event | None:
+    """The same, and None where a record cannot be read: it keeps nobody from being told of others."""
+    return read_part(f"The deadline of call {call.pk}", lambda: _deadline_event(call, now), None)
 
 
 def _deadline_event(call: ToolCall, now: datetime) -> Event | None:

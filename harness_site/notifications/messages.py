@@ -16,7 +16,7 @@ from django.urls import reverse
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
 from harness_site import wording
-from harness_site.accounts import secrecy
+from harness_site.accounts import call_secrets, secrecy
 from harness_site.notifications.models import Event, Notice
 from harness_site.rendering import masking
 from harness_site.rendering.references import reference
@@ -88,8 +88,10 @@ def message(notice: Notice) -> Message | None:
             return None
         one, many = _HEADLINES[event]
         items = []
+        secrets = call_secrets.of_sessions({call.session_id for call in calls})
         for call in calls:
-            with masking.hiding_values_of(wording.parsed(call.args)):
+            values = secrets.get(call.session_id, ())
+            with masking.hiding_values(values), masking.hiding_values_of(wording.parsed(call.args)):
                 items.append(_item(call, notice.workspace))
         tool = _line(notice.tool)
         headline = one.format(items[0].sentence) if count == 1 else many.format(count, tool)

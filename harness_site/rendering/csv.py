@@ -15,9 +15,10 @@ NOT_COMPLETE: Final = "# not complete: the export broke off here; the log of the
 #: What a spreadsheet takes for a formula: one of these signs, narrow or wide, at the beginning of a cell, behind blanks
 #: and quotes that it may drop. Where cells are divided by something else than a comma, as in much of Europe, or where
 #: the quotes are not understood, a cell begins behind each of the other separators too.
-_FORMULA: Final = re.compile(
-    r"""(?:^|(?<=[;|\t\n]))(?=[\s"']*[=+\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212]|[\t\r])"""
-)
+_SIGNS: Final = frozenset("=+-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212")
+_SEPARATORS: Final = frozenset(";|\t\n")
+#: Separators, and the blanks and quotes behind them. It takes all of a run, so that no run is read twice.
+_RUN: Final = re.compile(r"""(?:^|[;|\t\n])[\s"';|]*+""")
 
 
 def line(cells: Iterable[str]) -> str:
@@ -33,4 +34,18 @@ def unreadable(record: UnreadableRecord, head: Sequence[str]) -> list[str]:
 
 
 def _harmless(cell: str) -> str:
-    return _FORMULA.sub("'", visible(cell))
+    return _RUN.sub(_quote_cells, visible(cell))
+
+
+def _quote_cells(run: re.Match[str]) -> str:
+    """Put an apostrophe wherever a cell begins in or behind this run that is a formula."""
+    text, start, end = run.string, run.start(), run.end()
+    formula = text[end : end + 1] in _SIGNS
+    last = max(text.rfind(";", start, end), text.rfind("|", start, end)) + 1
+    parts = []
+    for at in range(start, end + 1):
+        begins = at == 0 or text[at - 1] in _SEPARATORS
+        if begins and ((formula and at >= last) or (at < end and text[at] in "\t\r")):
+            parts.append("'")
+        parts.append(text[at : at + 1] if at < end else "")
+    return "".join(parts)

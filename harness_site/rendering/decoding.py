@@ -12,22 +12,32 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Final
 
-_CODES: Final = r"""
-    \x1b\[[0-9;:?]{0,60}[ -/]{0,4}[@-~]                        # codes of terminals
-    | [\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]
+from harness_site.rendering.safe_text import ALWAYS_HIDDEN
+
+_CODES: Final = rf"""
+    (?:\x1b\[|\x9b)[0-9;:?]{{0,60}}[ -/]{{0,4}}[@-~]            # codes of terminals
+    | \x1b\][^\x07\x1b]{{0,500}}+(?:\x07|\x1b\\)               # … titles and links
+    | \x1b[()*+][0-9A-Za-z]                                  # … sets of characters
+    | [{ALWAYS_HIDDEN}\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef]
     | \*+ | ~~ | (?<=\w)`+(?=\w)                              # marks of Markdown
 """
-_LINKS: Final = r"| \[ | \]\([^()\s]{0,500}\)"
+_LINKS: Final = r"| !?\[ | \]\([^()]{0,500}+\) | \]\[[^\[\]]{0,100}+\]"
 _ESCAPES: Final = r"""
     | \\{1,8} (?:
-        u(?P<unicode>[0-9A-Fa-f]{4}) | x(?P<hex>[0-9A-Fa-f]{2}) | (?P<blank>[nrt]) | (?P<same>[!-/:-@\[\]-`{-~])
+        u(?P<unicode>[0-9A-Fa-f]{4}) | u\{(?P<braces>[0-9A-Fa-f]{1,5})\} | U000(?P<long>[0-9A-Fa-f]{5})
+        | x(?P<hex>[0-9A-Fa-f]{2}) | (?P<octal>[0-3][0-7]{2}) | (?P<blank>[nrt]) | (?P<same>[!-/:-@\[\]-`{-~])
     )
     | (?P<entity>&(?:\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});)
     | %(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f])
+    | (?P<wide>[\uff01-\uff5e])
+    | (?P<space>[\u00a0\u2000-\u200a\u202f\u205f\u3000])
+    | (?P<dash>[\u2010-\u2013\u2212])
 """
 #: Each alternative ends at the first character that does not fit, so that no text is read twice.
 _WRITTEN: Final = re.compile(f"(?P<nothing>{_CODES}){_ESCAPES}", re.VERBOSE)
 _WITH_LINKS: Final = re.compile(f"(?P<nothing>{_CODES}{_LINKS}){_ESCAPES}", re.VERBOSE)
+#: From a fullwidth character to the one of ASCII.
+_WIDE: Final = 0xFEE0
 _BLANKS: Final = {"n": "\n", "r": "\n", "t": "\t"}
 
 
@@ -59,7 +69,7 @@ def decode(text: str) -> Decoded | None:
     parts: list[str] = []
     places: list[tuple[int, int, int]] = []
     length = at = 0
-    pattern = _WITH_LINKS if "](" in text else _WRITTEN
+    pattern = _WITH_LINKS if "](" in text or "][" in text else _WRITTEN
     for match in pattern.finditer(text):
         start, end = match.span()
         if start > at:
@@ -80,12 +90,20 @@ def decode(text: str) -> Decoded | None:
 
 
 def _shown(match: re.Match[str]) -> str:
-    if match["nothing"] is not None:
-        return ""
-    if match["entity"] is not None:
-        return unescape(match["entity"])
-    if match["blank"] is not None:
-        return _BLANKS[match["blank"]]
-    if match["same"] is not None:
-        return str(match["same"])
-    return chr(int(match["unicode"] or match["hex"] or match["percent"], 16))
+    kind, written = match.lastgroup, match[match.lastgroup or 0]
+    match kind:
+        case "nothing":
+            return ""
+        case "entity":
+            return unescape(written)
+        case "blank":
+            return _BLANKS[written]
+        case "same":
+            return written
+        case "wide":
+            return chr(ord(written) - _WIDE)
+        case "space":
+            return " "
+        case "dash":
+            return "-"
+    return chr(int(written, 8 if kind == "octal" else 16))

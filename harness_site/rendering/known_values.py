@@ -18,6 +18,11 @@ _SAYING_NOTHING: Final = frozenset(
 )
 #: Nobody gives more secrets at once; each takes a look through all that is shown.
 MOST: Final = 200
+#: A longer value is looked for by its beginning: preparing a search takes as long as what is searched for.
+_HEAD: Final = 64
+#: Steps in a text beside one for each of its characters, and how many they are at the most.
+_STEPS: Final = 1_000
+_MOST_STEPS: Final = 300_000
 
 
 def texts_of(value: Any) -> Iterator[str]:
@@ -36,42 +41,64 @@ def texts_of(value: Any) -> Iterator[str]:
 
 
 def find_known_values(text: str, values: Iterable[str]) -> Iterator[Span]:
-    """Yield where one of `values` stands in `text` as a word of its own, also where its end was cut off."""
-    for value in values:
-        if len(value) < SHORTEST:
-            continue
-        yield from _find(text, value)
-        if len(value) > _CUT_OFF and any(mark in text for mark in _ELLIPSES):
-            yield from _find_cut_off(text, value)
+    """Yield where one of `values` stands in `text` as a word of its own, also where its end was cut off.
+
+    The work is bounded: the longest `MOST` values are looked for, and a text that begins one of them again and again,
+    at more places than a text without such a purpose can, is secret as a whole.
+    """
+    wanted = [value for value in values if len(value) >= SHORTEST]
+    if len(wanted) > MOST:
+        wanted = sorted(wanted, key=lambda value: (-len(value), value))[:MOST]
+    cut_off = any(mark in text for mark in _ELLIPSES)
+    search = _Search(text)
+    for value in wanted:
+        yield from search.find(value)
+        if cut_off and len(value) > _CUT_OFF:
+            yield from search.find_cut_off(value)
+        if search.steps_left < 0:
+            yield 0, len(text)
+            return
 
 
 def holds_short_value(text: str, values: Iterable[str]) -> bool:
     """Whether `text` says one of those values that are too short to be looked for everywhere."""
-    return any(True for value in values if len(value) < SHORTEST for _ in _find(text, value))
+    return any(True for value in values if len(value) < SHORTEST for _ in _Search(text).find(value))
 
 
-def _find(text: str, value: str) -> Iterator[Span]:
-    at = text.find(value)
-    while at >= 0:
-        end = at + len(value)
-        if _is_border(text, at) and _is_border(text, end):
-            yield at, end
-            at = text.find(value, end)
-        else:
-            at = text.find(value, at + 1)
+class _Search:
+    """Searches in one text, with a budget of steps for all of them together."""
 
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.steps_left = min(_STEPS + len(text), _MOST_STEPS)
 
-def _find_cut_off(text: str, value: str) -> Iterator[Span]:
-    head = value[:_CUT_OFF]
-    at = text.find(head)
-    while at >= 0:
-        end = at + _CUT_OFF
-        limit = at + len(value)
-        while end < limit and text[end : end + 1] == value[end - at]:
-            end += 1
-        if _is_border(text, at) and text.startswith(_ELLIPSES, end):
-            yield at, end
-        at = text.find(head, end)
+    def find(self, value: str) -> Iterator[Span]:
+        """Yield where `value` stands as a word of its own."""
+        head, text = value[:_HEAD], self.text
+        at = text.find(head)
+        while at >= 0 and self.steps_left >= 0:
+            # Comparing a long value takes as long as a step for each thousand characters of it.
+            self.steps_left -= 1 + len(value) // 1_000
+            end = at + len(value)
+            if text.startswith(value, at) and _is_border(text, at) and _is_border(text, end):
+                yield at, end
+                at = text.find(head, end)
+            else:
+                at = text.find(head, at + 1)
+
+    def find_cut_off(self, value: str) -> Iterator[Span]:
+        """Yield where the beginning of `value` stands before an ellipsis."""
+        head, text = value[:_CUT_OFF], self.text
+        at = text.find(head)
+        while at >= 0 and self.steps_left >= 0:
+            end = at + _CUT_OFF
+            limit = at + len(value)
+            while end < limit and text[end : end + 1] == value[end - at]:
+                end += 1
+            self.steps_left -= end - at - _CUT_OFF + 1
+            if _is_border(text, at) and text.startswith(_ELLIPSES, end):
+                yield at, end
+            at = text.find(head, end)
 
 
 def _is_border(text: str, at: int) -> bool:

@@ -14,7 +14,7 @@ from typing import Final
 #: Characters that no reader sees, or that act on what stands around them: controls but tab and line feed, the soft
 #: hyphen, marks, embeddings, overrides and isolates of direction, fillers, whatever Unicode lets a font ignore, line
 #: and paragraph separators, halves of surrogate pairs, interlinear notes, tags, and what is no character at all.
-_ALWAYS: Final = (
+ALWAYS_HIDDEN: Final = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
@@ -28,7 +28,7 @@ _SELECTORS: Final = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 #: A joiner belongs between two pictures, or behind a letter that joins; a selector behind what has several forms. One
 #: alone: a row of them says something that nobody sees.
 _HIDDEN: Final = re.compile(
-    f"[{_ALWAYS}]"
+    f"[{ALWAYS_HIDDEN}]"
     f"|\u200d(?<![{_JOINING}]\u200d)(?:(?<![{_PICTURES}\ufe0f]\u200d)|(?![{_PICTURES}]))"
     f"|\u200c(?<![{_JOINING}]\u200c)"
     f"|[{_JOINERS}](?=[{_JOINERS}])"
@@ -37,7 +37,7 @@ _HIDDEN: Final = re.compile(
     f"|[\U000e0100-\U000e01ef](?<![{_IDEOGRAPHS}][\U000e0100-\U000e01ef])"
 )
 #: All that may be hidden somewhere; most texts hold none of it.
-_SUSPECT: Final = re.compile(f"[{_ALWAYS}{_JOINERS}{_SELECTORS}]")
+_SUSPECT: Final = re.compile(f"[{ALWAYS_HIDDEN}{_JOINERS}{_SELECTORS}]")
 #: What neither PostgreSQL nor an address can hold.
 _NOT_ENCODABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _BREAKS: Final = re.compile(r"[\t\n ]+")

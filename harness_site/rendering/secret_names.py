@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
+from harness_site.rendering.decoding import decode
 from harness_site.rendering.linear_patterns import LinearPattern, Match, compile_pattern
 from harness_site.rendering.secret_shapes import Span
 
@@ -27,6 +28,7 @@ ENDINGS: Final = (
     "bearer",
     "cardno",
     "cardnumber",
+    "clientkey",
     "connectionstring",
     "cookie",
     "creditcard",
@@ -35,6 +37,8 @@ ENDINGS: Final = (
     "cvv",
     "encryptionkey",
     "jwt",
+    "kennwort",
+    "licensekey",
     "masterkey",
     "mnemonic",
     "onetimecode",
@@ -42,17 +46,23 @@ ENDINGS: Final = (
     "passcode",
     "passphrase",
     "privatekey",
+    "pswd",
     "pwd",
     "recoverycode",
     "secretkey",
     "seedphrase",
     "signingkey",
+    "sshkey",
     "ssn",
     "token",
 )
 #: … or holds one of these, unless one of the others stands there.
-PARTS: Final = ("passwd", "password", "secret")
+PARTS: Final = ("passwd", "password", "passwort", "secret")
 _HARMLESS: Final = ("secretar",)
+#: What may follow a name of a secret: `api_key_prod`, `access_token_2`, `tokenValue`.
+_FOLLOWING: Final = re.compile(
+    r"(?<=[a-z]{3})(?:[0-9]{1,3}|value|header|string|plain|raw|old|new|prod|live|test|staging|dev|backup)\Z"
+)
 #: … or is one of these. They are words of other meanings too: numbers under them are shown.
 WORDS: Final = ("auth", "pass", "psw", "pw")
 #: Endings in the plural that are counted more often than listed: `max_tokens: 4096`.
@@ -66,7 +76,7 @@ _NOISE: Final = re.compile(r"[\W_]+")
 #: One of these stands in each usual name: most names in a text need no further look.
 _HINTS: Final = (
     *("key", "auth", "bearer", "card", "connection", "cookie", "cred", "cvc", "cvv", "jwt", "mnemonic", "code", "otp"),
-    *("pass", "phrase", "psw", "pw", "secret", "token", "ssn"),
+    *("pass", "phrase", "psw", "pw", "secret", "token", "ssn", "kennwort"),
 )
 
 
@@ -74,7 +84,8 @@ _HINTS: Final = (
 class Patterns:
     """Where a name may stand that is secret, with its value behind it: as a pair (`key=value`), as an option of a
     command (`--key value`), as the name of another field (`{"name": "key", "value": "value"}`), and as an element
-    (`<key>value</key>`)."""
+    (`<key>value</key>`), as an attribute beside another (`name="key" value="value"`), before a quoted value
+    (`PASSWORD 'value'`, `setPassword("value")`), and as a cell of a table (`| key | value |`)."""
 
     hint: LinearPattern
     pair: LinearPattern
@@ -82,6 +93,9 @@ class Patterns:
     named: LinearPattern
     named_before: LinearPattern
     element: LinearPattern
+    attribute: LinearPattern
+    quoted: LinearPattern
+    cell: LinearPattern
 
 
 @lru_cache(maxsize=64)
@@ -91,20 +105,51 @@ def patterns(names: frozenset[str], *, usual: bool) -> Patterns:
     hint = rf"(?i:{'|'.join([*(_HINTS if usual else ()), *own])})"
     name = rf"(?P<name>[\pL\pN_.\-]*{hint}[\pL\pN_.\-]*)"
     quote = r"\\{0,8}[\"']"
-    named = rf"[\"'](?i:name|key|header|field|variable){quote}\s*:\s*{quote}{name}"
+    named = rf"[\"'](?i:name|key|k|id|header|field|variable){quote}\s*:\s*{quote}{name}"
     return Patterns(
         hint=compile_pattern(hint),
         pair=compile_pattern(rf"{name}(?P<close>(?:\\{{0,8}}[\"'`])?)\]?\)?[ \t]*(?P<sign>[:=]{{1,3}}>?|->)[ \t]*"),
-        option=compile_pattern(rf"(?:^|[\s\"'`(\[])--?{name}[ \t]+"),
-        named=compile_pattern(rf"{named}{quote}\s*,\s*{quote}(?i:value|val|content|text){quote}\s*:\s*"),
+        option=compile_pattern(rf"(?:(?:^|[\s\"'`(\[])--?|\b(?:setx|setenv|ENV|ARG)[ \t]+){name}[ \t]+"),
+        named=compile_pattern(
+            rf"{named}{quote}(?:\s*,\s*{quote}\w{{1,20}}{quote}\s*:\s*[^{{}},]{{1,60}}){{0,3}}?"
+            rf"\s*,\s*{quote}(?i:value|val|v|content|text){quote}\s*:\s*"
+        ),
         named_before=compile_pattern(rf",\s*\\{{0,8}}{named}{quote}"),
-        element=compile_pattern(rf"<{name}(?:\s[^<>]*)?>(?P<value>[^<>]+)</"),
+        element=compile_pattern(
+            rf"<(?:\w{{1,40}}:)?{name}(?:\s[^<>]*)?>(?:<!\[CDATA\[)?(?P<value>[^<>\]]+)(?:\]\]>)?</"
+        ),
+        attribute=compile_pattern(
+            rf"\b(?i:name|key|id)=\\{{0,8}}[\"']{name}\\{{0,8}}[\"']"
+            r"(?:[^<>\n]{0,100}?\s(?i:value|content)=|(?:\r?\n[^\n\r]{1,100}){0,3}\r?\n\r?\n)"
+        ),
+        quoted=compile_pattern(rf"{name}(?:[ \t]+|\()\\{{0,8}}[\"'`]"),
+        cell=compile_pattern(rf"\|[ \t*`]*{name}[ \t*`]*\|[ \t*`]*"),
     )
 
 
 _VALUE_BEFORE: Final = re.compile(r"""(?:value|val|content|text)\\{0,8}["']\s{0,20}:\s{0,20}""", re.IGNORECASE)
 #: A value stands no further before its name.
 _BEFORE: Final = 500
+#: What may stand between a sign and the value: a type, marks of strings, the sign of a block, a line break, a mask.
+_BEFORE_VALUE: Final = re.compile(
+    r"""(?:
+        (?:str|string|String|bytes|Optional\[str\])[ \t]{0,10}=[ \t]{0,10}
+        | [|>][+-]?(?=[ \t]*\n)
+        | ‹masked›
+        | [ \t]{0,40}\r?\n[ \t]{1,40}(?:-[ \t]{1,10})?(?![\w.-]{1,60}[ \t]*[:=]|[-*#])
+        | (?:\$|[fFrRbBuU]{1,2})(?=["'])
+        | (?:\"\"(?=\")|''(?='))
+    )*+""",
+    re.VERBOSE,
+)
+#: A scheme that is not known, before a login.
+_UNKNOWN_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z-]{1,30} (?=[\w.~+/:-]{0,30}[0-9])(?=[\w.~+/:-]{6})")
+#: The items of a list of YAML, of which the first one has begun.
+_LISTED: Final = re.compile(r"[^\n]{1,300}(?:\n[ \t]{1,40}-[ \t][^\n]{1,300})++")
+#: Names of what people type.
+_TYPED: Final = ("password", "passwort", "passphrase", "passcode", "pwd", "passwd")
+_SHORT: Final = frozenset({"pw", "psw"})
+_CELL: Final = re.compile(r"[^|\n`*\s]*+")
 _BRACKETS: Final = re.compile(r"[\[\]{}]")
 #: A list or an object as a value in a text is masked so far at most.
 _NESTED: Final = 5_000
@@ -124,8 +169,10 @@ _IN_SINGLE: Final = re.compile(r"(?:[^'\\]++|\\.)*+", re.DOTALL)
 _LINE: Final = re.compile(r"""[^\n"'`]*+""")
 _LINE_WITH_QUOTES: Final = re.compile(r"[^\n'`]*+")
 #: Fields that hold a name, and those that hold what it names.
-_NAME_FIELDS: Final = frozenset({"name", "key", "header", "headername", "field", "variable"})
-_VALUE_FIELDS: Final = frozenset({"value", "val", "content", "text", "headervalue"})
+_NAME_FIELDS: Final = frozenset(
+    {"name", "key", "k", "id", "header", "headername", "field", "fieldname", "variable", "variablename", "parameter"}
+)
+_VALUE_FIELDS: Final = frozenset({"value", "val", "v", "content", "text", "headervalue", "fieldvalue"})
 #: Words before a name that may belong to it: “API key: …”.
 _WORDS_BEFORE: Final = re.compile(r"((?:[A-Za-z]{2,20} ){1,2})\Z")
 
@@ -138,10 +185,13 @@ def bare(name: str) -> str:
 @lru_cache(maxsize=4096)
 def usual_secret(name: str) -> bool:
     """Whether a field of this name is secret everywhere."""
-    compared = bare(name)
+    read = decode(name)
+    compared = bare(read.text if read is not None else name)
     one = compared.removesuffix("s")
     if compared in WORDS or compared.endswith(ENDINGS) or one.endswith(ENDINGS):
         return True
+    if _FOLLOWING.sub("", compared).endswith((*ENDINGS, "auth")):
+        return _FOLLOWING.search(compared) is not None
     return any(part in compared for part in PARTS) and not any(word in compared for word in _HARMLESS)
 
 
@@ -182,13 +232,18 @@ def find_named_values(text: str, known: Patterns, is_secret: IsSecret) -> Iterat
     """Yield where `text` holds the value of a secret name."""
     if ":" in text or "=" in text or "->" in text:
         yield from _find(text, known.pair, _pair_value, is_secret)
-    if "-" in text:
+    if "-" in text or "set" in text or "ENV" in text or "ARG" in text:
         yield from _find(text, known.option, _option_value, is_secret)
     if "</" in text:
         yield from (match.span(2) for match in known.element.finditer(text) if is_secret(match["name"]))
     if ":" in text and ("'" in text or '"' in text):
         yield from _find(text, known.named, _named_value, is_secret)
         yield from _find(text, known.named_before, _value_before, is_secret)
+    if "'" in text or '"' in text or "`" in text:
+        yield from _find(text, known.attribute, _named_value, is_secret)
+        yield from _find(text, known.quoted, _quoted_value, is_secret)
+    if "|" in text:
+        yield from _find(text, known.cell, _cell_value, is_secret)
 
 
 _Reader: TypeAlias = Callable[[str, Match, IsSecret], Span | None]
@@ -210,7 +265,7 @@ def _pair_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
     name = _secret_name(text, match, is_secret)
     if not name:
         return None
-    start = match.end()
+    start = _value_start(text, match.end())
     quoted = _quoted(text, start)
     if quoted is not None:
         return quoted
@@ -221,15 +276,44 @@ def _pair_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
     compared = bare(name)
     if compared.endswith(_LINES):
         return start, _end(_LINE, text, start)
-    end = _after_scheme(text, start)
+    listed = _LISTED.match(text, start)
+    end = listed.end() if listed is not None and text.endswith("- ", 0, start) else _after_scheme(text, start, compared)
     value = text[start : _trimmed(text, start, end)]
     return (start, start + len(value)) if _unquoted_counts(compared, value, match["sign"]) else None
+
+
+def _value_start(text: str, start: int) -> int:
+    """Where the value of a pair begins whose sign ends at `start`: behind marks of the language it is written in, on
+    one of the next lines, behind a mask that somebody wrote."""
+    before = _BEFORE_VALUE.match(text, start)
+    return start if before is None else before.end()
+
+
+def _quoted_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
+    """What stands in quotes right behind a name: `ALTER USER shop PASSWORD 'value'`, `setPassword("value")`."""
+    name = bare(match["name"])
+    opened = match[0].rstrip("\"'`").rstrip("\\")
+    if not is_secret(match["name"]) or not name.endswith(_TYPED):
+        return None
+    if opened.endswith("(") and not name.startswith("set"):
+        return None
+    return _quoted(text, match.start() + len(opened))
+
+
+def _cell_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
+    if not is_secret(match["name"]) or bare(match["name"]) in WORDS:
+        return None
+    start = match.end()
+    end = _end(_CELL, text, start)
+    value = text[start:end]
+    said = any(each.isdigit() for each in value) and value.strip("0123456789.,") != ""
+    return (start, end) if said else None
 
 
 def _unquoted_counts(compared: str, value: str, sign: str) -> bool:
     """Whether what stands without quotes behind this name is one of its values, and not a number, a path or prose."""
     if compared in WORDS:
-        return "=" in sign and not value.isdecimal()
+        return ("=" in sign or compared in _SHORT) and not value.isdecimal()
     if compared.endswith(_COUNTED):
         return len(value) >= 8 and not value.isalpha() and not value.replace(".", "").isdecimal()
     if compared == "pwd":
@@ -238,7 +322,7 @@ def _unquoted_counts(compared: str, value: str, sign: str) -> bool:
 
 
 def _option_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
-    if not is_secret(match["name"]) or bare(match["name"]) in WORDS:
+    if not is_secret(match["name"]) or bare(match["name"]) == "auth":
         return None
     start = match.end()
     if text.startswith("--", start):
@@ -265,8 +349,7 @@ def _value_before(text: str, match: Match, is_secret: IsSecret) -> Span | None:
 def _secret_name(text: str, match: Match, is_secret: IsSecret) -> str:
     """The name of a pair where it is a secret one: with the words before it, where only these make it one."""
     name: str = match["name"]
-    if len(name) > 300:
-        return ""
+    name = name[-300:]
     # Of `order.customer.password` and `-password` only the end counts, which `is_secret` sees anyway.
     if is_secret(name):
         return name
@@ -310,12 +393,13 @@ def _nested_end(text: str, start: int) -> int:
     return min(len(text), start + _NESTED)
 
 
-def _after_scheme(text: str, start: int) -> int:
+def _after_scheme(text: str, start: int, compared: str) -> int:
     """The end of a value without quotes: “Bearer abc” is one, and of a login with several parts all of the line."""
     head = text[start : start + 40]
     if _WHOLE_SCHEMES.search(head):
         return _end(_LINE_WITH_QUOTES, text, start)
-    scheme = _SCHEMES.search(head)
+    known = _SCHEMES.search(head)
+    scheme = _UNKNOWN_SCHEME.match(head) if known is None and compared.endswith("authorization") else known
     return _end(_UNQUOTED, text, start + (scheme.end() if scheme else 0))
 
 

@@ -32,19 +32,26 @@ _PREFIXED: Final = (
     r"\b(?:dop|doo|dor)_v1_\w{32,}|\bdckr_pat_[\w-]{20,}|\bshp(?:at|ss|ca|pa)_\w{20,}|\blin_api_\w{20,}",
     r"\bhvs\.[\w-]{20,}|\bglsa_\w{20,}|\bsbp_\w{32,}|\bATATT3[\w=-]{20,}|\brubygems_\w{32,}|\btskey-[\w-]{16,}",
     r"\b(?:gsk|r8)_\w{30,}|\bPMAK-[\w-]{20,}|\bAGE-SECRET-KEY-\w{20,}|\bdapi[0-9a-f]{32}\b|\bkey-[0-9a-f]{32}\b",
-    r"\b\d{8,10}:AA[\w-]{30,}",  # bots of Telegram
+    r"\b(?:bot)?\d{8,10}:AA[\w-]{30,}",  # bots of Telegram
+    r"\bsq0[a-z]{3}-[\w-]{20,}|\bntn_\w{30,}|\bsecret_[A-Za-z0-9]{40,}|\bfig[dou]_[\w-]{30,}",
+    r"\bpscale_(?:tkn|pw|oauth)_[\w.-]{20,}|\bdp\.[a-z]{2,5}\.[A-Za-z0-9]{40,}|\bHRKU-[\w-]{30,}",
+    r"\bxai-\w{40,}|\bpplx-\w{40,}|\bf[mo][12]_[\w/+=-]{20,}|\bsntry[su]_[\w/+=-]{20,}|\bNRA[KA]-\w{20,}",
+    r"\bpul-[0-9a-f]{40}\b|\boy2[a-z0-9]{43}\b|\bAKCp\w{60,}",
 )
 #: … and what may also be a name or a word, so that its characters decide.
 _PERHAPS: Final = (
     r"\bpypi-(?P<pypi>[\w-]{16,})",
-    r"(?i:\b(?:bearer|basic)) +(?P<scheme>[\w.~+/=-]{8,})",
+    r"(?i:\b(?:bearer|basic))[ \t]+(?P<scheme>[\w.~+/=-]{8,})",
 )
 _TOKENS: Final = compile_pattern("|".join((_PEM, *_PREFIXED, *_PERHAPS)))
 #: Name and password in an address; the name may be empty, and the password may hold an `@`.
 _ADDRESS: Final = compile_pattern(r"://(?P<login>[^\s/:@\"'<>]*:[^\s/\"'<>]+)@")
+#: … and a token alone: `https://token@host`.
+_ADDRESS_TOKEN: Final = compile_pattern(r"://(?P<login>[A-Za-z0-9_-]{20,})@")
 #: `-u name:password`, as curl takes it; `-u 1000:1000` is a user and a group.
 _LOGIN_OPTION: Final = compile_pattern(
-    r"(?:^|[\s\"'])(?:-u|-U|--user|--proxy-user|-a)[ =]?[\"']?(?P<login>[^\s:\"'/-][^\s:\"'/]*:[^\s\"']+)"
+    r"(?:^|[\s\"'])(?:-[A-Za-z]{0,8}u|-U|--user|--proxy-user|-a)[ =]?[\"']?"
+    r"(?P<login>(?:[^\s:\"'/-][^\s:\"'/]*)?:[^\s\"':=][^\s\"']*)"
 )
 #: Commands whose `-p` is a password.
 _PASSWORD_OPTION: Final = compile_pattern(
@@ -54,6 +61,12 @@ _PASSWORD_OPTION: Final = compile_pattern(
 _SIGNATURE: Final = compile_pattern(
     r"[?&](?i:sig|signature|x-amz-signature|x-goog-signature)=(?P<value>[\w%/+=-]{16,})"
 )
+#: Who has an account at a database, as SQL and `.netrc` say it.
+_STATEMENT: Final = compile_pattern(
+    r"(?i)(?:\bidentified[ \t]+by[ \t]+|\blogin[ \t\n]+\S{1,100}[ \t\n]+password[ \t]+)"
+    r"(?P<password>\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s\"';]{1,200})"
+)
+_DOTTED_CARD: Final = compile_pattern(r"\b\d{4}(?:\.\d{4}){3}\b")
 _DIGITS: Final = compile_pattern(r"\d(?:[ -]?\d){12,}")
 #: First digits of each kind of card, and how many digits its numbers have.
 _ISSUERS: Final = (
@@ -85,10 +98,13 @@ def find_tokens(text: str) -> Iterator[Span]:
             yield span
     if "://" in text:
         yield from (match.span(1) for match in _ADDRESS.finditer(text))
+        tokens = (match.span(1) for match in _ADDRESS_TOKEN.finditer(text))
+        yield from (span for span in tokens if _random_looking(text[slice(*span)]))
     if "-" in text and ":" in text:
         yield from (match.span(1) for match in _LOGIN_OPTION.finditer(text) if not _numeric(match["login"]))
     if " -p" in text or " -w" in text or " -a" in text:
         yield from (_unquoted(match) for match in _PASSWORD_OPTION.finditer(text))
+    yield from (_unquoted(match) for match in _STATEMENT.finditer(text))
     if "=" in text:
         yield from (match.span(1) for match in _SIGNATURE.finditer(text))
 
@@ -97,6 +113,9 @@ def find_card_numbers(text: str) -> Iterator[Span]:
     """Yield where `text` holds the number of a payment card, in one piece or in groups of digits."""
     for match in _DIGITS.finditer(text):
         yield from _cards_in(text, *match.span())
+    if "." in text:
+        dotted = (match.span() for match in _DOTTED_CARD.finditer(text))
+        yield from (span for span in dotted if is_card_number(text[slice(*span)].replace(".", "")))
 
 
 def is_card_number(digits: str) -> bool:

@@ -15,8 +15,10 @@ from checkpoints.models import ToolCall
 from checkpoints.queries import inbox, outages
 from checkpoints.queries.outages import Outage
 from harness_site import wording
+from harness_site.accounts import call_secrets
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.accounts.shown import note_excerpts
+from harness_site.rendering.masking import hiding_values
 from harness_site.rendering.references import reference
 from harness_site.rendering.text import visible
 from harness_site.review.outage import address_of
@@ -56,6 +58,7 @@ def news(request: MemberRequest) -> HttpResponse:
 
 def _told(calls: Sequence[ToolCall], found: list[Outage]) -> Iterable[News]:
     together = outages.together(calls, found)
+    secrets = call_secrets.of_sessions({call.session_id for call in calls})
     for call in calls:
         outage = together.get(call.pk)
         if outage is not None:
@@ -64,4 +67,6 @@ def _told(calls: Sequence[ToolCall], found: list[Outage]) -> Iterable[News]:
             yield News(tag, title, "Nobody knows what became of them.", address_of(outage))
         else:
             asks = "May this happen?" if call.status == CallStatus.AWAITING_APPROVAL else "Did this happen?"
-            yield News(f"call {call.pk}", asks, sentence(call), reverse("card", args=[call.pk]))
+            with hiding_values(secrets.get(call.session_id, ())):
+                said = sentence(call)
+            yield News(f"call {call.pk}", asks, said, reverse("card", args=[call.pk]))

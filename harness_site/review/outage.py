@@ -22,6 +22,7 @@ from checkpoints.models import Decision, LateResult, Run, ToolCall
 from checkpoints.queries import occasions, outages
 from checkpoints.queries.outages import PAGE, Outage, Witness
 from harness_site import wording
+from harness_site.accounts import call_secrets
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.accounts.shown import note_excerpts
 from harness_site.rendering.references import reference, resolve
@@ -166,6 +167,7 @@ def _show(request: MemberRequest, window: Window, form: ReasonForm, *, status: i
     settled = context["outcome"].rows if context["outcome"] else ()
     shown = [*(row.call.session_id for row in rows), *(one.call.session_id for one in settled)]
     note_excerpts(request, "outage", shown)
+    context["secrets"] = call_secrets.of_sessions(set(shown))
     return render(request, "review/outage.html", context, status=status)
 
 

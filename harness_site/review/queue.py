@@ -14,6 +14,7 @@ from checkpoints.models import Session, ToolCall
 from checkpoints.queries import inbox, outages, voices
 from checkpoints.queries.order import Sort
 from checkpoints.queries.outages import Outage
+from harness_site.accounts import call_secrets
 from harness_site.accounts.electorate import electorate_of
 from harness_site.accounts.guard import MemberRequest, member
 from harness_site.accounts.shown import note_excerpts
@@ -48,7 +49,9 @@ def queue(request: MemberRequest) -> HttpResponse:
         "here": request.GET.urlencode(),
     }
     shown = found.get("rows") or found.get("decisions", [])
-    note_excerpts(request, "review queue", {row.session_pk for row in shown})
+    sessions = {row.session_pk for row in shown}
+    note_excerpts(request, "review queue", sessions)
+    context["secrets"] = call_secrets.of_sessions(sessions)
     return render(request, "review/queue.html", context)
 
 

@@ -144,6 +144,11 @@ def _cited(decision: Decision | None) -> dict[str, Any] | None:
     return {"link": link, "text": text, "rest": {name: value for name, value in given.items() if name not in said}}
 
 
+def _answers(status: str) -> tuple[Answer, ...]:
+    """What may be answered about a call of this status; nothing where the status is not known."""
+    return tuple(ANSWERS.get(CallStatus(status), ())) if status in CallStatus.values else ()
+
+
 def answers(
     call: ToolCall, agreed: tuple[Agreement, ...], decisions: Sequence[Decision], reader: str
 ) -> list[dict[str, Any]]:
@@ -153,7 +158,7 @@ def answers(
     """
     editor = call.approvals > 1 and any(made.kind == DecisionKind.EDIT and made.actor == reader for made in decisions)
     by_kind = {agreement.kind: agreement for agreement in agreed}
-    offered = [one for one in ANSWERS[CallStatus(call.status)] if _possible(call, one.kind)]
+    offered = [one for one in _answers(call.status) if _possible(call, one.kind)]
     unforeseen = dict.fromkeys((one.kind for one in offered), f"{_UNFORESEEN}its session cannot be read.")
     what = f"What follows from a decision about call {call.pk}"
     causes = read_part(what, lambda: _causes(call, by_kind, offered), unforeseen)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import h11
 from django.conf import settings
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -43,6 +44,9 @@ class LimitedConnection(H11Protocol):
             self._make_room()
 
     def data_received(self, data: bytes) -> None:
+        if self._has_large_headers(data):
+            self.send_400_response("The headers of the request are too large.")
+            return
         answering = self.in_request
         super().data_received(data)
         if self.in_request and not answering:
@@ -68,6 +72,13 @@ class LimitedConnection(H11Protocol):
         # Closing waits until what was written has been taken.
         if self._write_due is None:
             self._write_due = self.loop.call_later(self._limits.write_seconds, self.transport.abort)
+
+    def _has_large_headers(self, data: bytes) -> bool:
+        """Whether `data` ends headers that are too large. h11 refuses those alone that do not arrive at once."""
+        if self.conn.their_state is not h11.IDLE:
+            return False
+        end = data.find(b"\r\n\r\n")
+        return end >= 0 and len(self.conn.trailing_data[0]) + end > self._limits.header_bytes
 
     def _expect_headers(self) -> None:
         """Start the time for the headers of a request where some are awaited, and stop it where they are complete."""

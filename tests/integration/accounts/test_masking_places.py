@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from html import escape
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -13,6 +14,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, DecisionKind, Role
 from checkpoints.models import ToolCall
 from checkpoints.serde import canonical
+from harness_site.accounts import call_secrets
 from harness_site.notifications import mails, webhooks
 from harness_site.notifications.collecting import collect
 from harness_site.notifications.messages import message
@@ -267,3 +269,43 @@ def test_who_has_secrets_shown_sees_all_of_it(client: Client, call: ToolCall) ->
     page = client.get(f"/review/calls/{call.pk}/").content.decode()
     for secret in (NAMED, KEY, str(NUMBER), call.args_digest):
         assert secret in page, page[:3000]
+
+
+def test_the_secret_of_one_call_is_masked_in_what_its_session_says_of_another(client: Client) -> None:
+    session = make_session()
+    make_run(session=session)
+    make_call(session=session, call_id="login", tool="log_in", args={"password": NAMED}, status=CallStatus.COMPLETED)
+    sentence = f"Mail {NAMED} to the customer"
+    lost = make_call(session=session, call_id="mail", tool="mail", args={"n": 1}, sentence=sentence)
+    awaits = CallStatus.AWAITING_APPROVAL
+    waiting = make_call(session=session, call_id="2", tool="mail", args={"n": 2}, status=awaits, sentence=sentence)
+    make_decision(call=lost, kind=DecisionKind.CONFIRM_LANDED, final=False, reason=f"{NAMED} was sent")
+    client.force_login(make_user(name="dora", role=Role.ADMIN))
+    day = "from=2025-03-04T00:00:00Z&to=2025-03-05T00:00:00Z"
+    addresses = [f"/review/?tab={tab}" for tab in ("interrupted", "awaiting", "decided")]
+    addresses += ["/review/news/?since=2020-01-01T00:00:00Z", f"/review/outages/?tool=mail&{day}"]
+    addresses += [f"/review/calls/{call.pk}/" for call in (lost, waiting)]
+    for address in addresses:
+        response = client.get(address)
+        assert response.status_code == 200, address
+        assert NAMED not in response.content.decode(), address
+    collect()
+    for notice in Notice.objects.all():
+        told = message(notice)
+        assert told is not None
+        assert NAMED not in repr(told)
+        assert masking.MASK in repr(told)
+
+
+def test_each_session_of_a_list_has_its_own_newest_thousand_calls() -> None:
+    old, busy = make_session(title=f"Log in with {NAMED}"), make_session(session_id="busy")
+    make_run(session=old)
+    make_call(session=old, args={"password": NAMED})
+    made = make_call(session=busy, args={"n": 1})
+    fields: dict[str, Any] = {"session": busy, "run": made.run, "workspace": made.workspace, "step": 1, "args": "{}"}
+    fields |= {"tool": "pay", "status": CallStatus.COMPLETED, "side_effects": "mutate", "issued_at": made.issued_at}
+    names = [f"call {number}" for number in range(1_000)]
+    ToolCall.objects.bulk_create(
+        [ToolCall(**fields, call_id=name, idempotency_key=name, args_digest="d", result="1") for name in names]
+    )
+    assert call_secrets.of_sessions([old.pk, busy.pk]) == {old.pk: frozenset({NAMED})}

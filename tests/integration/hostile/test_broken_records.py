@@ -13,7 +13,7 @@ from django.test import Client
 
 from checkpoints import clock
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Role, SessionStatus
-from checkpoints.models import AuditEvent, Decision, LateResult, Message, Run, Session, ToolCall
+from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Session, ToolCall
 from harness_site.notifications.collecting import collect
 from harness_site.notifications.models import NoticedCall
 from harness_site.search import indexing
@@ -39,6 +39,8 @@ LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 DEEP: Final = "[" * 3000 + "]" * 3000
 #: What may be wrong with a row, by its model: a column, and what stands in it.
 BROKEN: Final[list[tuple[type[Model], str, Any]]] = [
+    (ToolCall, "status", "weird"),
+    (Checkpoint, "phase", "weird"),
     (ToolCall, "risk", "weird"),
     (ToolCall, "reason", "weird"),
     (ToolCall, "args", "{not json"),
@@ -177,7 +179,7 @@ def test_no_record_takes_a_page_away(
         assert response.status_code == 200, address
         for number in (1, 3):
             assert address in SHORT or f"order-{number}" in response.content.decode(), address
-    assert column == "status" or unanswered(reader, addresses_of(stories[1])) == {}
+    assert (model, column) == (Session, "status") or unanswered(reader, addresses_of(stories[1])) == {}
     make_webhook()
     collect()
     assert NoticedCall.objects.filter(tool_call_id__in=calls_of(stories[0], stories[2])).count() == 4

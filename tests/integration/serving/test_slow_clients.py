@@ -140,6 +140,13 @@ def test_headers_have_a_size(port: int) -> None:
         assert answer(client).startswith(b"HTTP/1.1 400")
 
 
+def test_headers_that_arrive_at_once_have_the_same_size(port: int) -> None:
+    opening = b"GET /health/ HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nX: "
+    for letters, status in ((40_000, b"400"), (20_000, b"200")):
+        with connect(port, opening + b"x" * letters + b"\r\n\r\n") as client:
+            assert answer(client).startswith(b"HTTP/1.1 " + status), letters
+
+
 class TestSizes:
     """Strangers may send a small form, members a file of evidence."""
 
