@@ -73,10 +73,14 @@ INSTALLED_APPS = [
     "harness_site",
     "checkpoints",
     "harness_site.accounts",
-    "harness_site.saved",
-    "harness_site.review",
-    "harness_site.search",
+    "harness_site.audit",
+    "harness_site.live",
     "harness_site.notifications",
+    "harness_site.overview",
+    "harness_site.review",
+    "harness_site.saved",
+    "harness_site.search",
+    "harness_site.sessions",
 ]
 
 MIDDLEWARE = [
