@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-#: Where browsers send reports of breaches.
+#: Where browsers send reports of breaches: of the site by itself, a project around it has no such page.
 REPORTS: Final = "/development/policy/report/"
 _KEY_LETTERS: Final = 32
 #: Random keys of 32 hexadecimal digits have fewer than this in one of a million.
