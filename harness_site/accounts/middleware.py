@@ -9,7 +9,9 @@ from harness_site.accounts.places import belongs_to_site
 
 
 class SignInRequired(LoginRequiredMiddleware):
-    """Every view of the site asks for a sign-in unless it says otherwise; those of the project around it are left alone.
+    """Every view of the site asks for a sign-in unless it says otherwise.
+
+    Those of the project around it are left alone.
 
     A part of a page is answered with 401 instead of the sign-in form, so that a page whose sign-in has ended keeps
     what it shows and what was typed into it.
