@@ -81,7 +81,7 @@ def check_accounts(app_configs: Sequence[AppConfig] | None, **options: Any) -> l
         for name in _SIGN_IN
         if getattr(settings, name, None) != getattr(site_settings, name)
     ]
-    if not any(issubclass(type(backend), AuthenticationBackend) for backend in get_backends()):
+    if not any(isinstance(backend, AuthenticationBackend) for backend in get_backends()):
         hint = "Add allauth.account.auth_backends.AuthenticationBackend to AUTHENTICATION_BACKENDS."
         found.append(Error("No authentication backend is django-allauth's.", hint=hint, id="harness.E008"))
     if settings.SESSION_ENGINE.endswith("signed_cookies"):
@@ -157,7 +157,8 @@ def _shadowed(engine: Engine) -> Iterator[tuple[str, str]]:
 
 
 def _origin(engine: Engine, name: str) -> str | None:
-    for loader in engine.template_loaders:
+    loaders: Any = engine.template_loaders
+    for loader in loaders:
         for origin in loader.get_template_sources(name):
             try:
                 loader.get_contents(origin)

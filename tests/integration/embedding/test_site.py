@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.apps import apps
 
 from harness_site import site_settings
 from tests.support.processes import ROOT
@@ -78,3 +79,19 @@ def test_checks_name_each_part_that_is_missing(run: Run) -> None:
         "CACHES": ["harness.W003"],
     }
     assert found == expected
+
+
+def test_admin_shows_the_rows_of_the_library_to_superusers_and_changes_none(run: Run) -> None:
+    seen = run("administer")
+
+    assert set(seen) == {model.__name__ for model in apps.get_app_config("checkpoints").get_models()}
+    assert {name for name, answers in seen.items() if answers["row"]} > {"Session", "Message", "ToolCall", "Decision"}
+    for answers in seen.values():
+        assert answers == {
+            "superuser": [200],
+            "staff": [403],
+            "posts": [403],
+            "kept": True,
+            "said": [],
+            "row": answers["row"],
+        }

@@ -31,8 +31,8 @@ def changes() -> Iterator[tuple[str, dict[str, Any]]]:
     """Each part by a name, with the settings that lack it."""
     from django.conf import settings as present
 
-    (engine,) = present.TEMPLATES
-    options = engine["OPTIONS"]
+    engine: dict[str, Any] = present.TEMPLATES[0]
+    options: dict[str, Any] = engine["OPTIONS"]
     yield "nothing", {}
     for app in ("harness_site.saved", "allauth.usersessions"):
         yield app, {"INSTALLED_APPS": [name for name in present.INSTALLED_APPS if name != app]}

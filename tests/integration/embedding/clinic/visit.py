@@ -33,7 +33,8 @@ def pages() -> dict[str, Any]:
     owner = User.objects.create_superuser("owner", password="correct-horse-battery")
     call_command("add_member", "owner", "admin", verbosity=0)
     client = sign_in(Client(), owner)
-    different, links = {}, set()
+    different: dict[str, int] = {}
+    links: set[str] = set()
     for line in TABLE:
         path = f"/harness{line.path.format(**named)}"
         response = client.get(path)
@@ -72,21 +73,21 @@ def neighbours() -> dict[str, Any]:
 
 async def live() -> bool:
     """Whether a websocket below the prefix lets somebody in who is signed in."""
-    from channels.testing import WebsocketCommunicator
     from django.conf import settings
     from django.test import AsyncClient
 
     from tests.integration.embedding.clinic.asgi import application
+    from tests.support.sockets import Browser
 
     client = AsyncClient()
     user = await owner()
     await client.aforce_login(user)
     cookie = f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
-    headers = [(b"cookie", cookie.encode()), (b"host", b"testserver"), (b"origin", b"http://testserver")]
-    socket = WebsocketCommunicator(application, "/harness/ws/live/", headers=headers)
-    connected, _ = await socket.connect(timeout=30)
-    await socket.disconnect()
-    return bool(connected)
+    headers = {"cookie": cookie, "host": "testserver", "origin": "http://testserver"}
+    browser = Browser(application, "/harness/ws/live/", headers=headers)
+    connected = await browser.connect()
+    await browser.leave()
+    return connected
 
 
 async def owner() -> Any:
