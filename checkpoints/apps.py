@@ -6,6 +6,7 @@ from checkpoints.checks import check_databases
 
 class CheckpointsConfig(AppConfig):
     name = "checkpoints"
+    label = "checkpoints"
     verbose_name = "Checkpoints"
     default_auto_field = "django.db.models.BigAutoField"
 

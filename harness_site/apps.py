@@ -4,6 +4,7 @@ from django.db import connection
 
 class HarnessSiteConfig(AppConfig):
     name = "harness_site"
+    label = "harness_site"
     verbose_name = "Harness"
 
     def ready(self) -> None:

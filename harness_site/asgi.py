@@ -13,14 +13,11 @@ _wsgi: Any = get_wsgi_application()
 
 # What follows needs the apps to be loaded.
 from a2wsgi import WSGIMiddleware  # noqa: E402
-from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
-from channels.sessions import CookieMiddleware  # noqa: E402
+from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
-from django.urls import path  # noqa: E402
 
-from harness_site.live.consumer import LiveConsumer  # noqa: E402
 from harness_site.live.feed import lifespan  # noqa: E402
-from harness_site.live.origin import SameOrigin  # noqa: E402
+from harness_site.live.routing import websocket_application  # noqa: E402
 from harness_site.live.viewer import is_member  # noqa: E402
 from harness_site.serving.client_address import ClientAddress  # noqa: E402
 from harness_site.serving.request_bodies import RequestBodies  # noqa: E402
@@ -28,8 +25,6 @@ from harness_site.serving.responses import ResponseDeadlines, until_abandoned  #
 
 THREADS = 8
 
-_live: Any = LiveConsumer.as_asgi()
-_routes: Any = [path("ws/live/", _live)]
 _threads: Any = WSGIMiddleware(until_abandoned(_wsgi), workers=THREADS)
 _pages = ResponseDeadlines(
     RequestBodies(_threads, settings.SERVER_LIMITS, is_member), limits=settings.SERVER_LIMITS, threads=THREADS
@@ -37,7 +32,7 @@ _pages = ResponseDeadlines(
 _all: Any = ProtocolTypeRouter(
     {
         "http": _pages,
-        "websocket": SameOrigin(CookieMiddleware(URLRouter(_routes))),
+        "websocket": websocket_application(),
         "lifespan": lifespan,
     }
 )

@@ -8,7 +8,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-#: Where browsers send reports of breaches.
+from harness_site.accounts.places import belongs_to_site
+
+#: Where browsers send reports of breaches: of the site by itself, a project around it has no such page.
 REPORTS: Final = "/development/policy/report/"
 _KEY_LETTERS: Final = 32
 #: Random keys of 32 hexadecimal digits have fewer than this in one of a million.
@@ -62,6 +64,8 @@ class PrivateResponses:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
+        if not belongs_to_site(request.path):
+            return response
         response.setdefault("Cache-Control", "private, no-store")
         response.setdefault("Cross-Origin-Resource-Policy", "same-origin")
         response.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")

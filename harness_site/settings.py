@@ -8,6 +8,15 @@ from django.core.exceptions import ImproperlyConfigured
 from checkpoints.conf import database_from_url
 from harness_site import env, mail_server, security, single_sign_on
 from harness_site.serving.limits import limits_from_environment
+from harness_site.site_settings import *  # noqa: F403 - what is the same in every project
+from harness_site.site_settings import (
+    HARNESS_APPS,
+    HARNESS_CONTEXT_PROCESSORS,
+    HARNESS_MIDDLEWARE,
+    HARNESS_STATIC_DIRS,
+    HARNESS_TEMPLATE_BUILTINS,
+    HARNESS_TEMPLATE_DIRS,
+)
 
 BASE_DIR = env.BASE_DIR
 STATE_DIR = env.state_dir()
@@ -54,64 +63,31 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
-    "allauth",
-    "allauth.account",
-    "allauth.mfa",
-    "allauth.socialaccount",
-    "allauth.socialaccount.providers.openid_connect",
-    "allauth.usersessions",
-    "csp",
-    "django_htmx",
-    # Before the library: its `export_session` writes more forms.
-    "harness_site",
-    "checkpoints",
-    "harness_site.accounts",
-    "harness_site.saved",
-    "harness_site.review",
-    "harness_site.search",
-    "harness_site.notifications",
+    *HARNESS_APPS,
 ]
 
-MIDDLEWARE = [
-    "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
-    "harness_site.security.PrivateResponses",
-    "csp.middleware.CSPMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
-    "django_htmx.middleware.HtmxMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "allauth.account.middleware.AccountMiddleware",
-    "harness_site.accounts.middleware.SignInRequired",
-    "harness_site.audit.reading.ReadingIsRecorded",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
-]
+MIDDLEWARE = [*HARNESS_MIDDLEWARE]
+MIDDLEWARE.insert(1, "whitenoise.middleware.WhiteNoiseMiddleware")
 
 ROOT_URLCONF = "harness_site.urls"
 WSGI_APPLICATION = "harness_site.wsgi.application"
 ASGI_APPLICATION = "harness_site.asgi.application"
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 TEMPLATES = [
     {
         "BACKEND": "harness_site.templating.Templates",
         "NAME": "django",
-        "DIRS": [BASE_DIR / "templates"] if env.IS_CHECKOUT else [],
+        "DIRS": HARNESS_TEMPLATE_DIRS,
         "APP_DIRS": True,
         "OPTIONS": {
-            "builtins": ["django.templatetags.static", "harness_site.templatetags.harness"],
-            "context_processors": [
-                "django.template.context_processors.request",
-                "django.contrib.auth.context_processors.auth",
-                "harness_site.security.nonce",
-            ],
+            "builtins": HARNESS_TEMPLATE_BUILTINS,
+            "context_processors": HARNESS_CONTEXT_PROCESSORS,
         },
     }
 ]
 
 STATIC_URL = "static/"
-STATICFILES_DIRS = [BASE_DIR / "static"] if env.IS_CHECKOUT else []
+STATICFILES_DIRS = HARNESS_STATIC_DIRS
 WHITENOISE_USE_FINDERS = True
 
 USE_I18N = False
@@ -120,57 +96,10 @@ TIME_ZONE = "UTC"
 
 # ------------------------------------------------------------------------------------------------ who may come in
 
-LOGIN_URL = "login"
-LOGIN_REDIRECT_URL = "home"
-LOGOUT_REDIRECT_URL = "login"
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
-SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
-ACCOUNT_ADAPTER = "harness_site.accounts.adapters.AccountAdapter"
-ACCOUNT_FORMS = {
-    "login": "harness_site.accounts.forms.SignInForm",
-    "reauthenticate": "harness_site.accounts.forms.PasswordAgainForm",
-    "change_password": "harness_site.accounts.forms.ChangePasswordForm",
-    "set_password": "harness_site.accounts.forms.SetPasswordForm",
-}
-ACCOUNT_LOGIN_METHODS = {"username"}
-ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
-ACCOUNT_EMAIL_VERIFICATION = "none"
-ACCOUNT_UNIQUE_EMAIL = False
-ACCOUNT_SESSION_REMEMBER = True
-ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = False
-ACCOUNT_REAUTHENTICATION_TIMEOUT = 900
-#: Wrong passwords: from one address, for one name from one address, and for one name from anywhere. Right ones do not
-#: count. Links to confirm an address: for one address, and from one person.
-ACCOUNT_RATE_LIMITS = {
-    "login": "60/m/ip",
-    "login_failed": "20/m/ip,5/5m/key",
-    "login_failed_anywhere": "100/h/key",
-    "confirm_email": "1/m/key,10/h/user",
-}
-MFA_ADAPTER = "harness_site.accounts.adapters.FactorAdapter"
-MFA_FORMS = {
-    "authenticate": "harness_site.accounts.forms.CodeForm",
-    "reauthenticate": "harness_site.accounts.forms.CodeAgainForm",
-    "activate_totp": "harness_site.accounts.forms.FirstCodeForm",
-    "authenticate_webauthn": "harness_site.accounts.forms.PasskeyFactorForm",
-    "reauthenticate_webauthn": "harness_site.accounts.forms.PasskeyAgainForm",
-    "login_webauthn": "harness_site.accounts.forms.PasskeySignInForm",
-    "add_webauthn": "harness_site.accounts.forms.PasskeyForm",
-    "edit_webauthn": "harness_site.accounts.forms.PasskeyNameForm",
-}
-MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
-MFA_TOTP_ISSUER = "Harness"
-MFA_TOTP_TOLERANCE = 1
-MFA_RECOVERY_CODES_SHOW_ONCE = True
-MFA_PASSKEY_LOGIN_ENABLED = True
-# Nobody makes an account by themselves here, and no address is what anybody is known by.
-MFA_ALLOW_UNVERIFIED_EMAIL = True
 # Browsers take `localhost` for safe without HTTPS.
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS
-SOCIALACCOUNT_ADAPTER = "harness_site.accounts.adapters.ForeignAccountAdapter"
 SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": single_sign_on.apps()}}
-SOCIALACCOUNT_EMAIL_VERIFICATION = "none"
-SOCIALACCOUNT_LOGIN_ON_GET = False
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

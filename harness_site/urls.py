@@ -4,12 +4,16 @@ from django.urls import include, path
 from harness_site import views
 from harness_site.sessions import call_log
 
-urlpatterns = [
+_pages = [
     path("", views.home, name="home"),
     path("health/", views.health, name="health"),
-    path("accounts/", include("harness_site.accounts.urls")),
-    path("review/", include("harness_site.review.urls")),
     path("calls/", call_log.log, name="calls-log"),
+]
+urlpatterns = [
+    path("", include(_pages)),
+    path("accounts/", include("harness_site.accounts.urls")),
+    path("accounts/", include("harness_site.accounts.allauth_urls")),
+    path("review/", include("harness_site.review.urls")),
     path("sessions/", include("harness_site.sessions.urls")),
     path("overview/", include("harness_site.overview.urls")),
     path("saved/", include("harness_site.saved.urls")),

@@ -3,8 +3,8 @@ from django.apps import AppConfig
 
 class AccountsConfig(AppConfig):
     name = "harness_site.accounts"
-    label = "accounts"
-    verbose_name = "Accounts"
+    label = "harness_accounts"
+    verbose_name = "Harness: accounts"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

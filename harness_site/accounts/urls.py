@@ -1,46 +1,15 @@
-from allauth.account.views import account_inactive, password_change, password_set, reauthenticate
-from allauth.mfa.base.views import authenticate
-from allauth.mfa.base.views import reauthenticate as reauthenticate_by_code
-from allauth.mfa.recovery_codes.views import generate_recovery_codes, view_recovery_codes
-from allauth.mfa.totp.views import activate_totp, deactivate_totp
-from allauth.mfa.webauthn.views import add_webauthn, edit_webauthn, reauthenticate_webauthn, remove_webauthn
-from allauth.socialaccount.providers.openid_connect.views import callback, login
-from allauth.socialaccount.views import login_cancelled
 from django.urls import path
 
 from harness_site.accounts.views import account, entrance, invitation, secrets
 
-# The names with underscores are those that django-allauth looks for.
 urlpatterns = [
     path("", account.account, name="account"),
-    path("", account.account, name="mfa_index"),
-    path("", account.account, name="mfa_list_webauthn"),
     path("login/", entrance.sign_in, name="login"),
-    path("login/", entrance.sign_in, name="account_login"),
-    path("login/code/", authenticate, name="mfa_authenticate"),
-    path("login/passkey/", entrance.passkey_sign_in, name="mfa_login_webauthn"),
     path("logout/", entrance.sign_out, name="logout"),
-    path("logout/", entrance.sign_out, name="account_logout"),
-    path("inactive/", account_inactive, name="account_inactive"),
     path("invitations/<str:secret>/", invitation.invitation, name="invitation"),
     path("workspace/", account.switch, name="switch-workspace"),
     path("workspace/<str:workspace>/<path:place>", account.enter, name="enter-workspace"),
     path("secrets/", secrets.reveal, name="reveal-secrets"),
     path("secrets/hide/", secrets.hide, name="hide-secrets"),
     path("sign-ins/end/", account.end_others, name="end-sign-ins"),
-    path("password/", password_change, name="account_change_password"),
-    path("password/set/", password_set, name="account_set_password"),
-    path("again/", reauthenticate, name="account_reauthenticate"),
-    path("again/code/", reauthenticate_by_code, name="mfa_reauthenticate"),
-    path("again/passkey/", reauthenticate_webauthn, name="mfa_reauthenticate_webauthn"),
-    path("app/", activate_totp, name="mfa_activate_totp"),
-    path("app/remove/", deactivate_totp, name="mfa_deactivate_totp"),
-    path("codes/", view_recovery_codes, name="mfa_view_recovery_codes"),
-    path("codes/new/", generate_recovery_codes, name="mfa_generate_recovery_codes"),
-    path("passkeys/add/", add_webauthn, name="mfa_add_webauthn"),
-    path("passkeys/<int:pk>/", edit_webauthn, name="mfa_edit_webauthn"),
-    path("passkeys/<int:pk>/remove/", remove_webauthn, name="mfa_remove_webauthn"),
-    path("oidc/cancelled/", login_cancelled, name="socialaccount_login_cancelled"),
-    path("oidc/<str:provider_id>/login/", login, name="openid_connect_login"),
-    path("oidc/<str:provider_id>/login/callback/", callback, name="openid_connect_callback"),
 ]

@@ -3,6 +3,6 @@ from django.apps import AppConfig
 
 class NotificationsConfig(AppConfig):
     name = "harness_site.notifications"
-    label = "notifications"
-    verbose_name = "Notifications"
+    label = "harness_notifications"
+    verbose_name = "Harness: notifications"
     default_auto_field = "django.db.models.BigAutoField"

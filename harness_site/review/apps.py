@@ -3,8 +3,8 @@ from django.apps import AppConfig
 
 class ReviewConfig(AppConfig):
     name = "harness_site.review"
-    label = "review"
-    verbose_name = "Review"
+    label = "harness_review"
+    verbose_name = "Harness: review"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

@@ -3,8 +3,9 @@
 from typing import Final
 
 from django.http import QueryDict
+from django.urls import reverse_lazy
 
-#: The name of a list's address, and what of the address narrows or sorts it.
+#: Each list, and what of its address narrows or sorts it.
 FILTERS: Final = {
     "sessions": (
         "q",
@@ -22,6 +23,8 @@ FILTERS: Final = {
     ),
     "review": ("tab", "tool", "agent", "risk", "age", "deadline", "claimed", "sort"),
 }
+#: Where each list is.
+ADDRESSES: Final = {"sessions": reverse_lazy("sessions"), "review": reverse_lazy("review")}
 #: Nobody types more into one filter.
 _LONGEST: Final = 255
 

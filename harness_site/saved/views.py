@@ -3,14 +3,13 @@
 from django import forms
 from django.http import Http404, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import get_object_or_404, render
-from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from checkpoints.enums import Role
 from harness_site.accounts.guard import MemberRequest, RoleTooSmall, member
 from harness_site.saved import keeping
 from harness_site.saved.models import SavedView
-from harness_site.saved.pages import FILTERS, normalised
+from harness_site.saved.pages import ADDRESSES, FILTERS, normalised
 
 
 class NameForm(forms.Form):
@@ -52,4 +51,4 @@ def _back(page: str, query: str) -> HttpResponseRedirect:
 
 
 def _address(page: str, query: str) -> str:
-    return f"{reverse(page)}?{query}" if query else reverse(page)
+    return f"{ADDRESSES[page]}?{query}" if query else str(ADDRESSES[page])

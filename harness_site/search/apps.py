@@ -4,8 +4,8 @@ from django.db.models.signals import post_migrate
 
 class SearchConfig(AppConfig):
     name = "harness_site.search"
-    label = "search"
-    verbose_name = "Search"
+    label = "harness_search"
+    verbose_name = "Harness: search"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

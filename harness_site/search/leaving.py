@@ -32,15 +32,6 @@ def install(using: str, **_: Any) -> None:
             cursor.execute(statement)
 
 
-def remove(_: Any, schema_editor: Any) -> None:
-    """For a migration that changes a table they write to: SQLite makes it anew, and cannot while a trigger names it.
-    They are there again when all migrations are done."""
-    if schema_editor.connection.vendor != "sqlite":
-        return
-    for name in (*(f"{_TABLE}_{kind}" for kind in SOURCES), _FACTS):
-        schema_editor.execute(f"DROP TRIGGER IF EXISTS {name}_leaves")
-
-
 def _statements(connection: BaseDatabaseWrapper) -> list[str]:
     make = _sqlite if connection.vendor == "sqlite" else _postgresql
     passages = [

@@ -1,6 +1,6 @@
 """How each database looks for terms: PostgreSQL with an index of trigrams, SQLite with a full-text table of them."""
 
-from typing import Any, Final
+from typing import Final
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -12,54 +12,10 @@ from django.db.models.lookups import GreaterThan
 from harness_site.search.models import Passage
 from harness_site.search.words import GAP, Query, Term, folded
 
-_WORDS: Final = "search_words"
+#: The full-text table of SQLite, made by a migration.
+_WORDS: Final = "harness_search_words"
 #: A full-text table of trigrams knows no shorter ones.
 _TRIGRAM: Final = 3
-
-_POSTGRESQL: Final = (
-    "CREATE EXTENSION IF NOT EXISTS pg_trgm",
-    "CREATE EXTENSION IF NOT EXISTS btree_gin",
-    "CREATE INDEX passage_words ON search_passage USING gin (era, text gin_trgm_ops)",
-    "CREATE INDEX passage_dense ON search_passage USING gin (era, dense gin_trgm_ops) WHERE dense <> ''",
-)
-
-
-def _sqlite(text: str) -> tuple[str, ...]:
-    """The full-text table of a column of the passages and of their pairs."""
-    return (
-        f"CREATE VIRTUAL TABLE {_WORDS} USING fts5("
-        f"{text}, dense, content='search_passage', content_rowid='id', tokenize='trigram')",
-        f"CREATE TRIGGER passage_arrives AFTER INSERT ON search_passage BEGIN "
-        f"INSERT INTO {_WORDS} (rowid, {text}, dense) VALUES (new.id, new.{text}, new.dense); END",
-        f"CREATE TRIGGER passage_leaves AFTER DELETE ON search_passage BEGIN "
-        f"INSERT INTO {_WORDS} ({_WORDS}, rowid, {text}, dense) VALUES ('delete', old.id, old.{text}, old.dense); END",
-    )
-
-
-def create(_: Any, schema_editor: Any) -> None:
-    """For the migration."""
-    statements = _sqlite("text") if schema_editor.connection.vendor == "sqlite" else _POSTGRESQL
-    for statement in statements:
-        schema_editor.execute(statement)
-
-
-def drop(_: Any, schema_editor: Any) -> None:
-    """For the migration backwards; what belongs to the table of passages goes with it."""
-    if schema_editor.connection.vendor == "sqlite":
-        schema_editor.execute(f"DROP TABLE {_WORDS}")
-
-
-def fold(_: Any, schema_editor: Any) -> None:
-    """For the migration: the index of words is one of lower case. What was in it is read again."""
-    for table in ("passage", "fact", "toolday", "progress"):
-        schema_editor.execute(f"DELETE FROM search_{table}")
-    if schema_editor.connection.vendor == "sqlite":
-        # The triggers have gone with the table that had one column less.
-        for statement in (f"DROP TABLE {_WORDS}", *_sqlite("folded")):
-            schema_editor.execute(statement)
-        return
-    schema_editor.execute("DROP INDEX passage_words")
-    schema_editor.execute("CREATE INDEX passage_words ON search_passage USING gin (era, folded gin_trgm_ops)")
 
 
 class _Like(Func):

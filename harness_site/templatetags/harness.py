@@ -217,6 +217,14 @@ def value(content: Any) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
+def current(context: Context, *view_names: str) -> SafeString:
+    """Mark a link to a section of the site as the present one, if the request's path lies below one of `view_names`."""
+    request = context.get("request")
+    inside = request is not None and any(request.path.startswith(reverse(name)) for name in view_names)
+    return format_html(' aria-current="{}"', "page") if inside else SafeString()
+
+
+@register.simple_tag(takes_context=True)
 def my_membership(context: Context) -> Membership | None:
     """The reader's membership, also on pages that no guard has seen (errors)."""
     request = context.get("request")

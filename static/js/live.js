@@ -69,7 +69,7 @@ function show() {
   stale.textContent = text;
   if (!state.signedOut) return;
   const link = document.createElement("a");
-  link.href = "/accounts/login/";
+  link.href = document.getElementById("live").dataset.login;
   link.target = "_blank";
   link.textContent = "Sign in in another tab";
   stale.append(link, "; what you typed stays here.");

@@ -29,7 +29,7 @@ async function toggle() {
 function tell({ tag, title, body, url }) {
   if (told.has(tag)) return;
   told.add(tag);
-  const notification = new Notification(title, { tag, body, icon: "/static/icons/favicon.svg" });
+  const notification = new Notification(title, { tag, body, icon: document.getElementById("favicon").href });
   notification.addEventListener("click", () => {
     window.focus();
     window.location.assign(url);

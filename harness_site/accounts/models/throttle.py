@@ -8,8 +8,5 @@ class ThrottleEntry(models.Model):
     value = models.TextField()
     expires = models.DateTimeField(db_index=True)
 
-    class Meta:
-        db_table = "harness_throttle"
-
     def __str__(self) -> str:
         return self.cache_key

@@ -100,7 +100,7 @@ def test_what_is_deleted_leaves_in_the_same_transaction() -> None:
     assert Passage.objects.count() == 0
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM search_words WHERE search_words MATCH 'needle'")
+            cursor.execute("SELECT count(*) FROM harness_search_words WHERE harness_search_words MATCH 'needle'")
             assert cursor.fetchone() == (0,)
 
 

@@ -147,11 +147,17 @@ class Browser:
 
 def test_an_agent_reads_nothing_of_the_site(urls: dict[str, str]) -> None:
     tables = {model._meta.db_table for model in database_roles.models() if model._meta.app_label != "checkpoints"}
-    assert {"auth_user", "django_session", "accounts_apitoken", "harness_throttle", "mfa_authenticator"} <= tables
+    assert {
+        "auth_user",
+        "django_session",
+        "harness_accounts_apitoken",
+        "harness_accounts_throttleentry",
+        "mfa_authenticator",
+    } <= tables
     assert rights(urls, "agent", tables) == set()
     assert refused(urls["agent"], "SELECT password FROM auth_user")
     assert refused(urls["agent"], "SELECT * FROM django_session")
-    assert refused(urls["agent"], "INSERT INTO harness_throttle VALUES ('a', 'b', now())")
+    assert refused(urls["agent"], "INSERT INTO harness_accounts_throttleentry VALUES ('a', 'b', now())")
 
 
 @pytest.mark.parametrize("role", ["agent", "site"])
@@ -191,7 +197,7 @@ def test_what_owns_the_tables_changes_and_prunes_them(urls: dict[str, str]) -> N
     manage(urls["migration"], "delete_session", "done")
     assert value(urls["owner"], "SELECT count(*) FROM checkpoints_session WHERE session_id = 'done'") == 0
     with psycopg.connect(urls["migration"]) as session:
-        session.execute("ALTER TABLE saved_savedview ADD COLUMN more int")
+        session.execute("ALTER TABLE harness_saved_savedview ADD COLUMN more int")
         session.rollback()
 
 

@@ -1,10 +1,6 @@
 """The risk of a tool: declared or derived, and kept with each of its calls."""
 
-from importlib import import_module
-
 import pytest
-from django.apps import apps
-from django.db import connection
 
 from checkpoints import SyncCheckpointer, Tool, ToolRegistry, tool
 from checkpoints.enums import Risk
@@ -48,13 +44,3 @@ def test_a_tool_made_by_hand_declares_what_it_likes(cp: SyncCheckpointer) -> Non
 def test_an_unknown_risk_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"'huge' is not a risk\."):
         tool(risk="huge")(nothing)
-
-
-def test_calls_that_are_older_get_the_risk_of_their_side_effects(cp: SyncCheckpointer) -> None:
-    started(cp)
-    for number, effects in enumerate([{"mutate"}, {"write"}, {"mutate", "write"}, {"read"}]):
-        cp.record_tool_call_issued("s", f"call_{number}", "t", {}, f"key-{number}", side_effects=effects)
-    ToolCall.objects.update(risk=Risk.HIGH)  # as the new column comes
-    with connection.schema_editor() as editor:
-        import_module("checkpoints.migrations.0009_risk").assess(apps, editor)
-    assert [call.risk for call in ToolCall.objects.order_by("pk")] == ["high", "medium", "high", "low"]

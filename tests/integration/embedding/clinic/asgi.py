@@ -1,0 +1,17 @@
+import os
+from typing import Any
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.integration.embedding.clinic.settings")
+
+from django.core.asgi import get_asgi_application
+
+_pages: Any = get_asgi_application()
+
+# What follows needs the apps to be loaded.
+from channels.routing import ProtocolTypeRouter  # noqa: E402
+
+from harness_site.live.feed import lifespan  # noqa: E402
+from harness_site.live.routing import websocket_application  # noqa: E402
+
+_all: Any = {"http": _pages, "websocket": websocket_application(), "lifespan": lifespan}
+application = ProtocolTypeRouter(_all)

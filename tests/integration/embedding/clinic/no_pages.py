@@ -1,0 +1,5 @@
+"""A URL configuration that leaves the site out."""
+
+from django.urls import URLPattern
+
+urlpatterns: list[URLPattern] = []

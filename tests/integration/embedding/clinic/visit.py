@@ -1,0 +1,100 @@
+"""What the clinic's people see of the site: run as `python -m …clinic.visit`, it prints one object."""
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import django
+
+
+def main() -> None:
+    django.setup()
+    from django.core.management import call_command
+
+    call_command("migrate", verbosity=0, run_syncdb=True)
+    call_command("check", fail_level="WARNING")
+    print(json.dumps({**pages(), **neighbours(), "live": asyncio.run(live())}))
+
+
+def pages() -> dict[str, Any]:
+    """The addresses of the table of the site, below the prefix: those that answer an admin differently than there."""
+    from django.contrib.auth.models import User
+    from django.core.management import call_command
+    from django.test import Client
+
+    from checkpoints.models import Workspace
+    from tests.integration.accounts.test_every_address import things
+    from tests.support.addresses import TABLE
+    from tests.support.addresses.line import WHO
+    from tests.support.signing import sign_in
+
+    named = things(Workspace.objects.get())
+    owner = User.objects.create_superuser("owner", password="correct-horse-battery")
+    call_command("add_member", "owner", "admin", verbosity=0)
+    client = sign_in(Client(), owner)
+    different: dict[str, int] = {}
+    links: set[str] = set()
+    for line in TABLE:
+        path = f"/harness{line.path.format(**named)}"
+        response = client.get(path)
+        if response.status_code != line.get[WHO.index("admin")]:
+            different[path] = response.status_code
+        body = b"" if response.streaming else response.content
+        if response["Content-Type"].startswith("text/html"):
+            links |= {*re.findall(r'(?:href|action|src|hx-get|hx-post|ws-connect)="(/[^"]*)"', body.decode())}
+        if "Location" in response.headers:
+            links.add(response.headers["Location"])
+    return {
+        "asked": len(TABLE),
+        "different": different,
+        "outside": sorted(link for link in links if not link.startswith(("/harness/", "/static/", "#", "?"))),
+        "typed": typed_sign_in(),
+    }
+
+
+def typed_sign_in() -> list[Any]:
+    """Where somebody who asks for a page is led, and where once they have typed their password."""
+    from django.test import Client
+
+    client = Client()
+    asked = client.get("/harness/review/")
+    typed = client.post(asked["Location"], {"username": "owner", "password": "correct-horse-battery"})
+    return [asked["Location"], typed.status_code, typed["Location"]]
+
+
+def neighbours() -> dict[str, Any]:
+    """Pages of the clinic itself, which ask nobody to sign in and take what headers they like."""
+    from django.test import Client
+
+    response = Client().get("/prices/")
+    return {"prices": [response.status_code, response.headers.get("Cache-Control")]}
+
+
+async def live() -> bool:
+    """Whether a websocket below the prefix lets somebody in who is signed in."""
+    from django.conf import settings
+    from django.test import AsyncClient
+
+    from tests.integration.embedding.clinic.asgi import application
+    from tests.support.sockets import Browser
+
+    client = AsyncClient()
+    user = await owner()
+    await client.aforce_login(user)
+    cookie = f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+    headers = {"cookie": cookie, "host": "testserver", "origin": "http://testserver"}
+    browser = Browser(application, "/harness/ws/live/", headers=headers)
+    connected = await browser.connect()
+    await browser.leave()
+    return connected
+
+
+async def owner() -> Any:
+    from django.contrib.auth.models import User
+
+    return await User.objects.aget(username="owner")
+
+
+if __name__ == "__main__":
+    main()

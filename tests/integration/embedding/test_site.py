@@ -1,0 +1,97 @@
+"""The site's pages in a Django project of somebody else's, below a prefix, beside apps of the same names."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.apps import apps
+
+from harness_site import site_settings
+from tests.support.processes import ROOT
+
+CLINIC = "tests.integration.embedding.clinic"
+Run = Callable[[str], Any]
+
+
+@pytest.fixture
+def run(fresh_url: str) -> Run:
+    """Run a module of the project in a process of its own; returns what it printed, read as JSON."""
+    given = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS_")}
+    project = {"DJANGO_SETTINGS_MODULE": f"{CLINIC}.settings", "CLINIC_DATABASE_URL": fresh_url}
+
+    def run_(module: str) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-m", f"{CLINIC}.{module}"],
+            cwd=ROOT,
+            env={**given, **project},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run_
+
+
+def test_every_page_answers_below_a_prefix_as_it_does_by_itself(run: Run) -> None:
+    seen = run("visit")
+
+    assert seen["asked"] > 80
+    assert seen["different"] == {}
+    assert seen["outside"] == []
+    assert seen["typed"] == ["/harness/accounts/login/?next=/harness/review/", 302, "/harness/review/"]
+    assert seen["prices"] == [200, None]
+    assert seen["live"] is True
+
+
+def test_checks_name_each_part_that_is_missing(run: Run) -> None:
+    found = run("checks")
+
+    expected = {
+        "nothing": [],
+        "harness_site.saved": ["harness.E003"],
+        "allauth.usersessions": ["harness.E003"],
+        **{name: ["harness.E004"] for name in site_settings.HARNESS_MIDDLEWARE},
+        **{name: ["harness.E005"] for name in ("SITE_ADDRESS", "MAIL_FROM", "MAIL_SERVER")},
+        **{name: ["harness.E005"] for name in ("EVIDENCE_BYTES", "WEBHOOK_HOSTS", "BEHIND_PROXY")},
+        "CHANNEL_LAYERS": ["harness.E005"],
+        "AUTH_USER_MODEL": ["harness.E006"],
+        **{name: ["harness.E007"] for name in ("ACCOUNT_ADAPTER", "MFA_ADAPTER", "SOCIALACCOUNT_ADAPTER")},
+        "AUTHENTICATION_BACKENDS": ["harness.E008"],
+        "SESSION_ENGINE": ["harness.E009"],
+        "ROOT_URLCONF": ["harness.E010"],
+        "another sign-in": ["harness.E011"],
+        "template backend": ["harness.E012"],
+        "builtins": ["harness.E013"],
+        "context processors": ["harness.E013"],
+        "a template of the same name": ["harness.E014"],
+        "STATICFILES_DIRS": ["harness.E015"],
+        "CONTENT_SECURITY_POLICY": ["harness.W001"],
+        "ASGI_APPLICATION": ["harness.W002"],
+        "CACHES": ["harness.W003"],
+    }
+    assert found == expected
+
+
+def test_admin_shows_the_rows_of_the_library_to_superusers_and_changes_none(run: Run) -> None:
+    seen = run("administer")
+
+    assert set(seen) == {model.__name__ for model in apps.get_app_config("checkpoints").get_models()}
+    assert {name for name, answers in seen.items() if answers["row"]} > {"Session", "Message", "ToolCall", "Decision"}
+    for answers in seen.values():
+        assert answers == {
+            "superuser": [200],
+            "staff": [403],
+            "posts": [403],
+            "kept": True,
+            "said": [],
+            "row": answers["row"],
+        }
