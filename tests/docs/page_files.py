@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support.processes import ROOT
@@ -26,7 +27,7 @@ def commands_of(page: str) -> list[str]:
     return [command for block in blocks for command in _COMMAND.findall(block)]
 
 
-def environment(**variables: str) -> dict[str, str]:
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Return an environment for a user's program: no settings of this project, but its packages."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "DJANGO_"))}
     return {**kept, "PYTHONPATH": str(ROOT), **variables}
@@ -36,12 +37,12 @@ class ProgramFailed(Exception):
     """A program of a page ended with another status than it should, or wrote to stderr."""
 
 
-def run(*arguments: str, folder: Path, status: int = 0, **variables: str) -> str:
+def run(*arguments: str, folder: Path, status: int = 0, variables: Mapping[str, str] | None = None) -> str:
     """Run `python <arguments>` in `folder` and return its output. Raise `ProgramFailed`, also for output on stderr."""
     done = subprocess.run(
         [sys.executable, "-W", "error", *arguments],
         cwd=folder,
-        env=environment(**variables),
+        env=environment(variables or {}),
         capture_output=True,
         text=True,
     )

@@ -54,7 +54,8 @@ def test_library_in_a_project_of_somebody(tmp_path: Path) -> None:
         assert command in COMMANDS
         run(*command.split(), folder=tmp_path)
 
-    printed = [run("first_session.py", folder=tmp_path, DJANGO_SETTINGS_MODULE="shop.settings") for _ in range(2)]
+    variables = {"DJANGO_SETTINGS_MODULE": "shop.settings"}
+    printed = [run("first_session.py", folder=tmp_path, variables=variables) for _ in range(2)]
 
     assert printed == [f"Charged 40.00 for order 17. Version {version}\n" for version in (2, 4)]
 
@@ -74,24 +75,24 @@ def site(tmp_path: Path) -> dict[str, str]:
         ("add_member alice admin", ""),
     ):
         assert command in COMMANDS
-        run("-c", HARNESS, *command.split(), *further.split(), folder=tmp_path, **variables)
+        run("-c", HARNESS, *command.split(), *further.split(), folder=tmp_path, variables=variables)
     return variables
 
 
 def test_crash_is_resolved_in_the_browser(tmp_path: Path, site: dict[str, str]) -> None:
     (tmp_path / "refund_desk.py").write_text(FILES["refund_desk.py"])
 
-    run("refund_desk.py", "--crash", folder=tmp_path, status=-signal.SIGKILL, **site)
+    run("refund_desk.py", "--crash", folder=tmp_path, status=-signal.SIGKILL, variables=site)
     second = subprocess.Popen(
         [sys.executable, "refund_desk.py"],
         cwd=tmp_path,
-        env=environment(**site),
+        env=environment(site),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     try:
-        run("-c", DECIDE, folder=tmp_path, DJANGO_SETTINGS_MODULE="harness_site.settings", **site)
+        run("-c", DECIDE, folder=tmp_path, variables=site | {"DJANGO_SETTINGS_MODULE": "harness_site.settings"})
         printed, errors = second.communicate(timeout=60)
     finally:
         if second.poll() is None:
