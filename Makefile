@@ -20,9 +20,10 @@ ON_SQLITE := env -u HARNESS_DATABASE_URL -u HARNESS_DATABASE_URL_FILE
 ON_POSTGRES := $(RUN) -m tests.support.cluster --
 # Tests wait for disks and for other processes more than they compute; each process has a database of its own.
 BESIDE := --numprocesses 4 --dist worksteal
-NEWEST_MATTERS := accounts notifications review search sessions site checkpoints/saving checkpoints/resuming
-ALIKE := $(addprefix integration/,demo packaging accounts audit serving site $(addprefix checkpoints/,adapters files runs test_opening.py)) \
-	crash/test_page.py crash/test_peers.py concurrency/test_peers_over_http.py $(addprefix integration/failures/test_,server.py lost_answers.py)
+NEWEST_MATTERS := accounts notifications review search sessions site \
+	$(addprefix checkpoints/,calls decisions resume sessions versions)
+ALIKE := $(addprefix integration/,demo packaging accounts audit serving site $(addprefix checkpoints/,importers archive runtime_state test_database_setup.py)) \
+	crash/test_page.py crash/test_peers.py concurrency/test_peers_over_http.py $(addprefix integration/failures/test_,database_server.py lost_answers.py)
 POSTGRES_MATTERS := $(addprefix tests/,integration property concurrency crash) $(addprefix --ignore=tests/,$(ALIKE))
 
 # ------------------------------------------------------------------------------------------------ to run it

@@ -1,1 +1,1 @@
-"""What durable sessions cost: this library, its peers and bare statements, measured side by side in one run."""
+"""Benchmarks of durable sessions: this library, its peers and plain SQL, measured side by side in one run."""

@@ -1,4 +1,4 @@
-"""Many agents in one process, each saving its own session: how many saves a second."""
+"""Benchmark of many agents in one process, each saving its own session: saves per second."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from benchmarks.plan import Plan
 from benchmarks.rates import Rates
 
 
-def measure(crowds: Sequence[Crowd], plan: Plan) -> Rates:
+def measure_agents(crowds: Sequence[Crowd], plan: Plan) -> Rates:
     rates = Rates()
     for agents in plan.agents:
         turns = plan.saves_of_agents // agents
-        for crowd in crowds:  # connections and caches
-            crowd.begin(agents)
-            crowd.run(2)
+        for crowd in crowds:  # warms up connections and caches
+            crowd.begin_sessions(agents)
+            crowd.save_turns(2)
         for _ in range(plan.rounds):
             for crowd in crowds:
-                crowd.begin(agents)
+                crowd.begin_sessions(agents)
                 start = time.perf_counter()
-                crowd.run(turns)
+                crowd.save_turns(turns)
                 rate = agents * turns / (time.perf_counter() - start)
                 rates.found.setdefault((crowd.key, agents), []).append(rate)
     return rates

@@ -1,4 +1,4 @@
-"""The conversation that every contender saves: the same messages in every run and every process."""
+"""Conversation that every contender saves: the same messages in every run and every process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 Message = dict[str, Any]
 
-#: An assistant that calls a tool, the tool's answer, and what the assistant says to it.
+#: An assistant's message with a tool call, the tool's result, and the assistant's reply.
 MESSAGES_PER_TURN = 3
 PLAN = {"goal": "answer the customer", "steps": [{"name": "look up", "done": True}, {"name": "reply", "done": False}]}
 SPENT_USD = 0.25
@@ -26,42 +26,42 @@ _PARAGRAPHS = 256
 
 @dataclass(frozen=True)
 class Conversation:
-    """A long conversation, made once and never changed."""
+    """Long conversation, built once and never changed."""
 
     messages: list[Message]
 
-    def turn(self, number: int) -> list[Message]:
-        """The messages that turn `number` (from 1) adds."""
+    def get_turn(self, number: int) -> list[Message]:
+        """Return the messages that turn `number` (from 1) adds."""
         return self.messages[(number - 1) * MESSAGES_PER_TURN : number * MESSAGES_PER_TURN]
 
-    def until(self, number: int) -> list[Message]:
-        """All messages after turn `number`."""
+    def get_messages_until(self, number: int) -> list[Message]:
+        """Return all messages up to and including turn `number`."""
         return self.messages[: number * MESSAGES_PER_TURN]
 
-    def size(self, number: int) -> int:
-        """Bytes of compact JSON of the messages up to turn `number`."""
-        return sum(len(text(message).encode()) for message in self.until(number))
+    def get_json_size(self, number: int) -> int:
+        """Return the size in bytes of the messages up to turn `number` as compact JSON."""
+        return sum(len(to_compact_json(message).encode()) for message in self.get_messages_until(number))
 
 
-def text(value: Any) -> str:
-    """Compact JSON."""
+def to_compact_json(value: Any) -> str:
+    """Encode a value as compact JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def conversation(turns: int) -> Conversation:
-    """A conversation of `turns` turns, whose messages have 1.5 KB of JSON each on average, from 1.1 to 1.9."""
-    numbers = _numbers()
-    paragraphs = [_paragraph(numbers, 900 + 800 * index // _PARAGRAPHS) for index in range(_PARAGRAPHS)]
+def build_conversation(turns: int) -> Conversation:
+    """Build a conversation of `turns` turns; a message has 1.1 to 1.9 KB of JSON, 1.5 KB on average."""
+    numbers = _iterate_numbers()
+    paragraphs = [_build_paragraph(numbers, 900 + 800 * index // _PARAGRAPHS) for index in range(_PARAGRAPHS)]
     count = turns * MESSAGES_PER_TURN
-    return Conversation([_message(index, paragraphs[next(numbers) % _PARAGRAPHS]) for index in range(count)])
+    return Conversation([_build_message(index, paragraphs[next(numbers) % _PARAGRAPHS]) for index in range(count)])
 
 
-def _message(index: int, said: str) -> Message:
+def _build_message(index: int, paragraph: str) -> Message:
     turn, part = divmod(index, MESSAGES_PER_TURN)
     call = {"kind": "tool_call", "id": f"call_{turn}", "name": "look_up", "args": {"number": turn, "deep": False}}
-    answer: dict[str, Any] = {"kind": "tool_result", "call_id": f"call_{turn}", "content": said, "is_error": False}
-    words: dict[str, Any] = {"kind": "text", "text": said}
-    blocks: list[dict[str, Any]] = [[words, call], [answer], [words]][part]
+    answer: dict[str, Any] = {"kind": "tool_result", "call_id": f"call_{turn}", "content": paragraph, "is_error": False}
+    text_block: dict[str, Any] = {"kind": "text", "text": paragraph}
+    blocks: list[dict[str, Any]] = [[text_block, call], [answer], [text_block]][part]
     return {
         "id": f"msg_{index:08}",
         "role": "tool" if part == 1 else "assistant",
@@ -70,16 +70,16 @@ def _message(index: int, said: str) -> Message:
     }
 
 
-def _paragraph(numbers: Iterator[int], length: int) -> str:
+def _build_paragraph(numbers: Iterator[int], length: int) -> str:
     words = _VOCABULARY.split(" ")
-    said = ""
-    while len(said) < length:
-        said += words[next(numbers) % len(words)] + " "
-    return said
+    paragraph = ""
+    while len(paragraph) < length:
+        paragraph += words[next(numbers) % len(words)] + " "
+    return paragraph
 
 
-def _numbers() -> Iterator[int]:
-    """Numbers without a pattern that matters, and always the same."""
+def _iterate_numbers() -> Iterator[int]:
+    """Yield pseudo-random numbers, the same in every run."""
     state = 20260101
     while True:
         state = (state * 6364136223846793005 + 1442695040888963407) % 2**64

@@ -1,4 +1,4 @@
-"""The databases of one run: a throw-away PostgreSQL server and a directory of SQLite files, one for each contender."""
+"""Databases of one run: a throw-away PostgreSQL server and a folder of SQLite files, one database per contender."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _SIZE = """
 
 @dataclass(frozen=True)
 class Database:
-    """One database of one contender, empty when it is made."""
+    """Database of one contender, empty when it is created."""
 
     kind: Kind
     alias: str
-    url: str  #: for PostgreSQL an address, for SQLite a path
+    url: str  #: URL for PostgreSQL, path for SQLite
 
-    def size(self) -> int:
-        """Bytes on disk: tables, indexes and what is stored out of line. The write-ahead log does not count."""
+    def get_size_on_disk(self) -> int:
+        """Return the bytes on disk of tables, indexes and TOAST data, without the write-ahead log."""
         if self.kind == "postgresql":
             with psycopg.connect(self.url, autocommit=True) as connection:
                 row = connection.execute(_SIZE).fetchone()
@@ -48,37 +48,37 @@ class Databases:
         self._server = server
         self._directory = directory
 
-    def new(self, kind: Kind, name: str) -> Database:
-        """A new and empty database. Its Django connection is called `postgresql_name` or `sqlite_name`."""
-        alias = alias_of(kind, name)
+    def create_database(self, kind: Kind, name: str) -> Database:
+        """Create an empty database. Its Django alias is `postgresql_name` or `sqlite_name`."""
+        alias = make_alias(kind, name)
         if kind == "sqlite":
-            return Database(kind, alias, self.sqlite_path(name))
+            return Database(kind, alias, self.get_sqlite_path(name))
         with psycopg.connect(self._server, autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"')
-        return Database(kind, alias, self.address(name))
+        return Database(kind, alias, self.get_url(name))
 
-    def address(self, name: str) -> str:
+    def get_url(self, name: str) -> str:
         return f"{self._server.rpartition('/')[0]}/{name}"
 
-    def sqlite_path(self, name: str) -> str:
+    def get_sqlite_path(self, name: str) -> str:
         return str(self._directory / f"{name}.db")
 
-    def urls(self, names: Sequence[str]) -> dict[str, str]:
-        """The address of every database of these names, on both kinds of server, by alias."""
-        paths = {alias_of("sqlite", name): self.sqlite_path(name) for name in names}
-        return paths | {alias_of("postgresql", name): self.address(name) for name in names}
+    def get_urls(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the URLs of the databases of these names, on both kinds of server, by alias."""
+        paths = {make_alias("sqlite", name): self.get_sqlite_path(name) for name in names}
+        return paths | {make_alias("postgresql", name): self.get_url(name) for name in names}
 
-    def server_version(self) -> str:
+    def get_server_version(self) -> str:
         with psycopg.connect(self._server) as connection:
             return connection.execute("SHOW server_version").fetchall()[0][0].split()[0]  # type: ignore[no-any-return]
 
 
-def alias_of(kind: Kind, name: str) -> str:
+def make_alias(kind: Kind, name: str) -> str:
     return f"{kind}_{name}"
 
 
 @contextmanager
-def throw_away() -> Iterator[Databases]:
-    """Databases for the length of a `with` block, on a server and a file system that write to disk for good."""
+def create_temporary_databases() -> Iterator[Databases]:
+    """Create databases for the length of a `with` block, on a server and file system with durable writes."""
     with cluster() as server, TemporaryDirectory(prefix="harness-benchmarks-") as directory:
         yield Databases(server, Path(directory))

@@ -1,5 +1,8 @@
-"""Django for a benchmark process: this library on connections as it configures them, the plain app on the same without
-what the library asks of them beyond Django's own defaults (prepared statements)."""
+"""Django settings of a benchmark process.
+
+This library uses connections as it configures them; the plain app uses the same without the library's options beyond
+Django's defaults (prepared statements).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from django.db import connections
 
 from checkpoints.conf import database_from_url
 
-#: Databases that need a Django connection.
+#: Names of the databases that need a Django connection.
 NAMES = (
     "append",
     "save",
@@ -31,10 +34,10 @@ NAMES = (
 _PLAIN = ("statement", "orm")
 
 
-def configure(urls: Mapping[str, str]) -> None:
-    """Set Django up with a connection for each alias of `urls`."""
+def configure_django(urls: Mapping[str, str]) -> None:
+    """Configure Django with a connection for each alias of `urls`."""
     settings.configure(
-        DATABASES={"default": {}} | {alias: _database(alias, url) for alias, url in urls.items()},
+        DATABASES={"default": {}} | {alias: _build_database_settings(alias, url) for alias, url in urls.items()},
         INSTALLED_APPS=["checkpoints", "benchmarks.plain"],
         DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
         USE_TZ=True,
@@ -43,7 +46,7 @@ def configure(urls: Mapping[str, str]) -> None:
     django.setup()
 
 
-def _database(alias: str, url: str) -> dict[str, Any]:
+def _build_database_settings(alias: str, url: str) -> dict[str, Any]:
     database = database_from_url(url)
     if alias.endswith(_PLAIN):
         for option in ("server_side_binding", "prepare_threshold"):

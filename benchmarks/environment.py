@@ -1,6 +1,7 @@
-"""The virtual environments of the benchmarks. Needs nothing but Python itself.
+"""Virtual environments of the benchmarks. This module needs nothing but the standard library.
 
-Two, because `langgraph-checkpoint-django` only works with an older `langgraph-checkpoint` than the current savers do.
+There are two, because `langgraph-checkpoint-django` only works with an older `langgraph-checkpoint` than the current
+savers.
 """
 
 from __future__ import annotations
@@ -17,36 +18,36 @@ ROOT = HERE.parent
 ENVIRONMENTS = ROOT / ".venv-bench"
 
 
-def current() -> Path:
-    """The Python of the environment with this library's needs and the current peers, set up where it is not yet.
+def get_current_python() -> Path:
+    """Return the Python of the environment with this library and the current peers; create it if needed.
 
-    Ends the program where that fails.
+    Exits the program if that fails.
     """
     try:
-        return _made("current", HERE / "requirements.lock")
+        return _create_environment("current", HERE / "requirements.lock")
     except subprocess.CalledProcessError as error:
         sys.exit(f"The environment of the benchmarks could not be set up.\n{error.stderr}")
 
 
-def older() -> tuple[Path | None, str]:
-    """The Python of the environment for `langgraph-checkpoint-django`; or None, and what to say of that."""
+def find_older_python() -> tuple[Path | None, str]:
+    """Return the Python of the environment for `langgraph-checkpoint-django`, or None and the reason."""
     try:
-        return _made("older", HERE / "requirements-older.lock"), ""
+        return _create_environment("older", HERE / "requirements-older.lock"), ""
     except subprocess.CalledProcessError as error:
         print(error.stderr, file=sys.stderr)
         return None, "its environment could not be set up"
 
 
-def _made(name: str, lock: Path) -> Path:
-    home = ENVIRONMENTS / name
-    python, stamp = home / "bin" / "python", home / "installed"
-    wanted = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
-    if stamp.exists() and stamp.read_text() == wanted:
+def _create_environment(name: str, lock: Path) -> Path:
+    folder = ENVIRONMENTS / name
+    python, stamp = folder / "bin" / "python", folder / "installed"
+    lock_digest = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
+    if stamp.exists() and stamp.read_text() == lock_digest:
         return python
-    print(f"Setting up {home.relative_to(ROOT)} (once, about half a minute) …", flush=True)
-    shutil.rmtree(home, ignore_errors=True)
-    venv.create(home, with_pip=True)
+    print(f"Setting up {folder.relative_to(ROOT)} (once, about half a minute) …", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    venv.create(folder, with_pip=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "--require-hashes", "-r", str(lock)], check=True, stderr=subprocess.PIPE, text=True)
-    stamp.write_text(wanted)
+    stamp.write_text(lock_digest)
     return python

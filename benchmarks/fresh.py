@@ -1,4 +1,4 @@
-"""How long a fresh process needs until its first save is durable."""
+"""Benchmark of a fresh process: time until its first save is durable."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from benchmarks.samples import Samples
 WAYS = ("setup", "save")
 
 
-def measure(databases: Databases, kind: Kind, plan: Plan) -> dict[str, Samples]:
-    """`setup`: only `django.setup()`. `save`: import, open, begin a session, save. Alternating."""
-    database = databases.new(kind, "fresh")
+def measure_fresh_processes(databases: Databases, kind: Kind, plan: Plan) -> dict[str, Samples]:
+    """Measure `setup` (only `django.setup()`) and `save` (import, open, start a session, save), alternating."""
+    database = databases.create_database(kind, "fresh")
     create_library_tables(database.alias)
     seconds: dict[str, list[float]] = {way: [] for way in WAYS}
     for _ in range(plan.fresh_processes + 1):
         for way in WAYS:
-            command = [sys.executable, "-m", "benchmarks.workers.fresh", way, database.url]
-            said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            seconds[way].append(float(said))
+            command = [sys.executable, "-m", "benchmarks.workers.fresh_worker", way, database.url]
+            output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            seconds[way].append(float(output))
     return {way: Samples(values[1:]) for way, values in seconds.items()}  # the first one fills the caches

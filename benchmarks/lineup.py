@@ -1,21 +1,21 @@
-"""Who takes part, in the order in which the tables show them."""
+"""Contenders of the benchmarks, in the order of the tables."""
 
 from __future__ import annotations
 
-from benchmarks.calls import Caller
-from benchmarks.contenders import library_calls, older
+from benchmarks.call_costs import CallLogger
+from benchmarks.contenders import library_calls, older_library
 from benchmarks.contenders.chapter import Chapter
 from benchmarks.contenders.contender import Contender
 from benchmarks.contenders.langgraph_savers import DefaultChannel, DeltaChannel
 from benchmarks.contenders.library import Append, AsyncAppend, Save
-from benchmarks.contenders.older import DjangoSaver
+from benchmarks.contenders.older_library import DjangoSaver
 from benchmarks.contenders.plain_orm import PlainOrm
 from benchmarks.contenders.statements import Driver, Statement
 from benchmarks.conversation import Conversation
 from benchmarks.crowds.crowd import Crowd
 from benchmarks.crowds.langgraph_saver import LangGraph
-from benchmarks.crowds.library import Library
-from benchmarks.crowds.statements import Statements
+from benchmarks.crowds.library_crowd import Library
+from benchmarks.crowds.statement_crowd import Statements
 from benchmarks.databases import Databases, Kind
 
 CONTENDERS: tuple[type[Contender], ...] = (
@@ -39,27 +39,33 @@ CALLERS = {
 }
 
 
-def missing() -> dict[str, str]:
-    """Contenders that cannot take part here, by title, and why."""
-    return {DjangoSaver.title: older.missing()} if older.missing() else {}
+def list_missing_contenders() -> dict[str, str]:
+    """Map the titles of contenders that cannot be measured here to the reason."""
+    return {DjangoSaver.title: older_library.describe_missing()} if older_library.describe_missing() else {}
 
 
-def contenders(databases: Databases, kind: Kind, talk: Conversation) -> list[Contender]:
-    absent = missing()
-    return [each(databases.new(kind, each.key), talk) for each in CONTENDERS if each.title not in absent]
+def create_contenders(databases: Databases, kind: Kind, conversation: Conversation) -> list[Contender]:
+    missing_titles = list_missing_contenders()
+    return [
+        contender_class(databases.create_database(kind, contender_class.key), conversation)
+        for contender_class in CONTENDERS
+        if contender_class.title not in missing_titles
+    ]
 
 
-def crowds(databases: Databases, kind: Kind, talk: Conversation) -> list[Crowd]:
-    return [each(databases.new(kind, f"crowd_{each.key}"), talk) for each in CROWDS]
+def create_crowds(databases: Databases, kind: Kind, conversation: Conversation) -> list[Crowd]:
+    return [
+        crowd_class(databases.create_database(kind, f"crowd_{crowd_class.key}"), conversation) for crowd_class in CROWDS
+    ]
 
 
-def callers(lineup: list[Contender]) -> dict[str, Caller]:
-    """The ways to log calls, in the databases of the contenders they belong to."""
-    found: dict[str, Caller] = {}
+def create_callers(lineup: list[Contender]) -> dict[str, CallLogger]:
+    """Create the call loggers, in the databases of their contenders."""
+    callers: dict[str, CallLogger] = {}
     for contender in lineup:
         if isinstance(contender, Append) and not isinstance(contender, Save):
             alias = contender.database.alias
-            found |= {"log": library_calls.Log(alias), "dispatch": library_calls.Dispatch(alias)}
+            callers |= {"log": library_calls.Log(alias), "dispatch": library_calls.Dispatch(alias)}
         elif isinstance(contender, Statement | Chapter):
-            found[contender.key] = contender
-    return found
+            callers[contender.key] = contender
+    return callers

@@ -1,4 +1,4 @@
-"""What it costs to read a long session back, whole and its end."""
+"""Benchmark of reading a long session: the whole transcript, and its end."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ TAIL = 50
 
 @dataclass(frozen=True)
 class Loading:
-    """By contender."""
+    """Load times by contender."""
 
     whole: dict[str, Samples] = field(default_factory=dict)
     tails: dict[str, Samples] = field(default_factory=dict)
 
 
-def measure(contenders: Sequence[Contender], plan: Plan) -> Loading:
-    """Read the sessions that the contenders have saved up to the last turn of `plan`, alternating."""
-    whole: dict[str, list[float]] = {each.key: [] for each in contenders}
+def measure_loading(contenders: Sequence[Contender], plan: Plan) -> Loading:
+    """Read the sessions that the contenders saved up to the last turn of `plan`, alternating."""
+    whole: dict[str, list[float]] = {contender.key: [] for contender in contenders}
     tails: dict[str, list[float]] = {}
     for _ in range(plan.load_rounds):
         for contender in contenders:
-            whole[contender.key].append(contender.load())
+            whole[contender.key].append(contender.measure_load())
             start = time.perf_counter()
-            if contender.tail(TAIL) is not None:
+            if contender.read_tail(TAIL) is not None:
                 tails.setdefault(contender.key, []).append(time.perf_counter() - start)
-    return Loading(_samples(whole), _samples(tails))
+    return Loading(_to_samples(whole), _to_samples(tails))
 
 
-def _samples(seconds: dict[str, list[float]]) -> dict[str, Samples]:
+def _to_samples(seconds: dict[str, list[float]]) -> dict[str, Samples]:
     return {key: Samples(values) for key, values in seconds.items()}

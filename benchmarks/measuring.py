@@ -1,4 +1,4 @@
-"""Measure everything, on both kinds of database. Needs Django to be set up."""
+"""Run of all benchmarks on both kinds of database. Needs a configured Django."""
 
 from __future__ import annotations
 
@@ -7,56 +7,63 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 
-from benchmarks import agents, calls, fresh, lineup, loading, machine, processes, saving
-from benchmarks.conversation import Conversation, conversation
+from benchmarks import agents, call_costs, fresh, lineup, loading, machine, processes, saving
+from benchmarks.conversation import Conversation, build_conversation
 from benchmarks.databases import KINDS, TITLES, Databases, Kind
 from benchmarks.plan import Plan
 from benchmarks.rates import Rates
 from benchmarks.results import Measured, Results
 
 
-def measure(databases: Databases, chosen: Plan, say: Callable[[str], None]) -> Results:
-    talk = conversation(chosen.turns[-1])
+def measure_all(databases: Databases, plan: Plan, say: Callable[[str], None]) -> Results:
+    conversation = build_conversation(plan.turns[-1])
     gc.collect()
-    gc.freeze()  # so that the collector does not walk the conversation in the middle of a save
+    gc.freeze()  # so that the garbage collector does not traverse the conversation during a save
     return Results(
-        plan=chosen,
-        machine=machine.describe(databases),
+        plan=plan,
+        machine=machine.describe_machine(databases),
         day=datetime.now(UTC).date(),
-        said=talk.size(chosen.together),
-        contenders={each.key: each.title for each in lineup.CONTENDERS},
-        crowds={each.key: each.title for each in lineup.CROWDS},
+        said=conversation.get_json_size(plan.together),
+        contenders={entry.key: entry.title for entry in lineup.CONTENDERS},
+        crowds={entry.key: entry.title for entry in lineup.CROWDS},
         callers=lineup.CALLERS,
-        missing=lineup.missing(),
-        measured={kind: _measured(databases, kind, talk, chosen, say) for kind in KINDS},
+        missing=lineup.list_missing_contenders(),
+        measured={kind: _measure_database(databases, kind, conversation, plan, say) for kind in KINDS},
     )
 
 
-def _measured(
-    databases: Databases, kind: Kind, talk: Conversation, chosen: Plan, say: Callable[[str], None]
+def _measure_database(
+    databases: Databases, kind: Kind, conversation: Conversation, plan: Plan, say: Callable[[str], None]
 ) -> Measured:
     title = TITLES[kind]
-    with ExitStack() as leaving:
-        contenders = lineup.contenders(databases, kind, talk)
+    with ExitStack() as stack:
+        contenders = lineup.create_contenders(databases, kind, conversation)
         for contender in contenders:
-            leaving.callback(contender.close)
+            stack.callback(contender.close)
         say(f"{title}: saving")
-        saved = saving.measure(contenders, chosen)
+        saving_results = saving.measure_saving(contenders, plan)
         say(f"{title}: loading")
-        loaded = loading.measure(contenders, chosen)
+        loading_results = loading.measure_loading(contenders, plan)
         say(f"{title}: tool calls")
-        called = calls.measure(lineup.callers(contenders), chosen)
+        call_samples = call_costs.measure_calls(lineup.create_callers(contenders), plan)
     say(f"{title}: many agents")
-    crowded = _crowded(databases, kind, talk, chosen)
+    agent_rates = _measure_crowds(databases, kind, conversation, plan)
     say(f"{title}: many processes")
-    parallel = processes.measure(databases, kind, chosen)
+    process_rates = processes.measure_processes(databases, kind, plan)
     say(f"{title}: fresh processes")
-    return Measured(saved, loaded, called, crowded, parallel, fresh.measure(databases, kind, chosen))
+    return Measured(
+        saving_results,
+        loading_results,
+        call_samples,
+        agent_rates,
+        process_rates,
+        fresh.measure_fresh_processes(databases, kind, plan),
+    )
 
 
-def _crowded(databases: Databases, kind: Kind, talk: Conversation, chosen: Plan) -> Rates:
-    with ExitStack() as leaving:
-        crowds = lineup.crowds(databases, kind, talk)
+def _measure_crowds(databases: Databases, kind: Kind, conversation: Conversation, plan: Plan) -> Rates:
+    with ExitStack() as stack:
+        crowds = lineup.create_crowds(databases, kind, conversation)
         for crowd in crowds:
-            leaving.callback(crowd.close)
-        return agents.measure(crowds, chosen)
+            stack.callback(crowd.close)
+        return agents.measure_agents(crowds, plan)

@@ -1,4 +1,4 @@
-"""In which order contenders take their turns."""
+"""Order of the contenders in each turn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def shuffled(contenders: Sequence[T], turn: int) -> list[T]:
-    """Another order for each turn, the same in every run. Whoever follows one that has just filled the processor's
-    caches with megabytes of JSON is slower for that, so nobody may always follow the same one."""
+def shuffle_for_turn(contenders: Sequence[T], turn: int) -> list[T]:
+    """Shuffle the contenders for one turn, in the same way in every run.
+
+    A contender is slower after one that has just filled the processor's caches with megabytes of JSON, so the
+    predecessor has to change.
+    """
     return random.Random(turn).sample(contenders, len(contenders))  # noqa: S311 - an order, no secret

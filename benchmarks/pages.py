@@ -1,8 +1,8 @@
-"""How long the server takes for each page of a large installation: `python -m benchmarks.pages`.
+"""Benchmark of the server time of each page on a large database: `python -m benchmarks.pages`.
 
-Fills a throw-away PostgreSQL server with `benchmarks.load` and makes the search index, then asks for each page again
-and again in one process, without a network. Prints a table and writes it to docs/benchmarks-pages.md. With `--database`
-it asks for the pages of a database that is filled already, and leaves in it no more than the reader it signs in as.
+Fills a throw-away PostgreSQL server with `benchmarks.load` and builds the search index, then requests each page
+repeatedly in one process, without a network. Prints a table and writes it to docs/benchmarks-pages.md. With
+`--database` it requests the pages of a filled database, and adds only the user that it signs in as.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from django.test import Client
 
 REPORT: Final = Path(__file__).parents[1] / "docs" / "benchmarks-pages.md"
-#: Milliseconds of server time that 95 of 100 answers may take.
+#: Target for the 95th percentile of server time, in milliseconds.
 PAGE: Final = 50
 SEARCH: Final = 100
 
 
 @dataclass(frozen=True)
-class Measured:
+class PageTiming:
     name: str
     target: int
     queries: int
@@ -41,13 +41,13 @@ class Measured:
     size: int
 
     @property
-    def reached(self) -> bool:
+    def is_target_reached(self) -> bool:
         return self.p95 <= self.target
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A page by name; `addresses` are asked for in turn, so that no cache of one row makes it look quick."""
+class PageRequest:
+    """Requests of one page; `addresses` are requested in turn, so that caches do not distort the time."""
 
     name: str
     addresses: list[str]
@@ -55,21 +55,21 @@ class Asked:
 
 
 def main() -> None:
-    options = _options()
+    options = _parse_options()
     with nullcontext(options.database) if options.database else cluster() as url:
-        _begin(url)
+        _set_up_django(url)
         if not options.database:
-            _fill(options)
-        counted = _counted()
-        _settle()
-        found = [_measured(asked, options.rounds) for asked in _pages()]
-    text = _table(found, options, counted)
+            _generate_sessions(options)
+        row_counts = _count_rows()
+        _freeze_garbage()
+        timings = [_measure_page(page, options.rounds) for page in _iterate_pages()]
+    text = _format_table(timings, options, row_counts)
     sys.stdout.write(text)
     if not options.no_report:
         REPORT.write_text(text)
 
 
-def _options() -> Namespace:
+def _parse_options() -> Namespace:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--sessions", type=int, default=20_000)
     parser.add_argument("--messages", type=int, default=600_000)
@@ -81,7 +81,7 @@ def _options() -> Namespace:
     return parser.parse_args()
 
 
-def _begin(url: str) -> None:
+def _set_up_django(url: str) -> None:
     import django
 
     os.environ["HARNESS_DATABASE_URL"] = url
@@ -89,29 +89,29 @@ def _begin(url: str) -> None:
     django.setup()
 
 
-def _fill(options: Namespace) -> None:
+def _generate_sessions(options: Namespace) -> None:
     from django.core.management import call_command
     from django.db import connection
 
-    from benchmarks.load.command import Command as Load
+    from benchmarks.load.load_command import Command as Load
 
     call_command("migrate", verbosity=0)
     sizes = [f"--{name}={getattr(options, name)}" for name in ("sessions", "messages", "calls")]
     call_command(Load(), *sizes)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
-    _index(options.texts)
+    _index_messages(options.texts)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
 
 
-def _settle() -> None:
-    """Load what the first page of a web process loads."""
-    _client().get("/sessions/")
+def _freeze_garbage() -> None:
+    """Request one page, so that everything a web process loads on its first page is loaded."""
+    _create_client().get("/sessions/")
 
 
-def _counted() -> tuple[int, int, int, int]:
-    """Sessions, messages, calls, and texts in the search index."""
+def _count_rows() -> tuple[int, int, int, int]:
+    """Count sessions, messages, calls, and texts in the search index."""
     from checkpoints.models import Message, Session, ToolCall
     from harness_site.search.models import Passage
 
@@ -121,16 +121,16 @@ def _counted() -> tuple[int, int, int, int]:
     return sessions, messages, calls, passages
 
 
-def _index(most: int) -> None:
-    from harness_site.search import indexing, session_days
+def _index_messages(max_texts: int) -> None:
+    from harness_site.search import indexer, session_days
 
     indexed = 0
-    while indexed < most and (done := indexing.step()):
-        indexed += done
-    session_days.bring_up(None)
+    while indexed < max_texts and (batch_size := indexer.index_next_batch()):
+        indexed += batch_size
+    session_days.update_session_days(None)
 
 
-def _client() -> Client:
+def _create_client() -> Client:
     from django.contrib.auth.models import User
     from django.test import Client
 
@@ -138,46 +138,49 @@ def _client() -> Client:
     from checkpoints.models import Workspace
     from harness_site.accounts.models import Membership
 
-    user, made = User.objects.get_or_create(username="reader")
-    if made:
+    user, is_new = User.objects.get_or_create(username="reader")
+    if is_new:
         Membership.objects.create(user=user, workspace=Workspace.objects.get(slug="default"), role=Role.APPROVER)
     client = Client(SERVER_NAME="127.0.0.1")
     client.force_login(user)
     return client
 
 
-def _pages() -> Iterator[Asked]:
+def _iterate_pages() -> Iterator[PageRequest]:
     from django.db.models import Count
 
     from checkpoints.models import Session, ToolCall
 
     longest = list(Session.objects.order_by("-message_count").values_list("pk", "latest_version")[:20_000])
     huge, sessions = longest[:6], longest[10::500]
-    waiting = list(ToolCall.objects.filter(status="interrupted").values_list("pk", flat=True)[:20])
-    yield from _lists()
-    yield from _searches()
-    yield from _calls()
-    yield Asked("Overview", ["/overview/"])
-    yield Asked("Review queue", ["/review/"])
-    if waiting:
-        yield Asked("Decision card", [f"/review/calls/{pk}/" for pk in waiting])
-    for name, some in (("Session", sessions), ("Session of 10,000 messages", huge)):
-        yield Asked(name, [f"/sessions/{pk}/" for pk, _ in some])
-        yield Asked(f"{name}: in the middle", [f"/sessions/{pk}/?at={last // 2}" for pk, last in some])
-        yield Asked(f"{name}: versions", [f"/sessions/{pk}/versions/" for pk, _ in some])
-        yield Asked(f"{name}: tool calls", [f"/sessions/{pk}/calls/" for pk, _ in some])
-        yield Asked(f"{name}: compare", [f"/sessions/{pk}/compare/" for pk, _ in some])
-        yield Asked(f"{name}: timeline", [f"/sessions/{pk}/timeline/" for pk, _ in some])
+    interrupted_calls = list(ToolCall.objects.filter(status="interrupted").values_list("pk", flat=True)[:20])
+    yield from _iterate_list_pages()
+    yield from _iterate_search_pages()
+    yield from _iterate_call_pages()
+    yield PageRequest("Overview", ["/overview/"])
+    yield PageRequest("Review queue", ["/review/"])
+    if interrupted_calls:
+        yield PageRequest("Decision card", [f"/review/calls/{pk}/" for pk in interrupted_calls])
+    for name, session_keys in (("Session", sessions), ("Session of 10,000 messages", huge)):
+        yield PageRequest(name, [f"/sessions/{pk}/" for pk, _ in session_keys])
+        yield PageRequest(
+            f"{name}: in the middle",
+            [f"/sessions/{pk}/?at={latest_version // 2}" for pk, latest_version in session_keys],
+        )
+        yield PageRequest(f"{name}: versions", [f"/sessions/{pk}/versions/" for pk, _ in session_keys])
+        yield PageRequest(f"{name}: tool calls", [f"/sessions/{pk}/calls/" for pk, _ in session_keys])
+        yield PageRequest(f"{name}: compare", [f"/sessions/{pk}/compare/" for pk, _ in session_keys])
+        yield PageRequest(f"{name}: timeline", [f"/sessions/{pk}/timeline/" for pk, _ in session_keys])
     busiest = ToolCall.objects.filter(session__in=[pk for pk, _ in huge]).values("session").annotate(calls=Count("pk"))
     for pk, calls in busiest.order_by("-calls").values_list("session", "calls")[:1]:
-        yield Asked(f"Timeline of {calls:,} calls", [f"/sessions/{pk}/timeline/"])
-        yield Asked(f"Tool calls of a session with {calls:,}", [f"/sessions/{pk}/calls/"])
-    yield Asked("Audit", ["/audit/"])
+        yield PageRequest(f"Timeline of {calls:,} calls", [f"/sessions/{pk}/timeline/"])
+        yield PageRequest(f"Tool calls of a session with {calls:,}", [f"/sessions/{pk}/calls/"])
+    yield PageRequest("Audit", ["/audit/"])
 
 
-def _lists() -> Iterator[Asked]:
-    yield Asked("Sessions", ["/sessions/"])
-    yield Asked("Sessions: deep in the list", [_deep()])
+def _iterate_list_pages() -> Iterator[PageRequest]:
+    yield PageRequest("Sessions", ["/sessions/"])
+    yield PageRequest("Sessions: deep in the list", [_get_deep_page_url()])
     for name, query in (
         ("by start", "sort=started"),
         ("by cost", "sort=cost"),
@@ -190,74 +193,78 @@ def _lists() -> Iterator[Asked]:
         ("with interruptions", "interrupted=1"),
         ("label, tool, agent and cost", "label=vip&tool=send_mail&agent=desk-3&least=0.01"),
     ):
-        yield Asked(f"Sessions: {name}", [f"/sessions/?{query}"])
+        yield PageRequest(f"Sessions: {name}", [f"/sessions/?{query}"])
 
 
-def _calls() -> Iterator[Asked]:
-    yield Asked("Tool calls", ["/calls/"])
+def _iterate_call_pages() -> Iterator[PageRequest]:
+    yield PageRequest("Tool calls", ["/calls/"])
     for name, query in (
         ("of one tool", "tool=refund_card"),
         ("interrupted", "status=interrupted"),
         ("of one agent", "agent=desk-3"),
     ):
-        yield Asked(f"Tool calls: {name}", [f"/calls/?{query}"])
+        yield PageRequest(f"Tool calls: {name}", [f"/calls/?{query}"])
 
 
-def _deep() -> str:
+def _get_deep_page_url() -> str:
+    from checkpoints.db import keyset_pagination
     from checkpoints.models import Session
-    from checkpoints.queries import keyset
 
-    rows = Session.objects.annotate(stored=keyset.stored_text("updated_at")).order_by("-updated_at", "-pk")
+    rows = Session.objects.annotate(stored=keyset_pagination.cast_time_to_text("updated_at")).order_by(
+        "-updated_at", "-pk"
+    )
     stored, pk = rows[rows.count() * 9 // 10 : rows.count() * 9 // 10 + 1].values_list("stored", "pk")[0]
-    return "/sessions/?" + urlencode({"after": str(keyset.Cursor(stored, pk))})
+    return "/sessions/?" + urlencode({"after": str(keyset_pagination.Cursor(stored, pk))})
 
 
-def _searches() -> Iterator[Asked]:
+def _iterate_search_pages() -> Iterator[PageRequest]:
     from checkpoints.models import Session
 
     ids = list(Session.objects.order_by("pk").values_list("session_id", flat=True)[10:1000])[::50]
     numbers = [name.removeprefix("load-") for name in ids]
-    yield Asked("Search: what one session says", [f"/sessions/?q=order-{number}" for number in numbers], SEARCH)
-    yield Asked("Search: a session's id", [f"/sessions/?q={name}" for name in ids], SEARCH)
-    yield Asked("Search: a receipt of one call", [f"/sessions/?q=re_{n:x}_" for n in range(100, 2000, 100)], SEARCH)
+    yield PageRequest("Search: what one session says", [f"/sessions/?q=order-{number}" for number in numbers], SEARCH)
+    yield PageRequest("Search: a session's id", [f"/sessions/?q={name}" for name in ids], SEARCH)
+    yield PageRequest(
+        "Search: a receipt of one call", [f"/sessions/?q=re_{n:x}_" for n in range(100, 2000, 100)], SEARCH
+    )
     for word in ("refund", "invoice", "退款", "возврат", "überweisung"):
-        yield Asked(f"Search: “{word}”", [f"/sessions/?q={word}"], SEARCH)
-    yield Asked("Search: a common word in failed sessions", ["/sessions/?q=refund&status=failed"], SEARCH)
-    yield Asked("Search: two words that seldom meet", ["/sessions/?q=überweisung+warehouse"], SEARCH)
-    yield Asked("Search: a word nobody says", ["/sessions/?q=qqqzzzqqq"], SEARCH)
+        yield PageRequest(f"Search: “{word}”", [f"/sessions/?q={word}"], SEARCH)
+    yield PageRequest("Search: a common word in failed sessions", ["/sessions/?q=refund&status=failed"], SEARCH)
+    yield PageRequest("Search: two words that seldom meet", ["/sessions/?q=überweisung+warehouse"], SEARCH)
+    yield PageRequest("Search: a word nobody says", ["/sessions/?q=qqqzzzqqq"], SEARCH)
 
 
-def _measured(asked: Asked, rounds: int) -> Measured:
+def _measure_page(page: PageRequest, rounds: int) -> PageTiming:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
-    client = _client()
-    answers: list[float] = []
-    worked: list[float] = []
+    client = _create_client()
+    wall_times: list[float] = []
+    cpu_times: list[float] = []
     size = 0
-    with CaptureQueriesContext(connection) as captured:
-        client.get(asked.addresses[0])
-        before = len(captured)
-        client.get(asked.addresses[0])
-        queries = len(captured) - before
+    with CaptureQueriesContext(connection) as queries_log:
+        client.get(page.addresses[0])
+        query_count = len(queries_log)
+        client.get(page.addresses[0])
+        queries = len(queries_log) - query_count
     for number in range(rounds):
-        address = asked.addresses[number % len(asked.addresses)]
-        start, work = time.perf_counter(), time.process_time()
+        address = page.addresses[number % len(page.addresses)]
+        start, cpu_start = time.perf_counter(), time.process_time()
         response = client.get(address)
-        answers.append((time.perf_counter() - start) * 1000)
-        worked.append((time.process_time() - work) * 1000)
+        wall_times.append((time.perf_counter() - start) * 1000)
+        cpu_times.append((time.process_time() - cpu_start) * 1000)
         if response.status_code != 200:
             raise RuntimeError(f"{address} was answered with {response.status_code}.")
         size = max(size, len(response.content))
-    cuts = quantiles(answers, n=20)
-    found = Measured(asked.name, asked.target, queries, cuts[9], cuts[18], median(worked), size)
-    sys.stderr.write(f"{found.name}: {found.queries} queries, {found.median:.1f}, {found.p95:.1f} ms\n")
-    return found
+    cuts = quantiles(wall_times, n=20)
+    timing = PageTiming(page.name, page.target, queries, cuts[9], cuts[18], median(cpu_times), size)
+    sys.stderr.write(f"{timing.name}: {timing.queries} queries, {timing.median:.1f}, {timing.p95:.1f} ms\n")
+    return timing
 
 
-def _table(found: list[Measured], options: Namespace, counted: tuple[int, int, int, int]) -> str:
-    reached = sum(each.reached for each in found)
-    sessions, messages, calls, passages = counted
+def _format_table(timings: list[PageTiming], options: Namespace, row_counts: tuple[int, int, int, int]) -> str:
+    reached_count = sum(timing.is_target_reached for timing in timings)
+    sessions, messages, calls, passages = row_counts
     lines = [
         "# Pages at size",
         "",
@@ -265,15 +272,15 @@ def _table(found: list[Measured], options: Namespace, counted: tuple[int, int, i
         f"the search index. Server time in milliseconds over {options.rounds} answers of each page, in one process,",
         "without the network; “Python” is what this process computed for the median answer, the rest is the database.",
         "Measured by `python -m benchmarks.pages`. The target for 95 of 100 answers is",
-        f"{PAGE} ms, for searches {SEARCH} ms: reached by {reached} of {len(found)} pages.",
+        f"{PAGE} ms, for searches {SEARCH} ms: reached by {reached_count} of {len(timings)} pages.",
         "",
         "| page | queries | median | p95 | Python | KB | target |",
         "|---|---:|---:|---:|---:|---:|---|",
     ]
-    for each in found:
-        verdict = f"{each.target} ms: {'reached' if each.reached else '**missed**'}"
-        times = f"{each.median:.1f} | {each.p95:.1f} | {each.cpu:.1f}"
-        lines.append(f"| {each.name} | {each.queries} | {times} | {each.size / 1000:.0f} | {verdict} |")
+    for timing in timings:
+        verdict = f"{timing.target} ms: {'reached' if timing.is_target_reached else '**missed**'}"
+        times = f"{timing.median:.1f} | {timing.p95:.1f} | {timing.cpu:.1f}"
+        lines.append(f"| {timing.name} | {timing.queries} | {times} | {timing.size / 1000:.0f} | {verdict} |")
     return "\n".join([*lines, ""])
 
 

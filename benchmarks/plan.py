@@ -1,4 +1,4 @@
-"""How much is measured: the full run and the quick one."""
+"""Extent of the measurements: the full run and the quick one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Plan:
-    #: The turns whose cost is shown. Up to `together` everything is saved turn by turn, by all contenders alternating.
+    #: Turns whose cost is reported. Up to `together`, all contenders save every turn, alternating.
     turns: tuple[int, ...]
     together: int
-    #: Saves measured up to each of `turns`; fewer where a contender writes everything again each time.
+    #: Number of saves measured up to each of `turns`; fewer for contenders that rewrite everything each time.
     window: int
     jumped_window: int
     load_rounds: int
     calls: int
     agents: tuple[int, ...]
-    #: Saves of all agents together in each round.
+    #: Total saves of all agents in each round.
     saves_of_agents: int
     processes: int
     saves_per_process: int

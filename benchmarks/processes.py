@@ -1,4 +1,4 @@
-"""Many processes, each saving its own session: how many saves a second together."""
+"""Benchmark of many processes, each saving its own session: total saves per second."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ WAYS = ("library", "statement")
 
 
 @dataclass(frozen=True)
-class Team:
-    """Processes that save when they are told to."""
+class ProcessTeam:
+    """Team of processes that save on request."""
 
     members: list[subprocess.Popen[str]]
 
     def run(self, saves: int, members: int) -> float:
-        """Saves a second, when so many members save as often as said, all at the same time."""
+        """Return the saves per second if this many members make this many saves, all at the same time."""
         start = time.perf_counter()
         for member in self.members[:members]:
-            _pipe(member.stdin).write(f"{saves}\n")
-            _pipe(member.stdin).flush()
+            _require_pipe(member.stdin).write(f"{saves}\n")
+            _require_pipe(member.stdin).flush()
         for member in self.members[:members]:
-            _answer(member)
+            _wait_for_answer(member)
         return saves * members / (time.perf_counter() - start)
 
     def close(self) -> None:
         for member in self.members:
-            _pipe(member.stdin).close()
+            _require_pipe(member.stdin).close()
             member.wait()
 
 
-def measure(databases: Databases, kind: Kind, plan: Plan) -> Rates:
-    """The rates of one process and of all, by way of saving."""
-    teams = {way: _team(databases, kind, way, plan.processes) for way in WAYS}
+def measure_processes(databases: Databases, kind: Kind, plan: Plan) -> Rates:
+    """Measure the rates of one process and of all, for each way of saving."""
+    teams = {way: _start_team(databases, kind, way, plan.processes) for way in WAYS}
     rates = Rates()
     try:
         for count in (1, plan.processes):
@@ -53,23 +53,25 @@ def measure(databases: Databases, kind: Kind, plan: Plan) -> Rates:
     return rates
 
 
-def _team(databases: Databases, kind: Kind, way: str, size: int) -> Team:
-    database = databases.new(kind, f"processes_{way}")
+def _start_team(databases: Databases, kind: Kind, way: str, size: int) -> ProcessTeam:
+    database = databases.create_database(kind, f"processes_{way}")
     (create_library_tables if way == "library" else create_plain_tables)(database.alias)
-    command = [sys.executable, "-m", "benchmarks.workers.saving", way, database.url]
+    command = [sys.executable, "-m", "benchmarks.workers.saving_worker", way, database.url]
     pipe = subprocess.PIPE
-    team = Team([subprocess.Popen([*command, str(at)], stdin=pipe, stdout=pipe, text=True) for at in range(size)])
+    team = ProcessTeam(
+        [subprocess.Popen([*command, str(index)], stdin=pipe, stdout=pipe, text=True) for index in range(size)]
+    )
     for member in team.members:
-        _answer(member)
+        _wait_for_answer(member)
     return team
 
 
-def _pipe(pipe: IO[str] | None) -> IO[str]:
+def _require_pipe(pipe: IO[str] | None) -> IO[str]:
     if pipe is None:
         raise RuntimeError("The process has no pipe.")
     return pipe
 
 
-def _answer(member: subprocess.Popen[str]) -> None:
-    if not _pipe(member.stdout).readline():
+def _wait_for_answer(member: subprocess.Popen[str]) -> None:
+    if not _require_pipe(member.stdout).readline():
         raise RuntimeError(f"A saving process ended with {member.wait()}.")

@@ -1,4 +1,4 @@
-"""The results as a page of Markdown."""
+"""Formatting of the results as a page of Markdown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from benchmarks.databases import TITLES
 from benchmarks.plan import FULL
 from benchmarks.results import Measured, Results
 from benchmarks.samples import Samples
-from benchmarks.targets import verdicts
+from benchmarks.targets import check_targets
 
 _ABSENT = "—"
 _WHAT = (
@@ -21,11 +21,11 @@ _WHAT = (
 )
 
 
-def page(results: Results) -> str:
-    return "\n".join([*_head(results), *_targets(results), *_sections(results)]) + "\n"
+def format_page(results: Results) -> str:
+    return "\n".join([*_format_head(results), *_format_targets(results), *_format_sections(results)]) + "\n"
 
 
-def _head(results: Results) -> Iterator[str]:
+def _format_head(results: Results) -> Iterator[str]:
     yield "# Benchmarks"
     yield ""
     yield f"Measured on {results.day.isoformat()} by `make benchmarks`: {results.machine}."
@@ -44,34 +44,34 @@ def _head(results: Results) -> Iterator[str]:
     yield ""
 
 
-def _targets(results: Results) -> Iterator[str]:
+def _format_targets(results: Results) -> Iterator[str]:
     yield "## Targets"
     yield ""
     rows = []
-    for verdict in verdicts(results):
+    for verdict in check_targets(results):
         limit = f"{'≥' if verdict.at_least else '≤'} {verdict.limit:g}{verdict.unit}"
-        reached = "reached" if verdict.reached else "**not reached**"
+        outcome = "reached" if verdict.is_reached else "**not reached**"
         value = f"{verdict.value:.2f}{verdict.unit}"
         bare = "" if verdict.bare is None else f"{verdict.bare:.2f}{verdict.unit}"
-        rows.append([verdict.target, verdict.what, verdict.where, value, limit, reached, bare])
-    yield from _table(["target", "what", "on", "measured", "wanted", "", "the hand-written statement"], rows)
+        rows.append([verdict.target, verdict.what, verdict.where, value, limit, outcome, bare])
+    yield from _format_table(["target", "what", "on", "measured", "wanted", "", "the hand-written statement"], rows)
 
 
-def _sections(results: Results) -> Iterator[str]:
-    for kind, found in results.measured.items():
+def _format_sections(results: Results) -> Iterator[str]:
+    for kind, measured in results.measured.items():
         yield f"## {TITLES[kind]}"
         yield ""
-        yield from _saving(results, found)
-        yield from _bytes(results, found)
-        yield from _loading(results, found)
-        yield from _calls(results, found)
-        yield from _crowds(results, found)
-        yield from _processes(results, found)
-        yield from _fresh(found)
+        yield from _format_saving(results, measured)
+        yield from _format_bytes(results, measured)
+        yield from _format_loading(results, measured)
+        yield from _format_calls(results, measured)
+        yield from _format_crowds(results, measured)
+        yield from _format_processes(results, measured)
+        yield from _format_fresh(measured)
 
 
-def _saving(results: Results, found: Measured) -> Iterator[str]:
-    saving, together = found.saving, results.plan.together
+def _format_saving(results: Results, measured: Measured) -> Iterator[str]:
+    saving, together = measured.saving, results.plan.together
     yield "### One save, by turn"
     yield ""
     rows = []
@@ -80,14 +80,14 @@ def _saving(results: Results, found: Measured) -> Iterator[str]:
             rows.append([title, f"not measured: {results.missing[title]}", *[_ABSENT] * (len(results.plan.turns) + 2)])
             continue
         costs = [saving.costs[key, turn] for turn in results.plan.turns]
-        cells = [_cell(cost.samples) + (" †" if cost.jumped else "") for cost in costs]
-        at = saving.median(key, together)
-        floor, ours = saving.median("statement", together), saving.median("append", together)
-        young = _cell(saving.young[key]) if key in saving.young else _ABSENT
-        rows.append([title, *cells, young, f"{at / floor:.2f}", f"{at / ours:.2f}"])
+        cells = [_format_cell(cost.samples) + (" †" if cost.jumped else "") for cost in costs]
+        at = saving.get_median(key, together)
+        floor, own_median = saving.get_median("statement", together), saving.get_median("append", together)
+        young = _format_cell(saving.young[key]) if key in saving.young else _ABSENT
+        rows.append([title, *cells, young, f"{at / floor:.2f}", f"{at / own_median:.2f}"])
     titles = [*(f"turn {turn:,}" for turn in results.plan.turns), f"turn 1 again, beside {results.plan.turns[-1]:,}"]
     ratios = [f"× hand-written SQL at turn {together}", f"× append_checkpoint at turn {together}"]
-    yield from _table(["", *titles, *ratios], rows)
+    yield from _format_table(["", *titles, *ratios], rows)
     yield (
         f"The {results.plan.window} saves up to the turn; for turn {results.plan.turns[0]} the first ones. "
         f"† Every save writes the whole transcript: the session was not driven there turn by turn but holds only these "
@@ -97,17 +97,17 @@ def _saving(results: Results, found: Measured) -> Iterator[str]:
     yield ""
 
 
-def _bytes(results: Results, found: Measured) -> Iterator[str]:
+def _format_bytes(results: Results, measured: Measured) -> Iterator[str]:
     yield f"### Bytes on disk after {results.plan.together} turns"
     yield ""
-    sizes = found.saving.bytes_on_disk
-    ours = sizes["append"]
+    sizes = measured.saving.bytes_on_disk
+    own_bytes = sizes["append"]
     rows = [
-        [title, f"{sizes[key] / 1e6:.2f} MB", f"{sizes[key] / results.said:.2f}", f"{sizes[key] / ours:.2f}"]
+        [title, f"{sizes[key] / 1e6:.2f} MB", f"{sizes[key] / results.said:.2f}", f"{sizes[key] / own_bytes:.2f}"]
         for key, title in results.contenders.items()
         if key in sizes
     ]
-    yield from _table(["", "on disk", "× what was said", "× append_checkpoint"], rows)
+    yield from _format_table(["", "on disk", "× what was said", "× append_checkpoint"], rows)
     yield (
         f"What was said: {results.said / 1e6:.2f} MB of compact JSON. On disk: what a database grew by that already "
         "held a short session, with indexes and dead rows, nothing vacuumed."
@@ -115,79 +115,89 @@ def _bytes(results: Results, found: Measured) -> Iterator[str]:
     yield ""
 
 
-def _loading(results: Results, found: Measured) -> Iterator[str]:
+def _format_loading(results: Results, measured: Measured) -> Iterator[str]:
     yield f"### Reading a session of {results.plan.turns[-1] * 3:,} messages"
     yield ""
-    whole, tails = found.loading.whole, found.loading.tails
+    whole, tails = measured.loading.whole, measured.loading.tails
     floor = whole["statement"].median
     rows = [
-        [title, _cell(whole[key]), f"{whole[key].median / floor:.2f}", _cell(tails[key]) if key in tails else _ABSENT]
+        [
+            title,
+            _format_cell(whole[key]),
+            f"{whole[key].median / floor:.2f}",
+            _format_cell(tails[key]) if key in tails else _ABSENT,
+        ]
         for key, title in results.contenders.items()
         if key in whole
     ]
-    yield from _table(["", "newest version", "× hand-written SQL", "last 50 messages"], rows)
+    yield from _format_table(["", "newest version", "× hand-written SQL", "last 50 messages"], rows)
 
 
-def _calls(results: Results, found: Measured) -> Iterator[str]:
+def _format_calls(results: Results, measured: Measured) -> Iterator[str]:
     yield "### One tool call: intent and result"
     yield ""
-    floor = found.calls["statement"].median
+    floor = measured.calls["statement"].median
     rows = [
-        [title, _cell(found.calls[key]), f"{found.calls[key].median / floor:.2f}"]
+        [title, _format_cell(measured.calls[key]), f"{measured.calls[key].median / floor:.2f}"]
         for key, title in results.callers.items()
-        if key in found.calls
+        if key in measured.calls
     ]
-    yield from _table(["", "both writes", "× two bare commits"], rows)
+    yield from _format_table(["", "both writes", "× two bare commits"], rows)
 
 
-def _crowds(results: Results, found: Measured) -> Iterator[str]:
+def _format_crowds(results: Results, measured: Measured) -> Iterator[str]:
     yield "### Many agents in one process"
     yield ""
     rows = []
     for key, title in results.crowds.items():
         row = [title]
         for agents in results.plan.agents:
-            share = found.agents.share(key, "statement", agents)
-            row.append(f"**{found.agents.median(key, agents):,.0f}** ({share:.2f})")
+            share = measured.agents.get_share(key, "statement", agents)
+            row.append(f"**{measured.agents.get_median(key, agents):,.0f}** ({share:.2f})")
         rows.append(row)
-    yield from _table(
-        ["saves a second (of the raw rate)", *(_counted(agents, "agent") for agents in results.plan.agents)], rows
+    yield from _format_table(
+        ["saves a second (of the raw rate)", *(_format_count(agents, "agent") for agents in results.plan.agents)], rows
     )
 
 
-def _processes(results: Results, found: Measured) -> Iterator[str]:
+def _format_processes(results: Results, measured: Measured) -> Iterator[str]:
     yield "### Many processes"
     yield ""
     counts = (1, results.plan.processes)
     rows = []
     for key, title in (("library", "**append_checkpoint**"), ("statement", results.contenders["statement"])):
         cells = [
-            f"**{found.processes.median(key, count):,.0f}** ({found.processes.share(key, 'statement', count):.2f})"
+            f"**{measured.processes.get_median(key, count):,.0f}** "
+            f"({measured.processes.get_share(key, 'statement', count):.2f})"
             for count in counts
         ]
         rows.append([title, *cells])
-    yield from _table(["saves a second (of the raw rate)", *(_counted(count, "process") for count in counts)], rows)
+    yield from _format_table(
+        ["saves a second (of the raw rate)", *(_format_count(count, "process") for count in counts)], rows
+    )
 
 
-def _fresh(found: Measured) -> Iterator[str]:
+def _format_fresh(measured: Measured) -> Iterator[str]:
     yield "### A fresh process"
     yield ""
     names = {"setup": "`django.setup()` with the app", "save": "**import, open, start a session, first save**"}
-    floor = found.fresh["setup"].median
-    rows = [[names[way], _cell(each), f"{each.median / floor:.2f}"] for way, each in found.fresh.items()]
-    yield from _table(["", "until done", "× `django.setup()`"], rows)
+    floor = measured.fresh["setup"].median
+    rows = [
+        [names[way], _format_cell(samples), f"{samples.median / floor:.2f}"] for way, samples in measured.fresh.items()
+    ]
+    yield from _format_table(["", "until done", "× `django.setup()`"], rows)
 
 
-def _cell(samples: Samples) -> str:
+def _format_cell(samples: Samples) -> str:
     digits = 2 if samples.median < 100 else 0
     return f"**{samples.median:,.{digits}f}** ({samples.fastest:,.{digits}f} – {samples.p95:,.{digits}f})"
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}es" if what.endswith("s") else f"{count} {what}s"
+def _format_count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}es" if noun.endswith("s") else f"{count} {noun}s"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def _format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     for row in rows:

@@ -1,4 +1,4 @@
-"""Everything one run has measured."""
+"""Results of one run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.saving import Saving
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured on one kind of database."""
+    """Results on one kind of database."""
 
     saving: Saving
     loading: Loading
@@ -30,12 +30,12 @@ class Results:
     plan: Plan
     machine: str
     day: date
-    #: Bytes of compact JSON of the conversation up to the turn whose bytes on disk were taken.
+    #: Bytes of the conversation as compact JSON, up to the turn at which the bytes on disk were measured.
     said: int
-    #: Titles by key, in the order they are shown.
+    #: Titles by key, in the order of display.
     contenders: dict[str, str]
     crowds: dict[str, str]
     callers: dict[str, str]
-    #: Why something could not be measured, by title.
+    #: Reason why a contender was not measured, by title.
     missing: dict[str, str]
     measured: dict[Kind, Measured]

@@ -1,4 +1,4 @@
-"""Measured durations and the figures that are read from them."""
+"""Measured durations and statistics of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Samples:
-    """Durations of one thing, in seconds; at least one. The figures are in milliseconds."""
+    """Durations in seconds, at least one; the statistics are in milliseconds."""
 
     seconds: Sequence[float]
 

@@ -1,4 +1,4 @@
-"""What a save costs as a session grows, and what it leaves on disk."""
+"""Benchmark of saving as a session grows, and the bytes it leaves on disk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.contenders.contender import Contender
-from benchmarks.order import shuffled
+from benchmarks.order import shuffle_for_turn
 from benchmarks.plan import Plan
 from benchmarks.samples import Samples
 
@@ -16,84 +16,88 @@ WARM_UP = 10
 @dataclass(frozen=True)
 class Cost:
     samples: Samples
-    #: The session holds no earlier versions: the contender would have written gigabytes to get there.
+    #: True if the session holds no earlier versions, because they would take gigabytes.
     jumped: bool = False
 
 
 @dataclass(frozen=True)
 class Saving:
-    """Costs by contender and turn; the rest by contender."""
+    """Costs by contender and turn; the other values by contender."""
 
     costs: dict[tuple[str, int], Cost] = field(default_factory=dict)
-    #: First turns of a new session, alternating with the last turns of the old one.
+    #: First turns of a new session, alternating with the last turns of the long one.
     young: dict[str, Samples] = field(default_factory=dict)
     bytes_on_disk: dict[str, int] = field(default_factory=dict)
 
-    def median(self, key: str, turn: int) -> float:
-        """Milliseconds."""
+    def get_median(self, key: str, turn: int) -> float:
+        """Return the median in milliseconds."""
         return self.costs[key, turn].samples.median
 
-    def overall(self, key: str, turns: Sequence[int]) -> Samples:
-        """All measured saves at `turns` together."""
+    def collect_samples(self, key: str, turns: Sequence[int]) -> Samples:
+        """Return all measured saves at `turns` together."""
         return Samples([second for turn in turns for second in self.costs[key, turn].samples.seconds])
 
 
-def measure(contenders: Sequence[Contender], plan: Plan) -> Saving:
+def measure_saving(contenders: Sequence[Contender], plan: Plan) -> Saving:
     for contender in contenders:
-        contender.begin("warm-up")
+        contender.begin_session("warm-up")
         for turn in range(1, WARM_UP + 1):
-            contender.save(turn)
-    found = Saving()
-    _together(contenders, plan, found)
+            contender.measure_save(turn)
+    results = Saving()
+    _save_all_turns(contenders, plan, results)
     for turn in plan.turns:
         if turn > plan.together:
-            _further(contenders, turn, plan, found)
-    return found
+            _measure_far_turn(contenders, turn, plan, results)
+    return results
 
 
-def _together(contenders: Sequence[Contender], plan: Plan, found: Saving) -> None:
-    """Every contender saves every turn, one after the other, so that what slows the machine slows them all."""
-    before = {contender.key: contender.database.size() for contender in contenders}
+def _save_all_turns(contenders: Sequence[Contender], plan: Plan, results: Saving) -> None:
+    """Save every turn with every contender, alternating, so that disturbances of the machine affect all of them."""
+    initial_sizes = {contender.key: contender.database.get_size_on_disk() for contender in contenders}
     seconds: dict[str, list[float]] = {contender.key: [] for contender in contenders}
     for contender in contenders:
-        contender.begin("measured")
+        contender.begin_session("measured")
     for turn in range(1, plan.together + 1):
-        for contender in shuffled(contenders, turn):
-            seconds[contender.key].append(contender.save(turn))
+        for contender in shuffle_for_turn(contenders, turn):
+            seconds[contender.key].append(contender.measure_save(turn))
     for contender in contenders:
-        found.bytes_on_disk[contender.key] = contender.database.size() - before[contender.key]
-        _check(contender, plan.together)
+        results.bytes_on_disk[contender.key] = contender.database.get_size_on_disk() - initial_sizes[contender.key]
+        _check_transcript(contender, plan.together)
         for turn in plan.turns:
             if turn <= plan.together:
-                first = max(0, turn - plan.window)
-                window = seconds[contender.key][first : first + plan.window]
-                found.costs[contender.key, turn] = Cost(Samples(window))
+                first_turn = max(0, turn - plan.window)
+                window = seconds[contender.key][first_turn : first_turn + plan.window]
+                results.costs[contender.key, turn] = Cost(Samples(window))
 
 
-def _further(contenders: Sequence[Contender], turn: int, plan: Plan, found: Saving) -> None:
-    reached = max(known for known in plan.turns if known < turn)
-    windows = {each.key: plan.window if each.linear else plan.jumped_window for each in contenders}
+def _measure_far_turn(contenders: Sequence[Contender], turn: int, plan: Plan, results: Saving) -> None:
+    last_saved_turn = max(earlier_turn for earlier_turn in plan.turns if earlier_turn < turn)
+    windows = {contender.key: plan.window if contender.linear else plan.jumped_window for contender in contenders}
     for contender in contenders:
-        first = turn - windows[contender.key] + 1
+        first_turn = turn - windows[contender.key] + 1
         if contender.linear:
-            for step in range(reached + 1, first):
-                contender.advance(step)
+            for step in range(last_saved_turn + 1, first_turn):
+                contender.save_unmeasured(step)
         else:
-            contender.jump(first)
+            contender.begin_before_turn(first_turn)
     seconds: dict[str, list[float]] = {contender.key: [] for contender in contenders}
-    young = {each.key: (each.young(), list[float]()) for each in contenders if each.linear and turn == plan.turns[-1]}
-    for left in range(plan.window, 0, -1):
-        for contender in shuffled(contenders, left):
-            if left <= windows[contender.key]:
-                seconds[contender.key].append(contender.save(turn - left + 1))
-        for other, taken in young.values():
-            taken.append(other.save(plan.window - left + 1))
+    siblings = {
+        contender.key: (contender.create_sibling(), list[float]())
+        for contender in contenders
+        if contender.linear and turn == plan.turns[-1]
+    }
+    for remaining in range(plan.window, 0, -1):
+        for contender in shuffle_for_turn(contenders, remaining):
+            if remaining <= windows[contender.key]:
+                seconds[contender.key].append(contender.measure_save(turn - remaining + 1))
+        for sibling, sibling_seconds in siblings.values():
+            sibling_seconds.append(sibling.measure_save(plan.window - remaining + 1))
     for contender in contenders:
-        _check(contender, turn)
-        found.costs[contender.key, turn] = Cost(Samples(seconds[contender.key]), jumped=not contender.linear)
-    found.young.update({key: Samples(taken) for key, (_, taken) in young.items()})
+        _check_transcript(contender, turn)
+        results.costs[contender.key, turn] = Cost(Samples(seconds[contender.key]), jumped=not contender.linear)
+    results.young.update({key: Samples(sibling_seconds) for key, (_, sibling_seconds) in siblings.items()})
 
 
-def _check(contender: Contender, turn: int) -> None:
-    if contender.read() != contender.conversation.until(turn):
+def _check_transcript(contender: Contender, turn: int) -> None:
+    if contender.read_transcript() != contender.conversation.get_messages_until(turn):
         raise RuntimeError(f"{contender.title} did not give back what was saved by turn {turn}.")

@@ -1,4 +1,4 @@
-"""The targets, and whether a run reached them. Nothing here knows a result beforehand."""
+"""Targets, and the check whether a run reached them, independent of any known result."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from benchmarks.saving import Saving
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A measured value held against its limit."""
+class TargetVerdict:
+    """Measured value compared with its limit."""
 
     target: str
     what: str
     kind: Kind
     value: float
     limit: float
-    #: Whether the value may not be below the limit, instead of not above it.
+    #: True if the limit is a minimum instead of a maximum.
     at_least: bool = False
     unit: str = "×"
-    #: What the hand-written statement reaches beside the same peer: nothing that writes as much can do much better.
+    #: Value of the plain SQL contender against the same peer: a practical optimum for the same amount of data.
     bare: float | None = None
 
     @property
-    def reached(self) -> bool:
+    def is_reached(self) -> bool:
         return self.value >= self.limit if self.at_least else self.value <= self.limit
 
     @property
@@ -35,55 +35,57 @@ class Verdict:
         return TITLES[self.kind]
 
 
-def verdicts(results: Results) -> list[Verdict]:
-    return [verdict for kind, found in results.measured.items() for verdict in _of_one(results, kind, found)]
+def check_targets(results: Results) -> list[TargetVerdict]:
+    return [
+        verdict for kind, measured in results.measured.items() for verdict in _check_database(results, kind, measured)
+    ]
 
 
-def _of_one(results: Results, kind: Kind, found: Measured) -> Iterator[Verdict]:
+def _check_database(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
     for key, name in (("append", "append_checkpoint"), ("save", "save_checkpoint")):
-        yield from _save(results, kind, found.saving, key, name)
+        yield from _check_save(results, kind, measured.saving, key, name)
     if kind == "postgresql":
-        share = found.saving.bytes_on_disk["append"] / results.said
-        yield Verdict("2 bytes", f"on disk, to what was said in {results.plan.together} turns", kind, share, 1.3)
-    yield from _load(results, kind, found)
-    bare = found.calls["statement"].median
+        share = measured.saving.bytes_on_disk["append"] / results.said
+        yield TargetVerdict("2 bytes", f"on disk, to what was said in {results.plan.together} turns", kind, share, 1.3)
+    yield from _check_load(results, kind, measured)
+    bare = measured.calls["statement"].median
     for key, name in (("log", "intent + result by the log"), ("dispatch", "intent + result by dispatch")):
-        yield Verdict("4 call log", f"{name}, to two bare commits", kind, found.calls[key].median / bare, 1.5)
-    yield from _crowds(results, kind, found)
-    ratio = found.fresh["save"].median / found.fresh["setup"].median
-    yield Verdict("8 import", "import + first save, to `django.setup()`", kind, ratio, 2.0)
+        yield TargetVerdict("4 call log", f"{name}, to two bare commits", kind, measured.calls[key].median / bare, 1.5)
+    yield from _check_crowds(results, kind, measured)
+    ratio = measured.fresh["save"].median / measured.fresh["setup"].median
+    yield TargetVerdict("8 import", "import + first save, to `django.setup()`", kind, ratio, 2.0)
 
 
-def _save(results: Results, kind: Kind, saving: Saving, key: str, name: str) -> Iterator[Verdict]:
+def _check_save(results: Results, kind: Kind, saving: Saving, key: str, name: str) -> Iterator[TargetVerdict]:
     turns, together = results.plan.turns, results.plan.together
     early = [turn for turn in turns if turn <= together]
-    flat = saving.median(key, turns[-1]) / saving.young[key].median
-    yield Verdict("1 save", f"{name}: turn {turns[-1]:,} to the first turns of a new session", kind, flat, 1.2)
-    floor = saving.overall(key, turns).median / saving.overall("statement", turns).median
-    yield Verdict("1 save", f"{name}: to the hand-written statement, all turns", kind, floor, 1.3)
-    delta = saving.overall(key, early).median / saving.overall("delta", early).median
-    bare = saving.overall("statement", early).median / saving.overall("delta", early).median
-    what = f"{name}: to LangGraph's delta channel, to turn {together}"
-    yield Verdict("1 save", what, kind, delta, 1.0, bare=bare)
-    faster = saving.median("langgraph", together) / saving.median(key, together)
-    what = f"{name}: times faster than LangGraph's default at turn {together}"
-    bare = saving.median("langgraph", together) / saving.median("statement", together)
-    yield Verdict("1 save", what, kind, faster, 30.0, at_least=True, bare=bare)
+    flat = saving.get_median(key, turns[-1]) / saving.young[key].median
+    yield TargetVerdict("1 save", f"{name}: turn {turns[-1]:,} to the first turns of a new session", kind, flat, 1.2)
+    floor = saving.collect_samples(key, turns).median / saving.collect_samples("statement", turns).median
+    yield TargetVerdict("1 save", f"{name}: to the hand-written statement, all turns", kind, floor, 1.3)
+    delta = saving.collect_samples(key, early).median / saving.collect_samples("delta", early).median
+    bare = saving.collect_samples("statement", early).median / saving.collect_samples("delta", early).median
+    description = f"{name}: to LangGraph's delta channel, to turn {together}"
+    yield TargetVerdict("1 save", description, kind, delta, 1.0, bare=bare)
+    faster = saving.get_median("langgraph", together) / saving.get_median(key, together)
+    description = f"{name}: times faster than LangGraph's default at turn {together}"
+    bare = saving.get_median("langgraph", together) / saving.get_median("statement", together)
+    yield TargetVerdict("1 save", description, kind, faster, 30.0, at_least=True, bare=bare)
 
 
-def _load(results: Results, kind: Kind, found: Measured) -> Iterator[Verdict]:
+def _check_load(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
     count = results.plan.turns[-1] * 3
-    ratio = found.loading.whole["append"].median / found.loading.whole["statement"].median
-    yield Verdict("3 load", f"{count:,} messages, to fetching and parsing them", kind, ratio, 1.3)
-    tail = found.loading.tails["append"].median
-    yield Verdict("3 load", f"last {TAIL} of {count:,} messages", kind, tail, 3.0, unit=" ms")
+    ratio = measured.loading.whole["append"].median / measured.loading.whole["statement"].median
+    yield TargetVerdict("3 load", f"{count:,} messages, to fetching and parsing them", kind, ratio, 1.3)
+    tail = measured.loading.tails["append"].median
+    yield TargetVerdict("3 load", f"last {TAIL} of {count:,} messages", kind, tail, 3.0, unit=" ms")
 
 
-def _crowds(results: Results, kind: Kind, found: Measured) -> Iterator[Verdict]:
-    most, processes = max(results.plan.agents), results.plan.processes
-    share = found.agents.share("library", "statement", most)
-    what = f"{most} agents in one process, of the raw rate"
-    yield Verdict("5 many sessions", what, kind, share, 0.7, at_least=True)
-    share = found.processes.share("library", "statement", processes)
-    what = f"{processes} processes, of the raw rate of {processes}"
-    yield Verdict("5 many sessions", what, kind, share, 0.7, at_least=True)
+def _check_crowds(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
+    agents, processes = max(results.plan.agents), results.plan.processes
+    share = measured.agents.get_share("library", "statement", agents)
+    description = f"{agents} agents in one process, of the raw rate"
+    yield TargetVerdict("5 many sessions", description, kind, share, 0.7, at_least=True)
+    share = measured.processes.get_share("library", "statement", processes)
+    description = f"{processes} processes, of the raw rate of {processes}"
+    yield TargetVerdict("5 many sessions", description, kind, share, 0.7, at_least=True)

@@ -1,7 +1,7 @@
-"""A read-only Django admin for the library's models: for superusers, and without what agents and customers said.
+"""Read-only Django admin for the library's models: for superusers, and without the content of sessions.
 
-Texts, arguments, results, reasons and evidence may hold secrets, and reading them on the pages of the site is an entry
-of the audit trail. Here they are left out.
+Texts, arguments, results, reasons and evidence may hold secrets, and reading them on the site writes an entry of the
+audit trail. They are left out here.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 else:
     _ModelAdmin = admin.ModelAdmin
 
-#: Secrets and internals that are short enough not to be texts.
+#: Secrets and internal columns that are not text fields.
 _WITHHELD = frozenset({"token_digest", "owner_token", "key_space", "idempotency_key"})
 
 
 class ReadOnlyAdmin(_ModelAdmin):
-    """Lists and single rows, for superusers alone; nothing is added, changed or deleted here."""
+    """Base of the admin classes: lists and single rows for superusers; nothing can be added, changed or deleted."""
 
     actions = None
     list_per_page = 50
     show_full_result_count = False
-    #: The newest first, by the key: there may be millions of rows, and no index on anything else.
+    #: Newest first, by primary key: there may be millions of rows, and other columns have no index.
     ordering = ("-pk",)
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
@@ -66,7 +66,7 @@ class ReadOnlyAdmin(_ModelAdmin):
         return False
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        """Return the names of all fields of the row except texts, bytes and what is secret."""
+        """Return the names of all fields of the row except texts, bytes and secrets."""
         return [
             field.name
             for field in self.model._meta.concrete_fields
@@ -74,7 +74,7 @@ class ReadOnlyAdmin(_ModelAdmin):
         ]
 
     def get_list_select_related(self, request: HttpRequest) -> Any:
-        """Join the rows that the list names, instead of a query for each."""
+        """Join the related rows that the list names, instead of one query for each."""
         related = [name for name in self.list_display if isinstance(name, str) and self._is_foreign_key(name)]
         return related or False
 

@@ -1,7 +1,7 @@
-"""The async client: each method runs the one of `SyncCheckpointer` on a thread, as one operation.
+"""Async client: each method runs the one of `SyncCheckpointer` on a thread, as one operation.
 
-Methods that may run the user's code (verify hooks, functions that notify other agents) are written out: they await that
-code on the caller's event loop and take only the database work to a thread.
+Methods that may run the user's code (verify hooks, functions that notify other agents) are written by hand: they await
+that code on the caller's event loop and take only the database work to a thread.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from uuid import UUID
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints import conf, flows, opening
+from checkpoints import conf, database_setup, sansio
 from checkpoints.client import SyncCheckpointer
+from checkpoints.db.connection import find_connection
+from checkpoints.decisions import verification
+from checkpoints.decisions.actors import Actor, to_actor
+from checkpoints.decisions.decide import DecisionTarget
 from checkpoints.exceptions import CheckpointerClosed
-from checkpoints.flows import documented_by
 from checkpoints.models import DEFAULT_WORKSPACE, Run
-from checkpoints.peers import cancelling, taking, telling
-from checkpoints.peers.telling import Tell
-from checkpoints.peers.values import TakenTask, Told
-from checkpoints.resuming import gate, verification
-from checkpoints.resuming.actors import Actor, as_actor
-from checkpoints.resuming.decisions import Target
-from checkpoints.resuming.gate import ResumePoint
-from checkpoints.resuming.starting import Description
-from checkpoints.saving.connection import find_connection
-from checkpoints.saving.store import Store
-from checkpoints.session_handle import Opening, SessionHandle
+from checkpoints.peers import cancel_task, outbox, resume_task
+from checkpoints.peers.outbox import SendNotice
+from checkpoints.peers.peer_requests import TakenTask, Told
+from checkpoints.resume import gate
+from checkpoints.resume.gate import ResumePoint
+from checkpoints.sansio import documented_by
+from checkpoints.session_handle import OpenOptions, SessionHandle
+from checkpoints.sessions.lifecycle import SessionDescription
+from checkpoints.store.store import Store
 from checkpoints.tools.registry import ToolRegistry
-from checkpoints.workflows.journal import Workflow
+from checkpoints.workflows.workflow import Workflow
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -214,9 +215,9 @@ class Checkpointer:
         labels: Iterable[str] = (),
         takeover: bool | str = False,
     ) -> Run:
-        description = Description(user_message, agent, title, scratchpad_root, metadata, labels)
-        flow = gate.start_flow(self.store, session_id, description, takeover=takeover)
-        return await flows.adrive(flow, self.hop)
+        description = SessionDescription(user_message, agent, title, scratchpad_root, metadata, labels)
+        flow = gate.start_session_flow(self.store, session_id, description, takeover=takeover)
+        return await sansio.adrive(flow, self.hop)
 
     def session(
         self,
@@ -257,8 +258,8 @@ class Checkpointer:
         Returns:
             The handle, not entered yet.
         """
-        description = Description(user_message, agent, title, scratchpad_root, metadata, labels)
-        return SessionHandle(self, session_id, Opening(description, registry, wait, timeout, takeover))
+        description = SessionDescription(user_message, agent, title, scratchpad_root, metadata, labels)
+        return SessionHandle(self, session_id, OpenOptions(description, registry, wait, timeout, takeover))
 
     release_session = in_thread(SyncCheckpointer.release_session)
     list_sessions = in_thread(SyncCheckpointer.list_sessions)
@@ -304,7 +305,7 @@ class Checkpointer:
         if registry is not None:
             registry.bind(self, session_id)
         flow = gate.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
-        return await flows.adrive(flow, self.hop)
+        return await sansio.adrive(flow, self.hop)
 
     @documented_by(SyncCheckpointer.resume_run)
     async def resume_run(
@@ -316,7 +317,7 @@ class Checkpointer:
         timeout: float | None = None,  # noqa: ASYNC109 - how long to wait for people, not for this code
         takeover: bool | str = False,
     ) -> ResumePoint:
-        session_id = await self.hop(partial(gate.session_of, self.store, run_id))
+        session_id = await self.hop(partial(gate.find_session_id_of_run, self.store, run_id))
         return await self.resume(session_id, registry, wait=wait, timeout=timeout, takeover=takeover)
 
     preview_resume = in_thread(SyncCheckpointer.preview_resume)
@@ -356,18 +357,20 @@ class Checkpointer:
     ) -> TakenTask:
         if registry is not None:
             registry.bind(self, session_id)
-        flow = taking.take_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
-        return await flows.adrive(flow, self.hop)
+        flow = resume_task.take_task_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
+        return await sansio.adrive(flow, self.hop)
 
     extend_deadline = in_thread(SyncCheckpointer.extend_deadline)
 
     @documented_by(SyncCheckpointer.cancel_paused)
-    async def cancel_paused(self, session_id: str, *, tell: Tell | None = None, reason: str = "") -> Told:
-        return await flows.adrive(cancelling.cancel_flow(self.store, session_id, tell=tell, reason=reason), self.hop)
+    async def cancel_paused(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Told:
+        return await sansio.adrive(
+            cancel_task.cancel_task_flow(self.store, session_id, tell=tell, reason=reason), self.hop
+        )
 
     @documented_by(SyncCheckpointer.tell_peers)
-    async def tell_peers(self, tell: Tell, *, limit: int = telling.LIMIT) -> Told:
-        return await flows.adrive(telling.tell_flow(self.store, tell, limit=limit), self.hop)
+    async def tell_peers(self, tell: SendNotice, *, limit: int = outbox.DEFAULT_LIMIT) -> Told:
+        return await sansio.adrive(outbox.deliver_notices_flow(self.store, tell, limit=limit), self.hop)
 
     sweep_deadlines = in_thread(SyncCheckpointer.sweep_deadlines)
     list_paused = in_thread(SyncCheckpointer.list_paused)
@@ -385,12 +388,12 @@ class Checkpointer:
         step: int | None = None,
         attempt: int | None = None,
     ) -> str:
-        target = Target(session_id, call_id, 0, step, attempt)
-        call = await self.hop(lambda: verification.request(self.store, target, as_actor(actor)))
-        probe = verification.probe_of(self.store, session_id, call)
+        target = DecisionTarget(session_id, call_id, 0, step, attempt)
+        call = await self.hop(lambda: verification.request_verification(self.store, target, to_actor(actor)))
+        probe = verification.build_probe(self.store, session_id, call)
         if probe is None:
             return "requested"
-        return await flows.adrive(verification.probe_flow(self.store, probe), self.hop)
+        return await sansio.adrive(verification.run_probe_flow(self.store, probe), self.hop)
 
     confirm_landed = in_thread(SyncCheckpointer.confirm_landed)
     mark_failed = in_thread(SyncCheckpointer.mark_failed)
@@ -415,13 +418,13 @@ async def check_pending_tool_calls(checkpointer: Checkpointer, session_id: str) 
 
 
 def _open_database(url: str | Path, migrate: bool | None) -> str:
-    alias = opening.opened(url, migrate=migrate)
+    alias = database_setup.open_database(url, migrate=migrate)
     connections[alias].close()
     return alias
 
 
 def _share_connection(using: str, opened: list[BaseDatabaseWrapper]) -> None:
-    """Let a worker's connection be closed from another thread once the worker has ended."""
+    """Allow another thread to close a worker's connection once the worker has ended."""
     connection = connections[using]
     connection.inc_thread_sharing()
     opened.append(connection)

@@ -1,5 +1,6 @@
 from django.apps import AppConfig
 from django.core import checks
+from django.db.models.signals import post_migrate
 
 from checkpoints.checks import check_databases
 
@@ -11,4 +12,7 @@ class CheckpointsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from checkpoints.database_setup import create_default_workspace
+
         checks.register(check_databases, "checkpoints")
+        post_migrate.connect(create_default_workspace, sender=self)  # `flush` sends it too

@@ -1,4 +1,4 @@
-"""System checks of a Django project that embeds the library: settings under which its promises would not hold."""
+"""System checks of a Django project that embeds the library: settings that break its guarantees."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from django.db import router
 
 from checkpoints.conf import BUSY_TIMEOUT_SECONDS, SQLITE_PRAGMAS
 
-#: Fewer seconds to wait for the lock of a SQLite file fail where several processes write.
-SHORTEST_TIMEOUT = 10
+#: Least lock timeout of a SQLite file in seconds; with less, writes of several processes fail.
+MIN_TIMEOUT_SECONDS = 10
 _INIT_COMMAND = f'"init_command": "{SQLITE_PRAGMAS}"'
-_PRAGMA = re.compile(r"pragma\s+(?:main\.)?(\w+)\s*[=(]\s*['\"]?(\w+)")
-_FROM_URL = "checkpoints.conf.database_from_url makes a whole entry of DATABASES."
+_PRAGMA_PATTERN = re.compile(r"pragma\s+(?:main\.)?(\w+)\s*[=(]\s*['\"]?(\w+)")
+_FROM_URL_HINT = "checkpoints.conf.database_from_url makes a whole entry of DATABASES."
 
 
 def check_databases(*, app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
-    """Check the entry of `DATABASES` in which the models of this app are kept. Opens no connection."""
+    """Check the entry of `DATABASES` that stores the models of this app. Opens no connection."""
     alias = router.db_for_write(apps.get_model("checkpoints", "Session"))
     database = settings.DATABASES.get(alias, {})
-    found = [*_check_transactions(alias, database)]
+    messages = [*_check_transaction_settings(alias, database)]
     if str(database.get("ENGINE", "")).endswith("sqlite3"):
-        found += _check_sqlite(alias, database)
-    return found
+        messages += _check_sqlite(alias, database)
+    return messages
 
 
-def _check_transactions(alias: str, database: dict[str, Any]) -> Iterator[CheckMessage]:
+def _check_transaction_settings(alias: str, database: dict[str, Any]) -> Iterator[CheckMessage]:
     if database.get("ATOMIC_REQUESTS") and not _has_second_alias(alias, database):
         yield Warning(
             f"The database {alias!r} has ATOMIC_REQUESTS: in a view, whatever promises to be durable is refused with "
@@ -38,33 +38,33 @@ def _check_transactions(alias: str, database: dict[str, Any]) -> Iterator[CheckM
             hint=(
                 "Decorate the views that use the library with transaction.non_atomic_requests, or on PostgreSQL add a "
                 "second alias for the same database, without ATOMIC_REQUESTS, and use Checkpointer(using=…). "
-                + _FROM_URL
+                + _FROM_URL_HINT
             ),
             id="checkpoints.W001",
         )
     if not database.get("AUTOCOMMIT", True):
         yield Warning(
             f"The database {alias!r} has AUTOCOMMIT off: every write of the library is refused with InsideTransaction.",
-            hint=f"Remove AUTOCOMMIT, or give the library an alias of its own: Checkpointer(using=…). {_FROM_URL}",
+            hint=f"Remove AUTOCOMMIT, or give the library an alias of its own: Checkpointer(using=…). {_FROM_URL_HINT}",
             id="checkpoints.W002",
         )
 
 
 def _has_second_alias(alias: str, database: dict[str, Any]) -> bool:
-    """Whether the project has given the library a connection of its own to the same database."""
+    """Return whether the project has given the library a connection of its own to the same database."""
 
     def place(entry: dict[str, Any]) -> list[str]:
         return [str(entry.get(key) or "") for key in ("ENGINE", "NAME", "HOST", "PORT")]
 
-    others = (entry for name, entry in settings.DATABASES.items() if name != alias)
-    return any(place(entry) == place(database) and not entry.get("ATOMIC_REQUESTS") for entry in others)
+    other_databases = (entry for name, entry in settings.DATABASES.items() if name != alias)
+    return any(place(entry) == place(database) and not entry.get("ATOMIC_REQUESTS") for entry in other_databases)
 
 
 def _check_sqlite(alias: str, database: dict[str, Any]) -> Iterator[CheckMessage]:
     options = database.get("OPTIONS", {})
-    pragmas = dict(_PRAGMA.findall(str(options.get("init_command") or "").lower()))
+    pragmas = dict(_PRAGMA_PATTERN.findall(str(options.get("init_command") or "").lower()))
     if str(options.get("transaction_mode") or "").upper() not in {"IMMEDIATE", "EXCLUSIVE"}:
-        yield _sqlite_warning(
+        yield _build_sqlite_warning(
             alias,
             "begins transactions without the lock for writing: one that reads first and writes then fails at once with "
             "'database is locked' where another process has written in between.",
@@ -72,14 +72,14 @@ def _check_sqlite(alias: str, database: dict[str, Any]) -> Iterator[CheckMessage
             "checkpoints.W003",
         )
     if pragmas.get("journal_mode") != "wal":
-        yield _sqlite_warning(
+        yield _build_sqlite_warning(
             alias,
             "does not ask for the write-ahead log: readers and the writer keep each other waiting.",
             _INIT_COMMAND,
             "checkpoints.W004",
         )
     if pragmas.get("synchronous") not in {"full", "extra", "2", "3"}:
-        yield _sqlite_warning(
+        yield _build_sqlite_warning(
             alias,
             "does not ask for synchronous=FULL: with some builds of SQLite a power cut takes back what was "
             "acknowledged.",
@@ -87,8 +87,8 @@ def _check_sqlite(alias: str, database: dict[str, Any]) -> Iterator[CheckMessage
             "checkpoints.W005",
         )
     timeout = options.get("timeout", 5)
-    if timeout < SHORTEST_TIMEOUT:
-        yield _sqlite_warning(
+    if timeout < MIN_TIMEOUT_SECONDS:
+        yield _build_sqlite_warning(
             alias,
             f"waits {timeout:g} seconds for a lock, which is little where several processes write.",
             f'"timeout": {BUSY_TIMEOUT_SECONDS}',
@@ -96,5 +96,7 @@ def _check_sqlite(alias: str, database: dict[str, Any]) -> Iterator[CheckMessage
         )
 
 
-def _sqlite_warning(alias: str, what: str, option: str, id: str) -> CheckMessage:
-    return Warning(f"The SQLite database {alias!r} {what}", hint=f"Set {option} in its OPTIONS; {_FROM_URL}", id=id)
+def _build_sqlite_warning(alias: str, what: str, option: str, id: str) -> CheckMessage:
+    return Warning(
+        f"The SQLite database {alias!r} {what}", hint=f"Set {option} in its OPTIONS; {_FROM_URL_HINT}", id=id
+    )

@@ -1,4 +1,4 @@
-"""The blocking client: the public interface of the library, one method for each thing an agent or a person does."""
+"""Blocking client: the public interface of the library, one method for each action of an agent or a person."""
 
 from __future__ import annotations
 
@@ -9,34 +9,38 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import UUID
 
-from checkpoints import conf, flows, opening
+from checkpoints import conf, database_setup, sansio
+from checkpoints.archive import session_export, session_import
+from checkpoints.archive.session_export import ExportedFile
+from checkpoints.archive.session_import import ImportedSession
+from checkpoints.calls import call_queries, manual_log
+from checkpoints.decisions import decide, verification
+from checkpoints.decisions.actors import Actor, to_actor
+from checkpoints.decisions.decide import DecisionTarget
 from checkpoints.enums import DecisionKind, Phase
-from checkpoints.files import exporting, importing
-from checkpoints.files.exporting import ExportedFile
-from checkpoints.files.importing import ImportedSession
 from checkpoints.models import DEFAULT_WORKSPACE, Run
-from checkpoints.peers import accepting, cancelling, deadlines, pausing, taking, telling
-from checkpoints.peers import listing as peer_listing
-from checkpoints.peers.accepting import Response
-from checkpoints.peers.answers import Answer
-from checkpoints.peers.telling import Tell
-from checkpoints.peers.values import Deadline, Join, Paused, Swept, TakenTask, Told
-from checkpoints.queries import listing
-from checkpoints.resuming import appending, decisions, gate, starting, sweeping, verification
-from checkpoints.resuming.actors import Actor, as_actor
-from checkpoints.resuming.decisions import Target
-from checkpoints.resuming.gate import ResumePoint
-from checkpoints.resuming.starting import Description
-from checkpoints.runs.details import PhaseDetails
-from checkpoints.runs.snapshot import RuntimeSnapshot
-from checkpoints.saving import call_log, calls, checkpoints, forking, intents, phases, pruning, reading
-from checkpoints.saving.phases import ImportedRecord
-from checkpoints.saving.pruning import Removed, Retention
-from checkpoints.saving.state import UNCHANGED, Change, Unchanged
-from checkpoints.saving.store import Store
-from checkpoints.session_handle import Opening, SyncSessionHandle
+from checkpoints.peers import cancel_task, deadlines, outbox, pause_run, response_acceptance, resume_task
+from checkpoints.peers import paused_tasks as peer_listing
+from checkpoints.peers.outbox import SendNotice
+from checkpoints.peers.peer_requests import Deadline, Join, Paused, Swept, TakenTask, Told
+from checkpoints.peers.response_acceptance import PeerResponse
+from checkpoints.peers.response_outcomes import Answer
+from checkpoints.resume import gate
+from checkpoints.resume.gate import ResumePoint
+from checkpoints.runtime_state.phase_details import PhaseDetails
+from checkpoints.runtime_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.session_handle import OpenOptions, SyncSessionHandle
+from checkpoints.sessions import append_without_lease, fork, lifecycle, listing, lost_runs
+from checkpoints.sessions import retention as sessions_retention
+from checkpoints.sessions.lifecycle import SessionDescription
+from checkpoints.sessions.retention import RemovalCounts, RetentionRule
+from checkpoints.store import call_records
+from checkpoints.store.store import Store
+from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry
-from checkpoints.workflows.journal import SyncWorkflow
+from checkpoints.versions import load_version, phases, save_version
+from checkpoints.versions.phases import ImportedRecord
+from checkpoints.workflows.workflow import SyncWorkflow
 
 
 class SyncCheckpointer:
@@ -79,7 +83,7 @@ class SyncCheckpointer:
             DatabaseNotConfigured: The project has no connection `using`.
         """
         if url is not None:
-            using = opening.opened(url, migrate=migrate)
+            using = database_setup.open_database(url, migrate=migrate)
         self.store = Store(using, workspace, lease_seconds, idle_release_seconds)
 
     @classmethod
@@ -124,7 +128,7 @@ class SyncCheckpointer:
         Raises:
             NotDurable: Versions that were written behind could not be saved; the sessions are released all the same.
         """
-        starting.release(self.store)
+        lifecycle.release_all_sessions(self.store)
 
     def __enter__(self) -> Self:
         return self
@@ -176,8 +180,8 @@ class SyncCheckpointer:
             PausedForPeers: The session waits for other agents; `take_paused` continues it.
             SchemaFromFuture: A newer version of this library wrote the session.
         """
-        description = Description(user_message, agent, title, scratchpad_root, metadata, labels)
-        return flows.drive(gate.start_flow(self.store, session_id, description, takeover=takeover))
+        description = SessionDescription(user_message, agent, title, scratchpad_root, metadata, labels)
+        return sansio.drive(gate.start_session_flow(self.store, session_id, description, takeover=takeover))
 
     def session(
         self,
@@ -218,8 +222,8 @@ class SyncCheckpointer:
         Returns:
             The handle, not entered yet.
         """
-        description = Description(user_message, agent, title, scratchpad_root, metadata, labels)
-        return SyncSessionHandle(self, session_id, Opening(description, registry, wait, timeout, takeover))
+        description = SessionDescription(user_message, agent, title, scratchpad_root, metadata, labels)
+        return SyncSessionHandle(self, session_id, OpenOptions(description, registry, wait, timeout, takeover))
 
     def release_session(self, session_id: str) -> bool:
         """Release one session, so that another process can continue it at once; the client stays open.
@@ -236,7 +240,7 @@ class SyncCheckpointer:
         Raises:
             NotDurable: Versions that were written behind could not be saved; the session is released all the same.
         """
-        return starting.release_session(self.store, session_id)
+        return lifecycle.release_session(self.store, session_id)
 
     def list_sessions(
         self,
@@ -293,7 +297,7 @@ class SyncCheckpointer:
             NotRepresentable: `result` has no exact JSON form.
             InvalidInput: `status` is none of the three.
         """
-        starting.finish(self.store, session_id, status, result)
+        lifecycle.finish_session(self.store, session_id, status, result)
 
     def fork_session(
         self,
@@ -325,10 +329,17 @@ class SyncCheckpointer:
             InvalidIdentifier: `new_session_id` cannot be an identifier.
         """
         if actor is None:
-            return forking.fork(self.store, session_id, new_session_id, version=version)
-        by = as_actor(actor)
-        by.require_deciding("fork a session")
-        return forking.fork(self.store, session_id, new_session_id, version=version, actor=by.name, actor_kind=by.kind)
+            return fork.fork_session(self.store, session_id, new_session_id, version=version)
+        deciding_actor = to_actor(actor)
+        deciding_actor.require_may_decide("fork a session")
+        return fork.fork_session(
+            self.store,
+            session_id,
+            new_session_id,
+            version=version,
+            actor=deciding_actor.name,
+            actor_kind=deciding_actor.kind,
+        )
 
     def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
         """Write a session with all its data to one file, atomically.
@@ -344,7 +355,7 @@ class SyncCheckpointer:
             SessionNotFound: There is no such session.
             FileNotWritten: The file could not be written; one that was there is unchanged.
         """
-        return exporting.export(self.store, session_id, path)
+        return session_export.export_session(self.store, session_id, path)
 
     def import_session(self, path: str | Path, *, session_id: str | None = None) -> ImportedSession:
         """Import a session from a file that `export_session` wrote, into this database or another one.
@@ -367,9 +378,9 @@ class SyncCheckpointer:
             SessionExists: The session is in the database already.
             ImportConflict: Part of it is in the database already, under another session.
         """
-        return importing.import_file(self.store, path, session_id=session_id)
+        return session_import.import_session_file(self.store, path, session_id=session_id)
 
-    def delete_session(self, session_id: str, *, dry_run: bool = False) -> Removed:
+    def delete_session(self, session_id: str, *, dry_run: bool = False) -> RemovalCounts:
         """Delete a session and all its data.
 
         Args:
@@ -383,7 +394,7 @@ class SyncCheckpointer:
             SessionNotFound: There is no such session.
             StillNeeded: A run owns the session, or a person has to decide about it.
         """
-        return pruning.delete_session(self.store, session_id, dry_run=dry_run)
+        return sessions_retention.delete_session(self.store, session_id, dry_run=dry_run)
 
     # ---- versions
 
@@ -426,8 +437,10 @@ class SyncCheckpointer:
             TooLarge: A message or value is larger than its limit.
             VersionConflict: The session is not at `expected_version`.
         """
-        change = Change(plan, budget_spent_usd, usage, phase, payload)
-        return checkpoints.save(self.store, session_id, transcript, change, expected_version=expected_version)
+        change = VersionChange(plan, budget_spent_usd, usage, phase, payload)
+        return save_version.save_transcript(
+            self.store, session_id, transcript, change, expected_version=expected_version
+        )
 
     def append_checkpoint(
         self,
@@ -471,8 +484,10 @@ class SyncCheckpointer:
             NotRepresentable: A value has no exact JSON form.
             TooLarge: A message or value is larger than its limit.
         """
-        change = Change(plan, budget_spent_usd, usage, phase, payload)
-        return appending.append(self.store, session_id, new_messages, change, expected_version=expected_version)
+        change = VersionChange(plan, budget_spent_usd, usage, phase, payload)
+        return append_without_lease.append_version(
+            self.store, session_id, new_messages, change, expected_version=expected_version
+        )
 
     def save_phase(
         self,
@@ -507,7 +522,7 @@ class SyncCheckpointer:
             TooLarge: A message or value is larger than its limit.
             VersionConflict: The session is not at `expected_version`.
         """
-        return phases.save_phase(
+        return phases.save_phase_version(
             self.store,
             session_id,
             details,
@@ -533,7 +548,7 @@ class SyncCheckpointer:
             SchemaFromFuture: A newer version of this library wrote the record.
             NotOwner: This client does not own the session.
         """
-        return phases.import_record(self.store, session_id, record, run_id=run_id)
+        return phases.import_phase_record(self.store, session_id, record, run_id=run_id)
 
     def load_latest(self, session_id: str) -> dict[str, Any] | None:
         """Load the newest version of a session.
@@ -550,7 +565,7 @@ class SyncCheckpointer:
             CheckpointCorrupted: The stored version cannot be read.
             SchemaFromFuture: A newer version of this library wrote it.
         """
-        return reading.load_latest(self.store, session_id)
+        return load_version.load_latest_version(self.store, session_id)
 
     def load(self, session_id: str, version: int) -> dict[str, Any]:
         """Load one version of a session.
@@ -568,7 +583,7 @@ class SyncCheckpointer:
             CheckpointCorrupted: The stored version cannot be read.
             SchemaFromFuture: A newer version of this library wrote it.
         """
-        return reading.load(self.store, session_id, version)
+        return load_version.load_version(self.store, session_id, version)
 
     def list_checkpoints(self, session_id: str, *, before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:
         """List versions of a session, newest first, without their transcripts.
@@ -584,7 +599,7 @@ class SyncCheckpointer:
         Raises:
             SessionNotFound: There is no such session.
         """
-        return reading.list_checkpoints(self.store, session_id, before=before, limit=limit)
+        return load_version.list_checkpoints(self.store, session_id, before=before, limit=limit)
 
     def messages(
         self, session_id: str, *, after: int = 0, limit: int = 100, version: int | None = None
@@ -606,9 +621,9 @@ class SyncCheckpointer:
             InvalidInput: `after` or `limit` is not a fitting number.
             CheckpointCorrupted: A stored message cannot be read.
         """
-        return reading.messages(self.store, session_id, after=after, limit=limit, version=version)
+        return load_version.list_messages(self.store, session_id, after=after, limit=limit, version=version)
 
-    def delete_checkpoint(self, session_id: str, version: int) -> Removed:
+    def delete_checkpoint(self, session_id: str, version: int) -> RemovalCounts:
         """Delete one version. Its number is not used again.
 
         Args:
@@ -624,7 +639,7 @@ class SyncCheckpointer:
             StillNeeded: It is the only version, the newest one continues from it, or it is the newest one of a
                 session that a run owns or that waits for a decision.
         """
-        return pruning.delete_version(self.store, session_id, version)
+        return sessions_retention.delete_version(self.store, session_id, version)
 
     def prune(
         self,
@@ -634,7 +649,7 @@ class SyncCheckpointer:
         keep_every: int | None = None,
         older_than: timedelta | None = None,
         dry_run: bool = False,
-    ) -> Removed:
+    ) -> RemovalCounts:
         """Delete old versions, and the messages that no version reaches any more.
 
         The newest version always stays. At least one of the three rules has to be given; a version is deleted only if
@@ -654,8 +669,8 @@ class SyncCheckpointer:
             SessionNotFound: There is no such session.
             InvalidInput: No rule is given, or one is not a fitting number.
         """
-        retention = Retention(keep_last, keep_every, older_than)
-        return pruning.prune(self.store, session_id, retention, dry_run=dry_run)
+        retention = RetentionRule(keep_last, keep_every, older_than)
+        return sessions_retention.prune_versions(self.store, session_id, retention, dry_run=dry_run)
 
     # ---- tool-call log, for loops without a registry
 
@@ -691,8 +706,10 @@ class SyncCheckpointer:
             NotRepresentable: `args` has no exact JSON form.
             InvalidInput: An argument cannot be used as such.
         """
-        wanted = intents.intent(call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step)
-        call_log.record_issued(self.store, session_id, wanted)
+        intent = call_records.build_intent(
+            call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step
+        )
+        manual_log.record_issued_call(self.store, session_id, intent)
 
     def record_tool_call_result(
         self, session_id: str, call_id: str, result_text: str, success: bool, *, step: int | None = None
@@ -711,7 +728,7 @@ class SyncCheckpointer:
             LateResultRefused: The result can no longer count; it is kept as evidence.
             NotOwner: This client does not own the session.
         """
-        call_log.record_result(self.store, session_id, call_id, result_text, success, step=step)
+        manual_log.record_call_result(self.store, session_id, call_id, result_text, success, step=step)
 
     def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
         """Find the completed call with an idempotency key.
@@ -722,7 +739,7 @@ class SyncCheckpointer:
         Returns:
             A dict with call_id, tool_name, args_json, result_text, status and more; None where there is no such call.
         """
-        return calls.find_completed(self.store, idempotency_key)
+        return call_queries.find_completed_call(self.store, idempotency_key)
 
     def pending_tool_calls(self, session_id: str) -> list[dict[str, Any]]:
         """List the calls of a session that have no outcome, oldest first.
@@ -735,7 +752,7 @@ class SyncCheckpointer:
             revision, verify_reason. `verify_reason` is why the tool's verify hook could not tell; None where no hook
             was asked.
         """
-        return calls.pending(self.store, session_id)
+        return call_queries.list_pending_calls(self.store, session_id)
 
     def pending_decisions(
         self, *, agent: str | None = None, after: int | None = None, limit: int = 50
@@ -749,13 +766,13 @@ class SyncCheckpointer:
 
         Returns:
             One dict per call: what `pending_tool_calls` gives, and session_id, agent, sentence, risk, waits_since,
-            deadline, cursor. `deadline` is None where there is none. Calls of a run whose process has died are included at
-            once; their status is `issued` until somebody decides about them, resumes their session, or sweeps.
+            deadline, cursor. `deadline` is None where there is none. Calls of a run whose process has died are included
+            at once; their status is `issued` until somebody decides about them, resumes their session, or sweeps.
 
         Raises:
             InvalidInput: `after` or `limit` is not a fitting number.
         """
-        return listing.pending_decisions(self.store, agent=agent, after=after, limit=limit)
+        return listing.list_pending_decisions(self.store, agent=agent, after=after, limit=limit)
 
     # ---- resuming
 
@@ -795,7 +812,7 @@ class SyncCheckpointer:
         """
         if registry is not None:
             registry.bind(self, session_id)
-        return flows.drive(gate.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover))
+        return sansio.drive(gate.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover))
 
     def resume_run(
         self,
@@ -828,7 +845,7 @@ class SyncCheckpointer:
             SchemaFromFuture: A newer version of this library wrote it.
             OwnershipLost: Another run took the session over meanwhile.
         """
-        session_id = gate.session_of(self.store, run_id)
+        session_id = gate.find_session_id_of_run(self.store, run_id)
         return self.resume(session_id, registry, wait=wait, timeout=timeout, takeover=takeover)
 
     def preview_resume(self, session_id: str) -> dict[str, Any]:
@@ -846,9 +863,9 @@ class SyncCheckpointer:
             CheckpointCorrupted: The newest version cannot be read.
             SchemaFromFuture: A newer version of this library wrote it.
         """
-        return gate.preview(self.store, session_id)
+        return gate.preview_resume(self.store, session_id)
 
-    def sweep_lost_runs(self, *, limit: int = sweeping.LIMIT) -> list[str]:
+    def sweep_lost_runs(self, *, limit: int = lost_runs.DEFAULT_LIMIT) -> list[str]:
         """End lost runs of the workspace and interrupt their calls, so that people can decide before anybody resumes.
 
         A run is lost when its lease has expired, and on this machine when its process is gone. Any number of processes
@@ -860,7 +877,7 @@ class SyncCheckpointer:
         Returns:
             The identifiers of their sessions.
         """
-        return sweeping.sweep_lost_runs(self.store, limit=limit)
+        return lost_runs.sweep_lost_runs(self.store, limit=limit)
 
     def workflow(self, session_id: str, workflow_id: str) -> SyncWorkflow:
         """Open the journal of a workflow, or create it, for one pass through its steps.
@@ -906,7 +923,7 @@ class SyncCheckpointer:
             ReviewRequired: A person has to decide about a call first.
             NotRepresentable: A value has no exact JSON form.
         """
-        return pausing.pause(self.store, session_id, state, joins)
+        return pause_run.pause_run(self.store, session_id, state, joins)
 
     def accept_response(
         self,
@@ -933,8 +950,8 @@ class SyncCheckpointer:
             NotRepresentable: `result` has no exact JSON form.
             TooLarge: `result` is larger than its limit.
         """
-        response = Response.of(peer_call_id, result, session_id, peer, token)
-        return accepting.accept(self.store, response)
+        response = PeerResponse.from_arguments(peer_call_id, result, session_id, peer, token)
+        return response_acceptance.accept_response(self.store, response)
 
     def take_paused(
         self,
@@ -974,7 +991,9 @@ class SyncCheckpointer:
         """
         if registry is not None:
             registry.bind(self, session_id)
-        return flows.drive(taking.take_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover))
+        return sansio.drive(
+            resume_task.take_task_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
+        )
 
     def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime:
         """Extend the deadline of a call to another agent. A deadline never becomes earlier.
@@ -991,9 +1010,9 @@ class SyncCheckpointer:
             PeerCallOver: The call has ended.
             InvalidInput: `deadline` is not a usable time.
         """
-        return deadlines.extend(self.store, peer_call_id, deadline)
+        return deadlines.extend_deadline(self.store, peer_call_id, deadline)
 
-    def cancel_paused(self, session_id: str, *, tell: Tell | None = None, reason: str = "") -> Told:
+    def cancel_paused(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Told:
         """End a session that waits for other agents as cancelled, and notify them.
 
         Args:
@@ -1010,9 +1029,9 @@ class SyncCheckpointer:
             SessionBusy: A run owns the session and is alive.
             SessionFinished: The session has ended.
         """
-        return flows.drive(cancelling.cancel_flow(self.store, session_id, tell=tell, reason=reason))
+        return sansio.drive(cancel_task.cancel_task_flow(self.store, session_id, tell=tell, reason=reason))
 
-    def tell_peers(self, tell: Tell, *, limit: int = telling.LIMIT) -> Told:
+    def tell_peers(self, tell: SendNotice, *, limit: int = outbox.DEFAULT_LIMIT) -> Told:
         """Send the notices to other agents that are due, each at least once.
 
         These are requests of calls that were stored with `sent=False`, and notices that a call was cancelled or given
@@ -1025,9 +1044,9 @@ class SyncCheckpointer:
         Returns:
             The calls whose agents were notified, and the error for each of the others, which stay due.
         """
-        return flows.drive(telling.tell_flow(self.store, tell, limit=limit))
+        return sansio.drive(outbox.deliver_notices_flow(self.store, tell, limit=limit))
 
-    def sweep_deadlines(self, *, limit: int = deadlines.LIMIT) -> Swept:
+    def sweep_deadlines(self, *, limit: int = deadlines.DEFAULT_LIMIT) -> Swept:
         """Give up calls to other agents whose deadline has passed. Any number of processes may do this at once.
 
         Args:
@@ -1036,10 +1055,10 @@ class SyncCheckpointer:
         Returns:
             The calls that were given up, and the sessions and joins that this completed.
         """
-        return deadlines.sweep(self.store, limit=limit)
+        return deadlines.sweep_deadlines(self.store, limit=limit)
 
     def list_paused(
-        self, *, ready: bool | None = None, agent: str | None = None, limit: int = peer_listing.LIMIT
+        self, *, ready: bool | None = None, agent: str | None = None, limit: int = peer_listing.DEFAULT_LIMIT
     ) -> list[dict[str, Any]]:
         """List sessions that wait for other agents, or whose responses are not used yet.
 
@@ -1054,7 +1073,7 @@ class SyncCheckpointer:
         Raises:
             InvalidInput: `limit` is not a fitting number.
         """
-        return peer_listing.paused(self.store, ready=ready, agent=agent, limit=limit)
+        return peer_listing.list_paused_tasks(self.store, ready=ready, agent=agent, limit=limit)
 
     def peer_calls(self, session_id: str) -> list[dict[str, Any]]:
         """List the calls of a session to other agents, oldest first.
@@ -1069,7 +1088,7 @@ class SyncCheckpointer:
         Raises:
             SessionNotFound: There is no such session.
         """
-        return peer_listing.calls_of(self.store, session_id)
+        return peer_listing.list_peer_calls(self.store, session_id)
 
     # ---- decisions
 
@@ -1102,10 +1121,10 @@ class SyncCheckpointer:
             AlreadyDecided: The call has been decided.
             NotUndecided: The call is not interrupted.
         """
-        target = Target(session_id, call_id, 0, step, attempt)
-        call = verification.request(self.store, target, as_actor(actor))
-        probe = verification.probe_of(self.store, session_id, call)
-        return "requested" if probe is None else flows.drive(verification.probe_flow(self.store, probe))
+        target = DecisionTarget(session_id, call_id, 0, step, attempt)
+        call = verification.request_verification(self.store, target, to_actor(actor))
+        probe = verification.build_probe(self.store, session_id, call)
+        return "requested" if probe is None else sansio.drive(verification.run_probe_flow(self.store, probe))
 
     def confirm_landed(
         self,
@@ -1146,9 +1165,11 @@ class SyncCheckpointer:
             SecondPersonRequired: `actor` has decided so already, and another person has to agree.
             NotRepresentable: A value has no exact JSON form.
         """
-        target = Target(session_id, call_id, revision, step, attempt)
+        target = DecisionTarget(session_id, call_id, revision, step, attempt)
         kind = DecisionKind.CONFIRM_LANDED
-        decisions.decide(self.store, target, kind, actor=actor, reason=reason, evidence=evidence, result=result_text)
+        decide.record_decision(
+            self.store, target, kind, actor=actor, reason=reason, evidence=evidence, result=result_text
+        )
 
     def mark_failed(
         self,
@@ -1187,9 +1208,9 @@ class SyncCheckpointer:
             SecondPersonRequired: `actor` has decided so already, and another person has to agree.
             NotRepresentable: A value has no exact JSON form.
         """
-        target = Target(session_id, call_id, revision, step, attempt)
+        target = DecisionTarget(session_id, call_id, revision, step, attempt)
         kind = DecisionKind.MARK_FAILED
-        decisions.decide(self.store, target, kind, actor=actor, reason=reason, evidence=evidence)
+        decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence)
 
     def approve_rerun(
         self,
@@ -1229,9 +1250,9 @@ class SyncCheckpointer:
             NotRepresentable: A value has no exact JSON form.
             SessionFinished: The session has ended.
         """
-        target = Target(session_id, call_id, revision, step, attempt)
+        target = DecisionTarget(session_id, call_id, revision, step, attempt)
         kind = DecisionKind.APPROVE_RERUN
-        decisions.decide(self.store, target, kind, actor=actor, reason=reason, evidence=evidence)
+        decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence)
 
     def approve_call(
         self,
@@ -1272,9 +1293,9 @@ class SyncCheckpointer:
             EditorMayNotApprove: `actor` has changed the arguments, and several people have to approve them.
             SessionFinished: The session has ended.
         """
-        target = Target(session_id, call_id, revision, step, attempt)
+        target = DecisionTarget(session_id, call_id, revision, step, attempt)
         kind = DecisionKind.APPROVE
-        decisions.decide(self.store, target, kind, actor=actor, reason=reason, evidence=evidence)
+        decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence)
 
     def edit_call(
         self,
@@ -1316,9 +1337,11 @@ class SyncCheckpointer:
             NotRepresentable: A value has no exact JSON form.
             SessionFinished: The session has ended.
         """
-        target = Target(session_id, call_id, revision, step, attempt)
+        target = DecisionTarget(session_id, call_id, revision, step, attempt)
         kind = DecisionKind.EDIT
-        decisions.decide(self.store, target, kind, actor=actor, reason=reason, evidence=evidence, new_args=new_args)
+        decide.record_decision(
+            self.store, target, kind, actor=actor, reason=reason, evidence=evidence, new_args=new_args
+        )
 
     def reject_call(
         self,
@@ -1359,9 +1382,9 @@ class SyncCheckpointer:
             SecondPersonRequired: `actor` has decided so already, and another person has to agree.
             NotRepresentable: A value has no exact JSON form.
         """
-        target = Target(session_id, call_id, revision, step, attempt)
+        target = DecisionTarget(session_id, call_id, revision, step, attempt)
         kind = DecisionKind.REJECT
-        decisions.decide(self.store, target, kind, actor=actor, reason=reason, evidence=evidence, result=message)
+        decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence, result=message)
 
     def respond_call(
         self,
@@ -1403,9 +1426,9 @@ class SyncCheckpointer:
             NotRepresentable: A value has no exact JSON form.
             SessionFinished: The session has ended.
         """
-        target = Target(session_id, call_id, revision, step, attempt)
+        target = DecisionTarget(session_id, call_id, revision, step, attempt)
         kind = DecisionKind.RESPOND
-        decisions.decide(self.store, target, kind, actor=actor, reason=reason, evidence=evidence, result=message)
+        decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence, result=message)
 
 
 def check_pending(checkpointer: SyncCheckpointer, session_id: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Settings, and how a database URL becomes a Django connection, inside a Django project or without one."""
+"""Settings, and the conversion of a database URL to a Django connection, inside a Django project or without one."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ from django.db import connections
 from checkpoints.exceptions import InvalidDatabaseUrl
 
 LEASE_SECONDS = 30.0
-#: Stored rows name the shape they were written in; a larger number than this one is from the future.
+#: Schema version of the stored rows; a row with a larger number was written by a newer version of this library.
 SCHEMA_VERSION = 1
-#: The largest message, argument object or plan that is taken, in bytes of canonical JSON.
+#: Size limit of a message, argument object or plan, in bytes of canonical JSON.
 MAX_VALUE_BYTES = 64 * 1024 * 1024
 
-#: What Django calls the databases that this library runs on.
+#: Vendor names of the supported databases.
 SUPPORTED_VENDORS = frozenset({"sqlite", "postgresql"})
-#: WAL lets readers and one writer work at once; FULL keeps what was acknowledged through a power cut; what is
-#: deleted is overwritten.
+#: WAL lets readers and one writer work at once; FULL keeps acknowledged writes through a power failure; deleted
+#: data is overwritten.
 SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA secure_delete=ON;"
-#: How long to wait for a lock before saying so, and for a connection: that long a server that is gone is tried.
+#: Timeout of locks and of connection attempts, in seconds.
 BUSY_TIMEOUT_SECONDS = 30
 POOL_TIMEOUT_SECONDS = 5
 POOL_SIZE = 8
-#: A statement that a connection has run so often is prepared on it: the server parses and plans it no more.
+#: Number of executions after which the server prepares a statement and no longer parses and plans it.
 PREPARE_THRESHOLD = 3
 
 
 def database_from_url(url: str) -> dict[str, Any]:
-    """The entry of `settings.DATABASES` for `sqlite:///path`, a bare path, or `postgresql://…`.
+    """Build the entry of `settings.DATABASES` for `sqlite:///path`, a bare path, or `postgresql://…`.
 
     Raises `InvalidDatabaseUrl`. Query parameters of a PostgreSQL URL become connection options
-    (`?sslmode=require`). Statements are prepared on the server, which a connection pooler that hands a connection
-    on after each transaction may not allow: `?prepare_threshold=none` turns it off.
+    (`?sslmode=require`). Statements are prepared on the server; a connection pooler in transaction mode may not allow
+    that: `?prepare_threshold=none` turns it off.
     """
     if not url:
         raise InvalidDatabaseUrl("no path or URL was given")
     scheme = url.partition("://")[0] if "://" in url else "path"
     if scheme == "path":
-        return _sqlite(url)
+        return _build_sqlite_settings(url)
     if scheme == "sqlite":
-        return _sqlite(_sqlite_path(url))
+        return _build_sqlite_settings(_parse_sqlite_path(url))
     if scheme in {"postgres", "postgresql"}:
-        return _postgresql(url)
+        return _build_postgresql_settings(url)
     raise InvalidDatabaseUrl(f"{scheme}:// is not a scheme this library knows")
 
 
-def _sqlite_path(url: str) -> str:
+def _parse_sqlite_path(url: str) -> str:
     path = unquote(url.removeprefix("sqlite://"))
     if not path.startswith("/") or path == "/":
         raise InvalidDatabaseUrl("a SQLite URL is sqlite:///relative.db or sqlite:////absolute.db")
     return path[1:]
 
 
-def _sqlite(path: str) -> dict[str, Any]:
+def _build_sqlite_settings(path: str) -> dict[str, Any]:
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(Path(path).absolute()),
@@ -72,26 +72,26 @@ def _sqlite(path: str) -> dict[str, Any]:
     }
 
 
-def _postgresql(url: str) -> dict[str, Any]:
+def _build_postgresql_settings(url: str) -> dict[str, Any]:
     try:
-        parts = urlsplit(url)
-        port = parts.port
+        url_parts = urlsplit(url)
+        port = url_parts.port
     except ValueError as error:
         raise InvalidDatabaseUrl(f"the address is not understood ({error})") from error
-    if not parts.path.strip("/"):
+    if not url_parts.path.strip("/"):
         raise InvalidDatabaseUrl("the PostgreSQL URL names no database")
     return {
         "ENGINE": "django.db.backends.postgresql",
-        "NAME": unquote(parts.path[1:]),
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": unquote(parts.hostname or ""),
+        "NAME": unquote(url_parts.path[1:]),
+        "USER": unquote(url_parts.username or ""),
+        "PASSWORD": unquote(url_parts.password or ""),
+        "HOST": unquote(url_parts.hostname or ""),
         "PORT": str(port or ""),
         "OPTIONS": {
             "options": f"-c lock_timeout={BUSY_TIMEOUT_SECONDS}s",
             "server_side_binding": True,
             "prepare_threshold": PREPARE_THRESHOLD,
-            **_postgresql_options(parts.query),
+            **_parse_postgresql_options(url_parts.query),
             "pool": {
                 "min_size": 0,
                 "max_size": POOL_SIZE,
@@ -102,29 +102,29 @@ def _postgresql(url: str) -> dict[str, Any]:
     }
 
 
-def _postgresql_options(query: str) -> dict[str, Any]:
-    given: dict[str, Any] = dict(parse_qsl(query))
-    threshold = given.get("prepare_threshold")
+def _parse_postgresql_options(query: str) -> dict[str, Any]:
+    parameters: dict[str, Any] = dict(parse_qsl(query))
+    threshold = parameters.get("prepare_threshold")
     if threshold is not None:
         if threshold != "none" and not threshold.isdecimal():
             raise InvalidDatabaseUrl(f"prepare_threshold is {threshold!r}; it is a number, or none")
-        given["prepare_threshold"] = None if threshold == "none" else int(threshold)
-    return given
+        parameters["prepare_threshold"] = None if threshold == "none" else int(threshold)
+    return parameters
 
 
 def ensure_configured() -> None:
-    """Set Django up where nobody has: with the project's settings where one is named, else with none but this app.
+    """Configure Django unless it is: with the project's settings if there are any, else with this app alone.
 
     A plain script thus needs no settings; it opens its database by URL.
     """
     if not settings.configured and not os.environ.get(ENVIRONMENT_VARIABLE):
-        settings.configure(**library_settings())
+        settings.configure(**build_library_settings())
     if not apps.ready and not apps.loading:
         django.setup()
 
 
-def library_settings(database: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The Django settings of a program that uses this library alone; `database` becomes the default connection."""
+def build_library_settings(database: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Build the Django settings of a program that uses only this library; `database` becomes the default connection."""
     return {
         "DATABASES": {} if database is None else {"default": database},
         "INSTALLED_APPS": ["checkpoints"],
@@ -134,30 +134,32 @@ def library_settings(database: dict[str, Any] | None = None) -> dict[str, Any]:
     }
 
 
-def open_alias(url: str) -> str:
-    """A connection alias for the database at `url`."""
+def register_alias(url: str) -> str:
+    """Return a connection alias for the database at `url`."""
     database = database_from_url(url)
     ensure_configured()
-    return _alias_for(database)
+    return _find_or_create_alias(database)
 
 
-def _alias_for(database: dict[str, Any]) -> str:
-    wanted = _place(database)
+def _find_or_create_alias(database: dict[str, Any]) -> str:
+    identity = _identify_database(database)
     for alias in connections:
-        known = connections.databases[alias]
-        if _place(known) == wanted and _password(known) == _password(database):
+        database_settings = connections.databases[alias]
+        if _identify_database(database_settings) == identity and _get_password(database_settings) == _get_password(
+            database
+        ):
             return alias
-    alias = "harness_" + hashlib.blake2b(repr(wanted).encode(), digest_size=6).hexdigest()
-    while alias in connections.databases:  # with another password
+    alias = "harness_" + hashlib.blake2b(repr(identity).encode(), digest_size=6).hexdigest()
+    while alias in connections.databases:  # the same database with another password
         alias += "_"
     defaults = connections.configure_settings({"default": {}, alias: database})
     connections.databases[alias] = defaults[alias]
     return alias
 
 
-def _place(database: dict[str, Any]) -> tuple[str, ...]:
+def _identify_database(database: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(database.get(key) or "") for key in ("ENGINE", "NAME", "USER", "HOST", "PORT"))
 
 
-def _password(database: dict[str, Any]) -> str:
+def _get_password(database: dict[str, Any]) -> str:
     return str(database.get("PASSWORD") or "")

@@ -1,4 +1,4 @@
-"""The closed vocabularies of the store: every status and kind that a row may carry."""
+"""Enumerations of the store: every status and kind that a row may have."""
 
 from collections.abc import Iterable
 
@@ -17,9 +17,9 @@ class SessionStatus(TextChoices):
     CANCELLED = "cancelled", "Cancelled"
 
 
-FINISHED_SESSION = frozenset({SessionStatus.COMPLETED, SessionStatus.FAILED, SessionStatus.CANCELLED})
-#: A mutating call may only start while nothing in its session is undecided.
-DISPATCHABLE_SESSION = frozenset({SessionStatus.ACTIVE, SessionStatus.READY})
+FINISHED_SESSION_STATUSES = frozenset({SessionStatus.COMPLETED, SessionStatus.FAILED, SessionStatus.CANCELLED})
+#: Statuses in which a mutating call may start: nothing in its session is undecided.
+DISPATCHABLE_SESSION_STATUSES = frozenset({SessionStatus.ACTIVE, SessionStatus.READY})
 
 
 class RunStatus(TextChoices):
@@ -34,12 +34,12 @@ class RunStatus(TextChoices):
     LOST = "lost", "Lost"
 
 
-#: A run in one of these states may own its session.
-OWNING_RUN = frozenset({RunStatus.RUNNING, RunStatus.WAITING})
+#: Statuses of a run that may own its session.
+OWNING_RUN_STATUSES = frozenset({RunStatus.RUNNING, RunStatus.WAITING})
 
 
 class Phase(TextChoices):
-    """Where in a run a checkpoint was taken."""
+    """Phase of a run in which a checkpoint was taken."""
 
     TURN = "turn", "Turn"
     RUN_STARTED = "run_started", "Run started"
@@ -63,20 +63,20 @@ class SideEffect(TextChoices):
     MUTATE = "mutate", "Mutates"
 
 
-#: Calls with one of these effects are logged before they run.
+#: Effects whose calls are logged before they run.
 LOGGED_EFFECTS = frozenset({SideEffect.WRITE, SideEffect.MUTATE})
 
 
 class Risk(TextChoices):
-    """How bad it is when a call goes wrong: a property of its tool. Order: from least to most."""
+    """Severity of a wrong call: a property of its tool. Order: from least to most."""
 
     LOW = "low", "Low risk"
     MEDIUM = "medium", "Medium risk"
     HIGH = "high", "High risk"
 
 
-def usual_risk(side_effects: Iterable[str]) -> Risk:
-    """The risk of a tool that declares none: what mutates is high, what only writes is medium, what reads is low."""
+def get_default_risk(side_effects: Iterable[str]) -> Risk:
+    """Return the risk of a tool that declares none: mutating is high, writing is medium, reading is low."""
     effects = set(side_effects)
     if SideEffect.MUTATE in effects:
         return Risk.HIGH
@@ -98,8 +98,8 @@ class CallStatus(TextChoices):
     DISCARDED = "discarded", "Discarded"
 
 
-#: At most one call of an idempotency key is in one of these states; the database enforces it.
-LIVE_CALL = frozenset(
+#: Live statuses: at most one call of an idempotency key has one of them; the database enforces it.
+LIVE_CALL_STATUSES = frozenset(
     {
         CallStatus.AWAITING_APPROVAL,
         CallStatus.APPROVED,
@@ -109,14 +109,14 @@ LIVE_CALL = frozenset(
         CallStatus.COMPLETED,
     }
 )
-#: Waiting for a person: these hold a run at the gate.
-UNDECIDED_CALL = frozenset({CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL})
-#: Somebody has to allow these first, or has not: their tool was not started.
-NOT_RUN_CALL = frozenset({CallStatus.AWAITING_APPROVAL, CallStatus.APPROVED, CallStatus.REJECTED})
+#: Statuses that wait for a person: these hold a run at the gate.
+UNDECIDED_CALL_STATUSES = frozenset({CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL})
+#: Statuses of calls that need, have or were refused an approval: their tool was not started.
+NOT_RUN_CALL_STATUSES = frozenset({CallStatus.AWAITING_APPROVAL, CallStatus.APPROVED, CallStatus.REJECTED})
 
 
-#: These have ended for good: a result in the transcript answers them.
-SETTLED_CALL = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED, CallStatus.DISCARDED})
+#: Final statuses: a result in the transcript answers such a call.
+SETTLED_CALL_STATUSES = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED, CallStatus.DISCARDED})
 
 
 class InterruptReason(TextChoices):
@@ -138,7 +138,7 @@ class KeyScope(TextChoices):
 
 
 class KeyPolicy(TextChoices):
-    """By which rule two calls are the same operation: what the idempotency key of a call was made from."""
+    """Rule by which two calls are the same operation: the source of a call's idempotency key."""
 
     ONCE = "once", "Once for each tool and arguments"
     CALL = "call", "Each call"
@@ -147,8 +147,8 @@ class KeyPolicy(TextChoices):
     STEP = "step", "A step of a workflow"
 
 
-#: A call with such a key is matched by its arguments while no saved version has its result.
-MATCHED_BY_ARGUMENTS = frozenset(set(KeyPolicy) - {KeyPolicy.STEP})
+#: Policies whose calls are matched by their arguments while no saved version has their result.
+POLICIES_MATCHING_ARGUMENTS = frozenset(set(KeyPolicy) - {KeyPolicy.STEP})
 
 
 class DecisionKind(TextChoices):
@@ -167,12 +167,12 @@ class DecisionKind(TextChoices):
     DISCARD = "discard", "Discarded"
 
 
-#: These move the call; a probe that cannot tell is recorded beside them and moves nothing.
-DECIDING = frozenset(set(DecisionKind) - {DecisionKind.PROBE_UNKNOWN})
+#: Decisions that move the call; a probe that cannot tell is recorded beside them and moves nothing.
+DECIDING_KINDS = frozenset(set(DecisionKind) - {DecisionKind.PROBE_UNKNOWN})
 
 
 class PauseStatus(TextChoices):
-    """Where a task that waits for other agents stands."""
+    """Status of a task that waits for other agents."""
 
     WAITING = "waiting", "Waiting for other agents"
     TAKEN = "taken", "Taken by a run"
@@ -180,8 +180,8 @@ class PauseStatus(TextChoices):
     CANCELLED = "cancelled", "Cancelled"
 
 
-#: A task in one of these holds its session, unless the run that took it has saved a version since.
-PAUSED_TASK = frozenset({PauseStatus.WAITING, PauseStatus.TAKEN})
+#: Statuses in which a task holds its session, unless the run that took it has saved a version since.
+PAUSED_TASK_STATUSES = frozenset({PauseStatus.WAITING, PauseStatus.TAKEN})
 
 
 class JoinStatus(TextChoices):
@@ -203,7 +203,7 @@ class PeerCallStatus(TextChoices):
 
 
 class NoticeKind(TextChoices):
-    """What another agent still has to be told about a call."""
+    """Kind of the notice about a call that another agent still has to get."""
 
     REQUEST = "request", "Please do this"
     CANCEL = "cancel", "This is not needed any more"
@@ -219,7 +219,7 @@ class ActorKind(TextChoices):
 
 
 class Role(TextChoices):
-    """What a member of a workspace may do. Order: each role may do what the one before it may."""
+    """Role of a member of a workspace. Order: each role may do what the one before it may."""
 
     AUDITOR = "auditor", "Auditor"
     APPROVER = "approver", "Approver"
@@ -252,7 +252,7 @@ class AuditKind(TextChoices):
     LATE_RESPONSE = "late_response", "Late answer of another agent"
     JOIN_COMPLETE = "join_complete", "Other agents have answered"
     PEERS_CANCELLED = "peers_cancelled", "Waiting cancelled"
-    # What people and tokens do on the site.
+    # actions of people and tokens on the site
     SIGNED_IN = "signed_in", "Signed in"
     SIGN_IN_FAILED = "sign_in_failed", "Sign-in failed"
     SIGNED_OUT = "signed_out", "Signed out"

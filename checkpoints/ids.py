@@ -9,20 +9,20 @@ from checkpoints.exceptions import InvalidIdentifier, InvalidInput
 
 MAX_LENGTH = 255
 LARGEST_NUMBER = 2**62
-_UNSTORABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
-_IN_NO_COLUMN = re.compile("[\x00\ud800-\udfff]")
+_FORBIDDEN_IN_IDS = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_UNSTORABLE_CHARACTERS = re.compile("[\x00\ud800-\udfff]")
 
 
-def uuid7() -> uuid.UUID:
-    """A version 7 UUID (RFC 9562): 48 bits of Unix milliseconds, then random bits."""
+def generate_uuid7() -> uuid.UUID:
+    """Generate a version 7 UUID (RFC 9562): 48 bits of Unix milliseconds, then random bits."""
     value = int.from_bytes(os.urandom(10), "big") | (time.time_ns() // 1_000_000) << 80
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
     return uuid.UUID(int=value)
 
 
-def checked(kind: str, value: object) -> str:
-    """`value` as an id of `kind`: 1 to 255 characters of any language, without control characters.
+def validate_id(kind: str, value: object) -> str:
+    """Validate `value` as an id of `kind`: 1 to 255 characters of any language, without control characters.
 
     Raises `InvalidIdentifier`. Slashes, colons, dots and spaces are fine: ids never become paths.
     """
@@ -32,18 +32,18 @@ def checked(kind: str, value: object) -> str:
         raise InvalidIdentifier(kind, value, "it is empty")
     if len(value) > MAX_LENGTH:
         raise InvalidIdentifier(kind, value[:40] + "…", f"it has {len(value)} characters, {MAX_LENGTH} is the most")
-    if found := _UNSTORABLE.search(value):
-        raise InvalidIdentifier(kind, value, f"it contains {found.group()!r}, which databases do not keep in text")
+    if match := _FORBIDDEN_IN_IDS.search(value):
+        raise InvalidIdentifier(kind, value, f"it contains {match.group()!r}, which databases do not keep in text")
     return value
 
 
 def is_storable(text: str) -> bool:
-    """Whether a column of text can hold `text`: nothing equals what none can, and asking a database for it fails."""
-    return _IN_NO_COLUMN.search(text) is None
+    """Return whether a text column can hold `text`: text that none can hold equals no row, and its query fails."""
+    return _UNSTORABLE_CHARACTERS.search(text) is None
 
 
-def checked_number(what: str, value: object, *, least: int = 0) -> int:
-    """`value` as a whole number from `least` that every database can keep. Raises `InvalidInput`."""
+def validate_number(what: str, value: object, *, least: int = 0) -> int:
+    """Validate `value` as an integer from `least` that every database can store. Raises `InvalidInput`."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_NUMBER:
         raise InvalidInput(f"{what} is {value!r}; it has to be a whole number from {least}.")
     return value

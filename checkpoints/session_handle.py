@@ -1,9 +1,9 @@
-"""One session from its start or resume to its release: what a request or a loop does with it, in one `with` block.
+"""Session handle: one session from its start or resume to its release, in one `with` block.
 
     with cp.session("order-17", "Where is my refund?", registry=registry) as session:
         session.append([{"role": "user", "content": "Where is my refund?"}])
 
-The session is released at the end of the block, so that the next request can be served by another process.
+The session is released at the end of the block, so that another process can serve the next request.
 """
 
 from __future__ import annotations
@@ -14,44 +14,47 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
-from checkpoints import clock, flows
+from checkpoints import sansio
+from checkpoints.calls.outcomes import ToolResult
+from checkpoints.db import clock
+from checkpoints.db.errors import database_operation
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointsError, InvalidInput, NotOwner, OwnershipLost, SessionBusy
-from checkpoints.flows import Flow, Transact, documented_by
 from checkpoints.models import Session
-from checkpoints.outcomes import ToolResult
-from checkpoints.resuming import gate, starting
-from checkpoints.resuming.gate import ResumePoint
-from checkpoints.resuming.starting import Description
-from checkpoints.saving import checkpoints as saving
-from checkpoints.saving import lookup, reading
-from checkpoints.saving.operations import operation
-from checkpoints.saving.state import UNCHANGED, Change, Unchanged
-from checkpoints.saving.store import Held, Store
-from checkpoints.tools.registry import InProgress, ToolRegistry
+from checkpoints.resume import gate
+from checkpoints.resume.gate import ResumePoint
+from checkpoints.sansio import Flow, Transact, documented_by
+from checkpoints.sessions import lifecycle
+from checkpoints.sessions.lifecycle import SessionDescription
+from checkpoints.store import row_lookups
+from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange
+from checkpoints.tools.registry import ToolRegistry, WaitMode
+from checkpoints.versions import load_version
+from checkpoints.versions import save_version as saving
 
 T = TypeVar("T")
 
 
-class HasStore(Protocol):
-    """A blocking checkpointer."""
+class CheckpointerLike(Protocol):
+    """Blocking checkpointer."""
 
     @property
     def store(self) -> Store: ...
 
 
-class HasHop(HasStore, Protocol):
-    """An async checkpointer."""
+class AsyncCheckpointerLike(CheckpointerLike, Protocol):
+    """Async checkpointer."""
 
     @property
-    def hop(self) -> flows.Hop: ...
+    def hop(self) -> sansio.Hop: ...
 
 
 @dataclass(frozen=True)
-class Opening:
-    """How a handle starts or resumes its session: `wait`, `timeout` and `takeover` are those of `resume`."""
+class OpenOptions:
+    """Options of a handle to start or resume its session: `wait`, `timeout` and `takeover` are those of `resume`."""
 
-    description: Description
+    description: SessionDescription
     registry: ToolRegistry | None = None
     wait: bool = False
     timeout: float | None = None
@@ -61,20 +64,20 @@ class Opening:
 class _Handle:
     """Common part of the blocking and the async handle."""
 
-    def __init__(self, checkpointer: HasStore, session_id: str, opening: Opening) -> None:
+    def __init__(self, checkpointer: CheckpointerLike, session_id: str, opening: OpenOptions) -> None:
         self.session_id = session_id
         self._store = checkpointer.store
         self._opening = opening
         self._registry: ToolRegistry | None = None
         if opening.registry is not None:
             self._registry = opening.registry.for_session(checkpointer, session_id)
-        self._held: Held | None = None
+        self._held: OwnedSession | None = None
         self._point: ResumePoint | None = None
         self._version = 0
         self._finished = False
         self._result: Any = None
 
-    # what is known
+    # state
 
     @property
     def point(self) -> ResumePoint:
@@ -118,11 +121,11 @@ class _Handle:
     # beginning and end
 
     def _open_flow(self) -> Flow[None]:
-        """Start or resume the session. Where that fails, it is not owned afterwards."""
+        """Start or resume the session. After an error it is not owned."""
         store, opening = self._store, self._opening
-        yield Transact(self._begin)
+        yield Transact(self._claim_handle)
         try:
-            self._point = yield from gate.open_flow(
+            self._point = yield from gate.open_session_flow(
                 store,
                 self.session_id,
                 opening.description,
@@ -136,101 +139,101 @@ class _Handle:
         self._version = self._point.version
         self._finished, self._result = self._point.finished, self._point.result
         if not self._finished:
-            self._held = store.held(self.session_id)
+            self._held = store.get_owned(self.session_id)
 
-    def _begin(self) -> None:
-        """One handle at a time: two requests of one process do not share a run. Raises `SessionBusy`."""
+    def _claim_handle(self) -> None:
+        """Claim the session for this handle: two requests of one process do not share a run. Raises `SessionBusy`."""
         store = self._store
         if store.open_handle(self.session_id, self):
             return
-        held = store.holds(self.session_id)
-        if held is not None and self._opening.takeover:
-            store.drop(held)  # with the handle that is open on it
+        owned_session = store.find_owned(self.session_id)
+        if owned_session is not None and self._opening.takeover:
+            store.remove_owned(owned_session)  # also forgets the open handle
         if not store.open_handle(self.session_id, self):
-            raise self._busy()
+            raise self._build_session_busy()
 
-    def _busy(self) -> SessionBusy:
+    def _build_session_busy(self) -> SessionBusy:
         store = self._store
-        with operation(store.using, writes=False):
+        with database_operation(store.using, writes=False):
             rows = Session.objects.using(store.using).filter(
                 workspace_id=store.workspace_id, session_id=self.session_id
             )
             row = rows.select_related("owner").first()
             now = clock.database_now(store.using)
         owner = "another handle of this checkpointer, which is still open"
-        if row is None or row.owner is None:  # it is just being opened
+        if row is None or row.owner is None:  # the session is being opened
             return SessionBusy(self.session_id, owner, now, now + store.lease)
         return SessionBusy(self.session_id, owner, row.owner.heartbeat_at, row.owner.lease_expires_at)
 
     def _close_flow(self, error: BaseException | None) -> Flow[None]:
-        """Release the session. A failure of that does not hide `error`, which ended the block."""
+        """Release the session. An error of the release does not hide `error`, which ended the block."""
         try:
-            yield Transact(self._release)
+            yield Transact(self._release_session)
         except CheckpointsError as failure:
             if error is None:
                 raise
             error.add_note(f"The session {self.session_id!r} could not be released: {failure}")
 
     @property
-    def _owns(self) -> bool:
-        return self._held is not None and self._store.holds(self.session_id) is self._held
+    def _is_owner(self) -> bool:
+        return self._held is not None and self._store.find_owned(self.session_id) is self._held
 
-    def _release(self) -> None:
-        held, self._held = self._held, None
+    def _release_session(self) -> None:
+        owned_session, self._held = self._held, None
         try:
-            if held is not None:
-                self._version = held.head.version
-                if self._store.holds(self.session_id) is held:
-                    starting.release_session(self._store, self.session_id)
+            if owned_session is not None:
+                self._version = owned_session.head.version
+                if self._store.find_owned(self.session_id) is owned_session:
+                    lifecycle.release_session(self._store, self.session_id)
         finally:
             self._store.close_handle(self.session_id, self)
 
-    # what is done with it
+    # operations
 
-    def _owned(self) -> Held:
-        """The run of this handle. Raises `NotOwner` after its end, and `OwnershipLost`."""
-        held = lookup.owned(self._store, self.session_id)
+    def _require_owned(self) -> OwnedSession:
+        """Return the owned session of this handle. Raises `NotOwner` after its end, and `OwnershipLost`."""
+        owned_session = row_lookups.get_owned_session(self._store, self.session_id)
         if self._held is None:
             raise NotOwner(self.session_id)
-        if held is not self._held:
+        if owned_session is not self._held:
             raise OwnershipLost(self.session_id)
-        return held
+        return owned_session
 
-    def _tools(self) -> ToolRegistry:
-        """The tools of this handle, which is not closed: another one may be open on the session since."""
-        held = self._store.holds(self.session_id)
-        if held is not None and held is not self._held:
+    def _get_open_registry(self) -> ToolRegistry:
+        """Return the tools of this handle unless it is closed: another handle may be open on the session since."""
+        owned_session = self._store.find_owned(self.session_id)
+        if owned_session is not None and owned_session is not self._held:
             raise NotOwner(self.session_id) if self._held is None else OwnershipLost(self.session_id)
         return self.registry
 
-    def _append(self, new: Sequence[dict[str, Any]], change: Change) -> int:
-        head = self._owned().head
-        return saving.append(self._store, self.session_id, new, change, expected_version=head.version)
+    def _append_version(self, new: Sequence[dict[str, Any]], change: VersionChange) -> int:
+        head = self._require_owned().head
+        return saving.append_messages(self._store, self.session_id, new, change, expected_version=head.version)
 
-    def _save(self, transcript: Sequence[dict[str, Any]], change: Change) -> int:
-        held = self._owned()
-        state = change.applied(saving.state_of(self._store, held, held.head))
-        return saving.save(self._store, self.session_id, transcript, state)
+    def _save_version(self, transcript: Sequence[dict[str, Any]], change: VersionChange) -> int:
+        owned_session = self._require_owned()
+        state = change.apply_to(saving.load_newest_state(self._store, owned_session, owned_session.head))
+        return saving.save_transcript(self._store, self.session_id, transcript, state)
 
-    def _finish(self, status: str, result: Any) -> None:
-        held = self._owned()
-        starting.finish(self._store, self.session_id, status, result)
-        self._version, self._held = held.head.version, None
+    def _finish_session(self, status: str, result: Any) -> None:
+        owned_session = self._require_owned()
+        lifecycle.finish_session(self._store, self.session_id, status, result)
+        self._version, self._held = owned_session.head.version, None
         self._finished, self._result = True, result
 
-    def _messages(self, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
-        return reading.messages(self._store, self.session_id, after=after, limit=limit, version=version)
+    def _load_messages(self, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
+        return load_version.list_messages(self._store, self.session_id, after=after, limit=limit, version=version)
 
 
 class SyncSessionHandle(_Handle):
     """One session in a `with` block, blocking. Made by `SyncCheckpointer.session`; used by one loop at a time."""
 
     def __enter__(self) -> Self:
-        flows.drive(self._open_flow())
+        sansio.drive(self._open_flow())
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        flows.drive(self._close_flow(error))
+        sansio.drive(self._close_flow(error))
 
     def append(
         self,
@@ -264,7 +267,7 @@ class SyncSessionHandle(_Handle):
             NotRepresentable: A value has no exact JSON form.
             TooLarge: A message or value is larger than its limit.
         """
-        return self._append(messages, Change(plan, budget_spent_usd, usage, phase, payload))
+        return self._append_version(messages, VersionChange(plan, budget_spent_usd, usage, phase, payload))
 
     def save(
         self,
@@ -298,7 +301,7 @@ class SyncSessionHandle(_Handle):
             NotRepresentable: A value has no exact JSON form.
             TooLarge: A message or value is larger than its limit.
         """
-        return self._save(transcript, Change(plan, budget_spent_usd, usage, phase, payload))
+        return self._save_version(transcript, VersionChange(plan, budget_spent_usd, usage, phase, payload))
 
     def dispatch(
         self,
@@ -307,8 +310,8 @@ class SyncSessionHandle(_Handle):
         call_id: str,
         *,
         step: int | None = None,
-        in_progress: InProgress = "wait",
-        approval: InProgress = "raise",
+        in_progress: WaitMode = "wait",
+        approval: WaitMode = "raise",
     ) -> ToolResult:
         """Make one call with a tool of the handle's registry.
 
@@ -333,7 +336,9 @@ class SyncSessionHandle(_Handle):
             CallConflict: The step has another call with this identifier.
             ResultNotRecorded: The tool ran and its result could not be stored.
         """
-        return self._tools().dispatch(name, args, call_id, step=step, in_progress=in_progress, approval=approval)
+        return self._get_open_registry().dispatch(
+            name, args, call_id, step=step, in_progress=in_progress, approval=approval
+        )
 
     def messages(self, *, after: int = 0, limit: int = 100, version: int | None = None) -> list[dict[str, Any]]:
         """Load a page of the transcript, oldest message first.
@@ -351,7 +356,7 @@ class SyncSessionHandle(_Handle):
             InvalidInput: `after` or `limit` is not a fitting number.
             CheckpointCorrupted: A stored message cannot be read.
         """
-        return self._messages(after, limit, version)
+        return self._load_messages(after, limit, version)
 
     def finish(self, status: str, result: Any = None) -> None:
         """End the session. The end of the block does nothing then.
@@ -369,30 +374,30 @@ class SyncSessionHandle(_Handle):
             NotRepresentable: `result` has no exact JSON form.
             InvalidInput: `status` is none of the three.
         """
-        self._finish(status, result)
+        self._finish_session(status, result)
 
 
 class SessionHandle(_Handle):
     """One session in an `async with` block. Made by `Checkpointer.session`; used by one task at a time."""
 
-    def __init__(self, checkpointer: HasHop, session_id: str, opening: Opening) -> None:
+    def __init__(self, checkpointer: AsyncCheckpointerLike, session_id: str, opening: OpenOptions) -> None:
         super().__init__(checkpointer, session_id, opening)
         self._checkpointer = checkpointer
 
     async def __aenter__(self) -> Self:
         try:
-            await flows.adrive(self._open_flow(), self._checkpointer.hop)
+            await sansio.adrive(self._open_flow(), self._checkpointer.hop)
         except BaseException as error:
-            if self._owns:  # cancelled when it was open already
-                await flows.adrive(self._close_flow(error), self._checkpointer.hop)
+            if self._is_owner:  # cancelled after the session was opened
+                await sansio.adrive(self._close_flow(error), self._checkpointer.hop)
             raise
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self._owns:
-            await flows.adrive(self._close_flow(error), self._checkpointer.hop)
+        if self._is_owner:
+            await sansio.adrive(self._close_flow(error), self._checkpointer.hop)
         else:
-            self._release()
+            self._release_session()
 
     @documented_by(SyncSessionHandle.append)
     async def append(
@@ -405,7 +410,9 @@ class SessionHandle(_Handle):
         phase: str = Phase.TURN,
         payload: dict[str, Any] | None = None,
     ) -> int:
-        return await self._work(partial(self._append, messages, Change(plan, budget_spent_usd, usage, phase, payload)))
+        return await self._run_uncancelled(
+            partial(self._append_version, messages, VersionChange(plan, budget_spent_usd, usage, phase, payload))
+        )
 
     @documented_by(SyncSessionHandle.save)
     async def save(
@@ -418,7 +425,9 @@ class SessionHandle(_Handle):
         phase: str = Phase.TURN,
         payload: dict[str, Any] | None = None,
     ) -> int:
-        return await self._work(partial(self._save, transcript, Change(plan, budget_spent_usd, usage, phase, payload)))
+        return await self._run_uncancelled(
+            partial(self._save_version, transcript, VersionChange(plan, budget_spent_usd, usage, phase, payload))
+        )
 
     @documented_by(SyncSessionHandle.dispatch)
     async def dispatch(
@@ -428,24 +437,26 @@ class SessionHandle(_Handle):
         call_id: str,
         *,
         step: int | None = None,
-        in_progress: InProgress = "wait",
-        approval: InProgress = "raise",
+        in_progress: WaitMode = "wait",
+        approval: WaitMode = "raise",
     ) -> ToolResult:
-        return await self._tools().adispatch(name, args, call_id, step=step, in_progress=in_progress, approval=approval)
+        return await self._get_open_registry().adispatch(
+            name, args, call_id, step=step, in_progress=in_progress, approval=approval
+        )
 
     @documented_by(SyncSessionHandle.messages)
     async def messages(self, *, after: int = 0, limit: int = 100, version: int | None = None) -> list[dict[str, Any]]:
-        return await self._work(partial(self._messages, after, limit, version))
+        return await self._run_uncancelled(partial(self._load_messages, after, limit, version))
 
     @documented_by(SyncSessionHandle.finish)
     async def finish(self, status: str, result: Any = None) -> None:
-        await self._work(partial(self._finish, status, result))
+        await self._run_uncancelled(partial(self._finish_session, status, result))
 
-    async def _work(self, work: Callable[[], T]) -> T:
-        """Database work, which is finished also where this task is cancelled: the block's end comes after it."""
-        return await flows.adrive(_one(work), self._checkpointer.hop)
+    async def _run_uncancelled(self, work: Callable[[], T]) -> T:
+        """Finish database work even if this task is cancelled, so that the end of the block comes after it."""
+        return await sansio.adrive(_transact_flow(work), self._checkpointer.hop)
 
 
-def _one(work: Callable[[], T]) -> Flow[T]:
+def _transact_flow(work: Callable[[], T]) -> Flow[T]:
     result: T = yield Transact(work)
     return result

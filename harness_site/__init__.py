@@ -1,1 +1,1 @@
-"""The website: everything that a browser reaches. It imports `checkpoints`, never the reverse."""
+"""Website: everything that a browser reaches. It imports `checkpoints`, never the reverse."""

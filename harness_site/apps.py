@@ -11,6 +11,6 @@ class HarnessSiteConfig(AppConfig):
         from harness_site import checks  # noqa: F401 - registers them
 
         if connection.vendor == "postgresql":
-            from harness_site import moments
+            from harness_site.core import postgres_timestamps
 
-            moments.read_quickly()
+            postgres_timestamps.install_timestamp_loader()

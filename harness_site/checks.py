@@ -1,4 +1,4 @@
-"""System checks: settings under which the pages are not safe, and what a project that includes them has left out."""
+"""System checks for unsafe settings, and for missing parts in a project that includes the site."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +17,8 @@ from django.core.checks import CheckMessage, Error, Warning, register
 from django.template import Engine, TemplateDoesNotExist, engines
 from django.urls import NoReverseMatch, reverse
 
-from harness_site import site_settings, templating
+from harness_site import site_settings
+from harness_site.core import template_backend
 
 _JSON = "django.contrib.sessions.serializers.JSONSerializer"
 _HINT = "Whoever can write to the database, an agent for example, could run code in this process."
@@ -25,76 +26,76 @@ _HINT = "Whoever can write to the database, an agent for example, could run code
 
 @register("harness")
 def check_no_pickles(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
-    """Refuse caches and sessions that would read pickles from a database."""
-    found: list[CheckMessage] = [
+    """Refuse caches and sessions that would unpickle values from a database."""
+    problems: list[CheckMessage] = [
         Error(f"The cache {alias!r} stores pickles in a database.", hint=_HINT, id="harness.E001")
         for alias in settings.CACHES
         if isinstance(caches[alias], BaseDatabaseCache)
     ]
     if settings.SESSION_SERIALIZER != _JSON:
-        found.append(Error("Sessions are not stored as JSON.", hint=_HINT, id="harness.E002"))
-    return found
+        problems.append(Error("Sessions are not stored as JSON.", hint=_HINT, id="harness.E002"))
+    return problems
 
 
 _EMBEDDING: Final = "See “The site in a project” in docs/embedding.md."
-#: What signs people in as the pages expect it.
+#: Settings of the site's sign-in.
 _SIGN_IN: Final = ("ACCOUNT_ADAPTER", "MFA_ADAPTER", "SOCIALACCOUNT_ADAPTER")
-#: What the pages read of the settings.
+#: Settings that the pages read.
 _NEEDED: Final = ("BEHIND_PROXY", "EVIDENCE_BYTES", "MAIL_FROM", "MAIL_SERVER", "SITE_ADDRESS", "WEBHOOK_HOSTS")
 _PACKAGE: Final = Path(__file__).resolve().parent
 
 
 @register("harness")
 def check_parts(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
-    """Name each app, middleware and setting of `harness_site.site_settings` that the project lacks."""
-    found: list[CheckMessage] = [
+    """Report each app, middleware and setting of `harness_site.site_settings` that the project lacks."""
+    problems: list[CheckMessage] = [
         Error(f"The app {name!r} is not installed.", hint=f"Add HARNESS_APPS. {_EMBEDDING}", id="harness.E003")
         for name in site_settings.HARNESS_APPS
         if not apps.is_installed(name)
     ]
-    found += [
+    problems += [
         Error(f"The middleware {name!r} is missing.", hint=f"Add HARNESS_MIDDLEWARE. {_EMBEDDING}", id="harness.E004")
         for name in site_settings.HARNESS_MIDDLEWARE
         if name not in settings.MIDDLEWARE
     ]
-    found += [
+    problems += [
         Error(f"The setting {name} is missing.", hint=_EMBEDDING, id="harness.E005")
         for name in _NEEDED
         if not hasattr(settings, name)
     ]
     if "default" not in getattr(settings, "CHANNEL_LAYERS", {}):
         hint = f"Set CHANNEL_LAYERS. {_EMBEDDING}"
-        found.append(Error("Channels has no default layer.", hint=hint, id="harness.E005"))
-    return found
+        problems.append(Error("Channels has no default layer.", hint=hint, id="harness.E005"))
+    return problems
 
 
 @register("harness")
 def check_accounts(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
-    """Refuse a sign-in other than the site's own: roles, second factors and the audit trail rest on it."""
-    found: list[CheckMessage] = []
+    """Refuse a sign-in other than the site's own: roles, second factors and the audit trail depend on it."""
+    problems: list[CheckMessage] = []
     if settings.AUTH_USER_MODEL != "auth.User":
         hint = "Serve the site as a project of its own, beside yours and on the same database for the library."
         message = f"People are kept in {settings.AUTH_USER_MODEL}; the site needs auth.User."
-        found.append(Error(message, hint=hint, id="harness.E006"))
-    found += [
+        problems.append(Error(message, hint=hint, id="harness.E006"))
+    problems += [
         Error(f"{name} is not the site's.", hint=f"Import harness_site.site_settings. {_EMBEDDING}", id="harness.E007")
         for name in _SIGN_IN
         if getattr(settings, name, None) != getattr(site_settings, name)
     ]
     if not any(isinstance(backend, AuthenticationBackend) for backend in get_backends()):
         hint = "Add allauth.account.auth_backends.AuthenticationBackend to AUTHENTICATION_BACKENDS."
-        found.append(Error("No authentication backend is django-allauth's.", hint=hint, id="harness.E008"))
+        problems.append(Error("No authentication backend is django-allauth's.", hint=hint, id="harness.E008"))
     if settings.SESSION_ENGINE.endswith("signed_cookies"):
         hint = "Use django.contrib.sessions.backends.db."
-        found.append(Error("Sign-ins that live in cookies cannot be ended.", hint=hint, id="harness.E009"))
-    return found
+        problems.append(Error("Sign-ins that live in cookies cannot be ended.", hint=hint, id="harness.E009"))
+    return problems
 
 
 @register("harness")
 def check_urls(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
-    """Check that the pages are included, and that django-allauth leads to those of the site."""
+    """Check that the site's URLs are included, and that django-allauth reverses to them."""
     try:
-        home, login = reverse("home"), reverse("account_login")
+        home, login = reverse("harness:home"), reverse("account_login")
     except NoReverseMatch:
         hint = 'Add path("harness/", include("harness_site.urls")).'
         return [Error("The pages of the site have no address.", hint=hint, id="harness.E010")]
@@ -106,45 +107,54 @@ def check_urls(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[
 
 @register("harness")
 def check_templates(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
-    """Check the template engine, and that nothing stands in front of a template or style sheet of the site."""
-    ours = next((one for one in engines.all() if isinstance(one, templating.Templates)), None)
-    if ours is None:
-        hint = f"Use harness_site.templating.Templates as BACKEND. {_EMBEDDING}"
+    """Check the template engine, and that no template or style sheet of the site is shadowed."""
+    site_engine = next(
+        (
+            engine_candidate
+            for engine_candidate in engines.all()
+            if isinstance(engine_candidate, template_backend.Templates)
+        ),
+        None,
+    )
+    if site_engine is None:
+        hint = f"Use harness_site.core.template_backend.Templates as BACKEND. {_EMBEDDING}"
         return [Error("No template engine is the site's.", hint=hint, id="harness.E012")]
-    engine: Engine = ours.engine
-    lacking = [name for name in site_settings.HARNESS_TEMPLATE_BUILTINS if name not in engine.builtins]
-    lacking += [name for name in site_settings.HARNESS_CONTEXT_PROCESSORS if name not in engine.context_processors]
-    found: list[CheckMessage] = [
-        Error(f"The template engine lacks {name!r}.", hint=_EMBEDDING, id="harness.E013") for name in lacking
+    engine: Engine = site_engine.engine
+    missing_names = [name for name in site_settings.HARNESS_TEMPLATE_BUILTINS if name not in engine.builtins]
+    missing_names += [
+        name for name in site_settings.HARNESS_CONTEXT_PROCESSORS if name not in engine.context_processors
     ]
-    found += [
+    problems: list[CheckMessage] = [
+        Error(f"The template engine lacks {name!r}.", hint=_EMBEDDING, id="harness.E013") for name in missing_names
+    ]
+    problems += [
         Error(f"The template {name!r} is {origin}.", hint="Give one of the two another name.", id="harness.E014")
         for name, origin in _shadowed(engine)
     ]
     if finders.find("css/tokens.css") is None:
         hint = f"Set STATICFILES_DIRS to HARNESS_STATIC_DIRS. {_EMBEDDING}"
-        found.append(Error("The style sheets of the site are not found.", hint=hint, id="harness.E015"))
-    return found
+        problems.append(Error("The style sheets of the site are not found.", hint=hint, id="harness.E015"))
+    return problems
 
 
 @register("harness")
 def check_hardening(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
-    """Warn of settings under which the pages work, with less protection or without live updates."""
-    found: list[CheckMessage] = []
+    """Warn about settings that reduce protection or disable live updates."""
+    problems: list[CheckMessage] = []
     if not getattr(settings, "CONTENT_SECURITY_POLICY", None):
-        hint = 'CONTENT_SECURITY_POLICY = {"DIRECTIVES": harness_site.security.content_policy()}'
-        found.append(Warning("Browsers are told no content security policy.", hint=hint, id="harness.W001"))
+        hint = 'CONTENT_SECURITY_POLICY = {"DIRECTIVES": harness_site.security_headers.build_content_security_policy()}'
+        problems.append(Warning("Browsers are told no content security policy.", hint=hint, id="harness.W001"))
     if not getattr(settings, "ASGI_APPLICATION", None):
         hint = f"Route websockets to harness_site.live.routing.websocket_application(). {_EMBEDDING}"
-        found.append(Warning("Without ASGI_APPLICATION no page is told of changes.", hint=hint, id="harness.W002"))
+        problems.append(Warning("Without ASGI_APPLICATION no page is told of changes.", hint=hint, id="harness.W002"))
     if isinstance(caches["default"], LocMemCache | DummyCache):
         hint = "Use harness_site.accounts.throttle_cache.ThrottleCache, or a cache that all processes share."
-        found.append(Warning("Each process counts attempts to sign in by itself.", hint=hint, id="harness.W003"))
-    return found
+        problems.append(Warning("Each process counts attempts to sign in by itself.", hint=hint, id="harness.W003"))
+    return problems
 
 
 def _shadowed(engine: Engine) -> Iterator[tuple[str, str]]:
-    """The templates of the site that the engine finds somewhere else first, or not at all, and where."""
+    """Yield the templates of the site that the engine finds elsewhere or not at all, each with a description."""
     folders = [*site_settings.HARNESS_TEMPLATE_DIRS, _PACKAGE / "templates"]
     for folder in folders:
         for path in sorted(Path(folder).rglob("*.html")):

@@ -1,4 +1,4 @@
-"""The console script `harness`: Django's command line, for machines without a checkout and its `manage.py`."""
+"""Console script `harness`: Django's command line, for installations without a checkout and its `manage.py`."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import os
 import sys
 from importlib.util import find_spec
 
-#: What `harness_site.settings` needs beside Django; `pip install "harness-checkpoints[site]"` brings all of it.
+#: Packages that `harness_site.settings` needs beside Django; `pip install "harness-checkpoints[site]"` brings them.
 SITE_PACKAGES = ("a2wsgi", "allauth", "channels", "csp", "django_htmx", "markdown_it", "nh3", "uvicorn", "whitenoise")
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one management command, such as `harness migrate` or `harness serve`.
 
-    Settings come from `DJANGO_SETTINGS_MODULE` where it is set. Otherwise they are the site's where its packages are
-    installed, and where they are not, those of the library alone, on the database of `HARNESS_DATABASE_URL`.
+    Settings come from `DJANGO_SETTINGS_MODULE` if it is set. Otherwise they are the site's if its packages are
+    installed, and those of the library alone if not, on the database of `HARNESS_DATABASE_URL`.
     """
     from django.core.management import execute_from_command_line
 
-    given = ["harness", *(sys.argv[1:] if arguments is None else arguments)]
+    command_line = ["harness", *(sys.argv[1:] if arguments is None else arguments)]
     if "DJANGO_SETTINGS_MODULE" not in os.environ:
         missing = missing_site_packages()
         if not missing:
             os.environ["DJANGO_SETTINGS_MODULE"] = "harness_site.settings"
-            _announce_state_dir()
+            _print_state_dir()
         else:
             _configure_library(missing)
-    execute_from_command_line(given)
+    execute_from_command_line(command_line)
 
 
 def missing_site_packages() -> list[str]:
@@ -34,20 +34,20 @@ def missing_site_packages() -> list[str]:
     return [name for name in SITE_PACKAGES if find_spec(name) is None]
 
 
-def _announce_state_dir() -> None:
-    """Say where state goes before the first command creates that folder."""
+def _print_state_dir() -> None:
+    """Print the state folder before the first command creates it."""
     from harness_site import env
 
-    folder = env.state_dir()
+    folder = env.get_state_dir()
     if not folder.exists():
         sys.stderr.write(f"harness: keys and, without HARNESS_DATABASE_URL, the database are kept in {folder}\n")
 
 
 def _configure_library(missing: list[str]) -> None:
-    """Configure Django with the library alone; its commands need a database that is named."""
+    """Configure Django with the library alone, which needs an explicit database."""
     from django.conf import settings
 
-    from checkpoints.conf import database_from_url, library_settings
+    from checkpoints.conf import build_library_settings, database_from_url
     from checkpoints.exceptions import InvalidDatabaseUrl
 
     url = os.environ.get("HARNESS_DATABASE_URL", "")
@@ -60,4 +60,4 @@ def _configure_library(missing: list[str]) -> None:
             f"The site's commands need its packages ({', '.join(missing)} missing): "
             'pip install "harness-checkpoints[site]"'
         ) from None
-    settings.configure(**library_settings(database))
+    settings.configure(**build_library_settings(database))

@@ -1,4 +1,4 @@
-"""Reading settings from the environment. `NAME_FILE` holds the path of a file with the value of `NAME`."""
+"""Settings from environment variables. `NAME_FILE` holds the path of a file with the value of `NAME`."""
 
 import os
 import secrets
@@ -7,28 +7,28 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 from platformdirs import user_data_path
 
-#: The folder above this package; in a checkout of the sources it also holds `templates` and `static`. In a wheel
-#: these lie inside the package, where Django's app loaders find them.
+#: Folder above this package; in a source checkout it also holds `templates` and `static`. In a wheel these lie inside
+#: the package, where Django's app loaders find them.
 BASE_DIR = Path(__file__).resolve().parent.parent
 IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
 
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
-def text(name: str, default: str = "") -> str:
-    """The value of `name`, else the content of the file that `name_FILE` points to, else `default`."""
+def read_text(name: str, default: str = "") -> str:
+    """Return the value of `name`, else the content of the file that `name_FILE` points to, else `default`."""
     value = os.environ.get(name)
     path = os.environ.get(f"{name}_FILE")
     if value is not None and path is not None:
         raise ImproperlyConfigured(f"Set {name} or {name}_FILE, not both.")
     if path is not None:
-        return _content(f"{name}_FILE", path)
+        return _read_secret_file(f"{name}_FILE", path)
     return default if value is None else value
 
 
-def flag(name: str, *, default: bool) -> bool:
-    """1, true, yes, on, or their opposites; anything else is an error."""
-    value = text(name).strip().lower()
+def read_flag(name: str, *, default: bool) -> bool:
+    """Return a flag: 1, true, yes, on, or their opposites. Raises `ImproperlyConfigured` for anything else."""
+    value = read_text(name).strip().lower()
     if not value:
         return default
     if value not in _FLAGS:
@@ -36,53 +36,53 @@ def flag(name: str, *, default: bool) -> bool:
     return _FLAGS[value]
 
 
-def words(name: str, default: str = "") -> list[str]:
-    """A comma-separated list, without blanks and empty parts."""
-    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+def read_list(name: str, default: str = "") -> list[str]:
+    """Return a comma-separated list without blanks and empty parts."""
+    return [word.strip() for word in read_text(name, default).split(",") if word.strip()]
 
 
-def number(name: str, default: int) -> int:
-    """A whole number of zero or more."""
-    value = text(name).strip()
+def read_number(name: str, default: int) -> int:
+    """Return a whole number of zero or more. Raises `ImproperlyConfigured`."""
+    value = read_text(name).strip()
     if value and not value.isdecimal():
         raise ImproperlyConfigured(f"{name} is {value!r}: use a whole number.")
     return int(value) if value else default
 
 
-def positive(name: str, default: int) -> int:
-    """Return a whole number of one or more."""
-    value = number(name, default)
+def read_positive_number(name: str, default: int) -> int:
+    """Return a whole number of one or more. Raises `ImproperlyConfigured`."""
+    value = read_number(name, default)
     if value < 1:
         raise ImproperlyConfigured(f"{name} is {value}: use a whole number of one or more.")
     return value
 
 
-def state_dir() -> Path:
-    """The folder for what has to outlive the process.
+def get_state_dir() -> Path:
+    """Return the folder for persistent state.
 
-    It is `HARNESS_STATE_DIR`, else `var` in a checkout of the sources, else the user's data folder of this platform.
+    It is `HARNESS_STATE_DIR`, else `var` in a source checkout, else the user's data folder of this platform.
 
-    Raises `ImproperlyConfigured` for a relative path: it would be another folder wherever a process is started.
+    Raises `ImproperlyConfigured` for a relative path, which would depend on the current directory of each process.
     """
-    named = text("HARNESS_STATE_DIR").strip()
-    if not named:
+    configured_path = read_text("HARNESS_STATE_DIR").strip()
+    if not configured_path:
         return BASE_DIR / "var" if IS_CHECKOUT else user_data_path("harness", appauthor=False)
-    path = Path(named).expanduser()
+    path = Path(configured_path).expanduser()
     if not path.is_absolute():
-        raise ImproperlyConfigured(f"HARNESS_STATE_DIR is {named!r}: give an absolute path.")
+        raise ImproperlyConfigured(f"HARNESS_STATE_DIR is {configured_path!r}: give an absolute path.")
     return path
 
 
-def kept_secret(path: Path) -> str:
-    """A random key that is made once and kept in a file only its owner may read."""
+def load_or_create_secret(path: Path) -> str:
+    """Return the random key in a file; create the file, readable for its owner only, if it does not exist."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        _create_once(path, secrets.token_urlsafe(48))
+        _create_file_once(path, secrets.token_urlsafe(48))
     return path.read_text().strip()
 
 
-def _create_once(path: Path, value: str) -> None:
-    # Written aside and linked, so that two processes starting together agree on one complete key.
+def _create_file_once(path: Path, value: str) -> None:
+    # Written to a temporary file and linked, so that two processes starting together agree on one complete key.
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -95,7 +95,7 @@ def _create_once(path: Path, value: str) -> None:
         draft.unlink()
 
 
-def _content(name: str, path: str) -> str:
+def _read_secret_file(name: str, path: str) -> str:
     try:
         return Path(path).read_text().strip()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Settings of the site. Every choice comes from the environment; `docs/operations.md` lists the names."""
+"""Settings of the site, read from environment variables that `docs/operations.md` lists."""
 
 import os
 from urllib.parse import urlsplit
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.conf import database_from_url
-from harness_site import env, mail_server, security, single_sign_on
+from harness_site import env, mail_settings, security_headers, single_sign_on
 from harness_site.serving.limits import limits_from_environment
 from harness_site.site_settings import *  # noqa: F403 - what is the same in every project
 from harness_site.site_settings import (
@@ -19,44 +19,44 @@ from harness_site.site_settings import (
 )
 
 BASE_DIR = env.BASE_DIR
-STATE_DIR = env.state_dir()
+STATE_DIR = env.get_state_dir()
 
-# ------------------------------------------------------------------------------------------------ where it runs
+# ------------------------------------------------------------------------------------------------ deployment
 
-DEBUG = env.flag("HARNESS_DEBUG", default=False)
-ALLOWED_HOSTS = env.words("HARNESS_ALLOWED_HOSTS", "127.0.0.1,localhost")
-CSRF_TRUSTED_ORIGINS = env.words("HARNESS_TRUSTED_ORIGINS")
-HTTPS = env.flag("HARNESS_HTTPS", default=False)
+DEBUG = env.read_flag("HARNESS_DEBUG", default=False)
+ALLOWED_HOSTS = env.read_list("HARNESS_ALLOWED_HOSTS", "127.0.0.1,localhost")
+CSRF_TRUSTED_ORIGINS = env.read_list("HARNESS_TRUSTED_ORIGINS")
+HTTPS = env.read_flag("HARNESS_HTTPS", default=False)
 
-SECRET_KEY = env.text("HARNESS_SECRET_KEY")
+SECRET_KEY = env.read_text("HARNESS_SECRET_KEY")
 if not SECRET_KEY:
-    if not set(ALLOWED_HOSTS) <= security.LOCAL_HOSTS:
+    if not set(ALLOWED_HOSTS) <= security_headers.LOCAL_HOSTS:
         raise ImproperlyConfigured("Set HARNESS_SECRET_KEY (or HARNESS_SECRET_KEY_FILE) for a site that others reach.")
-    SECRET_KEY = env.kept_secret(STATE_DIR / "secret_key")
+    SECRET_KEY = env.load_or_create_secret(STATE_DIR / "secret_key")
 elif not DEBUG:
-    security.check_secret_key(SECRET_KEY)
-SECRET_KEY_FALLBACKS = env.words("HARNESS_OLD_SECRET_KEYS")
+    security_headers.check_secret_key(SECRET_KEY)
+SECRET_KEY_FALLBACKS = env.read_list("HARNESS_OLD_SECRET_KEYS")
 
 STATE_DIR.mkdir(parents=True, exist_ok=True)
-DATABASES = {"default": database_from_url(env.text("HARNESS_DATABASE_URL") or str(STATE_DIR / "harness.sqlite3"))}
+DATABASES = {"default": database_from_url(env.read_text("HARNESS_DATABASE_URL") or str(STATE_DIR / "harness.sqlite3"))}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
-    # A file, not memory: threads and processes share it. One per process, so that two test runs may overlap.
+    # A file and not memory, because threads and processes share it. One per process, so that test runs may overlap.
     DATABASES["default"]["TEST"] = {"NAME": str(STATE_DIR / f"test-{os.getpid()}.sqlite3")}
 else:
-    # What is prepared is planned for its values each time: a plan for any value cannot know that a partial index holds
-    # what is asked for, and reads the whole table instead.
+    # Prepared statements are planned for their values each time: a generic plan cannot know that a partial index covers
+    # the requested values, and reads the whole table instead.
     DATABASES["default"]["OPTIONS"]["options"] += " -c plan_cache_mode=force_custom_plan"
-    # A page reads little: starting other processes for it, or compiling its queries, takes longer than reading.
+    # Pages read few rows: parallel workers and JIT compilation take longer than reading.
     DATABASES["default"]["OPTIONS"]["options"] += " -c max_parallel_workers_per_gather=0 -c jit=off"
-    # What it reads is in memory or on flash, where rows that lie apart cost about what those in a row cost.
+    # The data is in memory or on flash, where random access costs about as much as sequential access.
     DATABASES["default"]["OPTIONS"]["options"] += " -c random_page_cost=1.1"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CACHES = {
-    # Only for counting attempts. In the database, because every process has to count the same ones.
+    # Used only for throttling. In the database, because all processes have to count the same attempts.
     "default": {"BACKEND": "harness_site.accounts.throttle_cache.ThrottleCache"},
 }
 
-# ------------------------------------------------------------------------------------------------ what it is made of
+# ------------------------------------------------------------------------------------------------ applications
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -75,7 +75,7 @@ ASGI_APPLICATION = "harness_site.asgi.application"
 
 TEMPLATES = [
     {
-        "BACKEND": "harness_site.templating.Templates",
+        "BACKEND": "harness_site.core.template_backend.Templates",
         "NAME": "django",
         "DIRS": HARNESS_TEMPLATE_DIRS,
         "APP_DIRS": True,
@@ -94,12 +94,12 @@ USE_I18N = False
 USE_TZ = True
 TIME_ZONE = "UTC"
 
-# ------------------------------------------------------------------------------------------------ who may come in
+# ------------------------------------------------------------------------------------------------ security
 
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
-# Browsers take `localhost` for safe without HTTPS.
+# Browsers treat `localhost` as secure without HTTPS.
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS
-SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": single_sign_on.apps()}}
+SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": single_sign_on.build_provider_apps()}}
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
@@ -110,64 +110,68 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 
-CSRF_FAILURE_VIEW = "harness_site.errors.csrf_failure"
+CSRF_FAILURE_VIEW = "harness_site.error_pages.show_csrf_failure"
 CONTENT_SECURITY_POLICY = {
-    "DIRECTIVES": security.content_policy(form_targets=single_sign_on.origins(), reports=DEBUG),
+    "DIRECTIVES": security_headers.build_content_security_policy(
+        form_targets=single_sign_on.list_provider_origins(), reports=DEBUG
+    ),
 }
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_HTTPONLY = True
 if HTTPS:
-    # A name that browsers take from this very host alone, and only over HTTPS.
+    # Browsers accept cookies of this prefix only from this very host and over HTTPS.
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-harness", "__Host-harness-form"
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^health/$"]
-SECURE_HSTS_SECONDS = env.number("HARNESS_HSTS_SECONDS", 31_536_000 if HTTPS else 0)
-SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = env.flag("HARNESS_HSTS_SUBDOMAINS", default=False)
-# Whether other names below this one are ready for HTTPS is nothing this site can know.
+SECURE_HSTS_SECONDS = env.read_number("HARNESS_HSTS_SECONDS", 31_536_000 if HTTPS else 0)
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = env.read_flag("HARNESS_HSTS_SUBDOMAINS", default=False)
+# The site cannot know whether its subdomains are ready for HTTPS.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
-#: No form here takes more: a decision with its evidence, or changed arguments.
+#: Larger than any form of the site: a decision with its evidence, or edited arguments.
 DATA_UPLOAD_MAX_MEMORY_SIZE = FILE_UPLOAD_MAX_MEMORY_SIZE = 2_621_440
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 200
 DATA_UPLOAD_MAX_NUMBER_FILES = 10
-#: How large a file may be that is given as evidence for a decision.
-EVIDENCE_BYTES = env.number("HARNESS_EVIDENCE_MEGABYTES", 5) * 1_048_576
+#: Maximum size in bytes of an evidence file.
+EVIDENCE_BYTES = env.read_number("HARNESS_EVIDENCE_MEGABYTES", 5) * 1_048_576
 SERVER_LIMITS = limits_from_environment(evidence_bytes=EVIDENCE_BYTES)
 FILE_UPLOAD_HANDLERS = [
-    "harness_site.review.uploading.Limit",
+    "harness_site.review.upload_limits.UploadSizeLimit",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
-BEHIND_PROXY = env.flag("HARNESS_BEHIND_PROXY", default=False)
+BEHIND_PROXY = env.read_flag("HARNESS_BEHIND_PROXY", default=False)
 if BEHIND_PROXY:
     # Only for a proxy that sets these headers itself on every request.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     ALLAUTH_TRUSTED_PROXY_COUNT = 1
 
-# ------------------------------------------------------------------------------------------------ whom it tells
+# ------------------------------------------------------------------------------------------------ notifications
 
-#: How people reach this site; links in messages begin with it.
-SITE_ADDRESS = env.text("HARNESS_ADDRESS").strip().rstrip("/") or security.guessed_address(ALLOWED_HOSTS, https=HTTPS)
-#: Without one nobody gets e-mail.
-MAIL_SERVER = mail_server.configured(debug=DEBUG)
-MAIL_FROM = env.text("HARNESS_EMAIL_FROM").strip() or f"Harness <harness@{urlsplit(SITE_ADDRESS).hostname}>"
-#: Names that webhooks may lead to although they lie inside this network.
-WEBHOOK_HOSTS = [host.lower() for host in env.words("HARNESS_WEBHOOK_HOSTS")]
+#: Public URL of this site; links in messages start with it.
+SITE_ADDRESS = env.read_text("HARNESS_ADDRESS").strip().rstrip("/") or security_headers.guess_site_address(
+    ALLOWED_HOSTS, https=HTTPS
+)
+#: Without a server no e-mail is sent.
+MAIL_SERVER = mail_settings.get_mail_server(debug=DEBUG)
+MAIL_FROM = env.read_text("HARNESS_EMAIL_FROM").strip() or f"Harness <harness@{urlsplit(SITE_ADDRESS).hostname}>"
+#: Host names that webhooks may use although they resolve to addresses inside this network.
+WEBHOOK_HOSTS = [host.lower() for host in env.read_list("HARNESS_WEBHOOK_HOSTS")]
 
-# ------------------------------------------------------------------------------------------------ what it says
+# ------------------------------------------------------------------------------------------------ logging
 
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
         "plain": {
-            "()": "harness_site.log_format.OneEntryFormatter",
+            "()": "harness_site.core.log_format.OneEntryFormatter",
             "format": "{asctime} {levelname} {name}: {message}",
             "style": "{",
         }
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "root": {"handlers": ["stderr"], "level": env.text("HARNESS_LOG_LEVEL", "WARNING")},
+    "root": {"handlers": ["stderr"], "level": env.read_text("HARNESS_LOG_LEVEL", "WARNING")},
     "loggers": {"django": {"handlers": [], "propagate": True}},
 }

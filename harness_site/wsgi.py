@@ -1,4 +1,4 @@
-"""Plain WSGI, for a server that leaves `/ws/` to another process."""
+"""WSGI application, for a server that leaves `/ws/` to another process."""
 
 import os
 

@@ -1,1 +1,1 @@
-"""Everything that is measured: this library, its peers and bare statements, behind one interface."""
+"""Contenders of the benchmarks: this library, its peers and plain SQL, behind one interface."""

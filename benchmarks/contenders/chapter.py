@@ -1,4 +1,4 @@
-"""The design of the book chapter: every version holds the whole transcript. Written anew, for both databases."""
+"""Checkpointer of the book chapter, rewritten for both databases: every version holds the whole transcript."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from benchmarks.contenders.contender import Contender
-from benchmarks.contenders.statements import connected, marks
+from benchmarks.contenders.statements import connect, to_sqlite_placeholders
 from benchmarks.conversation import PLAN, SPENT_USD, Conversation, Message
 from benchmarks.databases import Database
 
@@ -39,47 +39,47 @@ class Chapter(Contender):
 
     def __init__(self, database: Database, conversation: Conversation) -> None:
         super().__init__(database, conversation)
-        self.connection = connected(database)
+        self.connection = connect(database)
         self.session = ""
         for table in TABLES:
             self.connection.execute(table)
 
-    def begin(self, session: str) -> None:
+    def begin_session(self, session: str) -> None:
         self.session = session
-        self._run(OPEN, [session, _now(), _now()])
+        self._execute(OPEN, [session, _get_now_text(), _get_now_text()])
 
-    def write(self, turn: int, new: list[Message], whole: list[Message]) -> None:
-        with self._transaction():
-            (version,) = self._run(NEXT, [self.session]).fetchone()
-            row = [self.session, version, _now(), json.dumps(whole), json.dumps(PLAN), SPENT_USD]
-            self._run(ADD, row)
-            self._run(TOUCH, [_now(), self.session])
+    def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
+        with self._open_transaction():
+            (version,) = self._execute(NEXT, [self.session]).fetchone()
+            row = [self.session, version, _get_now_text(), json.dumps(whole), json.dumps(PLAN), SPENT_USD]
+            self._execute(ADD, row)
+            self._execute(TOUCH, [_get_now_text(), self.session])
 
-    def read(self) -> list[Message]:
-        messages: list[Message] = json.loads(self._run(LATEST, [self.session]).fetchone()[0])
+    def read_transcript(self) -> list[Message]:
+        messages: list[Message] = json.loads(self._execute(LATEST, [self.session]).fetchone()[0])
         return messages
 
-    def call(self, number: int, args: dict[str, Any], result: str) -> None:
-        """Log one call: look for its key, write the intent, write the result."""
-        self._run(FIND, [f"key {number}"]).fetchone()
-        with self._transaction():
-            row = [self.session, f"call_{number}", "charge", json.dumps(args), f"key {number}", _now()]
-            self._run(ISSUE, row)
-        with self._transaction():
-            self._run(SETTLE, [result, _now(), self.session, f"call_{number}"])
+    def log_call(self, number: int, args: dict[str, Any], result: str) -> None:
+        """Log one call: search for its key, write the intent, write the result."""
+        self._execute(FIND, [f"key {number}"]).fetchone()
+        with self._open_transaction():
+            row = [self.session, f"call_{number}", "charge", json.dumps(args), f"key {number}", _get_now_text()]
+            self._execute(ISSUE, row)
+        with self._open_transaction():
+            self._execute(SETTLE, [result, _get_now_text(), self.session, f"call_{number}"])
 
-    def _transaction(self) -> AbstractContextManager[Any]:
+    def _open_transaction(self) -> AbstractContextManager[Any]:
         if self.kind == "postgresql":
             return self.connection.transaction()  # type: ignore[no-any-return]
         self.connection.execute("BEGIN")
         return self.connection  # type: ignore[no-any-return]
 
-    def _run(self, sql: str, params: list[Any]) -> Any:
-        return self.connection.execute(sql if self.kind == "postgresql" else marks(sql), params)
+    def _execute(self, sql: str, params: list[Any]) -> Any:
+        return self.connection.execute(sql if self.kind == "postgresql" else to_sqlite_placeholders(sql), params)
 
     def close(self) -> None:
         self.connection.close()
 
 
-def _now() -> str:
+def _get_now_text() -> str:
     return datetime.now(UTC).isoformat()

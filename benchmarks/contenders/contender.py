@@ -1,4 +1,4 @@
-"""What a contender has to do."""
+"""Interface of the contenders."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from benchmarks.databases import Database, Kind
 
 
 class Contender(ABC):
-    """One way to keep a session, in a database of its own."""
+    """Store of a session, in a database of its own."""
 
-    #: Names its databases.
+    #: Part of the names of its databases.
     key: ClassVar[str]
     title: ClassVar[str]
-    #: False where each save writes everything again: it is not driven turn by turn to the last turns.
+    #: False if each save rewrites everything: such a contender skips most turns before the last ones.
     linear: ClassVar[bool] = True
 
     def __init__(self, database: Database, conversation: Conversation) -> None:
@@ -29,48 +29,48 @@ class Contender(ABC):
         return self.database.kind
 
     @abstractmethod
-    def begin(self, session: str) -> None:
-        """Go on with a new session."""
+    def begin_session(self, session: str) -> None:
+        """Start a new session."""
 
     @abstractmethod
-    def write(self, turn: int, new: list[Message], whole: list[Message]) -> None:
+    def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
         """Save turn `turn` durably. `whole` ends with `new`."""
 
     @abstractmethod
-    def read(self) -> list[Message]:
-        """The transcript of the newest version."""
+    def read_transcript(self) -> list[Message]:
+        """Return the transcript of the newest version."""
 
-    def tail(self, count: int) -> list[Message] | None:
-        """Its last messages; None where it can only read everything."""
+    def read_tail(self, count: int) -> list[Message] | None:
+        """Return the last messages, or None if only the whole transcript can be read."""
         return None
 
-    def save(self, turn: int) -> float:
-        """Save a turn. Returns the seconds it took."""
-        new, whole = self.conversation.turn(turn), self.conversation.until(turn)
+    def measure_save(self, turn: int) -> float:
+        """Save a turn; return the seconds it took."""
+        new_messages, all_messages = self.conversation.get_turn(turn), self.conversation.get_messages_until(turn)
         start = time.perf_counter()
-        self.write(turn, new, whole)
+        self.write_turn(turn, new_messages, all_messages)
         return time.perf_counter() - start
 
-    def load(self) -> float:
-        """Read the newest version. Returns the seconds it took."""
+    def measure_load(self) -> float:
+        """Read the newest version; return the seconds it took."""
         start = time.perf_counter()
-        self.read()
+        self.read_transcript()
         return time.perf_counter() - start
 
-    def advance(self, turn: int) -> None:
+    def save_unmeasured(self, turn: int) -> None:
         """Save a turn that is not measured."""
-        self.save(turn)
+        self.measure_save(turn)
 
-    def jump(self, turn: int) -> None:
-        """Go on with a new session that stands before `turn`, without the versions that lead there."""
-        self.begin(f"at {turn}")
+    def begin_before_turn(self, turn: int) -> None:
+        """Start a new session in the state before `turn`, without the versions of earlier turns."""
+        self.begin_session(f"at {turn}")
 
-    def young(self) -> Self:
-        """Another one in the same database, with a new session of its own."""
+    def create_sibling(self) -> Self:
+        """Return a copy for the same database, with a new session of its own."""
         other = copy.copy(self)
-        other.begin("young")
+        other.begin_session("young")
         return other
 
     @abstractmethod
     def close(self) -> None:
-        """Give everything back."""
+        """Release all resources."""

@@ -1,7 +1,7 @@
 """LangGraph's savers for PostgreSQL and SQLite, called as its loop calls them at the end of a step.
 
-With the default channel a checkpoint is put with the whole list of messages. With the delta channel the new messages
-are put as writes of the checkpoint before, then a checkpoint without them; every 100th holds the whole list.
+With the default channel, a checkpoint is put with the whole list of messages. With the delta channel, the new messages
+are put as writes of the previous checkpoint, then a checkpoint without them; every 100th holds the whole list.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.contenders.contender import Contender
 from benchmarks.conversation import PLAN, SPENT_USD, Conversation, Message
 from benchmarks.databases import Database
 
-#: How often the delta channel writes the whole list when nothing else is said: once in so many updates.
+#: Default number of updates between two whole lists of the delta channel.
 SNAPSHOT_EVERY = 100
 
 
@@ -33,21 +33,21 @@ class DefaultChannel(Contender):
 
     def __init__(self, database: Database, conversation: Conversation) -> None:
         super().__init__(database, conversation)
-        self.connection = _connected(database)
+        self.connection = _connect(database)
         self.saver = PostgresSaver(self.connection) if self.kind == "postgresql" else SqliteSaver(self.connection)
         self.saver.setup()
         self.config: Any = {}
         self.channel_version: Any = None
 
-    def begin(self, session: str) -> None:
+    def begin_session(self, session: str) -> None:
         self.config = {"configurable": {"thread_id": session, "checkpoint_ns": ""}}
         self.channel_version = None
 
-    def write(self, turn: int, new: list[Message], whole: list[Message]) -> None:
-        self.put(turn, whole)
+    def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
+        self.put_checkpoint(turn, whole)
 
-    def put(self, turn: int, messages: Any, **metadata: Any) -> None:
-        """Put the checkpoint of a turn; `messages` None leaves the channel out."""
+    def put_checkpoint(self, turn: int, messages: Any, **metadata: Any) -> None:
+        """Put the checkpoint of a turn; with `messages` None, without the channel."""
         self.channel_version = self.saver.get_next_version(self.channel_version, None)
         versions = {"messages": self.channel_version}
         checkpoint = empty_checkpoint() | {"id": str(uuid6()), "channel_versions": versions}
@@ -56,11 +56,13 @@ class DefaultChannel(Contender):
             checkpoint["channel_values"]["messages"] = messages
         self.config = self.saver.put(self.config, checkpoint, {"source": "loop", "step": turn, **metadata}, versions)
 
-    def read(self) -> list[Message]:
-        messages: list[Message] = self.saver.get_tuple(self._latest()).checkpoint["channel_values"]["messages"]
+    def read_transcript(self) -> list[Message]:
+        messages: list[Message] = self.saver.get_tuple(self._get_latest_checkpoint()).checkpoint["channel_values"][
+            "messages"
+        ]
         return messages
 
-    def _latest(self) -> Any:
+    def _get_latest_checkpoint(self) -> Any:
         thread_id = self.config["configurable"]["thread_id"]
         return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
 
@@ -72,38 +74,40 @@ class DeltaChannel(DefaultChannel):
     key: ClassVar[str] = "delta"
     title: ClassVar[str] = "LangGraph saver, delta channel: `put_writes` + `put`"
 
-    def begin(self, session: str) -> None:
-        super().begin(session)
+    def begin_session(self, session: str) -> None:
+        super().begin_session(session)
         self.updates = 0
-        self.put(0, None)
+        self.put_checkpoint(0, None)
 
-    def write(self, turn: int, new: list[Message], whole: list[Message]) -> None:
+    def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
         self.saver.put_writes(self.config, [("messages", new)], str(uuid4()), "~__pregel_pull, agent")
         self.updates = (self.updates + 1) % SNAPSHOT_EVERY
         if self.updates:
             counters = {"messages": (self.updates, self.updates)}
-            self.put(turn, None, counters_since_delta_snapshot=counters)
+            self.put_checkpoint(turn, None, counters_since_delta_snapshot=counters)
         else:
-            self.put(turn, _DeltaSnapshot(whole))
+            self.put_checkpoint(turn, _DeltaSnapshot(whole))
 
-    def jump(self, turn: int) -> None:
-        super().jump(turn)
-        self.put(turn - 1, _DeltaSnapshot(self.conversation.until(turn - 1)))
+    def begin_before_turn(self, turn: int) -> None:
+        super().begin_before_turn(turn)
+        self.put_checkpoint(turn - 1, _DeltaSnapshot(self.conversation.get_messages_until(turn - 1)))
 
-    def read(self) -> list[Message]:
-        newest = self.saver.get_tuple(self._latest())
-        found = newest.checkpoint["channel_values"].get("messages")
-        if found is not None:
-            return list(found.value)
-        history = self.saver.get_delta_channel_history(config=newest.config, channels=["messages"])["messages"]
+    def read_transcript(self) -> list[Message]:
+        newest_checkpoint = self.saver.get_tuple(self._get_latest_checkpoint())
+        snapshot = newest_checkpoint.checkpoint["channel_values"].get("messages")
+        if snapshot is not None:
+            return list(snapshot.value)
+        history = self.saver.get_delta_channel_history(config=newest_checkpoint.config, channels=["messages"])[
+            "messages"
+        ]
         messages: list[Message] = list(history["seed"].value) if "seed" in history else []
-        for _, _, new in history["writes"]:
-            messages += new
+        for _, _, new_messages in history["writes"]:
+            messages += new_messages
         return messages
 
 
-def _connected(database: Database) -> Any:
-    """A connection as the savers' own `from_conn_string` opens it."""
+def _connect(database: Database) -> Any:
+    """Connect like `from_conn_string` of the savers."""
     if database.kind == "postgresql":
         return psycopg.connect(database.url, autocommit=True, prepare_threshold=0, row_factory=dict_row)
     connection = sqlite3.connect(database.url, check_same_thread=False)

@@ -1,4 +1,4 @@
-"""This library."""
+"""Contenders that use this library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.conversation import PLAN, SPENT_USD, Conversation, Message
 from benchmarks.databases import Database
 from benchmarks.django_setup import create_library_tables
 from checkpoints import Checkpointer, SyncCheckpointer
-from checkpoints.saving import reading
+from checkpoints.versions import load_version
 
 
 class Append(Contender):
@@ -25,22 +25,22 @@ class Append(Contender):
         self.session = ""
         self.version = 0
 
-    def begin(self, session: str) -> None:
+    def begin_session(self, session: str) -> None:
         self.session, self.version = session, 0
         self.checkpointer.start_session(session)
 
-    def write(self, turn: int, new: list[Message], whole: list[Message]) -> None:
+    def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
         self.version = self.checkpointer.append_checkpoint(
             self.session, new, expected_version=self.version, plan=PLAN, budget_spent_usd=SPENT_USD
         )
 
-    def read(self) -> list[Message]:
-        loaded = self.checkpointer.load_latest(self.session)
-        return loaded["transcript"] if loaded else []
+    def read_transcript(self) -> list[Message]:
+        version = self.checkpointer.load_latest(self.session)
+        return version["transcript"] if version else []
 
-    def tail(self, count: int) -> list[Message] | None:
-        loaded = reading.load_tail(self.checkpointer.store, self.session, count)
-        return loaded["transcript"] if loaded else []
+    def read_tail(self, count: int) -> list[Message] | None:
+        version = load_version.load_latest_tail(self.checkpointer.store, self.session, count)
+        return version["transcript"] if version else []
 
     def close(self) -> None:
         self.checkpointer.close()
@@ -50,11 +50,11 @@ class Save(Append):
     key: ClassVar[str] = "save"
     title: ClassVar[str] = "**save_checkpoint**, whole transcript given"
 
-    def write(self, turn: int, new: list[Message], whole: list[Message]) -> None:
+    def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
         self.version = self.checkpointer.save_checkpoint(self.session, whole, PLAN, SPENT_USD)
 
-    def advance(self, turn: int) -> None:
-        super().write(turn, self.conversation.turn(turn), [])
+    def save_unmeasured(self, turn: int) -> None:
+        super().write_turn(turn, self.conversation.get_turn(turn), [])
 
 
 class AsyncAppend(Contender):
@@ -69,27 +69,27 @@ class AsyncAppend(Contender):
         self.session = ""
         self.version = 0
 
-    def begin(self, session: str) -> None:
+    def begin_session(self, session: str) -> None:
         self.session, self.version = session, 0
         self.loop.run(self.checkpointer.start_session(session))
 
-    def write(self, turn: int, new: list[Message], whole: list[Message]) -> None:
-        self.loop.run(self._append(new))
+    def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
+        self.loop.run(self._append_and_measure(new))
 
-    def save(self, turn: int) -> float:
-        return self.loop.run(self._append(self.conversation.turn(turn)))
+    def measure_save(self, turn: int) -> float:
+        return self.loop.run(self._append_and_measure(self.conversation.get_turn(turn)))
 
-    async def _append(self, new: list[Message]) -> float:
-        """The seconds of one save inside a running loop."""
+    async def _append_and_measure(self, new: list[Message]) -> float:
+        """Append a turn inside a running loop; return the seconds it took."""
         start = time.perf_counter()
         self.version = await self.checkpointer.append_checkpoint(
             self.session, new, expected_version=self.version, plan=PLAN, budget_spent_usd=SPENT_USD
         )
         return time.perf_counter() - start
 
-    def read(self) -> list[Message]:
-        loaded = self.loop.run(self.checkpointer.load_latest(self.session))
-        return loaded["transcript"] if loaded else []
+    def read_transcript(self) -> list[Message]:
+        version = self.loop.run(self.checkpointer.load_latest(self.session))
+        return version["transcript"] if version else []
 
     def close(self) -> None:
         self.loop.run(self.checkpointer.close())

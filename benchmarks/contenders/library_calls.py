@@ -1,4 +1,4 @@
-"""Tool calls through this library: by the log's own methods, and by a registry."""
+"""Tool calls through this library: by the call log's own methods, and by a registry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Log:
         self.checkpointer = SyncCheckpointer(using=alias)
         self.checkpointer.start_session(SESSION)
 
-    def call(self, number: int, args: dict[str, Any], result: str) -> None:
+    def log_call(self, number: int, args: dict[str, Any], result: str) -> None:
         self.checkpointer.record_tool_call_issued(SESSION, f"call_{number}", "charge", args, f"key {number}")
         self.checkpointer.record_tool_call_result(SESSION, f"call_{number}", result, True)
 
@@ -30,7 +30,7 @@ class Dispatch:
     def charge(self, order: int, amount: str, note: str) -> str:
         return self.result
 
-    def call(self, number: int, args: dict[str, Any], result: str) -> None:
+    def log_call(self, number: int, args: dict[str, Any], result: str) -> None:
         self.result = result
         answer = self.registry.dispatch("charge", args, f"call_{number}")
         if answer.is_error or answer.replayed:

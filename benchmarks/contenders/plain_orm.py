@@ -1,4 +1,4 @@
-"""Append-only transcripts in the plain app's tables, by the ORM in one `atomic`."""
+"""Append-only transcripts in the plain app's tables, written with the ORM in one `atomic`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from benchmarks.contenders.contender import Contender
-from benchmarks.conversation import PLAN, SPENT_USD, Conversation, Message, text
+from benchmarks.conversation import PLAN, SPENT_USD, Conversation, Message, to_compact_json
 from benchmarks.databases import Database
 from benchmarks.django_setup import create_plain_tables
 from benchmarks.plain.models import Entry, Thread, Version
@@ -25,16 +25,18 @@ class PlainOrm(Contender):
         create_plain_tables(database.alias)
         self.thread = 0
 
-    def begin(self, session: str) -> None:
+    def begin_session(self, session: str) -> None:
         self.thread = Thread.objects.using(self.database.alias).create().pk
 
-    def write(self, turn: int, new: list[Message], whole: list[Message]) -> None:
+    def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
         alias = self.database.alias
         with transaction.atomic(using=alias):
             thread = Thread.objects.using(alias).select_for_update().get(pk=self.thread)
             Entry.objects.using(alias).bulk_create(
-                Entry(thread=thread, position=thread.length + at, role=message["role"], body=text(message))
-                for at, message in enumerate(new)
+                Entry(
+                    thread=thread, position=thread.length + offset, role=message["role"], body=to_compact_json(message)
+                )
+                for offset, message in enumerate(new)
             )
             Thread.objects.using(alias).filter(pk=self.thread).update(
                 version=F("version") + 1, length=F("length") + len(new), updated_at=Now()
@@ -43,13 +45,13 @@ class PlainOrm(Contender):
                 thread=thread,
                 number=thread.version + 1,
                 length=thread.length + len(new),
-                plan=text(PLAN),
+                plan=to_compact_json(PLAN),
                 budget_spent_usd=str(SPENT_USD),
             )
 
-    def read(self) -> list[Message]:
-        found = Entry.objects.using(self.database.alias).filter(thread_id=self.thread).order_by("position")
-        return [json.loads(body) for body in found.values_list("body", flat=True)]
+    def read_transcript(self) -> list[Message]:
+        entries = Entry.objects.using(self.database.alias).filter(thread_id=self.thread).order_by("position")
+        return [json.loads(body) for body in entries.values_list("body", flat=True)]
 
     def close(self) -> None:
         connections[self.database.alias].close()

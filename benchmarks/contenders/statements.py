@@ -1,4 +1,4 @@
-"""The floor: append-only transcripts in the plain app's tables, by statements written by hand for just this."""
+"""Lower bound: append-only transcripts in the plain app's tables, written with minimal SQL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psycopg
 from django.db import connections, transaction
 
 from benchmarks.contenders.contender import Contender
-from benchmarks.conversation import MESSAGES_PER_TURN, PLAN, SPENT_USD, Conversation, Message, text
+from benchmarks.conversation import MESSAGES_PER_TURN, PLAN, SPENT_USD, Conversation, Message, to_compact_json
 from benchmarks.databases import Database
 from benchmarks.django_setup import create_plain_tables
 
@@ -44,9 +44,9 @@ ISSUE = "INSERT INTO plain_call (thread_id, call_id, tool, args, key, status, re
 SETTLE = "UPDATE plain_call SET status = 'completed', result = %s WHERE id = %s"
 
 
-def entries(new: Sequence[Message]) -> list[str]:
-    """Role and body of each message, one after the other."""
-    return [part for message in new for part in (message["role"], text(message))]
+def flatten_entries(new: Sequence[Message]) -> list[str]:
+    """Return role and body of each message, one after the other."""
+    return [part for message in new for part in (message["role"], to_compact_json(message))]
 
 
 class Statement(Contender):
@@ -59,27 +59,27 @@ class Statement(Contender):
         self.connection = connections[database.alias]
         self.thread = 0
 
-    def begin(self, session: str) -> None:
-        self.thread = self._all(OPEN, [])[0][0]
+    def begin_session(self, session: str) -> None:
+        self.thread = self._fetch_all(OPEN, [])[0][0]
 
-    def write(self, turn: int, new: list[Message], whole: list[Message]) -> None:
-        save(self.database.alias, self.thread, new)
+    def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
+        append_turn(self.database.alias, self.thread, new)
 
-    def read(self) -> list[Message]:
-        return [json.loads(body) for (body,) in self._all(READ, [self.thread])]
+    def read_transcript(self) -> list[Message]:
+        return [json.loads(body) for (body,) in self._fetch_all(READ, [self.thread])]
 
-    def tail(self, count: int) -> list[Message] | None:
-        return [json.loads(body) for (body,) in reversed(self._all(TAIL, [self.thread, count]))]
+    def read_tail(self, count: int) -> list[Message] | None:
+        return [json.loads(body) for (body,) in reversed(self._fetch_all(TAIL, [self.thread, count]))]
 
-    def call(self, number: int, args: dict[str, Any], result: str) -> None:
-        """Log one call: a row before it runs, its result after."""
+    def log_call(self, number: int, args: dict[str, Any], result: str) -> None:
+        """Log one call: insert a row before it runs, update it with the result."""
         with self.connection.cursor() as cursor:
-            cursor.execute(ISSUE, [self.thread, f"call_{number}", "charge", text(args), f"key {number}"])
+            cursor.execute(ISSUE, [self.thread, f"call_{number}", "charge", to_compact_json(args), f"key {number}"])
             (row_id,) = cursor.fetchone()
         with self.connection.cursor() as cursor:
             cursor.execute(SETTLE, [result, row_id])
 
-    def _all(self, sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
+    def _fetch_all(self, sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
         with self.connection.cursor() as cursor:
             cursor.execute(sql, params)
             return list(cursor.fetchall())
@@ -88,20 +88,26 @@ class Statement(Contender):
         self.connection.close()
 
 
-def save(alias: str, thread: int, new: Sequence[Message]) -> None:
+def append_turn(alias: str, thread: int, new: Sequence[Message]) -> None:
     """Append one turn over Django's connection `alias`."""
     connection = connections[alias]
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute(SAVE, [thread, *entries(new), text(PLAN), str(SPENT_USD)])
+            cursor.execute(SAVE, [thread, *flatten_entries(new), to_compact_json(PLAN), str(SPENT_USD)])
             cursor.fetchone()
         return
     with transaction.atomic(using=alias), connection.cursor() as cursor:
         cursor.execute(MOVE, [thread])
         version, length = cursor.fetchone()
-        first = length - MESSAGES_PER_TURN
-        cursor.executemany(ADD, [(thread, first + at, new[at]["role"], text(new[at])) for at in range(len(new))])
-        cursor.execute(MARK, [thread, version, length, text(PLAN), str(SPENT_USD)])
+        first_position = length - MESSAGES_PER_TURN
+        cursor.executemany(
+            ADD,
+            [
+                (thread, first_position + index, new[index]["role"], to_compact_json(new[index]))
+                for index in range(len(new))
+            ],
+        )
+        cursor.execute(MARK, [thread, version, length, to_compact_json(PLAN), str(SPENT_USD)])
 
 
 class Driver(Contender):
@@ -111,41 +117,44 @@ class Driver(Contender):
     def __init__(self, database: Database, conversation: Conversation) -> None:
         super().__init__(database, conversation)
         create_plain_tables(database.alias)
-        self.connection = connected(database)
+        self.connection = connect(database)
         self.thread = 0
 
-    def begin(self, session: str) -> None:
+    def begin_session(self, session: str) -> None:
         self.thread = self.connection.execute(OPEN).fetchone()[0]
 
-    def write(self, turn: int, new: list[Message], whole: list[Message]) -> None:
+    def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
         if self.kind == "postgresql":
-            params = [self.thread, *entries(new), text(PLAN), str(SPENT_USD)]
+            params = [self.thread, *flatten_entries(new), to_compact_json(PLAN), str(SPENT_USD)]
             self.connection.execute(SAVE, params, prepare=True).fetchone()
             return
-        run = self.connection.execute
-        run("BEGIN IMMEDIATE")
-        version, length = run(marks(MOVE), [self.thread]).fetchone()
-        first = length - MESSAGES_PER_TURN
-        rows = [(self.thread, first + at, new[at]["role"], text(new[at])) for at in range(len(new))]
-        self.connection.executemany(marks(ADD), rows)
-        run(marks(MARK), [self.thread, version, length, text(PLAN), str(SPENT_USD)])
-        run("COMMIT")
+        execute = self.connection.execute
+        execute("BEGIN IMMEDIATE")
+        version, length = execute(to_sqlite_placeholders(MOVE), [self.thread]).fetchone()
+        first_position = length - MESSAGES_PER_TURN
+        rows = [
+            (self.thread, first_position + index, new[index]["role"], to_compact_json(new[index]))
+            for index in range(len(new))
+        ]
+        self.connection.executemany(to_sqlite_placeholders(ADD), rows)
+        execute(to_sqlite_placeholders(MARK), [self.thread, version, length, to_compact_json(PLAN), str(SPENT_USD)])
+        execute("COMMIT")
 
-    def read(self) -> list[Message]:
-        sql = READ if self.kind == "postgresql" else marks(READ)
+    def read_transcript(self) -> list[Message]:
+        sql = READ if self.kind == "postgresql" else to_sqlite_placeholders(READ)
         return [json.loads(body) for (body,) in self.connection.execute(sql, [self.thread]).fetchall()]
 
     def close(self) -> None:
         self.connection.close()
 
 
-def marks(sql: str) -> str:
-    """The statement with the placeholders of sqlite3."""
+def to_sqlite_placeholders(sql: str) -> str:
+    """Replace the placeholders by those of sqlite3."""
     return sql.replace("%s", "?")
 
 
-def connected(database: Database) -> Any:
-    """A connection of the driver itself, committing each statement; SQLite as durable as the library's."""
+def connect(database: Database) -> Any:
+    """Connect with the driver itself, in autocommit; SQLite with the same durability as the library."""
     if database.kind == "postgresql":
         return psycopg.connect(database.url, autocommit=True)
     connection = sqlite3.connect(database.url, isolation_level=None, timeout=30, check_same_thread=False)

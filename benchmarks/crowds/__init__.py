@@ -1,1 +1,1 @@
-"""Agents that save at the same time in one process."""
+"""Crowds: agents that save at the same time in one process."""

@@ -1,4 +1,4 @@
-"""What a crowd has to do."""
+"""Interface of the crowds."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Crowd(ABC):
     def __init__(self, database: Database, conversation: Conversation) -> None: ...
 
     @abstractmethod
-    def begin(self, agents: int) -> None:
-        """A new session for each agent."""
+    def begin_sessions(self, agents: int) -> None:
+        """Start a new session for each agent."""
 
     @abstractmethod
-    def run(self, turns: int) -> None:
-        """Every agent saves so many turns, all at the same time."""
+    def save_turns(self, turns: int) -> None:
+        """Let every agent save this many turns, all at the same time."""
 
     @abstractmethod
     def close(self) -> None: ...

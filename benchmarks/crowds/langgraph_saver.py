@@ -1,4 +1,4 @@
-"""LangGraph: asyncio tasks that share one asynchronous saver, delta channel."""
+"""Crowd of LangGraph: asyncio tasks that share one asynchronous saver with the delta channel."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class LangGraph(Crowd):
         self.conversation = conversation
         self.loop = asyncio.Runner()
         self.resources: list[Any] = []
-        self.saver: Any = self.loop.run(self._open(database))
+        self.saver: Any = self.loop.run(self._open_saver(database))
         self.sessions: list[str] = []
 
-    async def _open(self, database: Database) -> Any:
+    async def _open_saver(self, database: Database) -> Any:
         if database.kind == "postgresql":
             from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
             from psycopg.rows import dict_row
@@ -48,21 +48,21 @@ class LangGraph(Crowd):
         await saver.setup()
         return saver
 
-    def begin(self, agents: int) -> None:
+    def begin_sessions(self, agents: int) -> None:
         self.sessions = [uuid4().hex for _ in range(agents)]
 
-    def run(self, turns: int) -> None:
-        self.loop.run(self._run(turns))
+    def save_turns(self, turns: int) -> None:
+        self.loop.run(self._run_agents(turns))
 
-    async def _run(self, turns: int) -> None:
-        await asyncio.gather(*(self._agent(session, turns) for session in self.sessions))
+    async def _run_agents(self, turns: int) -> None:
+        await asyncio.gather(*(self._run_agent(session, turns) for session in self.sessions))
 
-    async def _agent(self, session: str, turns: int) -> None:
+    async def _run_agent(self, session: str, turns: int) -> None:
         config: Any = {"configurable": {"thread_id": session, "checkpoint_ns": "", "checkpoint_id": str(uuid6())}}
         version = None
         for turn in range(1, turns + 1):
-            new = [("messages", self.conversation.turn(turn))]
-            await self.saver.aput_writes(config, new, str(uuid4()), "~__pregel_pull, agent")
+            writes = [("messages", self.conversation.get_turn(turn))]
+            await self.saver.aput_writes(config, writes, str(uuid4()), "~__pregel_pull, agent")
             version = self.saver.get_next_version(version, None)
             checkpoint = empty_checkpoint() | {"id": str(uuid6()), "channel_versions": {"messages": version}}
             checkpoint["channel_values"] = {"plan": PLAN, "spent": SPENT_USD}

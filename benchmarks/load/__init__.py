@@ -1,1 +1,1 @@
-"""Filling a PostgreSQL database with as many sessions as an installation has after years, to measure and to try it."""
+"""Load generator: fills a PostgreSQL database with as many sessions as an installation has after years."""

@@ -1,4 +1,4 @@
-"""The rows of one generated session, as the library itself would have written them: chains, digests and keys hold."""
+"""Rows of one generated session, as the library would have written them: chains, digests and keys are valid."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from uuid import UUID
 
 from django.db.models import Model
 
-from benchmarks.load.plan import Size
-from benchmarks.load.words import AGENTS, LABELS, PEOPLE, TOOLS, Words
+from benchmarks.load.load_plan import Size
+from benchmarks.load.words import AGENTS, LABELS, PEOPLE, TOOLS, SentenceGenerator
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.enums import (
     ActorKind,
@@ -26,15 +26,15 @@ from checkpoints.enums import (
     RunStatus,
     SessionStatus,
 )
+from checkpoints.formats import digests, to_canonical_json
 from checkpoints.models import Checkpoint, Decision, Message, Run, Segment, Session, ToolCall, Workspace
-from checkpoints.serde import canonical, digests
-from checkpoints.tools.idempotency import key_for
+from checkpoints.tools.idempotency import make_idempotency_key
 
-#: Versions that are kept of a session; retention has removed the others.
+#: Versions kept per session, as after retention.
 _VERSIONS: Final = 4
 _PACE: Final = timedelta(seconds=7)
 _LONGEST_CALL: Final = timedelta(seconds=6)
-_ENDS: Final = (
+_END_STATUS_SHARES: Final = (
     (0.900, SessionStatus.COMPLETED),
     (0.955, SessionStatus.FAILED),
     (0.990, SessionStatus.CANCELLED),
@@ -51,13 +51,13 @@ _RUN: Final = {
 }
 
 _Row = TypeVar("_Row", bound=Model)
-#: The next free key of a table.
+#: Function that returns the next free key of a table.
 NextKey = Callable[[type[Model]], int]
 
 
 @dataclass
-class Built:
-    """Unsaved rows, in the order in which they can be written."""
+class GeneratedSession:
+    """Unsaved rows of one session, in an order in which they can be written."""
 
     session: Session
     segment: Segment
@@ -68,7 +68,7 @@ class Built:
     decisions: list[Decision] = field(default_factory=list)
 
 
-#: The columns of a message, as `Built.messages` has them.
+#: Columns of a message row in `GeneratedSession.messages`.
 MESSAGE_FIELDS: Final = (
     "id",
     "session",
@@ -83,66 +83,68 @@ MESSAGE_FIELDS: Final = (
 
 
 @cache
-def _blank(model: type[Model]) -> dict[str, Any]:
+def _get_blank_values(model: type[Model]) -> dict[str, Any]:
     return vars(model())
 
 
-def _made(model: type[_Row], **columns: Any) -> _Row:
-    """A row to copy, never to save: what Django does for each new one would take longer than the rest of it."""
+def _create_row(model: type[_Row], **columns: Any) -> _Row:
+    """Create a row that is only copied, never saved: Django's constructor would take longer than everything else."""
     row = model.__new__(model)
-    vars(row).update(_blank(model), **columns)
+    vars(row).update(_get_blank_values(model), **columns)
     return row
 
 
-def duration(size: Size) -> timedelta:
-    """From the beginning of a session of that size until nothing happens in it any more."""
+def get_session_duration(size: Size) -> timedelta:
+    """Return the time from the start of a session of that size to its last event."""
     return _PACE * size.messages + _LONGEST_CALL
 
 
-class Builder:
-    """Makes session after session of one workspace."""
+class SessionBuilder:
+    """Builder of the generated sessions of one workspace."""
 
-    def __init__(self, workspace: Workspace, words: Words, seed: int, next_key: NextKey) -> None:
+    def __init__(self, workspace: Workspace, words: SentenceGenerator, seed: int, next_key: NextKey) -> None:
         self._workspace, self._words, self._seed, self._key = workspace, words, seed, next_key
 
-    def build(self, number: int, size: Size, began: datetime) -> Built:
+    def build_session(self, number: int, size: Size, began: datetime) -> GeneratedSession:
         random = Random(f"{self._seed} session {number}")
-        built = self._head(random, number, size, began)
-        asked = set(random.sample(range(1, size.messages - 1, 2), size.calls)) if size.calls else set()
-        chain, at = digests.EMPTY_CHAIN, began
-        kept = {round(size.messages * (part + 1) / _VERSIONS) for part in range(_VERSIONS)} - {0}
-        key, session, segment = self._key, built.session.pk, built.segment.pk
+        generated = self._build_head(random, number, size, began)
+        call_positions = set(random.sample(range(1, size.messages - 1, 2), size.calls)) if size.calls else set()
+        chain, now = digests.EMPTY_CHAIN, began
+        version_lengths = {round(size.messages * (part + 1) / _VERSIONS) for part in range(_VERSIONS)} - {0}
+        key, session, segment = self._key, generated.session.pk, generated.segment.pk
         for position in range(size.messages):
-            at += _PACE
-            call = self._call(random, built, position, at) if position in asked else None
-            role, body = self._message(random, position, number, at, call, built)
-            chain = digests.link(chain, body)
-            built.messages.append((key(Message), session, segment, position, f"m{position}", role, at, body, chain))
-            if position + 1 in kept:
-                built.checkpoints.append(self._version(built, position + 1, chain, at))
-        self._finish(built, chain, at)
-        return built
+            now += _PACE
+            call = self._build_call(random, generated, position, now) if position in call_positions else None
+            role, body = self._build_message(random, position, number, now, call, generated)
+            chain = digests.extend_chain(chain, body)
+            generated.messages.append(
+                (key(Message), session, segment, position, f"m{position}", role, now, body, chain)
+            )
+            if position + 1 in version_lengths:
+                generated.checkpoints.append(self._build_version(generated, position + 1, chain, now))
+        self._finish_session(generated, chain, now)
+        return generated
 
-    def _head(self, random: Random, number: int, size: Size, began: datetime) -> Built:
-        drawn = random.random()
-        status = next(status for limit, status in _ENDS if drawn <= limit)
-        session = _made(
+    def _build_head(self, random: Random, number: int, size: Size, started_at: datetime) -> GeneratedSession:
+        random_number = random.random()
+        status = next(status for limit, status in _END_STATUS_SHARES if random_number <= limit)
+        session = _create_row(
             Session,
             id=self._key(Session),
             workspace_id=self._workspace.pk,
             session_id=f"load-{self._seed}-{number}",
             agent=random.choice(AGENTS),
-            title=self._words.said(random, f"order-{self._seed}-{number}")[:120],
+            title=self._words.generate_sentences(random, f"order-{self._seed}-{number}")[:120],
             status=status,
-            labels=canonical([random.choice(LABELS)] if random.random() < 0.1 else []),
+            labels=to_canonical_json([random.choice(LABELS)] if random.random() < 0.1 else []),
             key_space=f"{random.getrandbits(128):032x}",
             budget_spent_usd=Decimal(random.randint(1, 400) * size.messages).scaleb(-5),
             total_tokens=size.messages * 420,
             fence=1,
-            created_at=began,
+            created_at=started_at,
         )
-        segment = _made(Segment, id=self._key(Segment), session_id=session.pk, created_at=began)
-        run = _made(
+        segment = _create_row(Segment, id=self._key(Segment), session_id=session.pk, created_at=started_at)
+        run = _create_row(
             Run,
             id=UUID(int=random.getrandbits(128), version=4),
             session_id=session.pk,
@@ -153,74 +155,83 @@ class Builder:
             host_identity="load",
             pid=random.randint(100, 30_000),
             owner_token="load",  # noqa: S106 - a name, not a secret
-            started_at=began,
+            started_at=started_at,
         )
-        return Built(session, segment, run)
+        return GeneratedSession(session, segment, run)
 
-    def _message(
-        self, random: Random, position: int, number: int, at: datetime, call: ToolCall | None, built: Built
+    def _build_message(
+        self,
+        random: Random,
+        position: int,
+        number: int,
+        created_at: datetime,
+        call: ToolCall | None,
+        generated: GeneratedSession,
     ) -> tuple[str, str]:
-        """Role and body, put together as canonical JSON: the encoder would cost more than everything else."""
+        """Build role and body as canonical JSON text: the encoder would cost more than everything else."""
         role = "assistant" if position % 2 else "user"
-        answered = built.calls[-1] if built.calls and built.calls[-1].step == position - 1 else None
-        if answered is not None:
+        answered_call = generated.calls[-1] if generated.calls and generated.calls[-1].step == position - 1 else None
+        if answered_call is not None:
             role = "tool"
-            result = canonical(answered.result_text or "The connection was lost.")
-            block = f'{{"call_id":"{answered.call_id}","content":{result},"kind":"tool_result"}}'
+            result = to_canonical_json(answered_call.result_text or "The connection was lost.")
+            block = f'{{"call_id":"{answered_call.call_id}","content":{result},"kind":"tool_result"}}'
         else:
-            text = canonical(self._words.said(random, f"order-{self._seed}-{number}"))
+            text = to_canonical_json(self._words.generate_sentences(random, f"order-{self._seed}-{number}"))
             block = f'{{"kind":"text","text":{text}}}'
         if call is not None:
             block += f',{{"args":{call.args},"call_id":"{call.call_id}","kind":"tool_call","name":"{call.tool}"}}'
-        return role, f'{{"blocks":[{block}],"created_at":"{at.isoformat()}","id":"m{position}","role":"{role}"}}'
+        return (
+            role,
+            f'{{"blocks":[{block}],"created_at":"{created_at.isoformat()}","id":"m{position}","role":"{role}"}}',
+        )
 
-    def _call(self, random: Random, built: Built, position: int, at: datetime) -> ToolCall:
-        number = int(built.session.session_id.rsplit("-", 1)[1])
+    def _build_call(self, random: Random, generated: GeneratedSession, position: int, issued_at: datetime) -> ToolCall:
+        number = int(generated.session.session_id.rsplit("-", 1)[1])
         args, tool = {"order": number, "item": position}, random.choice(TOOLS)
-        text, result = canonical(args), canonical(f"{tool} done: receipt re_{number:x}_{position:x}")
+        text, result = to_canonical_json(args), to_canonical_json(f"{tool} done: receipt re_{number:x}_{position:x}")
         failed = random.random() < 0.02
-        place = {"tool": tool, "args": args, "call_id": f"call_{position}", "step": position}
-        key = key_for(
+        key_parts = {"tool": tool, "args": args, "call_id": f"call_{position}", "step": position}
+        key = make_idempotency_key(
             "once",
             KeyScope.SESSION,
             workspace=self._workspace.slug,
-            key_space=built.session.key_space,
-            **place,  # type: ignore[arg-type]
+            key_space=generated.session.key_space,
+            **key_parts,  # type: ignore[arg-type]
         )
-        call = _made(
+        call = _create_row(
             ToolCall,
             id=self._key(ToolCall),
             workspace_id=self._workspace.pk,
-            session_id=built.session.pk,
-            run_id=built.run.pk,
+            session_id=generated.session.pk,
+            run_id=generated.run.pk,
             step=position,
             call_id=f"call_{position}",
             tool=tool,
             args=text,
-            args_digest=digests.text_digest(text),
+            args_digest=digests.digest_text(text),
             idempotency_key=key,
             key_policy=KeyPolicy.ONCE,
             answered_version=position + 1,
             side_effects="mutate",
             status=CallStatus.FAILED if failed else CallStatus.COMPLETED,
             result=result,
-            result_digest=digests.text_digest(result),
-            issued_at=at,
-            settled_at=at + _LONGEST_CALL * random.uniform(0.003, 1),
+            result_digest=digests.digest_text(result),
+            issued_at=issued_at,
+            settled_at=issued_at + _LONGEST_CALL * random.uniform(0.003, 1),
         )
         if not failed and random.random() < 0.01:
-            self._decided(random, built, call, at)
-        built.calls.append(call)
+            self._add_decision(random, generated, call, issued_at)
+        generated.calls.append(call)
         return call
 
-    def _decided(self, random: Random, built: Built, call: ToolCall, at: datetime) -> None:
-        call.interrupted_at = at
+    def _add_decision(self, random: Random, generated: GeneratedSession, call: ToolCall, decided_at: datetime) -> None:
+        call.interrupted_at = decided_at
         call.revision = 3
-        built.decisions.append(
-            _made(
+        generated.decisions.append(
+            _create_row(
                 Decision,
                 id=self._key(Decision),
-                session_id=built.session.pk,
+                session_id=generated.session.pk,
                 tool_call_id=call.pk,
                 kind=DecisionKind.CONFIRM_LANDED,
                 actor_kind=ActorKind.PERSON,
@@ -228,44 +239,50 @@ class Builder:
                 reason="It stands in the books.",
                 args_digest=call.args_digest,
                 revision=2,
-                created_at=at,
+                created_at=decided_at,
             )
         )
 
-    def _version(self, built: Built, length: int, chain: bytes, at: datetime) -> Checkpoint:
-        session = built.session
-        return _made(
+    def _build_version(
+        self, generated: GeneratedSession, length: int, chain: bytes, created_at: datetime
+    ) -> Checkpoint:
+        session = generated.session
+        return _create_row(
             Checkpoint,
             id=self._key(Checkpoint),
             session_id=session.pk,
             version=length,
-            run_id=built.run.pk,
-            segment_id=built.segment.pk,
+            run_id=generated.run.pk,
+            segment_id=generated.segment.pk,
             length=length,
             chain=chain,
             budget_spent_usd=str(session.budget_spent_usd),
             schema_version=SCHEMA_VERSION,
-            created_at=at,
+            created_at=created_at,
         )
 
-    def _finish(self, built: Built, chain: bytes, at: datetime) -> None:
-        session, run = built.session, built.run
-        session.message_count = session.latest_version = len(built.messages)
-        session.head_segment_id, session.head_chain = built.segment.pk, chain
-        session.updated_at = at
-        run.heartbeat_at = run.lease_expires_at = run.ended_at = at
-        last = built.calls[-1] if built.calls else None
+    def _finish_session(self, generated: GeneratedSession, chain: bytes, ended_at: datetime) -> None:
+        session, run = generated.session, generated.run
+        session.message_count = session.latest_version = len(generated.messages)
+        session.head_segment_id, session.head_chain = generated.segment.pk, chain
+        session.updated_at = ended_at
+        run.heartbeat_at = run.lease_expires_at = run.ended_at = ended_at
+        last_call = generated.calls[-1] if generated.calls else None
         if session.status != SessionStatus.NEEDS_REVIEW:
             return
-        if last is None or last.revision > 1:
+        if last_call is None or last_call.revision > 1:
             session.status = SessionStatus.ACTIVE
             return
-        last.status, last.reason, last.interrupted_at = CallStatus.INTERRUPTED, InterruptReason.RUN_LOST, at
-        last.result, last.result_digest, last.settled_at, last.revision = None, "", None, 2
+        last_call.status, last_call.reason, last_call.interrupted_at = (
+            CallStatus.INTERRUPTED,
+            InterruptReason.RUN_LOST,
+            ended_at,
+        )
+        last_call.result, last_call.result_digest, last_call.settled_at, last_call.revision = None, "", None, 2
 
 
-def rows_of(built: Built) -> Iterator[Model]:
-    """Everything but the messages, session first."""
+def iterate_rows(built: GeneratedSession) -> Iterator[Model]:
+    """Yield all rows but the messages, session first."""
     yield from (built.session, built.segment, built.run)
     yield from built.checkpoints
     yield from built.calls

@@ -1,4 +1,4 @@
-"""Writing rows with COPY, many sessions in one transaction."""
+"""Writer of generated rows with COPY, many sessions in one transaction."""
 
 from __future__ import annotations
 
@@ -17,108 +17,110 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import Max, Model
 from django.db.models.expressions import DatabaseDefault
 
-from benchmarks.load.building import MESSAGE_FIELDS, Built, rows_of
+from benchmarks.load.building import MESSAGE_FIELDS, GeneratedSession, iterate_rows
+from checkpoints.db.column_names import quote_columns, quote_table
 from checkpoints.models import Checkpoint, Decision, Message, Run, Segment, Session, ToolCall
-from checkpoints.saving.naming import columns, table
 
-#: In the order in which they may be written; constraints look at the end of the transaction.
+#: In the order of writing; constraints are checked at the end of the transaction.
 _MODELS: Final[tuple[type[Model], ...]] = (Session, Segment, Run, Message, Checkpoint, ToolCall, Decision)
 _PLAIN: Final = frozenset({int, str, bytes, bool, type(None), datetime})
 _NUMBERED: Final = tuple(model for model in _MODELS if model is not Run)
 
 
-class Keys:
-    """Keys that follow those which are in the tables. Nobody else may write meanwhile."""
+class KeyAllocator:
+    """Allocator of the keys after those in the tables. No other process may write meanwhile."""
 
     def __init__(self) -> None:
-        self._next = {model: count((_last(model) or 0) + 1) for model in _NUMBERED}
+        self._next = {model: count((_get_last_key(model) or 0) + 1) for model in _NUMBERED}
 
     def __call__(self, model: type[Model]) -> int:
         return next(self._next[model])
 
 
-def _last(model: type[Model]) -> int | None:
-    found: int | None = model._default_manager.aggregate(last=Max("pk"))["last"]
-    return found
+def _get_last_key(model: type[Model]) -> int | None:
+    last_key: int | None = model._default_manager.aggregate(last=Max("pk"))["last"]
+    return last_key
 
 
-class Writer:
-    """Writes what it is given while the next is made: `with Writer() as write: write(sessions)`."""
+class SessionWriter:
+    """Background writer: `with SessionWriter() as write: write(sessions)` returns while the rows are written."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1)
         self._last: Future[None] | None = None
 
-    def __enter__(self) -> Callable[[Iterable[Built]], None]:
-        return self._write
+    def __enter__(self) -> Callable[[Iterable[GeneratedSession]], None]:
+        return self._write_in_background
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._wait()
+            self._wait_for_writer()
         finally:
             self._thread.submit(connections.close_all).result()
             self._thread.shutdown()
 
-    def _write(self, sessions: Iterable[Built]) -> None:
-        self._wait()
-        self._last = self._thread.submit(write, sessions)
+    def _write_in_background(self, sessions: Iterable[GeneratedSession]) -> None:
+        self._wait_for_writer()
+        self._last = self._thread.submit(copy_sessions, sessions)
 
-    def _wait(self) -> None:
-        last, self._last = self._last, None
-        if last is not None:
-            last.result()
+    def _wait_for_writer(self) -> None:
+        last_write, self._last = self._last, None
+        if last_write is not None:
+            last_write.result()
 
 
-def write(sessions: Iterable[Built]) -> None:
-    """All of these sessions, or none."""
+def copy_sessions(sessions: Iterable[GeneratedSession]) -> None:
+    """Write all of these sessions in one transaction."""
     rows: defaultdict[type[Model], list[tuple[Any, ...]]] = defaultdict(list)
-    for built in sessions:
-        rows[Message] += built.messages
-        for row in rows_of(built):
-            rows[type(row)].append(_values(row, built.session.updated_at))
+    for generated in sessions:
+        rows[Message] += generated.messages
+        for row in iterate_rows(generated):
+            rows[type(row)].append(_prepare_values(row, generated.session.updated_at))
     with transaction.atomic(), connection.cursor() as cursor:
-        _trust(cursor)
+        _skip_foreign_key_checks(cursor)
         for model in _MODELS:
-            fields = MESSAGE_FIELDS if model is Message else _fields(model)
-            with cursor.copy(f"COPY {table(model)} ({columns(model, fields)}) FROM STDIN") as copy:
+            fields = MESSAGE_FIELDS if model is Message else _list_fields(model)
+            with cursor.copy(f"COPY {quote_table(model)} ({quote_columns(model, fields)}) FROM STDIN") as copy:
                 for values in rows[model]:
                     copy.write_row(values)
 
 
-def _trust(cursor: CursorWrapper) -> None:
-    """Where this role may say so, no reference is checked row by row: all lead to rows of the same transaction."""
+def _skip_foreign_key_checks(cursor: CursorWrapper) -> None:
+    """Skip foreign key checks if this role may; all references point to rows of the same transaction."""
     cursor.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
     if cursor.fetchone() == (True,):
         cursor.execute("SET LOCAL session_replication_role = replica")
 
 
-def finish() -> None:
-    """Let the tables give out the keys that follow, and the planner know what is in them."""
+def reset_sequences_and_analyze() -> None:
+    """Set the sequences behind the written keys, and update the planner's statistics."""
     with connection.cursor() as cursor:
         for model in _NUMBERED:
             name = model._meta.db_table
             cursor.execute(
-                f"SELECT setval(pg_get_serial_sequence(%s, 'id'), (SELECT max(id) FROM {table(model)}))",  # noqa: S608
+                f"SELECT setval(pg_get_serial_sequence(%s, 'id'), (SELECT max(id) FROM {quote_table(model)}))",  # noqa: S608
                 [name],
             )
         for model in _MODELS:
-            cursor.execute(f"ANALYZE {table(model)}")
+            cursor.execute(f"ANALYZE {quote_table(model)}")
 
 
-def _fields(model: type[Model]) -> tuple[str, ...]:
+def _list_fields(model: type[Model]) -> tuple[str, ...]:
     return tuple(field.name for field in model._meta.concrete_fields)
 
 
 @cache
-def _read(model: type[Model]) -> attrgetter[tuple[Any, ...]]:
+def _make_reader(model: type[Model]) -> attrgetter[tuple[Any, ...]]:
     return attrgetter(*(field.attname for field in model._meta.concrete_fields))
 
 
-def _values(row: Model, at: datetime) -> tuple[Any, ...]:
-    return tuple(value if type(value) in _PLAIN else _value(value, at) for value in _read(type(row))(row))
+def _prepare_values(row: Model, updated_at: datetime) -> tuple[Any, ...]:
+    return tuple(
+        value if type(value) in _PLAIN else _prepare_value(value, updated_at) for value in _make_reader(type(row))(row)
+    )
 
 
-def _value(value: Any, at: datetime) -> Any:
+def _prepare_value(value: Any, updated_at: datetime) -> Any:
     if isinstance(value, DatabaseDefault):
-        return at
+        return updated_at
     return value.value if isinstance(value, Enum) else value

@@ -1,4 +1,4 @@
-"""What is said in generated sessions: the same for the same seed. Some words are common, some are rare."""
+"""Generated sentences, the same for the same seed, with common and rare words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 _SYLLABLES: Final = tuple(a + b for a, b in zip("bcdfghjklmnprstvwxyz", "aeiou" * 4, strict=True))
-#: In the sentences of every seed: each is about half as common as the one before it.
+#: Words of every seed: each is about half as common as the one before it.
 KNOWN: Final = ("refund", "customer", "invoice", "lamp", "warehouse", "退款", "возврат", "überweisung")
 _VOCABULARY: Final = 4_000
 _SENTENCES: Final = 4_000
@@ -17,24 +17,24 @@ LABELS: Final = ("vip", "late", "fraud", "test", "escalated")
 PEOPLE: Final = ("alice", "bob", "carol")
 
 
-class Words:
-    """Sentences to choose from."""
+class SentenceGenerator:
+    """Generator of texts from a fixed set of sentences."""
 
     def __init__(self, seed: int) -> None:
         random = Random(f"words {seed}")
         words = ["".join(random.choices(_SYLLABLES, k=random.randint(2, 4))) for _ in range(_VOCABULARY)]
         weights = list(accumulate(1 / (rank + 1) for rank in range(_VOCABULARY)))
-        self._sentences = [self._sentence(random, words, weights) for _ in range(_SENTENCES)]
+        self._sentences = [self._generate_sentence(random, words, weights) for _ in range(_SENTENCES)]
 
-    def said(self, random: Random, about: str) -> str:
-        """Three sentences; `about` is what nobody else says."""
+    def generate_sentences(self, random: Random, about: str) -> str:
+        """Return a text of three sentences; `about` is a word that occurs in no other session."""
         first, second, third = random.choices(self._sentences, k=3)
         return f"{first} {second} {about}. {third}"
 
     @staticmethod
-    def _sentence(random: Random, words: list[str], weights: list[float]) -> str:
-        chosen = random.choices(words, cum_weights=weights, k=random.randint(6, 20))
-        known = next((word for word in KNOWN if random.random() < 0.5), "")
-        if known and random.random() < 0.2:
-            chosen[random.randrange(len(chosen))] = known
-        return " ".join(chosen).capitalize() + "."
+    def _generate_sentence(random: Random, words: list[str], weights: list[float]) -> str:
+        sentence_words = random.choices(words, cum_weights=weights, k=random.randint(6, 20))
+        known_word = next((word for word in KNOWN if random.random() < 0.5), "")
+        if known_word and random.random() < 0.2:
+            sentence_words[random.randrange(len(sentence_words))] = known_word
+        return " ".join(sentence_words).capitalize() + "."

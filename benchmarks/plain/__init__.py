@@ -1,1 +1,1 @@
-"""A small Django app that keeps transcripts the way one would by hand: the plain ORM and the bare statements use it."""
+"""Small Django app with hand-made transcript tables, used by the plain ORM and the plain SQL contenders."""

@@ -1,1 +1,1 @@
-"""Programs that measure inside a process of their own and answer line by line."""
+"""Programs that measure in a process of their own and answer line by line."""

@@ -117,7 +117,9 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.UUIDField(default=checkpoints.ids.uuid7, editable=False, primary_key=True, serialize=False),
+                    models.UUIDField(
+                        default=checkpoints.ids.generate_uuid7, editable=False, primary_key=True, serialize=False
+                    ),
                 ),
                 ("number", models.IntegerField()),
                 (
@@ -218,7 +220,9 @@ class Migration(migrations.Migration):
                 ("fence", models.BigIntegerField(db_default=0, default=0)),
                 (
                     "key_space",
-                    models.CharField(default=checkpoints.models.session.new_key_space, editable=False, max_length=32),
+                    models.CharField(
+                        default=checkpoints.models.session.generate_key_space, editable=False, max_length=32
+                    ),
                 ),
                 ("forked_version", models.BigIntegerField(null=True)),
                 ("revision", models.BigIntegerField(db_default=0, default=0)),

@@ -8,12 +8,13 @@ from checkpoints.models.workspace import Workspace
 
 
 class AuditEvent(models.Model):
-    """Something a person or a machine did: lifecycle, ownership, decisions, access. Appended, never changed.
+    """Recorded action of a person or a machine: lifecycle, ownership, decisions, access. Appended, never changed.
 
     `details` is canonical JSON text: ids, numbers and names, never the text of a transcript or a result. An event
-    outlives its session, so `session` may name one that is gone.
+    outlives its session, so `session` may name one that was deleted.
 
-    An event is written without a place in the chain of its workspace, in the transaction of what it tells of.
+    An event is written without a number in the chain of its workspace, in the transaction of the change that it
+    records.
     Sealing gives it `number` (from 1, without gaps) and `seal`, the hex digest over its content and the seal before.
     """
 
@@ -41,14 +42,14 @@ class AuditEvent(models.Model):
 
 
 class AuditChain(models.Model):
-    """The end of a workspace's chain, and what the last verification found. Its row is the lock of sealing."""
+    """End of a workspace's chain, and the result of the last verification. Its row is the lock of sealing."""
 
     workspace = models.OneToOneField(Workspace, on_delete=models.PROTECT, primary_key=True, related_name="+")
     number = models.BigIntegerField(default=0, db_default=0)
     seal = models.CharField(max_length=64, blank=True)
     verified_at = models.DateTimeField(null=True)
     verified_number = models.BigIntegerField(default=0, db_default=0)
-    #: What was wrong then, in a sentence; empty where nothing was.
+    #: Flaw found then, as a sentence; empty if there was none.
     problem = models.TextField(blank=True)
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ from checkpoints.models.transcript import Segment
 
 
 class Checkpoint(models.Model):
-    """One version of a session: never overwritten, its number never given out again.
+    """One version of a session: never overwritten, its number never reused.
 
     `plan`, `usage` and `payload` are canonical JSON text; NULL means that nothing was given, which is not the
     same as an empty object. `budget_spent_usd` keeps the number exactly as it was given: a JSON number, or a
@@ -17,7 +17,7 @@ class Checkpoint(models.Model):
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="checkpoints", db_index=False)
     version = models.BigIntegerField()
-    #: NULL: appended by who did not own the session, while no run had it.
+    #: NULL: appended by a client that did not own the session, while no run had it.
     run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="checkpoints", db_index=False)
     phase = models.CharField(max_length=20, choices=Phase, default=Phase.TURN)
     segment = models.ForeignKey(Segment, on_delete=models.PROTECT, related_name="checkpoints", db_index=False)

@@ -2,17 +2,17 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from checkpoints.enums import DECIDING, ActorKind, DecisionKind
+from checkpoints.enums import DECIDING_KINDS, ActorKind, DecisionKind
+from checkpoints.formats.canonical import decode_json_text
 from checkpoints.models.session import Session
 from checkpoints.models.tool_call import ToolCall
-from checkpoints.serde.canonical import decoded_text
 
 
 class Decision(models.Model):
-    """What was decided about a call, by whom and why. Appended, never changed.
+    """Decision about a call, with its actor and reason. Appended, never changed.
 
     Bound to the revision and the arguments it was made on; the database lets one revision be decided once.
-    `evidence` (`{"link": …, "text": …}`) and `result` are canonical JSON text, NULL where none was given.
+    `evidence` (`{"link": …, "text": …}`) and `result` are canonical JSON text, NULL if none was given.
     """
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="decisions")
@@ -23,7 +23,7 @@ class Decision(models.Model):
     reason = models.TextField(blank=True)
     evidence = models.TextField(null=True)  # noqa: DJ001
     result = models.TextField(null=True)  # noqa: DJ001
-    #: False for the voice of one person where more have to agree.
+    #: False for the decision of one person if more have to agree.
     final = models.BooleanField(default=True)
     args_digest = models.CharField(max_length=64)
     revision = models.IntegerField()
@@ -33,7 +33,7 @@ class Decision(models.Model):
         constraints = (
             models.UniqueConstraint(
                 fields=["tool_call", "revision"],
-                condition=Q(kind__in=sorted(DECIDING)),
+                condition=Q(kind__in=sorted(DECIDING_KINDS)),
                 name="one_decision_per_revision",
             ),
         )
@@ -43,4 +43,4 @@ class Decision(models.Model):
 
     @property
     def result_text(self) -> str | None:
-        return None if self.result is None else decoded_text(self.result)
+        return None if self.result is None else decode_json_text(self.result)

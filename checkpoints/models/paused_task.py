@@ -2,22 +2,22 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from checkpoints.enums import PAUSED_TASK, JoinStatus, PauseStatus
+from checkpoints.enums import PAUSED_TASK_STATUSES, JoinStatus, PauseStatus
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
 
 
 class PausedTask(models.Model):
-    """A run that stopped to wait for other agents, with all it needs to go on anywhere.
+    """Run that stopped to wait for other agents, with all it needs to continue in any process.
 
-    A session pauses any number of times; the newest task is the one that counts. Taking it changes nothing but who has
-    it: until the session's version grows beyond `taken_version`, the task holds its session and can be taken again.
+    A session pauses any number of times; the newest task is the one that counts. Taking it changes only its owner:
+    until the session's version grows beyond `taken_version`, the task holds its session and can be taken again.
     `state` is canonical JSON text in which secrets are sealed.
     """
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="paused_tasks", db_index=False)
     number = models.IntegerField()
-    #: The run that paused; it ended with the pause, so it made no other.
+    #: Run that paused; it ended with the pause, so it has no other task.
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="+")
     version = models.BigIntegerField()
     status = models.CharField(max_length=10, choices=PauseStatus, default=PauseStatus.WAITING)
@@ -31,7 +31,9 @@ class PausedTask(models.Model):
     class Meta:
         constraints = (models.UniqueConstraint(fields=["session", "number"], name="pause_number_per_session"),)
         indexes = (
-            models.Index(fields=["session"], condition=Q(status__in=sorted(PAUSED_TASK)), name="paused_task_holding"),
+            models.Index(
+                fields=["session"], condition=Q(status__in=sorted(PAUSED_TASK_STATUSES)), name="paused_task_holding"
+            ),
         )
 
     def __str__(self) -> str:
@@ -42,7 +44,8 @@ class Join(models.Model):
     """Calls to other agents that are waited for together.
 
     `completed` counts each call once, answered or expired, in the transaction that settles the call; the one that makes
-    it reach `total` completes the join and leaves its receipt. Until the results are safe in a later version or pause,
+    it reach `total` completes the join and stores its receipt. Until the results are durable in a later version or
+    pause,
     `taken_version` tells whether they have been given to a run.
     """
 

@@ -9,10 +9,10 @@ from checkpoints.models.workspace import Workspace
 
 
 class PeerCall(models.Model):
-    """One request to another agent, and what came back. Settled once, never deleted before its session.
+    """One request to another agent, and its response. Settled once, never deleted before its session.
 
     `deadline` is by the database's clock. `request` and the results are canonical JSON text; secrets in the request are
-    sealed. `receipt` names the attempt that settled the call, so that its writer knows it again.
+    sealed. `receipt` names the attempt that settled the call, so that its writer can recognise it.
     """
 
     workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="+", db_index=False)
@@ -21,7 +21,7 @@ class PeerCall(models.Model):
     call_id = models.CharField(max_length=255)
     peer = models.CharField(max_length=255)
     request = models.TextField()
-    #: Hex digest of the secret that an answer has to bring; empty where none is asked for.
+    #: Hex digest of the secret that a response has to bring; empty if none is required.
     token_digest = models.CharField(max_length=64, blank=True)
 
     status = models.CharField(max_length=10, choices=PeerCallStatus, default=PeerCallStatus.WAITING)
@@ -30,11 +30,11 @@ class PeerCall(models.Model):
     settled_at = models.DateTimeField(null=True)
     result = models.TextField(null=True)  # noqa: DJ001 - canonical JSON; NULL says that there is none
     receipt = models.CharField(max_length=32, blank=True)
-    #: The first answer that came after the deadline had been acted upon: evidence, no result.
+    #: First response after the call expired: evidence, not a result.
     late_result = models.TextField(null=True)  # noqa: DJ001
     late_at = models.DateTimeField(null=True)
 
-    #: What the other agent still has to be told, from when on, and how often that was tried.
+    #: Notice that the other agent still has to get, when it is due, and the number of attempts.
     notice = models.CharField(max_length=10, choices=NoticeKind, blank=True)
     tell_after = models.DateTimeField(null=True)
     tell_attempts = models.IntegerField(default=0, db_default=0)
@@ -54,14 +54,15 @@ class PeerCall(models.Model):
 
 
 class EarlyResponse(models.Model):
-    """An answer that came before the pause that names its call. The pause takes it over; if none does, it is swept."""
+    """Response that came before the pause that names its call. The pause adopts it; otherwise the sweeper deletes
+    it."""
 
     workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="+", db_index=False)
     call_id = models.CharField(max_length=255)
     peer = models.CharField(max_length=255, blank=True)
     token_digest = models.CharField(max_length=64, blank=True)
     result = models.TextField()
-    #: Of everything above, so that an answer delivered again is kept once.
+    #: Digest of all fields above, so that a redelivered response is stored once.
     digest = models.CharField(max_length=64)
     received_at = models.DateTimeField(db_default=Now())
 

@@ -2,23 +2,23 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from checkpoints.enums import OWNING_RUN, RunStatus
-from checkpoints.ids import uuid7
+from checkpoints.enums import OWNING_RUN_STATUSES, RunStatus
+from checkpoints.ids import generate_uuid7
 from checkpoints.models.session import Session
 
-_OWNING = sorted(OWNING_RUN)
+_OWNING_STATUSES = sorted(OWNING_RUN_STATUSES)
 
 
 class Run(models.Model):
     """One process driving a session. A resumed run is a new run, linked to the one before it."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    id = models.UUIDField(primary_key=True, default=generate_uuid7, editable=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="runs", db_index=False)
     number = models.IntegerField()
     resumed_from = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="+", db_index=False)
     status = models.CharField(max_length=12, choices=RunStatus, default=RunStatus.RUNNING)
     fence = models.BigIntegerField()
-    #: Both by the database's clock.
+    #: Both times are by the database's clock.
     heartbeat_at = models.DateTimeField(db_default=Now())
     lease_expires_at = models.DateTimeField()
     #: Machine, boot and process namespace: process ids may only be compared within one.
@@ -26,7 +26,7 @@ class Run(models.Model):
     host_identity = models.CharField(max_length=255)
     pid = models.IntegerField()
     process_started = models.CharField(max_length=64, blank=True)
-    #: The checkpointer object inside the process, so that two of them in one process are told apart.
+    #: Token of the checkpointer object, which distinguishes two of them in one process.
     owner_token = models.CharField(max_length=32)
     code_version = models.CharField(max_length=200, blank=True)
     started_at = models.DateTimeField(db_default=Now())
@@ -34,11 +34,11 @@ class Run(models.Model):
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["session", "number"], name="run_number_per_session"),)
-        indexes = (models.Index(fields=["host_identity"], condition=Q(status__in=_OWNING), name="run_owning"),)
+        indexes = (models.Index(fields=["host_identity"], condition=Q(status__in=_OWNING_STATUSES), name="run_owning"),)
 
     def __str__(self) -> str:
         return f"run {self.number}"
 
     @property
-    def owning(self) -> bool:
-        return self.status in OWNING_RUN
+    def is_owning(self) -> bool:
+        return self.status in OWNING_RUN_STATUSES

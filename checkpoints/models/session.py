@@ -3,18 +3,18 @@ import uuid
 from django.db import models
 from django.db.models.functions import Now
 
-from checkpoints.enums import FINISHED_SESSION, SessionStatus
+from checkpoints.enums import FINISHED_SESSION_STATUSES, SessionStatus
 from checkpoints.models.workspace import Workspace
 
-_ACTIVE = models.Q(status=SessionStatus.ACTIVE)
+_IS_ACTIVE = models.Q(status=SessionStatus.ACTIVE)
 
 
-def new_key_space() -> str:
+def generate_key_space() -> str:
     return uuid.uuid4().hex
 
 
 class Session(models.Model):
-    """Identity and headline of one agent session.
+    """Identity and summary of one agent session.
 
     The counters (`latest_version`, `message_count`, totals) change in the transaction that writes what they
     count. `fence` grows with every change of owner; each write of a run names the fence it was given.
@@ -31,7 +31,7 @@ class Session(models.Model):
     labels = models.TextField(default="[]")
     scratchpad_root = models.TextField(blank=True)
 
-    #: The last version number given out. Numbers only grow, also when checkpoints are deleted.
+    #: Last version number assigned. Numbers only grow, also when checkpoints are deleted.
     latest_version = models.BigIntegerField(default=0, db_default=0)
     head_segment = models.ForeignKey("Segment", on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
     head_chain = models.BinaryField(max_length=32, default=bytes)
@@ -43,7 +43,7 @@ class Session(models.Model):
     owner = models.ForeignKey("Run", on_delete=models.SET_NULL, null=True, related_name="+", db_index=False)
     #: Part of the idempotency keys of this session's calls. A fork shares its origin's, so that an effect of the
     #: origin is recognised in the fork.
-    key_space = models.CharField(max_length=32, default=new_key_space, editable=False)
+    key_space = models.CharField(max_length=32, default=generate_key_space, editable=False)
     forked_from = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="forks")
     forked_version = models.BigIntegerField(null=True)
 
@@ -55,17 +55,17 @@ class Session(models.Model):
         constraints = (models.UniqueConstraint(fields=["workspace", "session_id"], name="session_id_per_workspace"),)
         indexes = (
             models.Index(fields=["workspace", "-created_at", "-id"], name="session_newest"),
-            # Each save of an active session writes this one anew, so it is the only one that follows what saves change.
+            # Each save of an active session updates this index, so no other index contains columns that saves change.
             models.Index(fields=["workspace", "-updated_at", "-id"], name="session_latest"),
-            models.Index(fields=["workspace"], condition=_ACTIVE, name="session_active"),
+            models.Index(fields=["workspace"], condition=_IS_ACTIVE, name="session_active"),
             models.Index(
-                fields=["workspace", "status", "-updated_at", "-id"], condition=~_ACTIVE, name="session_of_status"
+                fields=["workspace", "status", "-updated_at", "-id"], condition=~_IS_ACTIVE, name="session_of_status"
             ),
             models.Index(
-                fields=["workspace", "agent", "-updated_at", "-id"], condition=~_ACTIVE, name="session_of_agent"
+                fields=["workspace", "agent", "-updated_at", "-id"], condition=~_IS_ACTIVE, name="session_of_agent"
             ),
             models.Index(
-                fields=["workspace", "-budget_spent_usd", "-id"], condition=~_ACTIVE, name="session_costliest"
+                fields=["workspace", "-budget_spent_usd", "-id"], condition=~_IS_ACTIVE, name="session_costliest"
             ),
         )
 
@@ -74,4 +74,4 @@ class Session(models.Model):
 
     @property
     def finished(self) -> bool:
-        return self.status in FINISHED_SESSION
+        return self.status in FINISHED_SESSION_STATUSES

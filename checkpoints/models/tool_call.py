@@ -5,22 +5,22 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import (
-    LIVE_CALL,
+    LIVE_CALL_STATUSES,
     LOGGED_EFFECTS,
-    UNDECIDED_CALL,
+    UNDECIDED_CALL_STATUSES,
     CallStatus,
     InterruptReason,
     KeyPolicy,
     KeyScope,
     Risk,
 )
+from checkpoints.formats.canonical import decode_json_text
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
 from checkpoints.models.workspace import Workspace
-from checkpoints.serde.canonical import decoded_text
 
-_LIVE = sorted(LIVE_CALL)
-_UNDECIDED = sorted(UNDECIDED_CALL)
+_LIVE_STATUSES = sorted(LIVE_CALL_STATUSES)
+_UNDECIDED_STATUSES = sorted(UNDECIDED_CALL_STATUSES)
 
 
 class ToolCall(models.Model):
@@ -41,29 +41,29 @@ class ToolCall(models.Model):
     tool = models.CharField(max_length=200)
     args = models.TextField()
     args_digest = models.CharField(max_length=64)
-    #: Digest of the arguments the call was asked with, where a person has changed them since; else empty.
+    #: Digest of the arguments the call was requested with, if a person has changed them since; else empty.
     asked_args_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     idempotency_key = models.CharField(max_length=255)
     key_scope = models.CharField(max_length=10, choices=KeyScope, default=KeyScope.SESSION)
-    #: The rule that made the key; empty where a program gave the key itself.
+    #: Policy that made the key; empty if a program gave the key itself.
     key_policy = models.CharField(max_length=10, choices=KeyPolicy, blank=True, default="", db_default="")
-    #: The first version whose transcript has the result of this call; NULL while no saved version has it.
+    #: First version whose transcript has the result of this call; NULL while no saved version has it.
     answered_version = models.BigIntegerField(null=True)
     #: Comma-separated, sorted: `mutate`, `write`, or any word the tool declares.
     side_effects = models.CharField(max_length=200)
-    #: What the tool declares; see `enums.usual_risk` for one that declares nothing.
+    #: Risk that the tool declares; see `enums.get_default_risk` for one that declares none.
     risk = models.CharField(max_length=6, choices=Risk, default=Risk.HIGH, db_default=Risk.HIGH)
-    #: What the call is about to do, in words; made by the tool from its arguments.
+    #: Description of the call's effect, formatted by the tool from its arguments.
     sentence = models.TextField(blank=True)
-    #: How many different people have to agree on a decision, and how long they have. Later, only an admin may decide.
+    #: Number of people who have to agree on a decision, and their time limit; later, only an admin may decide.
     approvals = models.SmallIntegerField(default=1)
     decide_within = models.DurationField(null=True)
-    #: Whether the tool brought a hook that can find out if the effect landed.
+    #: Whether the tool has a hook that can find out if the effect landed.
     verifiable = models.BooleanField(default=False)
 
     status = models.CharField(max_length=20, choices=CallStatus, default=CallStatus.ISSUED)
     reason = models.CharField(max_length=20, choices=InterruptReason, blank=True)
-    #: Canonical JSON text of the result, so that every character survives; NULL says that none is known.
+    #: Canonical JSON text of the result, so that every character survives; NULL means that none is known.
     result = models.TextField(null=True)  # noqa: DJ001
     result_digest = models.CharField(max_length=64, blank=True)
     error_type = models.CharField(max_length=200, blank=True)
@@ -80,12 +80,12 @@ class ToolCall(models.Model):
             models.UniqueConstraint(fields=["session", "step", "call_id", "attempt"], name="call_attempt"),
             models.UniqueConstraint(
                 fields=["session", "idempotency_key"],
-                condition=Q(status__in=_LIVE, key_scope=KeyScope.SESSION),
+                condition=Q(status__in=_LIVE_STATUSES, key_scope=KeyScope.SESSION),
                 name="one_live_call_per_key",
             ),
             models.UniqueConstraint(
                 fields=["workspace", "idempotency_key"],
-                condition=Q(status__in=_LIVE, key_scope=KeyScope.WORKSPACE),
+                condition=Q(status__in=_LIVE_STATUSES, key_scope=KeyScope.WORKSPACE),
                 name="one_live_call_per_workspace_key",
             ),
         )
@@ -93,7 +93,7 @@ class ToolCall(models.Model):
             models.Index(fields=["workspace", "-issued_at", "-id"], name="call_newest"),
             models.Index(
                 fields=["workspace", "status", "interrupted_at", "id"],
-                condition=Q(status__in=_UNDECIDED),
+                condition=Q(status__in=_UNDECIDED_STATUSES),
                 name="call_undecided",
             ),
             models.Index(
@@ -103,7 +103,7 @@ class ToolCall(models.Model):
             ),
             models.Index(
                 fields=["session"],
-                condition=Q(status__in=sorted({*_UNDECIDED, CallStatus.ISSUED})),
+                condition=Q(status__in=sorted({*_UNDECIDED_STATUSES, CallStatus.ISSUED})),
                 name="call_open",
             ),
             models.Index(
@@ -123,11 +123,11 @@ class ToolCall(models.Model):
     @property
     def undecided(self) -> bool:
         """Whether a person has to decide."""
-        return self.status in UNDECIDED_CALL
+        return self.status in UNDECIDED_CALL_STATUSES
 
     @property
     def deadline(self) -> datetime | None:
-        """Until when an approver may decide; None while nothing waits or there is no limit."""
+        """Latest time of an approver's decision; None if none is awaited or there is no limit."""
         waiting_since: dict[str, datetime | None] = {
             CallStatus.INTERRUPTED: self.interrupted_at,
             CallStatus.AWAITING_APPROVAL: self.issued_at,
@@ -137,17 +137,17 @@ class ToolCall(models.Model):
             return None
         try:
             return since + self.decide_within
-        except OverflowError:  # longer than time lasts
+        except OverflowError:  # beyond the largest datetime
             return datetime.max.replace(tzinfo=UTC)
 
     @property
     def result_text(self) -> str | None:
-        """The result as the tool gave it; None while there is none."""
-        return None if self.result is None else decoded_text(self.result)
+        """Result as the tool returned it; None while there is none."""
+        return None if self.result is None else decode_json_text(self.result)
 
 
 class LateResult(models.Model):
-    """A result that came when it could no longer count: kept as evidence, shown to whoever decides."""
+    """Result that came too late to count: kept as evidence, shown to the people who decide."""
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+", db_index=False)
     tool_call = models.ForeignKey(ToolCall, on_delete=models.CASCADE, related_name="late_results")
@@ -161,4 +161,4 @@ class LateResult(models.Model):
 
     @property
     def result_text(self) -> str | None:
-        return None if self.result is None else decoded_text(self.result)
+        return None if self.result is None else decode_json_text(self.result)

@@ -5,10 +5,10 @@ from checkpoints.models.session import Session
 
 
 class Segment(models.Model):
-    """A stretch of transcript that grows only at its end.
+    """Part of a transcript that grows only at its end.
 
     A transcript is the path from a segment to its root: the first `parent_length` messages belong to the
-    ancestors, what follows is this segment's own. Compaction, an edit and a fork open a new segment at the
+    ancestors, the following ones to this segment. Compaction, an edit and a fork open a new segment at the
     common prefix, so that no message is stored twice.
     """
 

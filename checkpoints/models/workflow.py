@@ -5,7 +5,7 @@ from checkpoints.models.session import Session
 
 
 class Workflow(models.Model):
-    """A journal of named steps inside a session."""
+    """Journal of named steps inside a session."""
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="workflows", db_index=False)
     workflow_id = models.CharField(max_length=255)
@@ -19,10 +19,10 @@ class Workflow(models.Model):
 
 
 class WorkflowStep(models.Model):
-    """Which step of a workflow is which call of the log: what became of it stands there, under `idempotency_key`.
+    """Link from a step of a workflow to its call in the log, by `idempotency_key`; the call has its outcome.
 
     `function`, `version` and `args_digest` are the step's identity. `position` is the order in which steps were first
-    asked for. `generation` counts the identities a step has had; only one that never happened can be given another.
+    requested. `generation` counts the identities a step has had; only a step that never happened can be given another.
     """
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+", db_index=False)

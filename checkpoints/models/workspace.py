@@ -4,7 +4,7 @@ DEFAULT_WORKSPACE = "default"
 
 
 class Workspace(models.Model):
-    """A tenant: its sessions, members and tokens. One called `default` always exists."""
+    """Tenant: its sessions, members and tokens. One called `default` always exists."""
 
     slug = models.SlugField(max_length=63, unique=True)
     name = models.CharField(max_length=200)

@@ -1,13 +1,24 @@
-"""Waiting for other agents: a run stops with its state and its open calls in the database, and whichever process is
-there when the answers have come goes on.
+"""Waiting for other agents: a run stores its state and its open calls in the database and stops, and any process
+continues
+it when the responses have come.
 
-The words of that: what is waited for (`Join`, `PeerCall`), what an answer is told (`Accepted`, `Early`, `Duplicate`,
-`Late`, `Cancelled`, `Foreign`, `Unknown`), what a run gets when it goes on (`TakenTask`), and what other agents have to
-be told (`Notice`).
+This package defines the requests (`Join`, `PeerCall`), the outcomes of a response (`Accepted`, `Early`, `Duplicate`,
+`Late`, `Cancelled`, `Foreign`, `Unknown`), the state a run continues with (`TakenTask`), and the notices to other
+agents (`Notice`).
 """
 
-from checkpoints.peers.answers import Accepted, Answer, Cancelled, Duplicate, Early, Foreign, Late, Unknown
-from checkpoints.peers.values import Join, Notice, Paused, PeerCall, PeerResult, Swept, TakenJoin, TakenTask, Told
+from checkpoints.peers.peer_requests import (
+    Join,
+    Notice,
+    Paused,
+    PeerCall,
+    PeerResult,
+    Swept,
+    TakenJoin,
+    TakenTask,
+    Told,
+)
+from checkpoints.peers.response_outcomes import Accepted, Answer, Cancelled, Duplicate, Early, Foreign, Late, Unknown
 
 __all__ = [
     "Accepted",

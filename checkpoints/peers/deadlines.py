@@ -1,7 +1,8 @@
-"""Deadlines: given with each call, extended while the other agent shows signs of life, swept when they have passed.
+"""Deadlines of peer calls: given with each call, extended while the other agent is working, swept when they have
+passed.
 
-A deadline that has passed does nothing by itself: the sweep gives the call up, in a statement that looks at the
-deadline again. Until then a response counts and the deadline can be extended.
+A passed deadline has no effect by itself: the sweep expires the call, in a statement that checks the deadline again.
+Until then a response counts and the deadline can be extended.
 """
 
 from __future__ import annotations
@@ -14,61 +15,64 @@ from django.db import transaction
 from django.db.models import Value
 from django.db.models.functions import Greatest, Now
 
+from checkpoints.audit import log
+from checkpoints.db.errors import database_operation
 from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus
 from checkpoints.exceptions import PeerCallNotFound, PeerCallOver
-from checkpoints.ids import checked
+from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, Join, PeerCall, Session
-from checkpoints.peers import counting
-from checkpoints.peers.pausing import deadline_of
-from checkpoints.peers.values import Deadline, Swept
-from checkpoints.saving import audit, pauses
-from checkpoints.saving.operations import operation
-from checkpoints.saving.store import Store
+from checkpoints.peers import join_counts
+from checkpoints.peers.pause_run import parse_deadline
+from checkpoints.peers.peer_requests import Deadline, Swept
+from checkpoints.sessions import pause_status
+from checkpoints.store.store import Store
 
-#: Calls that one sweep gives up at most, or a few more: it does not stop inside a session.
-LIMIT = 100
-#: A response whose pause has not come after this long is dropped.
-KEEP_EARLY = timedelta(days=1)
+#: Largest number of calls that one sweep expires, plus the remaining ones of the last session.
+DEFAULT_LIMIT = 100
+#: Age after which a response whose pause has not come is deleted.
+KEEP_EARLY_RESPONSES = timedelta(days=1)
 
 
-def extend(store: Store, call_id: str, deadline: Deadline) -> datetime:
-    """Give a call that is waited for at least until `deadline`; returns its deadline then.
+def extend_deadline(store: Store, call_id: str, deadline: Deadline) -> datetime:
+    """Extend the deadline of an open call to at least `deadline`; returns the resulting one.
 
-    Raises `PeerCallNotFound`, and `PeerCallOver` where it is answered, given up or cancelled.
+    Raises `PeerCallNotFound`, and `PeerCallOver` if it is answered, expired or cancelled.
     """
-    wanted = deadline_of(deadline)
-    with operation(store.using), transaction.atomic(using=store.using):
+    new_deadline = parse_deadline(deadline)
+    with database_operation(store.using), transaction.atomic(using=store.using):
         calls = PeerCall.objects.using(store.using).filter(
-            workspace_id=store.workspace_id, call_id=checked("peer call id", call_id)
+            workspace_id=store.workspace_id, call_id=validate_id("peer call id", call_id)
         )
         call = calls.first()
         if call is None:
             raise PeerCallNotFound(call_id)
         row = Session.objects.using(store.using).select_for_update().get(pk=call.session_id)
-        latest = Greatest("deadline", Value(wanted) if isinstance(wanted, datetime) else wanted)
-        extended = calls.filter(status=PeerCallStatus.WAITING).update(deadline=latest)
+        latest = Greatest("deadline", Value(new_deadline) if isinstance(new_deadline, datetime) else new_deadline)
+        count = calls.filter(status=PeerCallStatus.WAITING).update(deadline=latest)
         call.refresh_from_db(using=store.using)
-        if not extended:
+        if not count:
             raise PeerCallOver(call_id, call.status)
-        pauses.touch(store, row)
+        pause_status.bump_revision(store, row)
         return call.deadline
 
 
-def sweep(store: Store, *, limit: int = LIMIT) -> Swept:
-    """Give up the calls of this workspace whose deadline has passed, and drop early responses that nobody wanted.
+def sweep_deadlines(store: Store, *, limit: int = DEFAULT_LIMIT) -> Swept:
+    """Expire the calls of this workspace whose deadline has passed, and delete early responses that no pause adopted.
 
-    Any number of processes may sweep at once: each session is looked at under its own lock, and on PostgreSQL one that
-    another process has locked is left to that one.
+    Any number of processes may sweep at once: each session is checked under its own row lock, and on PostgreSQL a
+    session
+    that another process has locked is skipped.
     """
-    with operation(store.using):
-        due = PeerCall.objects.using(store.using).filter(
+    with database_operation(store.using):
+        due_calls = PeerCall.objects.using(store.using).filter(
             workspace_id=store.workspace_id, status=PeerCallStatus.WAITING, deadline__lte=Now()
         )
-        oldest = due.order_by("deadline").values_list("session_id", flat=True)[:limit]
-        swept = [_sweep_session(store, pk) for pk in dict.fromkeys(oldest)]
-        _drop_unwanted(store)
+        session_pks = due_calls.order_by("deadline").values_list("session_id", flat=True)[:limit]
+        results = [_sweep_session(store, pk) for pk in dict.fromkeys(session_pks)]
+        _delete_unwanted_responses(store)
     return Swept(
-        tuple(call for each in swept for call in each.expired), tuple(join for each in swept for join in each.complete)
+        tuple(call for result in results for call in result.expired),
+        tuple(join for result in results for join in result.complete),
     )
 
 
@@ -77,11 +81,11 @@ def _sweep_session(store: Store, session_pk: int) -> Swept:
     with transaction.atomic(using=store.using):
         rows = Session.objects.using(store.using).select_for_update(skip_locked=True)
         row = rows.filter(pk=session_pk).first()
-        if row is None or not _expire(store, row, receipt):
+        if row is None or not _expire_calls(store, row, receipt):
             return Swept()
         calls = list(PeerCall.objects.using(store.using).filter(session=row, receipt=receipt).order_by("pk"))
         for call in calls:
-            audit.record(
+            log.record_event(
                 store,
                 AuditKind.PEER_EXPIRED,
                 session_pk=row.pk,
@@ -90,15 +94,15 @@ def _sweep_session(store: Store, session_pk: int) -> Swept:
                 peer=call.peer,
             )
         joins = Join.objects.using(store.using).filter(pk__in={call.join_id for call in calls}).order_by("pk")
-        complete = [join.join_id for join in joins if _counted(store, join, calls, receipt)]
-        pauses.touch(store, row)
+        complete = [join.join_id for join in joins if _count_expired_calls(store, join, calls, receipt)]
+        pause_status.bump_revision(store, row)
         return Swept(tuple(call.call_id for call in calls), tuple((row.session_id, join) for join in complete))
 
 
-def _expire(store: Store, row: Session, receipt: str) -> int:
-    """One statement finds out which deadlines have passed and gives those calls up."""
-    due = pauses.open_calls(store, row).filter(deadline__lte=Now())
-    return due.update(
+def _expire_calls(store: Store, row: Session, receipt: str) -> int:
+    """Expire the calls of a session whose deadline has passed, in one statement."""
+    due_calls = pause_status.select_open_peer_calls(store, row).filter(deadline__lte=Now())
+    return due_calls.update(
         status=PeerCallStatus.EXPIRED,
         settled_at=Now(),
         receipt=receipt,
@@ -108,12 +112,12 @@ def _expire(store: Store, row: Session, receipt: str) -> int:
     )
 
 
-def _counted(store: Store, join: Join, calls: Iterable[PeerCall], receipt: str) -> bool:
-    return counting.count(store, join, sum(call.join_id == join.pk for call in calls), receipt)
+def _count_expired_calls(store: Store, join: Join, calls: Iterable[PeerCall], receipt: str) -> bool:
+    return join_counts.count_settled_calls(store, join, sum(call.join_id == join.pk for call in calls), receipt)
 
 
-def _drop_unwanted(store: Store) -> None:
-    early = EarlyResponse.objects.using(store.using).filter(workspace_id=store.workspace_id)
-    unwanted = early.filter(received_at__lt=Now() - KEEP_EARLY)
-    if unwanted.exists():  # a sweep that finds nothing to do writes nothing
-        unwanted.delete()
+def _delete_unwanted_responses(store: Store) -> None:
+    responses = EarlyResponse.objects.using(store.using).filter(workspace_id=store.workspace_id)
+    expired_responses = responses.filter(received_at__lt=Now() - KEEP_EARLY_RESPONSES)
+    if expired_responses.exists():  # a sweep that finds nothing to do writes nothing
+        expired_responses.delete()

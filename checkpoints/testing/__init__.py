@@ -1,4 +1,4 @@
-"""For tests of your own agent: play it with a crash at every write boundary.
+"""Tests of your own agent: run it with a crash at every write boundary.
 
     from checkpoints.testing import CrashPoints, Fault, Script
 
@@ -21,10 +21,10 @@ The three functions run in processes of their own that know nothing of a test ru
 an argument. For faults inside your own process there are `fault_at` and `watched`.
 """
 
-from checkpoints.testing.boundaries import Boundary, Side, watched
+from checkpoints.testing.child_processes import Life, Processes
 from checkpoints.testing.crash_points import CrashPoints
 from checkpoints.testing.faults import Fault, fault_at
-from checkpoints.testing.processes import Life, Processes
-from checkpoints.testing.trials import Diverged, Script
+from checkpoints.testing.session_trials import Diverged, Script
+from checkpoints.testing.write_boundaries import Boundary, Side, watched
 
 __all__ = ["Boundary", "CrashPoints", "Diverged", "Fault", "Life", "Processes", "Script", "Side", "fault_at", "watched"]

@@ -1,8 +1,9 @@
-"""Playing an agent again and again, with a crash somewhere else each time.
+"""Run an agent repeatedly, with a crash at another place each time.
 
-First it is played without any, which counts its write boundaries and shows what is expected: twice, because that may
-not depend on chance. Then, for each boundary, a fresh session is played: the process is killed just there, new
-processes go on until the agent is done, and what can be observed at the end is compared with the uninterrupted play.
+The first runs have no crash; they count the write boundaries and record the expected result: there are two of them,
+because it must not depend on chance. Then, for each boundary, a fresh session is run: the process is killed at that
+boundary, new processes continue until the agent is done, and the observed result is compared with that of the
+uninterrupted run.
 """
 
 from __future__ import annotations
@@ -16,29 +17,29 @@ from contextlib import ExitStack, contextmanager
 from queue import SimpleQueue
 from typing import Any, Self
 
-from checkpoints.testing.boundaries import Boundary
+from checkpoints.testing.child_processes import Processes
+from checkpoints.testing.fault_schedules import FaultOnceAt, FaultSchedule, KillAtRandom, KillEachLater, NoFaults
 from checkpoints.testing.faults import Fault
-from checkpoints.testing.hazards import AtRandom, EachLater, Hazard, NoHazard, OnceAt
-from checkpoints.testing.processes import Processes
-from checkpoints.testing.trials import Diverged, Script, Trial, following
+from checkpoints.testing.session_trials import Diverged, Script, Trial, get_next_function
+from checkpoints.testing.write_boundaries import Boundary
 
-#: Processes that one session may take beside two for each boundary. One that takes more does not come to an end.
-SPARE_LIVES = 50
-#: Trials that are played at the same time.
-ABREAST = 2
+#: Number of processes that one session may need beside two for each boundary. With more it would never end.
+MAX_EXTRA_PROCESSES = 50
+#: Number of trials that run at the same time.
+PARALLEL_TRIALS = 2
 
 
 class CrashPoints:
-    """The crash points of one script. A context manager: it begins with the uninterrupted play, and raises `Diverged`
-    where that does not come to the same end twice.
+    """Crash points of one script. A context manager: it begins with the uninterrupted run, and raises `Diverged`
+    if two of these have different results.
 
     `fresh()` returns the arguments of a new trial: a dict of JSON values that names a session of its own, and the
-    files or tables where its effects go. Several trials are played at the same time, so that nothing may be shared
-    between them but the database.
+    files or tables for its effects. Several trials run at the same time, so that they must share nothing
+    but the database.
     """
 
     boundaries: list[Boundary]
-    #: What `observe` returned after the uninterrupted play.
+    #: Return value of `observe` after the uninterrupted run.
     expected: Any
 
     def __init__(self, script: Script, fresh: Callable[[], dict[str, Any]]) -> None:
@@ -49,10 +50,10 @@ class CrashPoints:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            for _ in range(ABREAST):
+            for _ in range(PARALLEL_TRIALS):
                 self._idle.put(stack.enter_context(Processes()))
-            self._threads = stack.enter_context(ThreadPoolExecutor(ABREAST))
-            self._play_uninterrupted()
+            self._threads = stack.enter_context(ThreadPoolExecutor(PARALLEL_TRIALS))
+            self._run_uninterrupted()
             self._stack = stack.pop_all()
         return self
 
@@ -60,78 +61,83 @@ class CrashPoints:
         self._stack.close()
 
     def check(self, fault: Fault, boundaries: Iterable[Boundary] | None = None) -> None:
-        """Let `fault` happen once at each boundary (None: at all there are), in a trial of its own. Raises `Diverged`,
-        naming every boundary after which the end was not the expected one."""
-        chosen = self.boundaries if boundaries is None else boundaries
-        self._try_all({f"{fault} at {boundary}": OnceAt(boundary.number, fault) for boundary in chosen})
+        """Let `fault` happen once at each boundary (None: at all there are), in a trial of its own.
+
+        Raises `Diverged`, naming every boundary after which the result was not the expected one.
+        """
+        numbers = self.boundaries if boundaries is None else boundaries
+        self._run_trials({f"{fault} at {boundary}": FaultOnceAt(boundary.number, fault) for boundary in numbers})
 
     def check_repeated_kills(self) -> None:
         """In one trial, kill the first process at its first boundary, the second at its second, and so on until one
-        is done before. Raises `Diverged`."""
-        self._try_all({"repeated kills": EachLater()})
+        finishes.
+
+        Raises `Diverged`.
+        """
+        self._run_trials({"repeated kills": KillEachLater()})
 
     def check_random_kills(self, trials: int, *, seed: int, lives: int = 3) -> None:
-        """In each trial, kill the first `lives` processes at random times, whatever they are doing then. Raises
-        `Diverged`."""
+        """In each trial, kill the first `lives` processes at random times. Raises `Diverged`."""
         chances = [random.Random(f"{seed} {number}") for number in range(trials)]  # noqa: S311
-        self._try_all(
+        self._run_trials(
             {
-                f"random kills, trial {number}": AtRandom(chance, self._longest, lives)
+                f"random kills, trial {number}": KillAtRandom(chance, self._longest, lives)
                 for number, chance in enumerate(chances, 1)
             }
         )
 
-    def _play_uninterrupted(self) -> None:
-        """Twice: the first play may also make what is made only once, such as the tables of the database."""
-        first, second = Trial(self._fresh()), Trial(self._fresh())
+    def _run_uninterrupted(self) -> None:
+        """Run twice without a fault: the first run may also create what is created only once, such as the
+        database's tables."""
+        first_trial, second_trial = Trial(self._fresh()), Trial(self._fresh())
         ends = []
-        for trial in (first, second):
-            self._play(trial, NoHazard())
-            ends.append(self._observed(trial))
+        for trial in (first_trial, second_trial):
+            self._run_agent_to_end(trial, NoFaults())
+            ends.append(self._observe_result(trial))
         if ends[0] != ends[1]:
-            raise Diverged(f"Two plays without a crash do not come to the same end: {_difference(*ends)}")
-        self.boundaries, self._longest, self.expected = second.passed, second.longest, ends[1]
+            raise Diverged(f"Two plays without a crash do not come to the same end: {_format_difference(*ends)}")
+        self.boundaries, self._longest, self.expected = second_trial.passed, second_trial.longest, ends[1]
 
-    def _try_all(self, hazards: dict[str, Hazard]) -> None:
+    def _run_trials(self, hazards: dict[str, FaultSchedule]) -> None:
         trials = [Trial(self._fresh()) for _ in hazards]
-        found = self._threads.map(self._try, hazards, hazards.values(), trials)
-        failures = [failure for failure in found if failure is not None]
+        differences = self._threads.map(self._run_trial, hazards, hazards.values(), trials)
+        failures = [failure for failure in differences if failure is not None]
         if failures:
             raise Diverged("\n\n".join([f"{len(failures)} trials did not end as expected.", *failures]))
 
-    def _try(self, what: str, hazard: Hazard, trial: Trial) -> str | None:
-        """What is wrong with the end of a trial; None if nothing is."""
+    def _run_trial(self, what: str, hazard: FaultSchedule, trial: Trial) -> str | None:
+        """Run a trial and describe its wrong result; None if it is right."""
         try:
-            self._play(trial, hazard)
-            if isinstance(hazard, OnceAt) and not trial.kills and len(trial.passed) < hazard.number:
+            self._run_agent_to_end(trial, hazard)
+            if isinstance(hazard, FaultOnceAt) and not trial.kills and len(trial.passed) < hazard.number:
                 raise Diverged("That boundary was not reached.")
-            observed = self._observed(trial)
+            observed = self._observe_result(trial)
         except Diverged as error:
             return f"{what}: {error}"
-        return None if observed == self.expected else f"{what}: {_difference(self.expected, observed)}"
+        return None if observed == self.expected else f"{what}: {_format_difference(self.expected, observed)}"
 
-    def _play(self, trial: Trial, hazard: Hazard) -> None:
+    def _run_agent_to_end(self, trial: Trial, hazard: FaultSchedule) -> None:
         """Start processes until the agent is done."""
         function: Callable[..., object] | None = self.script.agent
         while function is not None:
             trial.lives += 1
-            if trial.lives > SPARE_LIVES + 2 * len(self.boundaries):
+            if trial.lives > MAX_EXTRA_PROCESSES + 2 * len(self.boundaries):
                 raise Diverged(f"After {trial.lives - 1} processes the agent is not done.")
-            with self._processes() as processes:
-                life = processes.run(function, trial.arguments, **hazard.blow(trial))
-            trial.count(life)
-            function = following(self.script, function, life)
+            with self._borrow_launcher() as processes:
+                life = processes.run(function, trial.arguments, **hazard.plan_fault(trial))
+            trial.add_process(life)
+            function = get_next_function(self.script, function, life)
 
-    def _observed(self, trial: Trial) -> Any:
-        with self._processes() as processes:
+    def _observe_result(self, trial: Trial) -> Any:
+        with self._borrow_launcher() as processes:
             life = processes.run(self.script.observe, trial.arguments)
         if not life.returned:
             raise Diverged(f"The end could not be observed.\n{life.said}")
         return life.value
 
     @contextmanager
-    def _processes(self) -> Iterator[Processes]:
-        """A launcher that nobody else uses meanwhile."""
+    def _borrow_launcher(self) -> Iterator[Processes]:
+        """Borrow a launcher that no other trial uses meanwhile."""
         processes = self._idle.get()
         try:
             yield processes
@@ -139,8 +145,8 @@ class CrashPoints:
             self._idle.put(processes)
 
 
-def _difference(expected: Any, observed: Any) -> str:
-    said = [
-        json.dumps(each, indent=1, sort_keys=True, ensure_ascii=False).splitlines() for each in (expected, observed)
+def _format_difference(expected: Any, observed: Any) -> str:
+    texts = [
+        json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False).splitlines() for value in (expected, observed)
     ]
-    return "\n".join(difflib.unified_diff(said[0], said[1], "expected", "observed", lineterm="", n=2))
+    return "\n".join(difflib.unified_diff(texts[0], texts[1], "expected", "observed", lineterm="", n=2))

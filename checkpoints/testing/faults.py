@@ -1,4 +1,4 @@
-"""What can happen to a process at a write boundary."""
+"""Faults of a process at a write boundary."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Never
 from django.db import OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.testing.boundaries import Boundary, watched
+from checkpoints.testing.write_boundaries import Boundary, watched
 
 
 class Fault(StrEnum):
-    """`KILL`: the process gets SIGKILL. `DISCONNECT`: the connection fails, and with it the answer to the write."""
+    """Kind of fault. `KILL`: the process gets SIGKILL. `DISCONNECT`: the connection and the answer to the write are
+    lost."""
 
     KILL = "kill"
     DISCONNECT = "disconnect"
@@ -28,29 +29,34 @@ def fault_at(number: int, fault: Fault) -> Iterator[list[Boundary]]:
 
     Yields the list of the boundaries that have been passed, which grows.
     """
-    passed: list[Boundary] = []
+    boundaries: list[Boundary] = []
 
     def handle(boundary: Boundary, connection: BaseDatabaseWrapper) -> None:
-        passed.append(boundary)
+        boundaries.append(boundary)
         if boundary.number == number:
-            _HAPPEN[fault](connection)
+            _FAULT_ACTIONS[fault](connection)
 
     with watched(handle):
-        yield passed
+        yield boundaries
 
 
-def kill(_: BaseDatabaseWrapper) -> Never:
-    """End this process as a power cut would."""
+def kill_this_process(_: BaseDatabaseWrapper) -> Never:
+    """Kill this process with SIGKILL, like a power failure."""
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("SIGKILL was survived.")
 
 
-def disconnect(connection: BaseDatabaseWrapper) -> Never:
-    """Lose the connection, whether the write is already there or not. SQLite has none to lose: there it is an I/O
-    error, after which the connection goes on working."""
+def drop_connection(connection: BaseDatabaseWrapper) -> Never:
+    """Drop the connection, whether the write is stored or not.
+
+    SQLite has no connection to lose: an I/O error is raised, after which the connection can still be used.
+    """
     if connection.connection is not None and connection.vendor != "sqlite":
         connection.connection.close()
     raise OperationalError("the connection was lost")
 
 
-_HAPPEN: dict[Fault, Callable[[BaseDatabaseWrapper], Never]] = {Fault.KILL: kill, Fault.DISCONNECT: disconnect}
+_FAULT_ACTIONS: dict[Fault, Callable[[BaseDatabaseWrapper], Never]] = {
+    Fault.KILL: kill_this_process,
+    Fault.DISCONNECT: drop_connection,
+}

@@ -1,4 +1,4 @@
-"""One call from intent to outcome."""
+"""Dispatch of one call, from intent to outcome."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from checkpoints.calls import call_queries, issue_call, settle_call
+from checkpoints.calls.outcomes import ToolResult
 from checkpoints.conf import MAX_VALUE_BYTES
-from checkpoints.enums import UNDECIDED_CALL, CallStatus, InterruptReason, KeyPolicy
+from checkpoints.db.errors import database_operation
+from checkpoints.decisions import verification
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, InterruptReason, KeyPolicy
 from checkpoints.exceptions import (
     ApprovalRequired,
     CallInProgress,
@@ -24,171 +28,175 @@ from checkpoints.exceptions import (
     StorageError,
     TooLarge,
 )
-from checkpoints.flows import Flow, Invoke, Sleep, Transact
-from checkpoints.ids import checked, checked_number
+from checkpoints.formats import digests
+from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import ToolCall
-from checkpoints.outcomes import ToolResult
-from checkpoints.resuming import verification
-from checkpoints.saving import calls, issuing, liveness, lookup, settling
-from checkpoints.saving.intents import Intent, Issued, Outcome, require_argument_dict
-from checkpoints.saving.open_operations import Kind
-from checkpoints.saving.operations import operation
-from checkpoints.saving.store import Held, Store
-from checkpoints.serde import digests
-from checkpoints.serde.canonical import canonical, parse
-from checkpoints.tools.idempotency import Policy, key_for, policy_name, unanswered_key
+from checkpoints.sansio import Flow, Invoke, Sleep, Transact
+from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store.call_records import CallIntent, CallOutcome, IssuedCall, require_args_dict
+from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.unanswered_calls import CallKind
+from checkpoints.tools.idempotency import IdempotencyPolicy, get_policy_name, make_idempotency_key, make_unanswered_key
 
 if TYPE_CHECKING:
     from checkpoints.tools.registry import Tool, ToolRegistry
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two looks at a call that runs elsewhere.
+#: Seconds between two checks of a call that runs elsewhere.
 POLL_SECONDS = 0.05
-#: Seconds between two looks at whether a person has approved.
+#: Seconds between two checks for a person's approval.
 APPROVAL_POLL_SECONDS = 0.25
-_ANSWERS = frozenset({CallStatus.COMPLETED, CallStatus.REJECTED})
-#: How often recording a result is tried before giving up: the tool has run, and its result matters.
+_ANSWER_STATUSES = frozenset({CallStatus.COMPLETED, CallStatus.REJECTED})
+#: Number of attempts to record a result: the tool has run, and its result matters.
 RECORD_ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """What a dispatch waits for: the same call running elsewhere, and a person's approval."""
+class WaitOptions:
+    """Conditions a dispatch waits for: the same call running elsewhere, and a person's approval."""
 
     for_others: bool = True
     for_approval: bool = False
 
 
-def dispatch_flow(
-    registry: ToolRegistry, name: str, args: dict[str, Any], call_id: str, *, step: int | None, waiting: Waiting
+def dispatch_call_flow(
+    registry: ToolRegistry,
+    name: str,
+    args: dict[str, Any],
+    call_id: str,
+    *,
+    step: int | None,
+    waiting: WaitOptions,
 ) -> Flow[ToolResult]:
-    """The whole life of one call, for blocking and async drivers."""
-    checked("call id", call_id)
+    """Dispatch one call from its intent to its result, for blocking and async drivers."""
+    validate_id("call id", call_id)
     if step is not None:
-        checked_number("step", step)
+        validate_number("step", step)
     tool = registry.tools.get(name)
     if tool is None:
         return ToolResult(call_id, f"There is no tool {name!r}. Nothing was run.", is_error=True)
-    log = _log_of(registry, tool)
+    log = _get_call_log(registry, tool)
     try:
-        require_argument_dict(name, args)
-        asked = Asked(tool, registry.policy(tool), args, canonical(args, "args"), call_id, step)
-        bound = tool.bound(args)
+        require_args_dict(name, args)
+        request = DispatchRequest(tool, registry.policy(tool), args, to_canonical_json(args, "args"), call_id, step)
+        bound_args = tool.bind_arguments(args)
         if log is None:
-            return (yield from _run_unlogged(tool, bound, call_id))
+            return (yield from _run_unlogged_flow(tool, bound_args, call_id))
     except (InvalidArguments, NotRepresentable, TooLarge) as error:
         return ToolResult(call_id, str(error), is_error=True)
     store, session_id = log
-    return (yield from _dispatch_logged(store, session_id, asked, bound, waiting))
+    return (yield from _dispatch_logged_flow(store, session_id, request, bound_args, waiting))
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A call as it was asked for. `stored` is the canonical text of `args`."""
+class DispatchRequest:
+    """Requested call. `stored` is the canonical text of `args`."""
 
     tool: Tool
-    policy: Policy
+    policy: IdempotencyPolicy
     args: dict[str, Any]
     stored: str
     call_id: str
     step: int | None
 
     @property
-    def kind(self) -> Kind:
-        return self.tool.name, digests.text_digest(self.stored)
+    def kind(self) -> CallKind:
+        return self.tool.name, digests.digest_text(self.stored)
 
 
-def _dispatch_logged(
-    store: Store, session_id: str, asked: Asked, bound: dict[str, Any], waiting: Waiting
+def _dispatch_logged_flow(
+    store: Store, session_id: str, request: DispatchRequest, bound_args: dict[str, Any], wait_options: WaitOptions
 ) -> Flow[ToolResult]:
-    pairing = store.holds(session_id) if asked.policy == "unanswered" else None
+    pairing = store.find_owned(session_id) if request.policy == "unanswered" else None
     if pairing is not None:
-        pairing.operations.arrive(asked.kind, asked.call_id)  # before another call of this kind can
+        pairing.operations.note_arrival(request.kind, request.call_id)  # before another call of this kind arrives
     try:
-        held: Held = yield Transact(lambda: lookup.owned(store, session_id))
+        owned_session: OwnedSession = yield Transact(lambda: row_lookups.get_owned_session(store, session_id))
         try:
-            wanted: Intent = yield Transact(lambda: _intent(store, held, asked))
+            intent: CallIntent = yield Transact(lambda: _build_request_intent(store, owned_session, request))
         except (InvalidArguments, NotRepresentable, TooLarge) as error:
-            return ToolResult(asked.call_id, str(error), is_error=True)
-        issued: Issued | ToolCall = yield from issue(store, held, wanted, waiting)
-        if isinstance(issued, ToolCall):
-            return _answer(held, asked, issued)
+            return ToolResult(request.call_id, str(error), is_error=True)
+        issued_call: IssuedCall | ToolCall = yield from issue_call_flow(store, owned_session, intent, wait_options)
+        if isinstance(issued_call, ToolCall):
+            return _build_answer(owned_session, request, issued_call)
         try:
-            result = yield from _run_logged(store, held, asked.tool, bound, issued)
+            result = yield from _run_logged_flow(store, owned_session, request.tool, bound_args, issued_call)
         finally:
-            store.executing.discard(issued.pk)
-        return replace(result, call_id=asked.call_id)
-    except (ApprovalRequired, CallInProgress):  # asked for again by the same call id
+            store.executing.discard(issued_call.pk)
+        return replace(result, call_id=request.call_id)
+    except (ApprovalRequired, CallInProgress):  # will be requested again with the same call id
         raise
     except BaseException:
         if pairing is not None:
-            pairing.operations.give_back(asked.kind, asked.call_id)
+            pairing.operations.release_pairing(request.kind, request.call_id)
         raise
 
 
-def _log_of(registry: ToolRegistry, tool: Tool) -> tuple[Store, str] | None:
-    """Where a call of `tool` is logged: the store and the session; None for a call that is not.
+def _get_call_log(registry: ToolRegistry, tool: Tool) -> tuple[Store, str] | None:
+    """Return the store and the session in which a call of `tool` is logged; None for a call that is not logged.
 
-    Raises `RegistryNotBound` for a tool with side effects that nobody has said may run without a log.
+    Raises `RegistryNotBound` for a tool with side effects unless the registry permits calls without a log.
     """
     if not tool.logged:
         return None
     if registry.checkpointer is not None and registry.session_id is not None:
         return registry.checkpointer.store, registry.session_id
-    if registry.unlogged and not tool.requires_approval:  # an approval is asked for in the log
+    if registry.unlogged and not tool.requires_approval:  # approvals need the log
         return None
     raise RegistryNotBound(tool.name, "checkpointer" if registry.checkpointer is None else "session id")
 
 
-def _intent(store: Store, held: Held, asked: Asked) -> Intent:
-    tool, step, call_id = asked.tool, asked.step, asked.call_id
+def _build_request_intent(store: Store, owned_session: OwnedSession, request: DispatchRequest) -> CallIntent:
+    tool, step, call_id = request.tool, request.step, request.call_id
     if step is None:
-        opened = held.open_calls.get(call_id)
-        known = opened is not None and (opened.tool, opened.args_digest) == asked.kind
-        step = opened.step if opened is not None and known else held.head.version
-    if asked.policy == "unanswered":
-        key = _operation_key(store, held, asked)
+        open_call = owned_session.open_calls.get(call_id)
+        is_open = open_call is not None and (open_call.tool, open_call.args_digest) == request.kind
+        step = open_call.step if open_call is not None and is_open else owned_session.head.version
+    if request.policy == "unanswered":
+        key = _assign_operation_key(store, owned_session, request)
     else:
-        key = key_for(
-            asked.policy,
+        key = make_idempotency_key(
+            request.policy,
             tool.scope,
             workspace=store.workspace,
-            key_space=held.key_space,
+            key_space=owned_session.key_space,
             tool=tool.name,
-            args=asked.args,
+            args=request.args,
             call_id=call_id,
             step=step,
         )
-    return intent_of(tool, asked.args, asked.stored, policy_name(asked.policy), key, call_id, step)
+    return build_tool_intent(tool, request.args, request.stored, get_policy_name(request.policy), key, call_id, step)
 
 
-def _operation_key(store: Store, held: Held, asked: Asked) -> str:
-    """The key of the operation that an unanswered call is, be it one of the log or a new one."""
-    step = held.head.version
+def _assign_operation_key(store: Store, owned_session: OwnedSession, request: DispatchRequest) -> str:
+    """Return the key of the operation of an unanswered call: one of the log or a new one."""
+    step = owned_session.head.version
     new_key = partial(
-        unanswered_key,
+        make_unanswered_key,
         workspace=store.workspace,
-        key_space=held.key_space,
-        session=held.pk,
-        tool=asked.tool.name,
-        args=asked.args,
+        key_space=owned_session.key_space,
+        session=owned_session.pk,
+        tool=request.tool.name,
+        args=request.args,
         step=step,
     )
-    return held.operations.key(
-        asked.kind,
-        asked.call_id,
+    return owned_session.operations.assign_key(
+        request.kind,
+        request.call_id,
         step,
         make_key=lambda number: new_key(number=number),
-        read=lambda: calls.unanswered(store, held.pk),
+        read=lambda: call_queries.list_unanswered_calls(store, owned_session.pk),
     )
 
 
-def intent_of(
+def build_tool_intent(
     tool: Tool, args: dict[str, Any], stored: str, policy: KeyPolicy, key: str, call_id: str, step: int | None
-) -> Intent:
-    """The intent to run `tool`; `stored` is the canonical text of `args`, and `policy` the one that made `key`."""
-    return Intent(
+) -> CallIntent:
+    """Build the intent to run `tool`; `stored` is the canonical text of `args`, and `policy` the one that made
+    `key`."""
+    return CallIntent(
         call_id=call_id,
         tool=tool.name,
         args=stored,
@@ -206,222 +214,264 @@ def intent_of(
     )
 
 
-def _run_unlogged(tool: Tool, bound: dict[str, Any], call_id: str) -> Flow[ToolResult]:
+def _run_unlogged_flow(tool: Tool, bound_args: dict[str, Any], call_id: str) -> Flow[ToolResult]:
     try:
-        value = yield Invoke(tool.run, bound, tool.timeout)
+        value = yield Invoke(tool.run, bound_args, tool.timeout)
     except Exception as error:
-        return ToolResult(call_id, _said(tool, error), is_error=True)
-    return ToolResult(call_id, content_of(value))
+        return ToolResult(call_id, _describe_tool_error(tool, error), is_error=True)
+    return ToolResult(call_id, to_model_content(value))
 
 
-def issue(store: Store, held: Held, wanted: Intent, waiting: Waiting) -> Flow[Issued | ToolCall]:
-    """Log the intent, or find the call that answers it: one that has happened, or that a person did not let happen.
-    What stands in its way otherwise is waited for.
+def issue_call_flow(
+    store: Store, owned_session: OwnedSession, intent: CallIntent, wait_options: WaitOptions
+) -> Flow[IssuedCall | ToolCall]:
+    """Log the intent, or find the call that answers it: one that has happened, or that a person rejected.
 
-    An `Issued` call runs now; whoever asked for it takes it out of `store.executing` at the end.
+    Waits for a running call or an approval. An `IssuedCall` runs now; its caller removes it from `store.executing`
+    at the
+    end.
     """
     while True:
-        found: Issued | ToolCall = yield Transact(lambda: issuing.issue(store, held, wanted, executing=True))
-        if isinstance(found, Issued):
-            return found
-        if found.status in _ANSWERS:
-            calls.require_intact(found)
-            yield Transact(partial(issuing.count_replay, store, held, found))
-            return found
-        yield from _wait_for(store, held, found, waiting)
+        call: IssuedCall | ToolCall = yield Transact(
+            lambda: issue_call.issue_call(store, owned_session, intent, executing=True)
+        )
+        if isinstance(call, IssuedCall):
+            return call
+        if call.status in _ANSWER_STATUSES:
+            call_queries.require_intact(call)
+            yield Transact(partial(issue_call.count_call_replay, store, owned_session, call))
+            return call
+        yield from _wait_for_other_call_flow(store, owned_session, call, wait_options)
 
 
-def _answer(held: Held, asked: Asked, found: ToolCall) -> ToolResult:
-    rejected = found.status == CallStatus.REJECTED
-    before = found.answered_version is not None and found.session_id == held.pk
-    if before:
-        _report_replay(held.session_id, asked)
+def _build_answer(owned_session: OwnedSession, request: DispatchRequest, call: ToolCall) -> ToolResult:
+    is_rejected = call.status == CallStatus.REJECTED
+    is_answered = call.answered_version is not None and call.session_id == owned_session.pk
+    if is_answered:
+        _log_repeated_replay(owned_session.session_id, request)
     return ToolResult(
-        asked.call_id,
-        found.result_text or "",
-        is_error=rejected,
+        request.call_id,
+        call.result_text or "",
+        is_error=is_rejected,
         replayed=True,
-        attempt=found.attempt,
-        answered_before=before,
+        attempt=call.attempt,
+        answered_before=is_answered,
     )
 
 
-#: The tools of this process that were reported, by the identity of their object.
-_reported: weakref.WeakValueDictionary[int, Tool] = weakref.WeakValueDictionary()
+#: Tools of this process whose replay was logged, by object identity.
+_reported_tools: weakref.WeakValueDictionary[int, Tool] = weakref.WeakValueDictionary()
 
 
-def _report_replay(session_id: str, asked: Asked) -> None:
-    """Say in the log, once for each tool, that its policy gives a result again that the model has seen.
+def _log_repeated_replay(session_id: str, request: DispatchRequest) -> None:
+    """Log, once for each tool, that its policy replays a result that the model has already seen.
 
-    A policy that nobody chose may surprise the author of the tool, so that is a warning.
+    A default policy may surprise the author of the tool, so that is a warning.
     """
-    tool = asked.tool
-    if _reported.get(id(tool)) is tool:
+    tool = request.tool
+    if _reported_tools.get(id(tool)) is tool:
         return
-    _reported[id(tool)] = tool
+    _reported_tools[id(tool)] = tool
     logger.log(
         logging.WARNING if tool.idempotency is None else logging.INFO,
         "Session %s: the call %s of tool %r was answered from the log. A saved version had answered the same call "
         "before, and by the idempotency policy %r both are one operation, so the tool did not run. With "
         "idempotency='unanswered' it runs again once its last result is saved, with 'call' each call runs.",
         session_id,
-        asked.call_id,
+        request.call_id,
         tool.name,
-        policy_name(asked.policy).value,
+        get_policy_name(request.policy).value,
     )
 
 
-def _wait_for(store: Store, held: Held, found: ToolCall, waiting: Waiting) -> Flow[None]:
-    """Let time pass while somebody works on the call that is in the way, or say why that makes no sense."""
-    session_id = found.session.session_id
-    if found.status == CallStatus.AWAITING_APPROVAL:
-        if not waiting.for_approval:
-            raise ApprovalRequired(session_id, [calls.as_dict(found)])
+def _wait_for_other_call_flow(
+    store: Store, owned_session: OwnedSession, other_call: ToolCall, wait_options: WaitOptions
+) -> Flow[None]:
+    """Sleep while another run works on the call of the same key, or raise the error that says why waiting is
+    useless."""
+    session_id = other_call.session.session_id
+    if other_call.status == CallStatus.AWAITING_APPROVAL:
+        if not wait_options.for_approval:
+            raise ApprovalRequired(session_id, [call_queries.call_to_dict(other_call)])
         yield Sleep(APPROVAL_POLL_SECONDS)
         return
-    if found.status == CallStatus.INTERRUPTED:
-        raise (yield Transact(partial(calls.review_required, store, session_id, [found])))
-    alive: bool = yield Transact(partial(_executor_lives, store, held, found))
+    if other_call.status == CallStatus.INTERRUPTED:
+        raise (yield Transact(partial(call_queries.build_review_required, store, session_id, [other_call])))
+    alive: bool = yield Transact(partial(_is_executor_alive, store, owned_session, other_call))
     if not alive:
         try:
-            call: ToolCall = yield Transact(partial(calls.get, store, session_id, found.pk))
+            call: ToolCall = yield Transact(partial(call_queries.get_call, store, session_id, other_call.pk))
         except SessionNotFound:
-            return  # with it, nothing is in the way any more; the next look says if this session is gone
+            return  # deleted with its session; the next check finds out if it was this one
         if call.status in {CallStatus.ISSUED, CallStatus.INTERRUPTED}:
-            raise (yield Transact(partial(calls.review_required, store, session_id, [call])))
-        return  # it ended between the two looks
-    if not waiting.for_others:
-        raise CallInProgress(session_id, found.call_id, found.tool)
+            raise (yield Transact(partial(call_queries.build_review_required, store, session_id, [call])))
+        return  # it ended between the two checks
+    if not wait_options.for_others:
+        raise CallInProgress(session_id, other_call.call_id, other_call.tool)
     yield Sleep(POLL_SECONDS)
 
 
-def _executor_lives(store: Store, held: Held, found: ToolCall) -> bool:
-    """Whether somebody still works on the call that is in the way. One that this run has left behind is interrupted."""
-    if found.run_id != held.run_id:
-        with operation(store.using, writes=False):
-            return liveness.is_alive(found.run)
-    if found.pk in store.executing:
+def _is_executor_alive(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
+    """Return whether a process still works on the call of the same key. A call that this run abandoned is
+    interrupted."""
+    if call.run_id != owned_session.run_id:
+        with database_operation(store.using, writes=False):
+            return run_liveness.is_run_alive(call.run)
+    if call.pk in store.executing:
         return True
-    settling.interrupt(store, held, found)
+    settle_call.interrupt_call(store, owned_session, call)
     return False
 
 
-def _run_logged(store: Store, held: Held, tool: Tool, bound: dict[str, Any], issued: Issued) -> Flow[ToolResult]:
-    if issued.args is not None:
+def _run_logged_flow(
+    store: Store, owned_session: OwnedSession, tool: Tool, bound_args: dict[str, Any], issued_call: IssuedCall
+) -> Flow[ToolResult]:
+    if issued_call.args is not None:
         try:
-            bound = tool.bound(_stored_args(held, issued))
+            bound_args = tool.bind_arguments(_parse_stored_args(owned_session, issued_call))
         except InvalidArguments as error:
-            outcome = Outcome(CallStatus.FAILED, canonical(str(error)), type(error).__name__)
-            yield from record(store, held, issued, outcome, str(error))
-            return ToolResult(issued.call_id, str(error), is_error=True, attempt=issued.attempt)
-    invoke = Invoke(tool.run, bound, tool.timeout)
+            outcome = CallOutcome(CallStatus.FAILED, to_canonical_json(str(error)), type(error).__name__)
+            yield from record_outcome_flow(store, owned_session, issued_call, outcome, str(error))
+            return ToolResult(issued_call.call_id, str(error), is_error=True, attempt=issued_call.attempt)
+    invoke = Invoke(tool.run, bound_args, tool.timeout)
     try:
         value = yield invoke
     except GeneratorExit:
         raise
     except BaseException as error:
-        return (yield from _failed(store, held, tool, issued, error, started=invoke.started))
-    content = content_of(value)
-    yield from record(store, held, issued, Outcome(CallStatus.COMPLETED, canonical(content, "result")), content)
-    return ToolResult(issued.call_id, content, attempt=issued.attempt)
+        return (yield from _handle_error_flow(store, owned_session, tool, issued_call, error, started=invoke.started))
+    content = to_model_content(value)
+    yield from record_outcome_flow(
+        store,
+        owned_session,
+        issued_call,
+        CallOutcome(CallStatus.COMPLETED, to_canonical_json(content, "result")),
+        content,
+    )
+    return ToolResult(issued_call.call_id, content, attempt=issued_call.attempt)
 
 
-def _stored_args(held: Held, issued: Issued) -> Any:
+def _parse_stored_args(owned_session: OwnedSession, issued_call: IssuedCall) -> Any:
     try:
-        return parse(issued.args or "{}")
+        return parse_json(issued_call.args or "{}")
     except ValueError as error:
-        what = f"the arguments of call {issued.call_id!r}"
-        raise CheckpointCorrupted(held.session_id, what, str(error)) from error
+        label = f"the arguments of call {issued_call.call_id!r}"
+        raise CheckpointCorrupted(owned_session.session_id, label, str(error)) from error
 
 
-def _failed(
-    store: Store, held: Held, tool: Tool, issued: Issued, error: BaseException, *, started: bool
+def _handle_error_flow(
+    store: Store,
+    owned_session: OwnedSession,
+    tool: Tool,
+    issued_call: IssuedCall,
+    error: BaseException,
+    *,
+    started: bool,
 ) -> Flow[ToolResult]:
-    call = yield from record_error(store, held, tool, issued, error, started=started)
+    call = yield from record_error_flow(store, owned_session, tool, issued_call, error, started=started)
     if call is None:
-        return ToolResult(issued.call_id, _said(tool, error), is_error=True, attempt=issued.attempt)
-    failed = call.status != CallStatus.COMPLETED
-    return ToolResult(issued.call_id, call.result_text or "", is_error=failed, attempt=issued.attempt)
+        return ToolResult(
+            issued_call.call_id, _describe_tool_error(tool, error), is_error=True, attempt=issued_call.attempt
+        )
+    is_error = call.status != CallStatus.COMPLETED
+    return ToolResult(issued_call.call_id, call.result_text or "", is_error=is_error, attempt=issued_call.attempt)
 
 
-def record_error(
-    store: Store, held: Held, tool: Tool, issued: Issued, error: BaseException, *, started: bool
+def record_error_flow(
+    store: Store,
+    owned_session: OwnedSession,
+    tool: Tool,
+    issued_call: IssuedCall,
+    error: BaseException,
+    *,
+    started: bool,
 ) -> Flow[ToolCall | None]:
-    """Log what is true after an error: it did not happen (None), or nobody knows; then the call as a probe settled it.
+    """Log the outcome after an error: the call did not happen (None), or the call as a probe settled it if that is
+    unknown.
 
-    Raises `error` where it is to stop the run, and `ReviewRequired` where a person has to decide.
+    Raises `error` if it has to stop the run, and `ReviewRequired` if a person has to decide.
     """
-    said = _said(tool, error)
+    description = _describe_tool_error(tool, error)
     if not started:
-        outcome = Outcome(CallStatus.FAILED, canonical("It was stopped before it began."), type(error).__name__)
-        yield from record(store, held, issued, outcome, said)
+        outcome = CallOutcome(
+            CallStatus.FAILED, to_canonical_json("It was stopped before it began."), type(error).__name__
+        )
+        yield from record_outcome_flow(store, owned_session, issued_call, outcome, description)
         raise error
-    if not tool.logged or not tool.leaves_unknown(error):
-        outcome = Outcome(CallStatus.FAILED, canonical(said), type(error).__name__)
-        yield from record(store, held, issued, outcome, said)
+    if not tool.logged or not tool.leaves_outcome_unknown(error):
+        outcome = CallOutcome(CallStatus.FAILED, to_canonical_json(description), type(error).__name__)
+        yield from record_outcome_flow(store, owned_session, issued_call, outcome, description)
         return None
     reason = InterruptReason.AMBIGUOUS_ERROR if isinstance(error, Exception) else InterruptReason.CANCELLED
-    outcome = Outcome(CallStatus.INTERRUPTED, canonical(said), type(error).__name__, reason)
-    yield from record(store, held, issued, outcome, said)
+    outcome = CallOutcome(CallStatus.INTERRUPTED, to_canonical_json(description), type(error).__name__, reason)
+    yield from record_outcome_flow(store, owned_session, issued_call, outcome, description)
     if not isinstance(error, Exception):
         raise error
-    return (yield from _probed(store, held, tool, issued, error))
+    return (yield from _probe_interrupted_call_flow(store, owned_session, tool, issued_call, error))
 
 
-def _probed(store: Store, held: Held, tool: Tool, issued: Issued, error: Exception) -> Flow[ToolCall]:
-    """The tool's own hook may know what the tool could not say. If not, a person has to."""
-    call: ToolCall = yield Transact(lambda: calls.get(store, held.session_id, issued.pk))
-    probe = verification.probe_with(tool.verify, held.session_id, call)
+def _probe_interrupted_call_flow(
+    store: Store, owned_session: OwnedSession, tool: Tool, issued_call: IssuedCall, error: Exception
+) -> Flow[ToolCall]:
+    """Ask the tool's own verify hook about the call. If it cannot tell, a person has to decide."""
+    call: ToolCall = yield Transact(lambda: call_queries.get_call(store, owned_session.session_id, issued_call.pk))
+    probe = verification.probe_with(tool.verify, owned_session.session_id, call)
     if probe is not None:
-        yield from verification.probe_flow(store, probe)
-        call = yield Transact(lambda: calls.get(store, held.session_id, issued.pk))
-    if call.status in UNDECIDED_CALL:
-        raise (yield Transact(partial(calls.review_required, store, held.session_id, [call]))) from error
+        yield from verification.run_probe_flow(store, probe)
+        call = yield Transact(lambda: call_queries.get_call(store, owned_session.session_id, issued_call.pk))
+    if call.status in UNDECIDED_CALL_STATUSES:
+        raise (
+            yield Transact(partial(call_queries.build_review_required, store, owned_session.session_id, [call]))
+        ) from error
     return call
 
 
-def record(store: Store, held: Held, issued: Issued, outcome: Outcome, content: str) -> Flow[None]:
-    """Write the outcome of a call that has run, however often that takes. Raises `ResultNotRecorded`."""
+def record_outcome_flow(
+    store: Store, owned_session: OwnedSession, issued_call: IssuedCall, outcome: CallOutcome, content: str
+) -> Flow[None]:
+    """Write the outcome of a call that has run, with retries. Raises `ResultNotRecorded`."""
     for attempt in range(1, RECORD_ATTEMPTS + 1):
         try:
-            yield Transact(lambda: settling.settle(store, held, issued, outcome))
+            yield Transact(lambda: settle_call.settle_call(store, owned_session, issued_call, outcome))
         except StorageError as error:
             if attempt == RECORD_ATTEMPTS:
-                raise ResultNotRecorded(held.session_id, issued.call_id, content) from error
+                raise ResultNotRecorded(owned_session.session_id, issued_call.call_id, content) from error
             yield Sleep(0.1 * attempt)
-        except InsideTransaction as error:  # the tool has left one open
-            raise ResultNotRecorded(held.session_id, issued.call_id, content) from error
+        except InsideTransaction as error:  # the tool has left a transaction open
+            raise ResultNotRecorded(owned_session.session_id, issued_call.call_id, content) from error
         else:
             return
 
 
-def content_of(value: Any) -> str:
-    """What the model sees of a tool's return value: text as it is, anything else as JSON, or as its `repr` where it
-    has no JSON form. The call has happened, so this never fails; what is too large is cut and says so."""
+def to_model_content(value: Any) -> str:
+    """Convert a tool's return value to the model's text: text as it is, anything else as JSON, or as its `repr`.
+
+    The call has happened, so this never fails; text that is too long is truncated with a note.
+    """
     try:
-        text = value if isinstance(value, str) else canonical(value, "result")
-        canonical(text, "result")
+        text = value if isinstance(value, str) else to_canonical_json(value, "result")
+        to_canonical_json(text, "result")
     except TooLarge:
         text = value if isinstance(value, str) else repr(value)
-        kept = MAX_VALUE_BYTES // 8
-        text = f"{_visible(text[:kept])}\n(cut: the tool returned {len(text):,} characters, {kept:,} are kept)"
+        size = MAX_VALUE_BYTES // 8
+        text = f"{_drop_unencodable(text[:size])}\n(cut: the tool returned {len(text):,} characters, {size:,} are kept)"
     except Exception:  # no exact JSON form
-        text = f"(not JSON) {_visible(_shown(value))}"
+        text = f"(not JSON) {_drop_unencodable(_to_safe_repr(value))}"
     return text
 
 
-def _shown(value: object) -> str:
-    """`repr` or `str`, whatever the object's own code does."""
+def _to_safe_repr(value: object) -> str:
+    """Return `repr` or `str` of the value, whatever the object's own code does."""
     try:
         return repr(value) if not isinstance(value, BaseException | str) else str(value)
     except Exception:
         return f"<{type(value).__name__} that cannot be shown>"
 
 
-def _visible(text: str) -> str:
-    """`text` without what has no JSON form."""
+def _drop_unencodable(text: str) -> str:
+    """Return `text` without the characters that have no JSON form."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _said(tool: Tool, error: BaseException) -> str:
-    return _visible(f"{tool.name} raised {type(error).__name__}: {_shown(error)}")
+def _describe_tool_error(tool: Tool, error: BaseException) -> str:
+    return _drop_unencodable(f"{tool.name} raised {type(error).__name__}: {_to_safe_repr(error)}")

@@ -1,4 +1,4 @@
-"""Idempotency keys: which calls are the same operation."""
+"""Idempotency keys, which tell the calls that are the same operation."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any, Literal
 
 from checkpoints.enums import KeyPolicy, KeyScope
 from checkpoints.exceptions import InvalidArguments, InvalidInput
-from checkpoints.serde import digests
+from checkpoints.formats import digests
 
 #: `once`: the same tool with the same arguments is one operation. `unanswered`: it is one until a saved version has its
 #: result; after that the same call is a new operation. `call`: each call is an operation of its own. A function of the
 #: arguments gives the key itself, for vendors that have one.
-Policy = Literal["once", "unanswered", "call"] | Callable[[dict[str, Any]], str]
-_NAMED = frozenset({KeyPolicy.ONCE, KeyPolicy.UNANSWERED, KeyPolicy.CALL})
+IdempotencyPolicy = Literal["once", "unanswered", "call"] | Callable[[dict[str, Any]], str]
+_NAMED_POLICIES = frozenset({KeyPolicy.ONCE, KeyPolicy.UNANSWERED, KeyPolicy.CALL})
 
 
-def checked_policy(policy: object, scope: KeyScope = KeyScope.SESSION) -> Policy:
-    """`policy`, where it is one that a tool of `scope` can have. Raises `InvalidInput`."""
+def validate_policy(policy: object, scope: KeyScope = KeyScope.SESSION) -> IdempotencyPolicy:
+    """Return `policy` if a tool of `scope` can have it. Raises `InvalidInput`."""
     if policy == "args":
         raise InvalidInput("The idempotency policy 'args' is called 'once'. Use 'once'.")
-    if not callable(policy) and not (isinstance(policy, str) and policy in _NAMED):
+    if not callable(policy) and not (isinstance(policy, str) and policy in _NAMED_POLICIES):
         raise InvalidInput(
             f"{policy!r} is not an idempotency policy. Use 'once', 'unanswered', 'call', or a function of the args."
         )
@@ -32,13 +32,13 @@ def checked_policy(policy: object, scope: KeyScope = KeyScope.SESSION) -> Policy
     return policy  # type: ignore[return-value]
 
 
-def policy_name(policy: Policy) -> KeyPolicy:
-    """What the call log says of `policy`."""
+def get_policy_name(policy: IdempotencyPolicy) -> KeyPolicy:
+    """Return the name of `policy` in the call log."""
     return KeyPolicy.FUNCTION if callable(policy) else KeyPolicy(policy)
 
 
-def key_for(
-    policy: Policy,
+def make_idempotency_key(
+    policy: IdempotencyPolicy,
     scope: KeyScope,
     *,
     workspace: str,
@@ -48,36 +48,37 @@ def key_for(
     call_id: str,
     step: int | None,
 ) -> str:
-    """The key of one call: a digest of an encoding that keeps the borders and types of its parts.
+    """Make the key of one call: a digest of an encoding that keeps the borders and types of its parts.
 
-    `key_space` stands for the session and its forks. A call by the policy `unanswered` has a key that depends on what
-    is logged already: see `unanswered_key`.
+    `key_space` stands for the session and its forks. A call by the policy `unanswered` has a key that depends on the
+    logged calls: see `make_unanswered_key`.
 
-    Raises `NotRepresentable` for arguments without an exact JSON form, and `InvalidInput` where a key function
+    Raises `NotRepresentable` for arguments without an exact JSON form, and `InvalidInput` if a key function
     returns no text.
     """
-    place = [workspace] if scope == KeyScope.WORKSPACE else [workspace, key_space]
+    scope_parts = [workspace] if scope == KeyScope.WORKSPACE else [workspace, key_space]
     if policy == "once":
-        return digests.key_digest("args", place, tool, args)
+        return digests.digest_key_parts("args", scope_parts, tool, args)
     if policy == "call":
-        return digests.key_digest("call", place, tool, args, call_id, step)
+        return digests.digest_key_parts("call", scope_parts, tool, args, call_id, step)
     if not callable(policy):
         raise InvalidInput(f"{policy!r} does not say by itself which key a call has.")
     try:
-        own: object = policy(args)
+        user_key: object = policy(args)
     except Exception as error:
         raise InvalidArguments(tool, f"its idempotency function raised {type(error).__name__}: {error}") from error
-    if not isinstance(own, str) or not own:
-        raise InvalidInput(f"The idempotency function of {tool!r} returned {own!r}; it has to return a text.")
-    return digests.key_digest("own", place, tool, own)
+    if not isinstance(user_key, str) or not user_key:
+        raise InvalidInput(f"The idempotency function of {tool!r} returned {user_key!r}; it has to return a text.")
+    return digests.digest_key_parts("own", scope_parts, tool, user_key)
 
 
-def unanswered_key(
+def make_unanswered_key(
     *, workspace: str, key_space: str, session: int, tool: str, args: dict[str, Any], step: int, number: int
 ) -> str:
-    """The key of a new operation by the policy `unanswered`: the `number`-th of its tool and arguments, from 0, that
-    was issued in `step` of a session.
+    """Make the key of a new operation by the policy `unanswered`.
 
-    The operations that a fork inherits keep their keys. `session`, the key of the session's row, keeps new ones apart.
+    It is the `number`-th of its tool and arguments, from 0, that was issued in `step` of a session. The operations
+    that a
+    fork inherits keep their keys. `session`, the key of the session's row, keeps new ones apart.
     """
-    return digests.key_digest("unanswered", [workspace, key_space], session, tool, args, step, number)
+    return digests.digest_key_parts("unanswered", [workspace, key_space], session, tool, args, step, number)

@@ -1,4 +1,4 @@
-"""Tools and their registry: what an agent may call, and how a call is made durable."""
+"""Tools and their registry: the functions an agent may call, each call durable."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
-from checkpoints import flows
+from checkpoints import sansio
+from checkpoints.calls.outcomes import AmbiguousErrors, Answer, ToolResult, is_outcome_unknown
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, Risk, SideEffect
 from checkpoints.exceptions import InvalidArguments, InvalidInput
-from checkpoints.ids import checked_number
-from checkpoints.outcomes import Ambiguous, Answer, ToolResult, unknown_outcome
-from checkpoints.saving.intents import checked_effects, checked_tool_name
+from checkpoints.ids import validate_number
+from checkpoints.store.call_records import validate_side_effects, validate_tool_name
 from checkpoints.tools import dispatch
-from checkpoints.tools.dispatch import Waiting
-from checkpoints.tools.idempotency import Policy, checked_policy
+from checkpoints.tools.dispatch import WaitOptions
+from checkpoints.tools.idempotency import IdempotencyPolicy, validate_policy
 
 if TYPE_CHECKING:
-    from checkpoints.saving.store import Store
+    from checkpoints.store.store import Store
 
 VerifyHook = Callable[[dict[str, Any]], Answer | Awaitable[Answer]]
 F = TypeVar("F", bound=Callable[..., Any])
-InProgress = Literal["wait", "raise"]
+WaitMode = Literal["wait", "raise"]
 
 
-class HasStore(Protocol):
-    """A checkpointer, blocking or async."""
+class CheckpointerLike(Protocol):
+    """Checkpointer, blocking or async."""
 
     @property
     def store(self) -> Store: ...
@@ -67,12 +67,12 @@ class Tool:
     description: str = ""
     side_effects: frozenset[str] = frozenset({SideEffect.MUTATE})
     verify: VerifyHook | None = None
-    idempotency: Policy | None = None
+    idempotency: IdempotencyPolicy | None = None
     scope: KeyScope = KeyScope.SESSION
     requires_approval: bool = False
     approvals: int = 1
     decide_within: float | None = None
-    ambiguous_errors: Ambiguous = unknown_outcome
+    ambiguous_errors: AmbiguousErrors = is_outcome_unknown
     timeout: float | None = None
     sentence: str = ""
     risk: Risk | None = None
@@ -87,7 +87,7 @@ class Tool:
         """Whether calls of the tool are logged before they run."""
         return bool(LOGGED_EFFECTS & self.side_effects)
 
-    def leaves_unknown(self, error: BaseException) -> bool:
+    def leaves_outcome_unknown(self, error: BaseException) -> bool:
         """Return whether an error leaves it open if the effect happened. What stops a process always does.
 
         Args:
@@ -102,10 +102,10 @@ class Tool:
             return isinstance(error, self.ambiguous_errors)
         try:
             return bool(self.ambiguous_errors(error))
-        except Exception:  # a judge that fails has not said that nothing happened
+        except Exception:  # a failed check does not prove that nothing happened
             return True
 
-    def bound(self, args: Mapping[str, Any]) -> dict[str, Any]:
+    def bind_arguments(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """Convert and check arguments against the signature of the function.
 
         Args:
@@ -118,20 +118,20 @@ class Tool:
             InvalidArguments: They do not fit the signature.
         """
         try:
-            _signature(self.run).bind(**args)
+            _get_signature(self.run).bind(**args)
         except TypeError as error:
             raise InvalidArguments(self.name, str(error)) from None
-        hints = _hints(self.run)
-        return {name: self._converted(name, value, hints.get(name)) for name, value in args.items()}
+        hints = _get_type_hints(self.run)
+        return {name: self._convert_argument(name, value, hints.get(name)) for name, value in args.items()}
 
-    def _converted(self, name: str, value: Any, kind: Any) -> Any:
+    def _convert_argument(self, name: str, value: Any, kind: Any) -> Any:
         if kind is Decimal:
-            return self._decimal(name, value)
-        if kind in (int, str, bool, float) and not _fits(value, kind):
+            return self._convert_to_decimal(name, value)
+        if kind in (int, str, bool, float) and not _is_instance(value, kind):
             raise InvalidArguments(self.name, f"{name}={value!r} is not of type {kind.__name__}")
         return value
 
-    def _decimal(self, name: str, value: Any) -> Decimal:
+    def _convert_to_decimal(self, name: str, value: Any) -> Decimal:
         try:
             number = Decimal(str(value)) if type(value) in (str, int, float, Decimal) else Decimal("NaN")
         except InvalidOperation:
@@ -151,14 +151,14 @@ class Tool:
         """
         try:
             return self.sentence.format_map(dict(args))
-        except Exception:  # the format is the user's; without it the page makes its own sentence
+        except Exception:  # a user's format string; without it the page builds a sentence
             return ""
 
 
 def require_verify_hook(tool: str, hook: object) -> None:
-    """Raises `InvalidInput` where `hook` cannot be called with the arguments of a call as one positional argument.
+    """Raise `InvalidInput` if `hook` cannot be called with the arguments of a call as one positional argument.
 
-    Further parameters need defaults. A callable that does not tell its signature, as some of C do, is accepted.
+    Further parameters need defaults. A callable without a signature, such as some written in C, is accepted.
     """
     if not callable(hook):
         raise InvalidInput(f"The verify hook of {tool!r} is of type {type(hook).__name__}, which cannot be called.")
@@ -175,19 +175,19 @@ def require_verify_hook(tool: str, hook: object) -> None:
         ) from None
 
 
-def _fits(value: Any, kind: type) -> bool:
+def _is_instance(value: Any, kind: type) -> bool:
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
 
 
 @cache
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
+def _get_signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)
 
 
 @cache
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _get_type_hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function)
     except (NameError, TypeError):
@@ -195,17 +195,17 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 class ToolOptions(TypedDict, total=False):
-    """The options of a tool, with the defaults of `Tool`; `name` is the function's own where it is left out."""
+    """Options of a tool, with the defaults of `Tool`; `name` defaults to the function's own."""
 
     name: str
     side_effects: Iterable[str]
     verify: VerifyHook | None
-    idempotency: Policy | None
+    idempotency: IdempotencyPolicy | None
     scope: str
     requires_approval: bool
     approvals: int
     decide_within: float | None
-    ambiguous_errors: Ambiguous
+    ambiguous_errors: AmbiguousErrors
     timeout: float | None
     sentence: str
     risk: str | None
@@ -232,42 +232,42 @@ def tool(
     """
 
     def make(run: Callable[..., Any]) -> Tool:
-        return _made(run, options)
+        return _make_tool(run, options)
 
     return make if function is None else make(function)
 
 
-def _made(run: Callable[..., Any], options: ToolOptions) -> Tool:
-    given = {**options}
-    name = checked_tool_name(given.pop("name", run.__name__))
-    effects = checked_effects(options.get("side_effects", (SideEffect.MUTATE,)))
-    checked_number("approvals", options.get("approvals", 1), least=1)
+def _make_tool(run: Callable[..., Any], options: ToolOptions) -> Tool:
+    values = {**options}
+    name = validate_tool_name(values.pop("name", run.__name__))
+    effects = validate_side_effects(options.get("side_effects", (SideEffect.MUTATE,)))
+    validate_number("approvals", options.get("approvals", 1), least=1)
     within = options.get("decide_within")
     if within is not None and not within > 0:
         raise InvalidInput(f"decide_within is {within!r}; it has to be a number of seconds above 0.")
-    scope, policy = _scope(options.get("scope", KeyScope.SESSION)), options.get("idempotency")
+    scope, policy = _parse_scope(options.get("scope", KeyScope.SESSION)), options.get("idempotency")
     if policy is not None:
-        checked_policy(policy, scope)
-    given |= {"side_effects": effects, "scope": scope}
-    given["risk"] = _risk(options.get("risk"))
+        validate_policy(policy, scope)
+    values |= {"side_effects": effects, "scope": scope}
+    values["risk"] = _parse_risk(options.get("risk"))
     try:
-        return Tool(name=name, run=run, description=inspect.getdoc(run) or "", **given)  # type: ignore[arg-type]
+        return Tool(name=name, run=run, description=inspect.getdoc(run) or "", **values)  # type: ignore[arg-type]
     except TypeError as error:
         raise InvalidInput(f"The tool {name!r} cannot be made: {error}.") from None
 
 
-def _scope(given: str) -> KeyScope:
+def _parse_scope(text: str) -> KeyScope:
     try:
-        return KeyScope(given)
+        return KeyScope(text)
     except ValueError:
-        raise InvalidInput(f"{given!r} is not a scope. Use 'session' or 'workspace'.") from None
+        raise InvalidInput(f"{text!r} is not a scope. Use 'session' or 'workspace'.") from None
 
 
-def _risk(given: str | None) -> Risk | None:
+def _parse_risk(text: str | None) -> Risk | None:
     try:
-        return None if given is None else Risk(given)
+        return None if text is None else Risk(text)
     except ValueError:
-        raise InvalidInput(f"{given!r} is not a risk. Use 'low', 'medium' or 'high'.") from None
+        raise InvalidInput(f"{text!r} is not a risk. Use 'low', 'medium' or 'high'.") from None
 
 
 @dataclass(eq=False)
@@ -276,24 +276,23 @@ class ToolRegistry:
 
     Without a client and a session there is no log: then a tool that only reads runs, and one with side effects is
     refused (`RegistryNotBound`), unless `unlogged` permits such calls without a log. Even then a tool that requires
-    approval is
-    refused: approvals are part of the log.
+    approval is refused: approvals are part of the log.
     """
 
     tools: dict[str, Tool] = field(default_factory=dict)
-    checkpointer: HasStore | None = None
+    checkpointer: CheckpointerLike | None = None
     session_id: str | None = None
     unlogged: bool = False
-    idempotency: Policy = "once"
+    idempotency: IdempotencyPolicy = "once"
 
     def __init__(
         self,
         tools: Iterable[Tool] | Mapping[str, Tool] = (),
-        checkpointer: HasStore | None = None,
+        checkpointer: CheckpointerLike | None = None,
         session_id: str | None = None,
         *,
         unlogged: bool = False,
-        idempotency: Policy = "once",
+        idempotency: IdempotencyPolicy = "once",
     ) -> None:
         """Create a registry.
 
@@ -309,15 +308,15 @@ class ToolRegistry:
         """
         self.tools = {}
         self.unlogged = unlogged
-        self.idempotency = checked_policy(idempotency)
+        self.idempotency = validate_policy(idempotency)
         self.checkpointer = checkpointer
         self.session_id = session_id
-        for each in tools.values() if isinstance(tools, Mapping) else tools:
-            self.add(each)
+        for item in tools.values() if isinstance(tools, Mapping) else tools:
+            self.add(item)
         if checkpointer is not None:
             self.bind(checkpointer, session_id)
 
-    def bind(self, checkpointer: HasStore, session_id: str | None = None) -> None:
+    def bind(self, checkpointer: CheckpointerLike, session_id: str | None = None) -> None:
         """Log calls through a client, and let its resumes use the verify hooks of these tools.
 
         A registry that is bound to a session serves that session alone; one that is bound to none serves any session.
@@ -330,7 +329,7 @@ class ToolRegistry:
         self.session_id = session_id or self.session_id
         checkpointer.store.add_registry(self)
 
-    def for_session(self, checkpointer: HasStore, session_id: str) -> Self:
+    def for_session(self, checkpointer: CheckpointerLike, session_id: str) -> Self:
         """Create a registry with the same tools and options, bound to another session; this one stays bound as it is.
 
         Several sessions can thus share one registry at the same time. Tools that are added later are in both.
@@ -361,11 +360,11 @@ class ToolRegistry:
         """
         if self.tools.get(added.name, added) is not added:
             raise InvalidInput(f"There already is a tool {added.name!r}.")
-        checked_policy(self.policy(added), added.scope)
+        validate_policy(self.policy(added), added.scope)
         self.tools[added.name] = added
         return added
 
-    def policy(self, tool: Tool) -> Policy:
+    def policy(self, tool: Tool) -> IdempotencyPolicy:
         """Return the idempotency policy of a tool: its own, or that of the registry.
 
         Args:
@@ -395,12 +394,20 @@ class ToolRegistry:
         """
 
         def register(run: F) -> F:
-            self.add(_made(run, typing.cast("ToolOptions", options)))
+            self.add(_make_tool(run, typing.cast("ToolOptions", options)))
             return run
 
         return register if function is None else register(function)
 
     def knows_tool(self, name: str) -> bool:
+        """Return whether a tool of this name is registered here.
+
+        Args:
+            name: Name of the tool.
+
+        Returns:
+            True if there is such a tool.
+        """
         return name in self.tools
 
     def verify_hook(self, name: str) -> VerifyHook | None:
@@ -412,8 +419,8 @@ class ToolRegistry:
         Returns:
             The hook; None where there is no such tool or it has none.
         """
-        found = self.tools.get(name)
-        return None if found is None else found.verify
+        tool = self.tools.get(name)
+        return None if tool is None else tool.verify
 
     def dispatch(
         self,
@@ -422,8 +429,8 @@ class ToolRegistry:
         call_id: str,
         *,
         step: int | None = None,
-        in_progress: InProgress = "wait",
-        approval: InProgress = "raise",
+        in_progress: WaitMode = "wait",
+        approval: WaitMode = "raise",
     ) -> ToolResult:
         """Make one call, blocking. Its intent is durable before it runs, and its outcome is logged after.
 
@@ -450,9 +457,9 @@ class ToolRegistry:
             CallConflict: The step has another call with this identifier.
             ResultNotRecorded: The tool ran and its result could not be stored.
         """
-        waiting = Waiting(in_progress == "wait", approval == "wait")
-        with self._in_use():
-            return flows.drive(dispatch.dispatch_flow(self, name, args, call_id, step=step, waiting=waiting))
+        wait_options = WaitOptions(in_progress == "wait", approval == "wait")
+        with self._keep_session_in_use():
+            return sansio.drive(dispatch.dispatch_call_flow(self, name, args, call_id, step=step, waiting=wait_options))
 
     async def adispatch(
         self,
@@ -461,8 +468,8 @@ class ToolRegistry:
         call_id: str,
         *,
         step: int | None = None,
-        in_progress: InProgress = "wait",
-        approval: InProgress = "raise",
+        in_progress: WaitMode = "wait",
+        approval: WaitMode = "raise",
     ) -> ToolResult:
         """Make one call, async. Its intent is durable before it runs, and its outcome is logged after.
 
@@ -489,12 +496,12 @@ class ToolRegistry:
             CallConflict: The step has another call with this identifier.
             ResultNotRecorded: The tool ran and its result could not be stored.
         """
-        waiting = Waiting(in_progress == "wait", approval == "wait")
-        flow = dispatch.dispatch_flow(self, name, args, call_id, step=step, waiting=waiting)
-        hop = getattr(self.checkpointer, "hop", None) or flows.hop
-        with self._in_use():
-            return await flows.adrive(flow, hop)
+        wait_options = WaitOptions(in_progress == "wait", approval == "wait")
+        flow = dispatch.dispatch_call_flow(self, name, args, call_id, step=step, waiting=wait_options)
+        hop = getattr(self.checkpointer, "hop", None) or sansio.run_in_thread
+        with self._keep_session_in_use():
+            return await sansio.adrive(flow, hop)
 
-    def _in_use(self) -> AbstractContextManager[None]:
-        """The session is not idle while one of its calls runs, logged or not."""
-        return nullcontext() if self.checkpointer is None else self.checkpointer.store.in_use(self.session_id)
+    def _keep_session_in_use(self) -> AbstractContextManager[None]:
+        """Keep the session from being idle while one of its calls runs, logged or not."""
+        return nullcontext() if self.checkpointer is None else self.checkpointer.store.keep_in_use(self.session_id)

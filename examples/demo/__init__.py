@@ -1,1 +1,1 @@
-"""The parts of the demo: an agent that is killed, whoever restarts it, and whoever tells the story."""
+"""Parts of the demo: an agent that gets killed, its supervisor, and the narrator of the events."""

@@ -1,35 +1,38 @@
-"""One session being played: the agent's process, started again whenever it is killed, as a service manager would."""
+"""Supervision of one session's agent process, restarted whenever it is killed, as a service manager does."""
 
 from dataclasses import dataclass, field
 
-from examples.demo.processes import Child, start_agent
-from examples.demo.story import Story
+from examples.demo.demo_processes import ChildProcess, start_agent
+from examples.demo.story import EventNarrator
 
 
 @dataclass
-class Act:
-    """`database` is the agent's, `pace` the seconds its model takes to answer."""
+class AgentSupervisor:
+    """Supervisor of one agent; `database` is the agent's URL, `pace` the seconds its model takes to answer."""
 
-    story: Story
+    story: EventNarrator
     database: str
     pace: float
-    _agent: Child | None = field(default=None, repr=False)
+    _agent: ChildProcess | None = field(default=None, repr=False)
 
-    def play(self) -> bool:
-        """Look after the agent once; True when it is done. Raises `ProcessFailed` where a restart would not help."""
+    def restart_if_killed(self) -> bool:
+        """Check the agent once and restart it if needed; return True when it has finished.
+
+        Raises `ProcessFailed` if a restart would not help.
+        """
         agent = self._agent
         if agent is None:
             self._start()
             return False
         code = agent.code
-        self.story.tell()
+        self.story.print_new_events()
         if code is None:
             return False
         if agent.killed_by:
-            self.story.killed(agent.pid, agent.killed_by)
+            self.story.print_kill(agent.pid, agent.killed_by)
             self._start()
         elif code:
-            raise agent.failure("The agent")
+            raise agent.build_failure("The agent")
         return code == 0
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Who can sign in to the demo: one who decides and one who only looks, with new passwords each time."""
+"""Accounts of the demo, with new passwords each time."""
 
 import secrets
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from harness_site.accounts.models import Membership
 
 
 @dataclass(frozen=True)
-class SignIn:
+class DemoAccount:
     name: str
     password: str
 
 
-def reset_sign_in(name: str, role: Role, password: str = "") -> SignIn:
-    """Create the user `name`, or give them back their role and a new password; random where none is given."""
+def create_or_reset_account(name: str, role: Role, password: str = "") -> DemoAccount:
+    """Create the user `name`, or reset their role and password; the password is random if none is given."""
     password = password or secrets.token_urlsafe(9)
     user, _ = get_user_model().objects.get_or_create(username=name)
     user.is_active = True
@@ -25,4 +25,4 @@ def reset_sign_in(name: str, role: Role, password: str = "") -> SignIn:
     user.save()
     workspace = Workspace.objects.get(slug=DEFAULT_WORKSPACE)
     Membership.objects.update_or_create(user=user, workspace=workspace, defaults={"role": role})
-    return SignIn(name, password)
+    return DemoAccount(name, password)

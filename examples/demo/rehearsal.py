@@ -1,21 +1,21 @@
-"""The story without a person: the decision is made here, and afterwards everything is held against the ledger."""
+"""Rehearsal of the demo without a person: make the decision, then check the session against the ledger."""
 
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
 from checkpoints.client import SyncCheckpointer
+from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, CallStatus, Role, SessionStatus
+from checkpoints.formats import parse_json
 from checkpoints.models import Session, ToolCall
-from checkpoints.resuming.actors import Actor
-from checkpoints.serde import parse
-from examples.demo.stages import Stage
-from examples.demo.story import waits_for_a_person
+from examples.demo.stages import DemoSession
+from examples.demo.story import is_waiting_for_person
 
-#: Decision → how many refunds it leaves in the ledger. In this story the first one did land, whatever is decided.
-REFUNDS: Final = {"landed": 1, "failed": 1, "rerun": 2}
-#: Decision → what becomes of the attempts at the refund, in order.
-_ATTEMPTS: Final = {
+#: Decision → expected number of refunds in the ledger. In this demo the first refund always landed.
+EXPECTED_REFUNDS: Final = {"landed": 1, "failed": 1, "rerun": 2}
+#: Decision → expected statuses of the attempts at the refund, in order.
+_EXPECTED_ATTEMPTS: Final = {
     "landed": [CallStatus.COMPLETED],
     "failed": [CallStatus.FAILED],
     "rerun": [CallStatus.SUPERSEDED, CallStatus.COMPLETED],
@@ -23,59 +23,60 @@ _ATTEMPTS: Final = {
 _ACTOR = Actor(ActorKind.PERSON, "rehearsal", Role.APPROVER)
 
 
-def decide(stage: Stage, decision: str) -> None:
-    """Make the decision on every call that a process waits for."""
-    session = stage.session()
-    if session is None or not waits_for_a_person(session):
+def decide_waiting_calls(stage: DemoSession, decision: str) -> None:
+    """Apply the decision to every call that a process waits for."""
+    session = stage.load_session()
+    if session is None or not is_waiting_for_person(session):
         return
     for call in ToolCall.objects.filter(session=session, status=CallStatus.INTERRUPTED).order_by("pk"):
-        _decide(session.session_id, call, decision)
+        _decide_call(session.session_id, call, decision)
 
 
-def _decide(session_id: str, call: ToolCall, decision: str) -> None:
+def _decide_call(session_id: str, call: ToolCall, decision: str) -> None:
     checkpointer = SyncCheckpointer()
-    why = f"Played by the demo with --decide={decision}."
-    which: dict[str, Any] = {"revision": call.revision, "step": call.step, "attempt": call.attempt}
+    reason = f"Played by the demo with --decide={decision}."
+    call_reference: dict[str, Any] = {"revision": call.revision, "step": call.step, "attempt": call.attempt}
     if decision == "landed":
-        seen = "Refunded 40.00 EUR, seen in the ledger."
-        checkpointer.confirm_landed(session_id, call.call_id, seen, actor=_ACTOR, reason=why, **which)
+        result = "Refunded 40.00 EUR, seen in the ledger."
+        checkpointer.confirm_landed(session_id, call.call_id, result, actor=_ACTOR, reason=reason, **call_reference)
     elif decision == "failed":
-        checkpointer.mark_failed(session_id, call.call_id, actor=_ACTOR, reason=why, **which)
+        checkpointer.mark_failed(session_id, call.call_id, actor=_ACTOR, reason=reason, **call_reference)
     else:
-        checkpointer.approve_rerun(session_id, call.call_id, actor=_ACTOR, reason=why, **which)
+        checkpointer.approve_rerun(session_id, call.call_id, actor=_ACTOR, reason=reason, **call_reference)
 
 
-def disagreements(stage: Stage, decision: str) -> list[str]:
-    """Where the session does not say what the world says, in sentences; empty where all agree."""
-    session = stage.session()
+def find_disagreements(stage: DemoSession, decision: str) -> list[str]:
+    """Describe the differences between the session and the real effects; empty if they agree."""
+    session = stage.load_session()
     if session is None:
         return [f"There is no session {stage.session_id}."]
-    return [*_of_session(session, decision), *_of_world(stage, decision), *_of_transcript(session)]
+    return [*_check_session(session, decision), *_check_world(stage, decision), *_check_transcript(session)]
 
 
-def _of_session(session: Session, decision: str) -> Iterator[str]:
+def _check_session(session: Session, decision: str) -> Iterator[str]:
     if session.status != SessionStatus.COMPLETED:
         yield f"The session is {session.status}, not completed."
         return
-    refunded = parse(session.result or "{}").get("refunded")
+    refunded = parse_json(session.result or "{}").get("refunded")
     if refunded is not (decision != "failed"):
         yield f"The result of the session says refunded: {refunded}."
     attempts = ToolCall.objects.filter(session=session, tool="refund_card").order_by("attempt")
-    found = list(attempts.values_list("status", flat=True))
-    if found != _ATTEMPTS[decision]:
-        yield f"The attempts at refund_card are {found}, not {[status.value for status in _ATTEMPTS[decision]]}."
+    statuses = list(attempts.values_list("status", flat=True))
+    if statuses != _EXPECTED_ATTEMPTS[decision]:
+        expected = [status.value for status in _EXPECTED_ATTEMPTS[decision]]
+        yield f"The attempts at refund_card are {statuses}, not {expected}."
 
 
-def _of_world(stage: Stage, decision: str) -> Iterator[str]:
-    if len(stage.refunds) != REFUNDS[decision]:
-        yield f"The ledger has {len(stage.refunds)} refunds, not {REFUNDS[decision]}."
+def _check_world(stage: DemoSession, decision: str) -> Iterator[str]:
+    if len(stage.refunds) != EXPECTED_REFUNDS[decision]:
+        yield f"The ledger has {len(stage.refunds)} refunds, not {EXPECTED_REFUNDS[decision]}."
     if len(stage.mails) != 1:
         yield f"The outbox has {len(stage.mails)} mails, not 1."
 
 
-def _of_transcript(session: Session) -> Iterator[str]:
-    latest = SyncCheckpointer().load_latest(session.session_id) or {"transcript": []}
-    blocks = [block for message in latest["transcript"] for block in message["blocks"]]
+def _check_transcript(session: Session) -> Iterator[str]:
+    version = SyncCheckpointer().load_latest(session.session_id) or {"transcript": []}
+    blocks = [block for message in version["transcript"] for block in message["blocks"]]
     calls = Counter(block["id"] for block in blocks if block["kind"] == "tool_call")
     results = Counter(block["call_id"] for block in blocks if block["kind"] == "tool_result")
     if not calls or calls != results or set(calls.values()) != {1}:

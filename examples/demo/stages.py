@@ -1,4 +1,4 @@
-"""Where one story plays: a number, the session named after it, and a folder for the ledger and the outbox."""
+"""Session of one demo run: its number, session id, and a folder for ledger and outbox."""
 
 import json
 from collections.abc import Iterator
@@ -7,17 +7,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from checkpoints.enums import FINISHED_SESSION
+from checkpoints.enums import FINISHED_SESSION_STATUSES
 from checkpoints.models import DEFAULT_WORKSPACE, Session
-from checkpoints.saving.liveness import is_alive
+from checkpoints.store.run_liveness import is_run_alive
 
 FIRST_NUMBER = 17
 AGENT = "refund-desk"
 
 
 @dataclass(frozen=True)
-class Stage:
-    """`folder` is named by the number alone: no id ever becomes a path."""
+class DemoSession:
+    """Session of one demo run; `folder` is named by the number alone, so that no id becomes a path."""
 
     number: int
     folder: Path
@@ -26,45 +26,45 @@ class Stage:
     def session_id(self) -> str:
         return f"order-{self.number}"
 
-    def session(self) -> Session | None:
-        """None until the agent has begun."""
-        found = Session.objects.filter(workspace__slug=DEFAULT_WORKSPACE, session_id=self.session_id)
-        return found.select_related("owner").first()
+    def load_session(self) -> Session | None:
+        """Load the session; None until the agent has started it."""
+        sessions = Session.objects.filter(workspace__slug=DEFAULT_WORKSPACE, session_id=self.session_id)
+        return sessions.select_related("owner").first()
 
     @property
     def refunds(self) -> list[dict[str, Any]]:
-        """What really left the shop's account."""
-        return _entries(self.folder / "ledger.jsonl")
+        """Refunds that were really made."""
+        return _read_entries(self.folder / "ledger.jsonl")
 
     @property
     def mails(self) -> list[dict[str, Any]]:
-        """What really was sent."""
-        return _entries(self.folder / "outbox.jsonl")
+        """Mails that were really sent."""
+        return _read_entries(self.folder / "outbox.jsonl")
 
 
-def new_stage(root: Path) -> Stage:
-    """The first number that neither the database nor `root` knows, taken by making its folder."""
+def create_demo_session(root: Path) -> DemoSession:
+    """Reserve the first number that is unused in the database and in `root` by creating its folder."""
     root.mkdir(parents=True, exist_ok=True)
     for number in count(FIRST_NUMBER):
-        stage = Stage(number, root / str(number))
-        if stage.session() is None and _made(stage.folder):
-            return stage
+        demo_session = DemoSession(number, root / str(number))
+        if demo_session.load_session() is None and _try_to_create_folder(demo_session.folder):
+            return demo_session
     raise AssertionError("unreachable: there always is another number")
 
 
-def abandoned_stages(root: Path) -> Iterator[Stage]:
-    """Where an earlier demo was ended before its session was: nobody drives it any more."""
+def iterate_abandoned_sessions(root: Path) -> Iterator[DemoSession]:
+    """Yield unfinished sessions of earlier demos without a live run."""
     numbers = sorted(int(folder.name) for folder in root.glob("*") if folder.name.isdecimal())
     for number in numbers:
-        stage = Stage(number, root / str(number))
-        session = stage.session()
-        if session is None or session.agent != AGENT or session.status in FINISHED_SESSION:
+        demo_session = DemoSession(number, root / str(number))
+        session = demo_session.load_session()
+        if session is None or session.agent != AGENT or session.status in FINISHED_SESSION_STATUSES:
             continue
-        if session.owner is None or not is_alive(session.owner):
-            yield stage
+        if session.owner is None or not is_run_alive(session.owner):
+            yield demo_session
 
 
-def _made(folder: Path) -> bool:
+def _try_to_create_folder(folder: Path) -> bool:
     try:
         folder.mkdir()
     except FileExistsError:
@@ -72,5 +72,5 @@ def _made(folder: Path) -> bool:
     return True
 
 
-def _entries(path: Path) -> list[dict[str, Any]]:
+def _read_entries(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

@@ -1,4 +1,4 @@
-"""`python -m examples.peers_over_http desk`: one process of one agent; `… ask 17 Bergen`: a question to them."""
+"""`python -m examples.peers_over_http desk`: run one process of one agent; `… ask 17 Bergen`: ask them a question."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from collections.abc import Sequence
 from checkpoints import SyncCheckpointer
 from examples.peers_over_http.agent import Agent
 from examples.peers_over_http.skills import SKILLS
-from examples.peers_over_http.wire import PORTS, Message, Wire
+from examples.peers_over_http.wire import PORTS, HttpTransport, Message
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _options(arguments)
+    options = _parse_options(arguments)
     ports = dict(zip(PORTS, options.ports, strict=True))
     try:
         if options.who == "ask":
-            wire = Wire("customer", ports, options.key)
-            print(ask(wire, {"deliver": options.order, "to": options.city}, uuid.uuid4().hex))
+            wire = HttpTransport("customer", ports, options.key)
+            print(ask_until_answered(wire, {"deliver": options.order, "to": options.city}, uuid.uuid4().hex))
             return 0
         with SyncCheckpointer.open(options.database, migrate=True) as checkpointer:
-            Agent(checkpointer, Wire(options.who, ports, options.key), SKILLS[options.who]).run()
+            Agent(checkpointer, HttpTransport(options.who, ports, options.key), SKILLS[options.who]).run()
     except KeyboardInterrupt:
         pass
     return 130
 
 
-def ask(wire: Wire, request: Message, call_id: str) -> Message:
-    """Put a request to the desk and wait for its answer, however often the desk is killed meanwhile."""
-    taken = False
+def ask_until_answered(wire: HttpTransport, request: Message, call_id: str) -> Message:
+    """Send a request to the desk and wait for its answer, across restarts of the desk."""
+    is_accepted = False
     while True:
         try:
-            if not taken:
-                wire.send("desk", "/request", {"call_id": call_id, "request": request})
-                taken = True
-            state = wire.send("desk", "/ask", {"call_id": call_id})
+            if not is_accepted:
+                wire.send_message("desk", "/request", {"call_id": call_id, "request": request})
+                is_accepted = True
+            state = wire.send_message("desk", "/ask", {"call_id": call_id})
             if state["finished"]:
                 result: Message = state["result"]
                 return result
-        except OSError:  # nobody there at the moment
+        except OSError:  # the desk is not running at the moment
             pass
         time.sleep(0.1)
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m examples.peers_over_http", description=__doc__)
     parser.add_argument("who", choices=[*SKILLS, "ask"])
     parser.add_argument("order", nargs="?", type=int, default=17)

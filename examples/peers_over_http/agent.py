@@ -1,7 +1,7 @@
-"""The durable loop of one agent: take requests, ask others and wait, answer. It may die anywhere and be started again.
+"""Durable loop of one agent: take requests, ask others and wait, answer. It may be killed anywhere and restarted.
 
-Each request is a session. Its transcript holds the request, what others have answered, and at the end the answer.
-A message is acknowledged when what it brought is in the database; until then its sender sends it again.
+Each request is a session. Its transcript holds the request, the answers of others, and at the end the result. A message
+is acknowledged when its content is in the database; until then its sender repeats it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from checkpoints import SyncCheckpointer
-from checkpoints.enums import DISPATCHABLE_SESSION
+from checkpoints.enums import DISPATCHABLE_SESSION_STATUSES
 from checkpoints.exceptions import (
     NotPaused,
     OwnershipError,
@@ -23,17 +23,17 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Session
 from checkpoints.peers import Join, Notice, PeerCall, TakenTask
-from examples.peers_over_http.skills import Ask, Skill
-from examples.peers_over_http.wire import Message, Wire
+from examples.peers_over_http.skills import Questions, Skill
+from examples.peers_over_http.wire import HttpTransport, Message
 
-#: Seconds between two rounds of the loop when nothing happens.
-ROUND = 0.2
+#: Seconds between two rounds of the loop without messages.
+ROUND_SECONDS = 0.2
 
 
 class Agent:
-    """One process of the agent `wire.agent`. Any number of them may share the database."""
+    """Process of the agent `wire.agent`. Any number of them may share the database."""
 
-    def __init__(self, checkpointer: SyncCheckpointer, wire: Wire, skill: Skill) -> None:
+    def __init__(self, checkpointer: SyncCheckpointer, wire: HttpTransport, skill: Skill) -> None:
         self.checkpointer = checkpointer
         self.wire = wire
         self.skill = skill
@@ -41,19 +41,24 @@ class Agent:
 
     def run(self) -> None:
         """Serve until the process ends."""
-        self.wire.serve(
-            {"/request": self.take_request, "/response": self.take_response, "/cancel": self.cancel, "/ask": self.ask}
+        self.wire.start_server(
+            {
+                "/request": self.take_request,
+                "/response": self.take_response,
+                "/cancel": self.cancel_request,
+                "/ask": self.get_request_status,
+            }
         )
         while True:
             self._something_came.clear()
-            self.work()
-            self._something_came.wait(ROUND)
+            self.run_round()
+            self._something_came.wait(ROUND_SECONDS)
 
-    # what others send
+    # Handlers of incoming messages
 
     def take_request(self, message: Message) -> Message:
-        """Keep a request. One that comes again is known already."""
-        session_id = self._session(message["call_id"])
+        """Store a request; do nothing if it is already stored."""
+        session_id = self._make_session_id(message["call_id"])
         with suppress(SessionBusy, PausedForPeers, SessionFinished):
             self.checkpointer.start_session(session_id, agent=self.wire.agent)
             if self.checkpointer.load_latest(session_id) is None:
@@ -68,16 +73,18 @@ class Agent:
         self._something_came.set()
         return {"answer": type(answer).__name__}
 
-    def cancel(self, message: Message) -> Message:
-        """Nobody wants the answer any more: those whom this agent has asked hear of it in turn."""
+    def cancel_request(self, message: Message) -> Message:
+        """Cancel a request; the agents that were asked for it are notified in turn."""
         with suppress(NotPaused, SessionBusy, SessionFinished, SessionNotFound):
-            self.checkpointer.cancel_paused(self._session(message["call_id"]), reason=f"{message['from']} said so")
+            self.checkpointer.cancel_paused(
+                self._make_session_id(message["call_id"]), reason=f"{message['from']} said so"
+            )
         self._something_came.set()
         return {}
 
-    def ask(self, message: Message) -> Message:
-        """What became of a request."""
-        session_id = self._session(message["call_id"])
+    def get_request_status(self, message: Message) -> Message:
+        """Return the status of a request, and its result if it is finished."""
+        session_id = self._make_session_id(message["call_id"])
         try:
             if not self.checkpointer.preview_resume(session_id)["finished"]:
                 return {"finished": False}
@@ -85,81 +92,83 @@ class Agent:
             return {"finished": False}
         return {"finished": True, "result": self.checkpointer.resume(session_id).result}
 
-    # what this agent does
+    # Work of this agent
 
-    def work(self) -> None:
-        """One round: go on with everything one can go on with, and tell others what they have to know."""
-        for session_id in self._open_sessions():
+    def run_round(self) -> None:
+        """Run one round: continue all sessions that can continue, and notify other agents."""
+        for session_id in self._list_free_sessions():
             with suppress(OwnershipError, PausedForPeers):
-                self._go_on(session_id, self.checkpointer.resume(session_id).transcript)
-        for paused in self.checkpointer.list_paused(ready=True, agent=self.wire.agent):
+                self._continue_session(session_id, self.checkpointer.resume(session_id).transcript)
+        for task in self.checkpointer.list_paused(ready=True, agent=self.wire.agent):
             with suppress(OwnershipError, NotPaused, StillWaiting):
-                self._use(self.checkpointer.take_paused(paused["session_id"]))
-        self.checkpointer.tell_peers(self._tell)
+                self._store_peer_results(self.checkpointer.take_paused(task["session_id"]))
+        self.checkpointer.tell_peers(self._send_notice)
         self.checkpointer.sweep_deadlines()
 
-    def _open_sessions(self) -> list[str]:
-        """Sessions of this agent that nobody works on: new ones, and those of a process that died."""
+    def _list_free_sessions(self) -> list[str]:
+        """List the sessions of this agent without a live process: new ones, and those of a process that died."""
         sessions = Session.objects.using(self.checkpointer.store.using).filter(agent=self.wire.agent)
-        # One without a version has a request that was not acknowledged: it will be sent again.
-        found = sessions.filter(status__in=sorted(DISPATCHABLE_SESSION), latest_version__gt=0).order_by("created_at")
-        return list(found.values_list("session_id", flat=True))
+        # A session without a version has an unacknowledged request, which will be repeated.
+        free_sessions = sessions.filter(
+            status__in=sorted(DISPATCHABLE_SESSION_STATUSES), latest_version__gt=0
+        ).order_by("created_at")
+        return list(free_sessions.values_list("session_id", flat=True))
 
-    def _use(self, task: TakenTask) -> None:
-        """Write down what others have answered; only then is the task over."""
+    def _store_peer_results(self, task: TakenTask) -> None:
+        """Save the answers of other agents, which completes the task, and continue the session."""
         answers = {call_id.rpartition(".")[2]: result.result for call_id, result in task.results.items()}
         transcript = [*task.point.transcript, {"answers": answers}]
         self.checkpointer.save_checkpoint(task.session_id, transcript, None, 0)
-        self._go_on(task.session_id, transcript)
+        self._continue_session(task.session_id, transcript)
 
-    def _go_on(self, session_id: str, transcript: list[Message]) -> None:
-        request, *later = transcript
-        if later and "said" in later[-1]:
-            self._answer(session_id, request, later[-1]["said"])
+    def _continue_session(self, session_id: str, transcript: list[Message]) -> None:
+        request, *later_messages = transcript
+        if later_messages and "said" in later_messages[-1]:
+            self._deliver_answer(session_id, request, later_messages[-1]["said"])
             return
         answers: dict[str, Any] = {}
-        for each in later:
-            answers |= each["answers"]
-        next_ = self.skill(request["request"], answers)
-        if isinstance(next_, Ask):
-            self.checkpointer.pause_for_peers(session_id, {}, [self._join(request["call_id"], next_)])
+        for message in later_messages:
+            answers |= message["answers"]
+        outcome = self.skill(request["request"], answers)
+        if isinstance(outcome, Questions):
+            self.checkpointer.pause_for_peers(session_id, {}, [self._build_join(request["call_id"], outcome)])
         else:
-            transcript = [*transcript, {"said": next_.result}]
+            transcript = [*transcript, {"said": outcome.result}]
             self.checkpointer.save_checkpoint(session_id, transcript, None, 0, phase="run_terminal")
-            self._answer(session_id, request, next_.result)
+            self._deliver_answer(session_id, request, outcome.result)
 
-    def _join(self, call_id: str, ask: Ask) -> Join:
-        """The questions, each under an id that is the same whenever this request is worked on."""
+    def _build_join(self, call_id: str, questions: Questions) -> Join:
+        """Build the join of questions, with ids that are the same whenever this request is processed."""
         return Join(
             "questions",
             [
-                PeerCall(id_, peer, request, token=self.wire.token(id_), sent=False)
-                for id_, peer, request in (
-                    (f"{call_id}.{name}", peer, request) for name, (peer, request) in ask.questions.items()
+                PeerCall(call_id_, peer, request, token=self.wire.make_token(call_id_), sent=False)
+                for call_id_, peer, request in (
+                    (f"{call_id}.{name}", peer, request) for name, (peer, request) in questions.questions.items()
                 )
             ],
         )
 
-    def _answer(self, session_id: str, request: Message, result: Any) -> None:
-        """Bring the answer to who asked; the session is over when it is there. Where nobody is there, later.
+    def _deliver_answer(self, session_id: str, request: Message, result: Any) -> None:
+        """Send the answer to the agent that asked, then finish the session; retry later if the agent is unreachable.
 
-        Who is no agent comes for it.
+        A client that is not an agent polls for the answer.
         """
         call_id = request["call_id"]
-        if self.wire.knows(request["from"]):
+        if self.wire.knows_agent(request["from"]):
             try:
-                self.wire.send(
+                self.wire.send_message(
                     request["from"],
                     "/response",
-                    {"call_id": call_id, "result": result, "token": self.wire.token(call_id)},
+                    {"call_id": call_id, "result": result, "token": self.wire.make_token(call_id)},
                 )
             except OSError:
                 return
         self.checkpointer.finish_session(session_id, "completed", result)
 
-    def _tell(self, notice: Notice) -> None:
+    def _send_notice(self, notice: Notice) -> None:
         message = {"call_id": notice.call_id, "request": notice.request}
-        self.wire.send(notice.peer, f"/{notice.kind}", message)
+        self.wire.send_message(notice.peer, f"/{notice.kind}", message)
 
-    def _session(self, call_id: str) -> str:
+    def _make_session_id(self, call_id: str) -> str:
         return f"{self.wire.agent}: {call_id}"

@@ -1,6 +1,6 @@
-"""What each agent can do: from a request and the answers it has so far to what it asks next, or to its own answer.
+"""Skills of the agents: functions from a request and the answers so far to further questions or the final answer.
 
-Nothing here knows of databases or networks. A model would sit in the place of these functions.
+They know nothing of databases or networks. A real agent would call a model instead.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Request = Mapping[str, Any]
-#: By a name that the agent chose when it asked. None: no answer came in time.
+#: Answers by the name that the agent gave the question; None if no answer came in time.
 Answers = Mapping[str, Any]
 
 ORDERS = {17: {"lamp": 2, "shade": 3}, 18: {"lamp": 1}}
@@ -19,44 +19,50 @@ CENTS_PER_KILO = {"Bergen": 900, "Oslo": 600}
 
 
 @dataclass(frozen=True)
-class Ask:
-    """Questions to other agents, by name: which agent, and the request."""
+class Questions:
+    """Questions to other agents, by name: agent and request."""
 
     questions: Mapping[str, tuple[str, Request]]
 
 
 @dataclass(frozen=True)
-class Say:
-    """The agent's own answer."""
+class FinalAnswer:
+    """Final answer of the agent."""
 
     result: Any
 
 
-Skill = Callable[[Request, Answers], Ask | Say]
+Skill = Callable[[Request, Answers], Questions | FinalAnswer]
 
 
-def desk(request: Request, answers: Answers) -> Ask | Say:
+def handle_desk_request(request: Request, answers: Answers) -> Questions | FinalAnswer:
     if "items" in request:
-        return Say(ORDERS[request["items"]])
+        return FinalAnswer(ORDERS[request["items"]])
     order, city = request["deliver"], request["to"]
     if not answers:
-        asked = {"order": order}
-        return Ask({"weight": ("stock", asked), "price": ("courier", {**asked, "to": city})})
-    return Say({"order": order, "to": city, "grams": answers["weight"], "cents": answers["price"]})
+        request_for_stock = {"order": order}
+        return Questions(
+            {"weight": ("stock", request_for_stock), "price": ("courier", {**request_for_stock, "to": city})}
+        )
+    return FinalAnswer({"order": order, "to": city, "grams": answers["weight"], "cents": answers["price"]})
 
 
-def stock(request: Request, answers: Answers) -> Ask | Say:
+def handle_stock_request(request: Request, answers: Answers) -> Questions | FinalAnswer:
     if not answers:
-        return Ask({"items": ("desk", {"items": request["order"]})})
+        return Questions({"items": ("desk", {"items": request["order"]})})
     items = answers["items"]
-    return Say(None if items is None else sum(GRAMS[item] * count for item, count in items.items()))
+    return FinalAnswer(None if items is None else sum(GRAMS[item] * count for item, count in items.items()))
 
 
-def courier(request: Request, answers: Answers) -> Ask | Say:
+def handle_courier_request(request: Request, answers: Answers) -> Questions | FinalAnswer:
     if not answers:
-        return Ask({"weight": ("stock", {"order": request["order"]})})
+        return Questions({"weight": ("stock", {"order": request["order"]})})
     grams = answers["weight"]
-    return Say(None if grams is None else -(-grams // 1000) * CENTS_PER_KILO[request["to"]])
+    return FinalAnswer(None if grams is None else -(-grams // 1000) * CENTS_PER_KILO[request["to"]])
 
 
-SKILLS: dict[str, Skill] = {"desk": desk, "stock": stock, "courier": courier}
+SKILLS: dict[str, Skill] = {
+    "desk": handle_desk_request,
+    "stock": handle_stock_request,
+    "courier": handle_courier_request,
+}

@@ -1,4 +1,4 @@
-"""The HTTP between the agents: small JSON messages, each of which may be lost, doubled or late."""
+"""HTTP between the agents: small JSON messages, each of which may be lost, duplicated or delayed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 PORTS = {"desk": 8101, "stock": 8102, "courier": 8103}
-PATIENCE = 10.0  # seconds that a message may take
+TIMEOUT_SECONDS = 10.0  # maximum duration of a message
 
 Message = dict[str, Any]
 Handler = Callable[[Message], Message]
 
 
-class Wire:
-    """How one agent reaches the others, and how it is reached.
+class HttpTransport:
+    """HTTP client and server of one agent.
 
-    `key` is a secret of all three: an answer brings a token made of it and the call's id, so that nobody else can
-    answer, and nobody has to store a token.
+    `key` is a secret shared by all agents: an answer carries a token derived from it and the call's id, so that nobody
+    else can answer, and no token has to be stored.
     """
 
     def __init__(self, agent: str, ports: Mapping[str, int], key: str) -> None:
@@ -32,41 +32,41 @@ class Wire:
         self._ports = ports
         self._key = key.encode()
 
-    def token(self, call_id: str) -> str:
+    def make_token(self, call_id: str) -> str:
         return hmac.new(self._key, call_id.encode(), hashlib.sha256).hexdigest()
 
-    def knows(self, agent: str) -> bool:
-        """Whether there is an address of that agent."""
+    def knows_agent(self, agent: str) -> bool:
+        """Return True if the address of that agent is known."""
         return agent in self._ports
 
-    def send(self, agent: str, path: str, message: Message) -> Message:
-        """Post a message and return the answer. Raises `OSError` where the other agent did not take it."""
+    def send_message(self, agent: str, path: str, message: Message) -> Message:
+        """Post a message and return the answer. Raises `OSError` if the other agent did not accept it."""
         request = Request(
             f"http://127.0.0.1:{self._ports[agent]}{path}",
             data=json.dumps({**message, "from": self.agent}).encode(),
             headers={"Content-Type": "application/json"},
         )
         try:
-            with urlopen(request, timeout=PATIENCE) as response:  # noqa: S310 - the address is ours
+            with urlopen(request, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310 - the address is ours
                 answer: Message = json.load(response)
-        except (HTTPException, ValueError) as error:  # it died while it answered
+        except (HTTPException, ValueError) as error:  # the agent died while it answered
             raise ConnectionError(f"{agent} gave half an answer") from error
         return answer
 
-    def serve(self, handlers: Mapping[str, Handler]) -> ThreadingHTTPServer:
-        """Answer messages from now on, each path by its handler, on threads of their own."""
-        server = ThreadingHTTPServer(("127.0.0.1", self._ports[self.agent]), _handling(handlers))
+    def start_server(self, handlers: Mapping[str, Handler]) -> ThreadingHTTPServer:
+        """Handle messages from now on, each path by its handler, on background threads."""
+        server = ThreadingHTTPServer(("127.0.0.1", self._ports[self.agent]), _create_handler_class(handlers))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return server
 
 
-def _handling(handlers: Mapping[str, Handler]) -> type[BaseHTTPRequestHandler]:
+def _create_handler_class(handlers: Mapping[str, Handler]) -> type[BaseHTTPRequestHandler]:
     class Handling(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             try:
                 status, answer = HTTPStatus.OK, handlers[self.path](message)
-            except Exception as error:  # not taken: the sender tries again
+            except Exception as error:  # not accepted: the sender tries again
                 status, answer = HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)}
             body = json.dumps(answer).encode()
             self.send_response(status)
@@ -76,6 +76,6 @@ def _handling(handlers: Mapping[str, Handler]) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     return Handling

@@ -1,5 +1,5 @@
-"""A refund desk: an agent that survives being killed at any moment.
+"""Refund desk: an agent that survives being killed at any moment.
 
-`agent.py` is the loop, and all there is to making it durable. The rest is what every agent has: a model (a scripted
-one, so that nothing leaves this machine), tools that change the world, a plan and a budget.
+`agent.py` is the loop, and contains all that makes it durable. The rest is what every agent has: a model (a scripted
+one, so that nothing leaves this machine), tools with side effects, a plan and a budget.
 """

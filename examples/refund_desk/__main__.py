@@ -1,4 +1,4 @@
-"""`python -m examples.refund_desk`: one process of the agent. Start it again, and it goes on."""
+"""`python -m examples.refund_desk`: run one process of the agent. Started again, it continues the session."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from examples.refund_desk.agent import RefundDesk
 from examples.refund_desk.crash import CrashOnce
 from examples.refund_desk.model import ScriptedModel
 from examples.refund_desk.shop import Shop
-from examples.refund_desk.tools import refund_tools
+from examples.refund_desk.tools import build_refund_tools
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    # Asked to stop, it leaves the session to the next process at once, instead of being missed first.
+    # On SIGTERM, release the session at once instead of leaving it to be detected as lost.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    options = _options(arguments)
+    options = _parse_options(arguments)
     options.state.mkdir(parents=True, exist_ok=True)
-    tools = refund_tools(Shop(options.state), CrashOnce(options.crash_once, options.state))
+    tools = build_refund_tools(Shop(options.state), CrashOnce(options.crash_once, options.state))
     try:
         with SyncCheckpointer.open(options.database) as checkpointer:
             desk = RefundDesk(checkpointer, options.session, tools, ScriptedModel(options.pace), options.order)
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m examples.refund_desk", description=__doc__)
     parser.add_argument(
         "--database",
@@ -47,7 +47,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--session", default="order-17", help="any text; the same one again goes on with that session")
     parser.add_argument("--order", type=int, default=17, help="the order the customer writes about")
     parser.add_argument("--state", type=Path, default=Path("refund_desk"), help="folder for the ledger and the outbox")
-    parser.add_argument("--budget", type=_money, default=Decimal("0.10"), help="US dollars the model may cost")
+    parser.add_argument("--budget", type=_parse_money, default=Decimal("0.10"), help="US dollars the model may cost")
     parser.add_argument("--pace", type=float, default=0.0, help="seconds the model takes to answer")
     parser.add_argument(
         "--crash-once",
@@ -59,7 +59,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _money(amount: str) -> Decimal:
+def _parse_money(amount: str) -> Decimal:
     try:
         return Decimal(amount)
     except InvalidOperation:

@@ -1,4 +1,4 @@
-"""Dying at the worst moment: the effect is there, and nobody has been told."""
+"""Simulated crash at the worst moment: after the effect, before its result is recorded."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 
 
 class CrashOnce:
-    """Kills this process inside each of `tools`, the first time it runs. A file in `folder` remembers that it did."""
+    """Kill this process inside each of `tools`, the first time it runs. A file in `folder` marks that it did."""
 
     def __init__(self, tools: Iterable[str], folder: Path) -> None:
         self._tools = frozenset(tools)
         self._folder = folder
 
     @contextmanager
-    def inside(self, tool: str) -> Iterator[None]:
-        """Around the effect of `tool`."""
-        doomed = tool in self._tools and self._first_time(tool)
+    def crash_inside(self, tool: str) -> Iterator[None]:
+        """Wrap the effect of `tool`."""
+        must_crash = tool in self._tools and self._is_first_time(tool)
         yield
-        if doomed:
+        if must_crash:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def _first_time(self, tool: str) -> bool:
+    def _is_first_time(self, tool: str) -> bool:
         try:
             (self._folder / f"{tool}.crashed").touch(exist_ok=False)
         except FileExistsError:

@@ -1,5 +1,7 @@
-"""A model that follows a script. It is given the transcript and nothing else, and answers as a real one does: with a
-message of text and tool calls, new call ids each time, and a count of the tokens that cost money."""
+"""Scripted model: it gets only the transcript, and answers like a real one.
+
+An answer is a message of text and tool calls with new call ids, and the number of billed tokens.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,17 @@ Message = dict[str, Any]
 Block = dict[str, Any]
 
 
-def message(role: str, *blocks: Block) -> Message:
-    """A message in the shape that transcripts have."""
+def build_message(role: str, *blocks: Block) -> Message:
+    """Build a message in the form that transcripts have."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     return {"id": f"msg_{secrets.token_hex(8)}", "role": role, "created_at": now, "blocks": list(blocks)}
 
 
-def text(said: str) -> Block:
+def build_text_block(said: str) -> Block:
     return {"kind": "text", "text": said}
 
 
-def tool_calls(answer: Message) -> list[Block]:
+def list_tool_calls(answer: Message) -> list[Block]:
     return [block for block in answer["blocks"] if block["kind"] == "tool_call"]
 
 
@@ -41,101 +43,112 @@ class Answer:
 
 @dataclass(frozen=True)
 class ScriptedModel:
-    """`pace` is how long it takes to answer, in seconds."""
+    """Scripted model; `pace` is the seconds it takes to answer."""
 
     pace: float = 0.0
 
-    def answer(self, transcript: list[Message]) -> Answer:
+    def generate_answer(self, transcript: list[Message]) -> Answer:
         time.sleep(self.pace)
-        reply = message("assistant", *_next_turn(_Facts.of(transcript)))
-        return Answer(reply, Usage(_tokens(transcript), _tokens([reply])))
+        reply = build_message("assistant", *_choose_next_blocks(_TranscriptFacts.from_transcript(transcript)))
+        return Answer(reply, Usage(_count_tokens(transcript), _count_tokens([reply])))
 
 
-def _tokens(messages: list[Message]) -> int:
-    return sum(len(json.dumps(each)) for each in messages) // 4
+def _count_tokens(messages: list[Message]) -> int:
+    return sum(len(json.dumps(message)) for message in messages) // 4
 
 
 @dataclass(frozen=True)
-class _Facts:
-    """What the transcript says: the customer's order, and the answer of each tool so far."""
+class _TranscriptFacts:
+    """Facts from the transcript: the customer's order, and the answer of each tool so far."""
 
     order: int
     answers: dict[str, Block]
 
     @classmethod
-    def of(cls, transcript: list[Message]) -> _Facts:
-        asked = next(block["text"] for each in transcript if each["role"] == "user" for block in each["blocks"])
-        number = re.search(r"\d+", asked)
-        blocks = [block for each in transcript for block in each["blocks"]]
+    def from_transcript(cls, transcript: list[Message]) -> _TranscriptFacts:
+        question = next(
+            block["text"] for message in transcript if message["role"] == "user" for block in message["blocks"]
+        )
+        number = re.search(r"\d+", question)
+        blocks = [block for message in transcript for block in message["blocks"]]
         tools = {block["id"]: block["name"] for block in blocks if block["kind"] == "tool_call"}
         answers = {tools[block["call_id"]]: block for block in blocks if block["kind"] == "tool_result"}
         return cls(int(number.group()) if number else 0, answers)
 
-    def parsed(self, tool: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.answers[tool]["content"])
-        return found
+    def parse_answer(self, tool: str) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self.answers[tool]["content"])
+        return answer
 
     @property
-    def refunded(self) -> bool:
+    def is_refunded(self) -> bool:
         return not self.answers["refund_card"]["is_error"]
 
 
-def _next_turn(facts: _Facts) -> list[Block]:
+def _choose_next_blocks(facts: _TranscriptFacts) -> list[Block]:
     turns = {
-        "find_order": _look_up,
+        "find_order": _look_up_order,
         "read_policy": _check_policy,
         "find_payment": _find_payment,
-        "refund_card": _refund,
+        "refund_card": _refund_payment,
         "send_email": _write_mail,
     }
     for tool, turn in turns.items():
         if tool not in facts.answers:
             return turn(facts)
-    return _close(facts)
+    return _close_ticket(facts)
 
 
-def _call(tool: str, **args: Any) -> Block:
+def _build_tool_call(tool: str, **args: Any) -> Block:
     return {"kind": "tool_call", "id": f"call_{secrets.token_hex(6)}", "name": tool, "args": args}
 
 
-def _look_up(facts: _Facts) -> list[Block]:
-    said = f"I am sorry to hear that. Let me look at order {facts.order}."
-    return [text(said), _call("find_order", order=facts.order)]
+def _look_up_order(facts: _TranscriptFacts) -> list[Block]:
+    text = f"I am sorry to hear that. Let me look at order {facts.order}."
+    return [build_text_block(text), _build_tool_call("find_order", order=facts.order)]
 
 
-def _check_policy(facts: _Facts) -> list[Block]:
-    found = facts.parsed("find_order")
-    said = f"It is a **{found['article']}**, delivered {found['delivered']}. I check what our policy says about damage."
-    return [text(said), _call("read_policy")]
+def _check_policy(facts: _TranscriptFacts) -> list[Block]:
+    order = facts.parse_answer("find_order")
+    text = f"It is a **{order['article']}**, delivered {order['delivered']}. I check what our policy says about damage."
+    return [build_text_block(text), _build_tool_call("read_policy")]
 
 
-def _find_payment(facts: _Facts) -> list[Block]:
-    thought = "Damaged on arrival and inside 30 days: a full refund, without return, to the card that was charged."
-    said = "The policy allows a full refund. I look up how the order was paid."
-    return [{"kind": "reasoning", "text": thought}, text(said), _call("find_payment", order=facts.order)]
+def _find_payment(facts: _TranscriptFacts) -> list[Block]:
+    reasoning = "Damaged on arrival and inside 30 days: a full refund, without return, to the card that was charged."
+    text = "The policy allows a full refund. I look up how the order was paid."
+    return [
+        {"kind": "reasoning", "text": reasoning},
+        build_text_block(text),
+        _build_tool_call("find_payment", order=facts.order),
+    ]
 
 
-def _refund(facts: _Facts) -> list[Block]:
-    paid = facts.parsed("find_payment")
-    said = f"It was paid with the card {paid['card']}. I send **{paid['amount']} {paid['currency']}** back to it."
-    call = _call("refund_card", order=facts.order, amount=paid["amount"], currency=paid["currency"])
-    return [text(said), call]
+def _refund_payment(facts: _TranscriptFacts) -> list[Block]:
+    payment = facts.parse_answer("find_payment")
+    text = (
+        f"It was paid with the card {payment['card']}. I send **{payment['amount']} {payment['currency']}** back to it."
+    )
+    call = _build_tool_call("refund_card", order=facts.order, amount=payment["amount"], currency=payment["currency"])
+    return [build_text_block(text), call]
 
 
-def _write_mail(facts: _Facts) -> list[Block]:
-    paid = facts.parsed("find_payment")
-    sum_and_card = f"{paid['amount']} {paid['currency']} to the card {paid['card']}"
-    if facts.refunded:
-        said = "The money is on its way. I tell the customer."
+def _write_mail(facts: _TranscriptFacts) -> list[Block]:
+    payment = facts.parse_answer("find_payment")
+    sum_and_card = f"{payment['amount']} {payment['currency']} to the card {payment['card']}"
+    if facts.is_refunded:
+        text = "The money is on its way. I tell the customer."
         body = f"We have refunded {sum_and_card}. You may keep the lamp. We are sorry for the trouble."
     else:
-        said = "The refund did not go through, and I must not send money twice. I tell the customer as it is."
+        text = "The refund did not go through, and I must not send money twice. I tell the customer as it is."
         body = f"We could not refund {sum_and_card} yet. A colleague takes care of it by hand."
-    to = facts.parsed("find_order")["customer"]
-    return [text(said), _call("send_email", to=to, subject=f"Your order {facts.order}", body=body)]
+    to = facts.parse_answer("find_order")["customer"]
+    return [
+        build_text_block(text),
+        _build_tool_call("send_email", to=to, subject=f"Your order {facts.order}", body=body),
+    ]
 
 
-def _close(facts: _Facts) -> list[Block]:
-    refund = "was refunded" if facts.refunded else "was **not** refunded; a person has to look at it"
+def _close_ticket(facts: _TranscriptFacts) -> list[Block]:
+    refund = "was refunded" if facts.is_refunded else "was **not** refunded; a person has to look at it"
     mail = "has not been told" if facts.answers["send_email"]["is_error"] else "has been told by mail"
-    return [text(f"Done:\n\n- Order {facts.order} {refund}.\n- The customer {mail}.")]
+    return [build_text_block(f"Done:\n\n- Order {facts.order} {refund}.\n- The customer {mail}.")]

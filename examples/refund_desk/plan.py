@@ -1,4 +1,4 @@
-"""What the agent means to do, may spend and has used: saved with every version, and rebuilt from it."""
+"""Plan, budget and usage of the agent: saved with every version, and restored from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StepStatus(StrEnum):
 
 @dataclass
 class Step:
-    """One thing to do; `tool` is what does it."""
+    """Step of the plan; `tool` carries it out."""
 
     title: str
     tool: str
@@ -29,7 +29,7 @@ class Plan:
     steps: list[Step] = field(default_factory=list)
 
     @classmethod
-    def for_order(cls, order: int) -> Plan:
+    def create_for_order(cls, order: int) -> Plan:
         return cls(
             goal=f"Settle the complaint about order {order}",
             steps=[
@@ -41,10 +41,10 @@ class Plan:
             ],
         )
 
-    def done(self, tool: str) -> bool:
+    def is_done(self, tool: str) -> bool:
         return any(step.tool == tool and step.status == StepStatus.DONE for step in self.steps)
 
-    def mark(self, tool: str, status: StepStatus) -> None:
+    def mark_step(self, tool: str, status: StepStatus) -> None:
         for step in self.steps:
             if step.tool == tool:
                 step.status = status
@@ -52,31 +52,31 @@ class Plan:
 
 @dataclass
 class Usage:
-    """Tokens of the whole session so far."""
+    """Tokens used by the whole session so far."""
 
     input_tokens: int = 0
     output_tokens: int = 0
 
-    def add(self, other: Usage) -> None:
+    def add_usage(self, other: Usage) -> None:
         self.input_tokens += other.input_tokens
         self.output_tokens += other.output_tokens
 
 
-#: US dollars for one token.
+#: US dollars per token.
 INPUT_PRICE = Decimal("0.000003")
 OUTPUT_PRICE = Decimal("0.000015")
 
 
 @dataclass
 class Budget:
-    """Both in US dollars. `spent` is saved and loaded with the session, so a crash does not refill it."""
+    """Budget in US dollars. `spent` is saved and restored with the session, so a crash does not refill it."""
 
     limit: Decimal
     spent: Decimal = Decimal(0)
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         return self.spent >= self.limit
 
-    def charge(self, usage: Usage) -> None:
+    def charge_usage(self, usage: Usage) -> None:
         self.spent += usage.input_tokens * INPUT_PRICE + usage.output_tokens * OUTPUT_PRICE

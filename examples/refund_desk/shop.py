@@ -1,4 +1,4 @@
-"""The world outside the agent: a ledger and an outbox, as files that only ever grow. What is in them has happened."""
+"""World outside of the agent: a ledger and an outbox, as append-only files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Refunds
 
 @dataclass(frozen=True)
 class Shop:
-    """A shop whose books are kept in `folder`: `ledger.jsonl` for money, `outbox.jsonl` for mail."""
+    """Shop with its books in `folder`: `ledger.jsonl` for money, `outbox.jsonl` for mail."""
 
     folder: Path
 
@@ -34,7 +34,7 @@ class Shop:
     def outbox(self) -> Path:
         return self.folder / "outbox.jsonl"
 
-    def order(self, number: int) -> dict[str, Any]:
+    def get_order(self, number: int) -> dict[str, Any]:
         return {
             "order": number,
             "article": "Desk lamp, brass",
@@ -42,28 +42,28 @@ class Shop:
             "customer": f"customer-{number}@example.org",
         }
 
-    def payment(self, number: int) -> dict[str, Any]:
+    def get_payment(self, number: int) -> dict[str, Any]:
         return {"order": number, "amount": "40.00", "currency": "EUR", "card": "•••• 4242", "status": "captured"}
 
-    def refund(self, order: int, amount: Decimal, currency: str) -> str:
-        """Move the money, and return the reference of the booking."""
+    def refund_payment(self, order: int, amount: Decimal, currency: str) -> str:
+        """Refund the payment, and return the reference of the booking."""
         reference = f"rf-{order}-{len(read_lines(self.ledger)) + 1}"
         entry = {"refund": reference, "order": order, "amount": str(amount), "currency": currency, "card": "4242"}
         append_line(self.ledger, entry)
         return reference
 
-    def send(self, mail: dict[str, Any]) -> None:
+    def send_mail(self, mail: dict[str, Any]) -> None:
         append_line(self.outbox, mail)
 
-    def has_sent(self, mail: dict[str, Any]) -> bool:
+    def has_sent_mail(self, mail: dict[str, Any]) -> bool:
         return any(mail.items() <= sent.items() for sent in read_lines(self.outbox))
 
 
 def append_line(path: Path, entry: dict[str, Any]) -> None:
-    """Append one JSON line; it is on the disk when this returns."""
+    """Append one JSON line; it is durable when this returns."""
     line = json.dumps({**entry, "at": datetime.now(UTC).isoformat(timespec="milliseconds")}, ensure_ascii=False)
     _write_through(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, line.encode() + b"\n")
-    # The name of a new file is durable once its folder is.
+    # The name of a new file is durable once its folder is synced.
     _write_through(path.parent, os.O_RDONLY)
 
 

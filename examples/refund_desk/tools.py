@@ -1,4 +1,4 @@
-"""What the agent can do. Two of its tools change the world; one of these can find out later whether it did."""
+"""Tools of the agent. Two of them have side effects, and one of these can verify its effect later."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from examples.refund_desk.crash import CrashOnce
 from examples.refund_desk.shop import POLICY, Shop
 
 
-def refund_tools(shop: Shop, crash: CrashOnce) -> ToolRegistry:
+def build_refund_tools(shop: Shop, crash: CrashOnce) -> ToolRegistry:
     registry = ToolRegistry()
 
     @registry.tool(side_effects={"read"})
     def find_order(order: int) -> dict[str, Any]:
-        """What was ordered, when it was delivered, and to whom."""
-        return shop.order(order)
+        """Look up what was ordered, when it was delivered, and to whom."""
+        return shop.get_order(order)
 
     @registry.tool(side_effects={"read"})
     def read_policy() -> str:
-        """The rules for refunds."""
+        """Read the rules for refunds."""
         return POLICY
 
     @registry.tool(side_effects={"read"})
     def find_payment(order: int) -> dict[str, Any]:
-        """How an order was paid."""
-        return shop.payment(order)
+        """Look up how an order was paid."""
+        return shop.get_payment(order)
 
     def was_refunded(args: dict[str, Any]) -> Unknown:
         return Unknown("the card processor shows refunds only after the nightly settlement")
@@ -38,22 +38,22 @@ def refund_tools(shop: Shop, crash: CrashOnce) -> ToolRegistry:
     )
     def refund_card(order: int, amount: Decimal, currency: str) -> str:
         """Send money back to the card an order was paid with."""
-        with crash.inside("refund_card"):
-            reference = shop.refund(order, amount, currency)
+        with crash.crash_inside("refund_card"):
+            reference = shop.refund_payment(order, amount, currency)
         return f"Refunded {amount} {currency} to the card ending 4242, reference {reference}."
 
     def was_sent(args: dict[str, Any]) -> Landed | NotLanded:
-        return Landed(_sent(args["to"])) if shop.has_sent(args) else NotLanded()
+        return Landed(_describe_sent_mail(args["to"])) if shop.has_sent_mail(args) else NotLanded()
 
     @registry.tool(side_effects={"mutate"}, verify=was_sent, sentence="Send the mail “{subject}” to {to}")
     def send_email(to: str, subject: str, body: str) -> str:
-        """Write to a customer."""
-        with crash.inside("send_email"):
-            shop.send({"to": to, "subject": subject, "body": body})
-        return _sent(to)
+        """Write an e-mail to a customer."""
+        with crash.crash_inside("send_email"):
+            shop.send_mail({"to": to, "subject": subject, "body": body})
+        return _describe_sent_mail(to)
 
     return registry
 
 
-def _sent(to: str) -> str:
+def _describe_sent_mail(to: str) -> str:
     return f"Sent to {to}."

@@ -1,1 +1,1 @@
-"""Sign-in, and who may do what in which workspace."""
+"""Accounts, sign-in, memberships, roles and API tokens."""

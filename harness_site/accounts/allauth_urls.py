@@ -1,4 +1,4 @@
-"""Pages under the names that django-allauth itself looks for: these belong to no namespace."""
+"""URL names that django-allauth itself reverses; therefore outside of any namespace."""
 
 from allauth.account.views import account_inactive, password_change, password_set, reauthenticate
 from allauth.mfa.base.views import authenticate
@@ -10,15 +10,15 @@ from allauth.socialaccount.providers.openid_connect.views import callback, login
 from allauth.socialaccount.views import login_cancelled
 from django.urls import path
 
-from harness_site.accounts.views import account, entrance
+from harness_site.accounts.views import own_account, sign_in
 
 urlpatterns = [
-    path("", account.account, name="mfa_index"),
-    path("", account.account, name="mfa_list_webauthn"),
-    path("login/", entrance.sign_in, name="account_login"),
+    path("", own_account.show_account, name="mfa_index"),
+    path("", own_account.show_account, name="mfa_list_webauthn"),
+    path("login/", sign_in.sign_in, name="account_login"),
     path("login/code/", authenticate, name="mfa_authenticate"),
-    path("login/passkey/", entrance.passkey_sign_in, name="mfa_login_webauthn"),
-    path("logout/", entrance.sign_out, name="account_logout"),
+    path("login/passkey/", sign_in.passkey_sign_in, name="mfa_login_webauthn"),
+    path("logout/", sign_in.log_out, name="account_logout"),
     path("inactive/", account_inactive, name="account_inactive"),
     path("password/", password_change, name="account_change_password"),
     path("password/set/", password_set, name="account_set_password"),

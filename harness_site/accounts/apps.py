@@ -8,6 +8,6 @@ class AccountsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from harness_site.accounts.listening import listen
+        from harness_site.accounts.signals import connect_signals
 
-        listen()
+        connect_signals()

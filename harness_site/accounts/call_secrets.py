@@ -1,4 +1,4 @@
-"""Values that were given to tools in secret fields: they are secret wherever else their session says them."""
+"""Secret argument values of a session's calls, masked wherever else they occur in that session."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any, Final
 
 from django.db.models import Func, IntegerField
 
+from checkpoints.formats import parse_json
 from checkpoints.models import ToolCall
-from checkpoints.serde import parse
-from harness_site.rendering import masking
-from harness_site.rendering.known_values import MOST
+from harness_site.core.masking import masker
+from harness_site.core.masking.known_values import MOST
 
-#: Calls that are looked through, the newest first.
+#: Maximum number of calls that are searched, newest first.
 _CALLS: Final = 1_000
-#: Longer arguments, in bytes, are read where they are shown only.
+#: Maximum size in bytes of arguments that are searched; larger ones are masked only where they are displayed.
 _LONGEST: Final = 20_000
-#: Bytes of arguments that are looked through for one answer, of all its sessions together.
+#: Maximum size in bytes of all arguments searched for one response.
 _BUDGET: Final = 4_000_000
 
 
 class StoredSize(Func):
-    """How long a stored text is: PostgreSQL tells without reading it."""
+    """Size of a stored text in bytes or characters, computed without loading it."""
 
     function = "OCTET_LENGTH"
     output_field = IntegerField()
@@ -31,17 +31,17 @@ class StoredSize(Func):
         return self.as_sql(compiler, connection, function="LENGTH", **options)
 
 
-def of_session(session: int) -> frozenset[str]:
-    """Return the secret values in the arguments of a session's calls, for who reads now."""
-    return of_sessions([session]).get(session, frozenset())
+def load_secrets_of_session(session: int) -> frozenset[str]:
+    """Return the secret values in the arguments of a session's calls, for the current reader."""
+    return load_secrets_of_sessions([session]).get(session, frozenset())
 
 
-def of_sessions(sessions: Collection[int]) -> dict[int, frozenset[str]]:
-    """Return them for several sessions; nothing for who is shown secrets.
+def load_secrets_of_sessions(sessions: Collection[int]) -> dict[int, frozenset[str]]:
+    """Return the secret values of several sessions; empty for a reader who may see secrets.
 
-    One query, and one for each session where the newest calls of all together may not be the newest of each.
+    Runs one query, and one for each session if the newest calls of all sessions exceed the limit.
     """
-    if not sessions or (rules := masking.rules_in_force()) is None:
+    if not sessions or (rules := masker.get_current_rules()) is None:
         return {}
     search = _Search(rules)
     newest = _calls(sessions)
@@ -54,39 +54,39 @@ def of_sessions(sessions: Collection[int]) -> dict[int, frozenset[str]]:
 
 
 class _Search:
-    """Secret values of sessions, found within a budget of bytes."""
+    """Search for secret values within a budget of bytes."""
 
-    def __init__(self, rules: masking.Rules) -> None:
+    def __init__(self, rules: masker.MaskingRules) -> None:
         self._rules = rules
         self._values: defaultdict[int, set[str]] = defaultdict(set)
         self._left = _BUDGET
 
     def add(self, calls: Iterable[tuple[int, str]]) -> None:
-        """Look through the arguments of `calls`, the newest first, each with the key of its session."""
+        """Search the arguments of `calls`, newest first, each given with the key of its session."""
         for session, args in calls:
             if self._left <= 0:
                 return
             if len(self._values[session]) < MOST and self._rules.may_hide(args):
                 self._left -= len(args)
-                self._values[session] |= masking.secret_values(_arguments(args))
+                self._values[session] |= masker.collect_secret_values(_parse_arguments(args))
 
     def found(self) -> dict[int, frozenset[str]]:
         return {session: frozenset(values) for session, values in self._values.items() if values}
 
 
 def _calls(sessions: Collection[int]) -> list[tuple[int, str]]:
-    """Return session and arguments of their newest calls."""
+    """Return session and arguments of the newest calls of these sessions."""
     calls = ToolCall.objects.alias(size=StoredSize("args")).filter(session__in=sessions, size__lte=_LONGEST)
     return list(calls.order_by("-pk").values_list("session_id", "args")[:_CALLS])
 
 
-def hide(session: int) -> None:
-    """Mask the values of a session wherever they stand, until the page that is being made has been made."""
-    masking.hide_values(of_session(session))
+def mask_session_secrets(session: int) -> None:
+    """Mask the secret values of a session until the current response is complete."""
+    masker.mask_values_until_response(load_secrets_of_session(session))
 
 
-def _arguments(stored: str) -> object:
+def _parse_arguments(stored: str) -> object:
     try:
-        return parse(stored)
+        return parse_json(stored)
     except (ValueError, RecursionError):
         return None

@@ -1,4 +1,4 @@
-"""The forms of django-allauth in the words and with the looks of these pages."""
+"""Forms of django-allauth with the site's labels and styles."""
 
 import struct
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ from django.forms import BaseForm, CheckboxInput
 HOW_TO_CHOOSE: Final = "At least eight characters, and not one that everybody uses."
 
 
-def dressed(form: BaseForm, **labels: str) -> None:
-    """Name the fields of `form` and give them their looks."""
+def style_form_fields(form: BaseForm, **labels: str) -> None:
+    """Set the labels, CSS classes and error messages of the form's fields."""
     for name, field in form.fields.items():
         field.label = labels.get(name, field.label)
         field.widget.attrs.pop("placeholder", None)
@@ -28,11 +28,11 @@ def dressed(form: BaseForm, **labels: str) -> None:
 
 
 class SignInForm(account.LoginForm):  # type: ignore[misc]
-    """Name and password."""
+    """Login form with name and password."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        dressed(self, login="Name", password="Password")  # noqa: S106 - a label
+        style_form_fields(self, login="Name", password="Password")  # noqa: S106 - a label
         self.fields["login"].widget.attrs |= {"autofocus": True, "autocapitalize": "none", "spellcheck": "false"}
         self.fields["password"].help_text = ""
 
@@ -40,17 +40,19 @@ class SignInForm(account.LoginForm):  # type: ignore[misc]
         return "username" if field_name == "login" else field_name
 
 
-class PasswordAgainForm(account.ReauthenticateForm):  # type: ignore[misc]
+class ReauthenticateWithPasswordForm(account.ReauthenticateForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        dressed(self, password="Password")  # noqa: S106 - a label
+        style_form_fields(self, password="Password")  # noqa: S106 - a label
         self.fields["password"].help_text = ""
 
 
 class ChangePasswordForm(account.ChangePasswordForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        dressed(self, oldpassword="Present password", password1="New password", password2="New password, again")
+        style_form_fields(
+            self, oldpassword="Present password", password1="New password", password2="New password, again"
+        )
         self.fields["oldpassword"].help_text = ""
         self.fields["password1"].help_text = HOW_TO_CHOOSE
 
@@ -58,74 +60,74 @@ class ChangePasswordForm(account.ChangePasswordForm):  # type: ignore[misc]
 class SetPasswordForm(account.SetPasswordForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        dressed(self, password1="Password", password2="Password, again")
+        style_form_fields(self, password1="Password", password2="Password, again")
         self.fields["password1"].help_text = HOW_TO_CHOOSE
 
 
 class CodeForm(factors.AuthenticateForm):  # type: ignore[misc]
-    """A one-time code or a recovery code."""
+    """Form for a one-time code or a recovery code."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        dressed(self, code="Code")
+        style_form_fields(self, code="Code")
 
 
-class CodeAgainForm(factors.ReauthenticateForm):  # type: ignore[misc]
+class ReauthenticateWithCodeForm(factors.ReauthenticateForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        dressed(self, code="Code")
+        style_form_fields(self, code="Code")
 
 
 class FirstCodeForm(totp.ActivateTOTPForm):  # type: ignore[misc]
-    """The first code of a new key shows that it was taken over."""
+    """Form for the first code of a new TOTP key, which proves that the app has the key."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        dressed(self, code="Code that is shown now")
+        style_form_fields(self, code="Code that is shown now")
         self.fields["code"].widget.attrs |= {"inputmode": "numeric", "autocomplete": "one-time-code"}
 
 
 @contextmanager
-def _careful() -> Iterator[None]:
-    """What a browser signed is read by parsers that expect a browser; anybody may send anything else."""
+def _convert_parser_errors() -> Iterator[None]:
+    """Convert exceptions of the WebAuthn parsers into a validation error: clients may send arbitrary data."""
     try:
         yield
     except (ArithmeticError, AttributeError, InvalidSignature, LookupError, TypeError, ValueError, struct.error):
         raise get_adapter().validation_error("incorrect_code") from None
 
 
-class _Signed:
+class _PasskeyResponseMixin:
     def clean_credential(self) -> Authenticator:
-        with _careful():
+        with _convert_parser_errors():
             return super().clean_credential()  # type: ignore[misc]
 
 
-class PasskeySignInForm(_Signed, webauthn.LoginWebAuthnForm):  # type: ignore[misc]
+class PasskeySignInForm(_PasskeyResponseMixin, webauthn.LoginWebAuthnForm):  # type: ignore[misc]
     pass
 
 
-class PasskeyFactorForm(_Signed, webauthn.AuthenticateWebAuthnForm):  # type: ignore[misc]
+class PasskeyFactorForm(_PasskeyResponseMixin, webauthn.AuthenticateWebAuthnForm):  # type: ignore[misc]
     pass
 
 
-class PasskeyAgainForm(_Signed, webauthn.ReauthenticateWebAuthnForm):  # type: ignore[misc]
+class ReauthenticateWithPasskeyForm(_PasskeyResponseMixin, webauthn.ReauthenticateWebAuthnForm):  # type: ignore[misc]
     pass
 
 
 class PasskeyForm(webauthn.AddWebAuthnForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        dressed(self, name="What to call it", passwordless="Sign in with it alone, without a password")
+        style_form_fields(self, name="What to call it", passwordless="Sign in with it alone, without a password")
         self.fields["passwordless"].help_text = "It then asks for a finger, a face or its PIN each time."
         self.fields["passwordless"].initial = True
 
     def clean(self) -> dict[str, Any]:
-        with _careful():
-            cleaned: dict[str, Any] = super().clean()
-            return cleaned
+        with _convert_parser_errors():
+            data: dict[str, Any] = super().clean()
+            return data
 
 
 class PasskeyNameForm(webauthn.EditWebAuthnForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        dressed(self, name="Name")
+        style_form_fields(self, name="Name")

@@ -5,16 +5,14 @@ from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from harness_site.accounts.places import belongs_to_site
+from harness_site.accounts.redirects import belongs_to_site
 
 
 class SignInRequired(LoginRequiredMiddleware):
-    """Every view of the site asks for a sign-in unless it says otherwise.
+    """Middleware that requires a login for the site's views, but not for those of a host project.
 
-    Those of the project around it are left alone.
-
-    A part of a page is answered with 401 instead of the sign-in form, so that a page whose sign-in has ended keeps
-    what it shows and what was typed into it.
+    An HTMX request gets 401 instead of the login form, so that a page whose session has ended keeps its content and
+    what was typed into it.
     """
 
     def process_view(
@@ -26,7 +24,7 @@ class SignInRequired(LoginRequiredMiddleware):
     ) -> HttpResponseBase | None:
         if not belongs_to_site(request.path):
             return None
-        refused = super().process_view(request, view_func, view_args, view_kwargs)
-        if refused is not None and request.headers.get("HX-Request"):
+        login_response = super().process_view(request, view_func, view_args, view_kwargs)
+        if login_response is not None and request.headers.get("HX-Request"):
             return HttpResponse("You are signed out.", status=401, content_type="text/plain; charset=utf-8")
-        return refused
+        return login_response

@@ -1,16 +1,17 @@
 from django.urls import path
 
-from harness_site.accounts.views import masking, members, tokens
+from harness_site.accounts.views import masking_settings, member_settings, token_settings
 
+app_name = "harness_settings"
 urlpatterns = [
-    path("members/", members.members, name="members"),
-    path("members/<int:pk>/role/", members.change_role, name="member-role"),
-    path("members/<int:pk>/remove/", members.remove, name="member-remove"),
-    path("members/<int:pk>/reset-factors/", members.reset_factors, name="member-reset-factors"),
-    path("invitations/", members.invite, name="invite"),
-    path("invitations/<int:pk>/revoke/", members.revoke, name="invitation-revoke"),
-    path("masking/", masking.masking, name="masking"),
-    path("tokens/", tokens.tokens, name="tokens"),
-    path("tokens/create/", tokens.create, name="token-create"),
-    path("tokens/<int:pk>/revoke/", tokens.revoke, name="token-revoke"),
+    path("members/", member_settings.list_members, name="members"),
+    path("members/<int:pk>/role/", member_settings.change_member_role, name="member-role"),
+    path("members/<int:pk>/remove/", member_settings.remove_member, name="member-remove"),
+    path("members/<int:pk>/reset-factors/", member_settings.reset_member_factors, name="member-reset-factors"),
+    path("invitations/", member_settings.create_invitation, name="invite"),
+    path("invitations/<int:pk>/revoke/", member_settings.revoke_invitation, name="invitation-revoke"),
+    path("masking/", masking_settings.edit_masking_settings, name="masking"),
+    path("tokens/", token_settings.list_tokens, name="tokens"),
+    path("tokens/create/", token_settings.create_token, name="token-create"),
+    path("tokens/<int:pk>/revoke/", token_settings.revoke_token, name="token-revoke"),
 ]

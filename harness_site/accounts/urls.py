@@ -1,15 +1,16 @@
 from django.urls import path
 
-from harness_site.accounts.views import account, entrance, invitation, secrets
+from harness_site.accounts.views import accept_invitation, own_account, reveal_secrets, sign_in
 
+app_name = "harness_accounts"
 urlpatterns = [
-    path("", account.account, name="account"),
-    path("login/", entrance.sign_in, name="login"),
-    path("logout/", entrance.sign_out, name="logout"),
-    path("invitations/<str:secret>/", invitation.invitation, name="invitation"),
-    path("workspace/", account.switch, name="switch-workspace"),
-    path("workspace/<str:workspace>/<path:place>", account.enter, name="enter-workspace"),
-    path("secrets/", secrets.reveal, name="reveal-secrets"),
-    path("secrets/hide/", secrets.hide, name="hide-secrets"),
-    path("sign-ins/end/", account.end_others, name="end-sign-ins"),
+    path("", own_account.show_account, name="account"),
+    path("login/", sign_in.sign_in, name="login"),
+    path("logout/", sign_in.log_out, name="logout"),
+    path("invitations/<str:secret>/", accept_invitation.show_invitation, name="invitation"),
+    path("workspace/", own_account.switch_workspace, name="switch-workspace"),
+    path("workspace/<str:workspace>/<path:place>", own_account.enter_workspace, name="enter-workspace"),
+    path("secrets/", reveal_secrets.show_secrets, name="reveal-secrets"),
+    path("secrets/hide/", reveal_secrets.hide_secrets, name="hide-secrets"),
+    path("sign-ins/end/", own_account.end_other_sessions, name="end-sign-ins"),
 ]

@@ -1,1 +1,1 @@
-"""Who did what: the pages of the audit trail, and what reading adds to it."""
+"""Audit trail pages, and audit events for reading sessions."""

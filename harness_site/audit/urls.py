@@ -2,8 +2,9 @@ from django.urls import path
 
 from harness_site.audit import views
 
+app_name = "harness_audit"
 urlpatterns = [
-    path("", views.audit, name="audit"),
-    path("verify/", views.verify, name="audit-verify"),
-    path("export/", views.export, name="audit-export"),
+    path("", views.show_audit_log, name="audit"),
+    path("verify/", views.verify_audit_log, name="audit-verify"),
+    path("export/", views.export_audit_log, name="audit-export"),
 ]

@@ -1,4 +1,4 @@
-"""The audit trail of the workspace: reading it, verifying it, taking it away."""
+"""Audit trail of the workspace: list, verify, export."""
 
 from datetime import date
 from typing import Any
@@ -8,98 +8,110 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from checkpoints import clock, integrity
+from checkpoints import audit as checkpoints_audit
+from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
-from checkpoints.queries import trail
-from checkpoints.queries.trail import Subject, TrailFilter
-from harness_site.accounts import trail as recording
-from harness_site.accounts.guard import MemberRequest, member
-from harness_site.attachments import CSV, attachment
-from harness_site.audit import table
-from harness_site.rendering.references import resolve
+from harness_site.accounts import audit_events as recording
+from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.audit import audit_entries, csv_table
+from harness_site.audit.audit_entries import AuditFilter, AuditSubject
+from harness_site.core.downloads import CSV, build_download_response
+from harness_site.core.masking.masked_references import resolve_masked_reference
 
-#: Nobody types more.
+#: Maximum length of a filter value.
 _LONGEST = 255
 
 
 @require_GET
-@member(Role.AUDITOR)
-def audit(request: MemberRequest) -> HttpResponse:
+@require_member(Role.AUDITOR)
+def show_audit_log(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace_id
-    wanted = _wanted(request.GET)
-    before = request.GET.get("before", "")
-    page = trail.page(workspace, wanted, before=int(before) if _number(before) else None)
+    audit_filter = _parse_audit_filter(request.GET)
+    before_key = request.GET.get("before", "")
+    page = audit_entries.load_audit_page(
+        workspace, audit_filter, before=int(before_key) if _is_number(before_key) else None
+    )
     context = {
         "page": page,
-        "wanted": wanted,
-        "subjects": Subject.choices,
-        "integrity": trail.integrity(workspace),
-        "here": _query(request),
-        "following": _query(request, before=str(page.before)) if page.before else "",
-        "later": _number(before),
+        "wanted": audit_filter,
+        "subjects": AuditSubject.choices,
+        "integrity": audit_entries.load_chain_integrity(workspace),
+        "here": _build_query_string(request),
+        "following": _build_query_string(request, before=str(page.before)) if page.before else "",
+        "later": _is_number(before_key),
     }
-    return render(request, "audit/trail.html", context)
+    return render(request, "audit/log.html", context)
 
 
 @require_POST
-@member(Role.AUDITOR)
-def verify(request: MemberRequest) -> HttpResponse:
-    """Checks every entry. The outcome stands on the page; that somebody checked is an entry of its own."""
-    verdict = integrity.verify(request.membership.workspace_id)
+@require_member(Role.AUDITOR)
+def verify_audit_log(request: MemberRequest) -> HttpResponse:
+    """Verify every entry and record the verification; the page shows the result."""
+    verdict = checkpoints_audit.verify_chain(request.membership.workspace_id)
     details: dict[str, Any] = {"checked": verdict.checked, "flaws": len(verdict.flaws)}
-    recording.record(request.membership, AuditKind.AUDIT_VERIFIED, request=request, **details)
-    return redirect("audit")
+    recording.record_member_event(request.membership, AuditKind.AUDIT_VERIFIED, request=request, **details)
+    return redirect("harness_audit:audit")
 
 
 @require_GET
-@member(Role.AUDITOR)
-def export(request: MemberRequest) -> HttpResponseBase:
-    """CSV of everything that matches, sent while it is read."""
-    wanted = _wanted(request.GET)
-    recording.record(request.membership, AuditKind.EXPORTED, request=request, what="audit trail", **_told(wanted))
+@require_member(Role.AUDITOR)
+def export_audit_log(request: MemberRequest) -> HttpResponseBase:
+    """Export all matching entries as CSV, streamed while they are read."""
+    audit_filter = _parse_audit_filter(request.GET)
+    recording.record_member_event(
+        request.membership,
+        AuditKind.EXPORTED,
+        request=request,
+        what="audit trail",
+        **_describe_filter_for_audit(audit_filter),
+    )
     name = f"audit-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
-    return attachment(table.lines(trail.every(request.membership.workspace_id, wanted)), CSV, name)
-
-
-def _wanted(asked: QueryDict) -> TrailFilter:
-    subject = asked.get("subject", "")
-    return TrailFilter(
-        subject=Subject(subject) if subject in Subject.values else None,
-        actor=resolve(asked.get("actor", "").strip())[:_LONGEST],
-        session=resolve(asked.get("session", "").strip())[:_LONGEST],
-        first=_day(asked.get("first", "")),
-        last=_day(asked.get("last", "")),
+    return build_download_response(
+        csv_table.generate_csv_lines(audit_entries.iterate_all_entries(request.membership.workspace_id, audit_filter)),
+        CSV,
+        name,
     )
 
 
-def _told(wanted: TrailFilter) -> dict[str, Any]:
-    """The filter, for the entry that tells of an export."""
+def _parse_audit_filter(query: QueryDict) -> AuditFilter:
+    subject = query.get("subject", "")
+    return AuditFilter(
+        subject=AuditSubject(subject) if subject in AuditSubject.values else None,
+        actor=resolve_masked_reference(query.get("actor", "").strip())[:_LONGEST],
+        session=resolve_masked_reference(query.get("session", "").strip())[:_LONGEST],
+        first=_parse_day(query.get("first", "")),
+        last=_parse_day(query.get("last", "")),
+    )
+
+
+def _describe_filter_for_audit(audit_filter: AuditFilter) -> dict[str, Any]:
+    """Build the audit details that describe the filter of an export."""
     parts = {
-        "subject": wanted.subject or "",
-        "actor": wanted.actor,
-        "session": wanted.session,
-        "first": wanted.first.isoformat() if wanted.first else "",
-        "last": wanted.last.isoformat() if wanted.last else "",
+        "subject": audit_filter.subject or "",
+        "actor": audit_filter.actor,
+        "session": audit_filter.session,
+        "first": audit_filter.first.isoformat() if audit_filter.first else "",
+        "last": audit_filter.last.isoformat() if audit_filter.last else "",
     }
     return {name: str(value) for name, value in parts.items() if value}
 
 
-def _day(text: str) -> date | None:
+def _parse_day(text: str) -> date | None:
     try:
-        found = date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
         return None
-    # One day more has to exist.
-    return found if found < date.max else None
+    # The day after has to be representable.
+    return day if day < date.max else None
 
 
-def _number(text: str) -> bool:
+def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 18
 
 
-def _query(request: HttpRequest, **changed: str) -> str:
+def _build_query_string(request: HttpRequest, **parameters: str) -> str:
     query = request.GET.copy()
     query.pop("before", None)
-    for name, value in changed.items():
+    for name, value in parameters.items():
         query[name] = value
     return f"?{query.urlencode()}" if query else ""

@@ -1,1 +1,1 @@
-"""Pages for who works on this site; there only with HARNESS_DEBUG."""
+"""Pages for developers of this site, available only with HARNESS_DEBUG."""

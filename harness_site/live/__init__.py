@@ -1,1 +1,1 @@
-"""How an open page learns that something changed."""
+"""Live updates of open pages over websockets."""

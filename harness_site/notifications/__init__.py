@@ -1,1 +1,1 @@
-"""Telling people, and programs, that calls wait for a person: e-mail and webhooks, through an outbox."""
+"""Notifications about pending calls by e-mail and webhook, through an outbox."""

@@ -1,4 +1,4 @@
-"""Who is told what."""
+"""Recipients of notifications."""
 
 from __future__ import annotations
 
@@ -16,55 +16,58 @@ from harness_site.notifications.models import Event, Preferences, Webhook
 
 @dataclass(frozen=True)
 class Recipient:
-    """A person or a webhook; `label` is what the log shows of where it went."""
+    """User or webhook that gets a notification; `label` is its address in the log."""
 
     label: str
     user: User | None = None
     webhook: Webhook | None = None
 
 
-def recipients(workspace: int, event: Event) -> list[Recipient]:
-    """Everybody and everything that is told of `event` in a workspace."""
+def list_recipients(workspace: int, event: Event) -> list[Recipient]:
+    """List the recipients of `event` in a workspace."""
     hooks = [hook for hook in Webhook.objects.filter(workspace=workspace).order_by("pk") if hook.wants(event)]
-    return [*(Recipient(hook.host, webhook=hook) for hook in hooks), *_people(workspace, event)]
+    return [*(Recipient(hook.host, webhook=hook) for hook in hooks), *_list_people_to_notify(workspace, event)]
 
 
-def preferences_of(user: User) -> Preferences:
-    """What somebody wants; the usual, unsaved, where they have not said so."""
-    found: Preferences | None = getattr(user, "notification_preferences", None)
-    return found or Preferences(user=user)
+def get_preferences(user: User) -> Preferences:
+    """Return the preferences of a user, or unsaved defaults."""
+    stored: Preferences | None = getattr(user, "notification_preferences", None)
+    return stored or Preferences(user=user)
 
 
-def address_of(user: User) -> str:
-    """Where their e-mail goes; empty where nobody knows."""
-    return preferences_of(user).address or account_address(user)
+def get_email_address(user: User) -> str:
+    """Return the address for a user's notifications; empty if there is none."""
+    return get_preferences(user).address or get_account_address(user)
 
 
-def account_address(user: User) -> str:
-    """The address of the account; empty where it is none, and where the sign-in provider says that nobody has confirmed
-    it."""
-    known = user.emailaddress_set.all()  # type: ignore[attr-defined]
-    doubted = any(one.email.lower() == user.email.lower() for one in known if not one.verified)
+def get_account_address(user: User) -> str:
+    """Return the address of the account; empty if it is invalid or known to be unconfirmed."""
+    email_addresses = user.emailaddress_set.all()  # type: ignore[attr-defined]
+    is_unconfirmed = any(
+        email_address.email.lower() == user.email.lower()
+        for email_address in email_addresses
+        if not email_address.verified
+    )
     try:
-        validate_email(user.email)  # one that came from elsewhere may be anything
+        validate_email(user.email)  # an address from an external provider may be malformed
     except ValidationError:
         return ""
-    return "" if doubted else user.email
+    return "" if is_unconfirmed else user.email
 
 
-def may_be_told(member: Membership, event: Event) -> bool:
-    """Messages go to those who can do something: after the deadline that is an admin."""
-    return member.user.is_active and member.may(Role.ADMIN if event is Event.ESCALATION else Role.APPROVER)
+def can_be_notified(member: Membership, event: Event) -> bool:
+    """Return True if a member can act on an event; after the deadline only an admin can."""
+    return member.user.is_active and member.has_role(Role.ADMIN if event is Event.ESCALATION else Role.APPROVER)
 
 
-def _people(workspace: int, event: Event) -> list[Recipient]:
+def _list_people_to_notify(workspace: int, event: Event) -> list[Recipient]:
     if not settings.MAIL_SERVER:
         return []
     members = Membership.objects.filter(workspace=workspace).select_related("user__notification_preferences")
-    known = members.prefetch_related("user__emailaddress_set").order_by("pk")
-    told = [one.user for one in known if may_be_told(one, event)]
-    return [Recipient(address, user=user) for user in told if (address := _wanted_at(user, event))]
+    ordered_members = members.prefetch_related("user__emailaddress_set").order_by("pk")
+    users = [member.user for member in ordered_members if can_be_notified(member, event)]
+    return [Recipient(address, user=user) for user in users if (address := _get_wanted_address(user, event))]
 
 
-def _wanted_at(user: User, event: Event) -> str:
-    return address_of(user) if preferences_of(user).wants(event) else ""
+def _get_wanted_address(user: User, event: Event) -> str:
+    return get_email_address(user) if get_preferences(user).wants(event) else ""

@@ -1,16 +1,21 @@
 from django.urls import path
 
-from harness_site.notifications.views import deliveries, preferences, webhooks
+from harness_site.notifications.views import delivery_pages, notification_preferences, webhook_settings
 
+app_name = "harness_notifications"
 urlpatterns = [
-    path("accounts/notifications/", preferences.preferences, name="notification-preferences"),
-    path("accounts/notifications/confirm/<str:token>/", preferences.confirm, name="confirm-address"),
-    path("settings/notifications/", webhooks.webhooks, name="webhooks"),
-    path("settings/notifications/create/", webhooks.create, name="webhook-create"),
-    path("settings/notifications/<int:pk>/test/", webhooks.test, name="webhook-test"),
-    path("settings/notifications/<int:pk>/pause/", webhooks.pause, name="webhook-pause"),
-    path("settings/notifications/<int:pk>/resume/", webhooks.resume, name="webhook-resume"),
-    path("settings/notifications/<int:pk>/delete/", webhooks.delete, name="webhook-delete"),
-    path("settings/notifications/log/", deliveries.log, name="delivery-log"),
-    path("settings/notifications/log/<uuid:pk>/again/", deliveries.again, name="delivery-again"),
+    path("accounts/notifications/", notification_preferences.edit_preferences, name="notification-preferences"),
+    path(
+        "accounts/notifications/confirm/<str:token>/",
+        notification_preferences.confirm_email_address,
+        name="confirm-address",
+    ),
+    path("settings/notifications/", webhook_settings.list_webhooks, name="webhooks"),
+    path("settings/notifications/create/", webhook_settings.create_webhook, name="webhook-create"),
+    path("settings/notifications/<int:pk>/test/", webhook_settings.send_webhook_test, name="webhook-test"),
+    path("settings/notifications/<int:pk>/pause/", webhook_settings.pause_webhook, name="webhook-pause"),
+    path("settings/notifications/<int:pk>/resume/", webhook_settings.resume_webhook, name="webhook-resume"),
+    path("settings/notifications/<int:pk>/delete/", webhook_settings.delete_webhook, name="webhook-delete"),
+    path("settings/notifications/log/", delivery_pages.show_delivery_log, name="delivery-log"),
+    path("settings/notifications/log/<uuid:pk>/again/", delivery_pages.retry_delivery, name="delivery-again"),
 ]

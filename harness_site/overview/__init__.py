@@ -1,1 +1,1 @@
-"""What runs, what waits, what failed and what it cost: one page to read in ten seconds."""
+"""Overview page: current counts, sums of the last days, costs."""

@@ -2,4 +2,5 @@ from django.urls import path
 
 from harness_site.overview import views
 
-urlpatterns = [path("", views.overview, name="overview")]
+app_name = "harness_overview"
+urlpatterns = [path("", views.show_overview, name="overview")]

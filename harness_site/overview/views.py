@@ -2,32 +2,32 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from checkpoints import clock
+from checkpoints.db import clock
 from checkpoints.enums import Role
-from checkpoints.queries import inbox
-from harness_site.accounts.guard import MemberRequest, member
-from harness_site.accounts.shown import note_excerpts
-from harness_site.overview import drawing, present, recent
-from harness_site.search.standing import complete_at
+from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.read_records import note_excerpts_shown
+from harness_site.overview import current_counts, day_charts, day_totals
+from harness_site.review.selectors import pending_calls
+from harness_site.search.index_status import get_index_completion_time
 
 
 @require_GET
-@member(Role.AUDITOR)
-def overview(request: MemberRequest) -> HttpResponse:
+@require_member(Role.AUDITOR)
+def show_overview(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
-    days = recent.days(workspace.pk, clock.now().date())
-    tools = recent.tools(workspace.pk, clock.now().date())
-    oldest = inbox.longest_waiting(workspace.pk)
+    days = day_totals.load_day_totals(workspace.pk, clock.now().date())
+    tools = day_totals.load_tool_totals(workspace.pk, clock.now().date())
+    oldest = pending_calls.find_longest_waiting_call(workspace.pk)
     if oldest is not None:
-        note_excerpts(request, "overview", {oldest.session_id})
+        note_excerpts_shown(request, "overview", {oldest.session_id})
     context = {
-        "present": present.read(workspace.pk),
+        "present": current_counts.load_current_counts(workspace.pk),
         "oldest": oldest,
         "days": days,
-        "began": drawing.sessions(days.by_day),
-        "spent": drawing.costs(days.by_day),
-        "slowest": recent.slowest(tools),
-        "interrupted": recent.most_interrupted(tools),
-        "complete_at": complete_at(),
+        "began": day_charts.draw_sessions_chart(days.by_day),
+        "spent": day_charts.draw_costs_chart(days.by_day),
+        "slowest": day_totals.sort_slowest_tools(tools),
+        "interrupted": day_totals.sort_most_interrupted_tools(tools),
+        "complete_at": get_index_completion_time(),
     }
     return render(request, "overview/overview.html", context)

@@ -1,1 +1,1 @@
-"""What needs a person now, and the card on which a person decides."""
+"""Review queue of pending calls, and the decision card of one call."""

@@ -8,6 +8,6 @@ class ReviewConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from harness_site.review.listening import listen
+        from harness_site.review.signals import connect_signals
 
-        listen()
+        connect_signals()

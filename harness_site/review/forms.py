@@ -12,25 +12,25 @@ from django.utils.datastructures import MultiValueDict
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import ToolCall
-from harness_site import wording
-from harness_site.rendering.masking import masked
-from harness_site.rendering.references import fingerprint
-from harness_site.rendering.saying import safe_link
-from harness_site.review import change, fields
-from harness_site.review.answers import APPROVALS, OUTCOMES, Answer
+from harness_site.core import formatting
+from harness_site.core.masking.masked_references import compute_keyed_fingerprint
+from harness_site.core.masking.masker import mask_text
+from harness_site.review import argument_changes, argument_fields
+from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
+from harness_site.sessions.session_formatting import mask_safe_link
 
 
-def _choices(answers: tuple[Answer, ...]) -> list[tuple[str, str]]:
+def _build_answer_choices(answers: tuple[AnswerOption, ...]) -> list[tuple[str, str]]:
     return [(answer.kind.value, answer.name) for answer in answers]
 
 
-def _text(label: str, **attrs: Any) -> forms.CharField:
+def _build_text_field(label: str, **attrs: Any) -> forms.CharField:
     widget = forms.Textarea(attrs={"rows": 2, **attrs})
     return forms.CharField(required=False, strip=False, label=label, widget=widget)
 
 
 class DecisionForm(forms.Form):
-    """One person's answer about one call, bound to what they saw of it."""
+    """A person's answer about one call, bound to the revision they saw."""
 
     kind: forms.Field
     reason = forms.CharField(required=False, label="Why", max_length=4000, widget=forms.Textarea(attrs={"rows": 2}))
@@ -39,10 +39,10 @@ class DecisionForm(forms.Form):
     )
     file = forms.FileField(required=False, label="File")
     revision = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
-    #: Its answers, and those for which the text that the agent gets is reason enough.
-    answers: tuple[Answer, ...] = ()
+    #: Possible answers, and those that need no reason because the agent gets a text.
+    answers: tuple[AnswerOption, ...] = ()
     self_explaining = frozenset[DecisionKind]()
-    #: Whether a file was sent that is larger than it may be.
+    #: True if an uploaded file exceeded the size limit.
     too_large = False
 
     def clean(self) -> dict[str, Any]:
@@ -55,118 +55,124 @@ class DecisionForm(forms.Form):
         if self.too_large:
             limit = filesizeformat(settings.EVIDENCE_BYTES).replace("\xa0", " ")
             raise forms.ValidationError(f"The file is larger than {limit}. Nothing was recorded: link to it instead.")
-        given: UploadedFile[Any] | None = self.cleaned_data["file"]
-        return given
+        file: UploadedFile[Any] | None = self.cleaned_data["file"]
+        return file
 
-    def need(self, data: dict[str, Any], kind: DecisionKind, name: str, words: str) -> None:
-        """An answer of this kind takes a text in the field `name`."""
+    def require_text(self, data: dict[str, Any], kind: DecisionKind, name: str, words: str) -> None:
+        """Add an error if an answer of this kind has no text in the field `name`."""
         if data.get("kind") == kind and not data.get(name, "").strip():
             self.add_error(name, words)
 
-    def cited(self) -> dict[str, Any]:
-        """The evidence as it is stored: a link, or a reference in words."""
-        given: str = self.cleaned_data["evidence"]
-        if not given:
+    def build_evidence(self) -> dict[str, Any]:
+        """Build the evidence to store: a link, or a text."""
+        evidence: str = self.cleaned_data["evidence"]
+        if not evidence:
             return {}
-        return {"link": given} if safe_link(given) else {"text": given}
+        return {"link": evidence} if mask_safe_link(evidence) else {"text": evidence}
 
 
 class OutcomeForm(DecisionForm):
-    """Whether a call happened."""
+    """Answer to the question whether an interrupted call happened."""
 
     answers = OUTCOMES
     kind = forms.ChoiceField(
-        choices=_choices(OUTCOMES), error_messages={"required": "Choose one of the three answers."}
+        choices=_build_answer_choices(OUTCOMES), error_messages={"required": "Choose one of the three answers."}
     )
-    result = _text("Result the agent will see", **{"class": "mono"})
+    result = _build_text_field("Result the agent will see", **{"class": "mono"})
 
     def clean(self) -> dict[str, Any]:
         data = super().clean()
         landed = DecisionKind.CONFIRM_LANDED
-        self.need(data, landed, "result", "The agent waits for a result: say what the call returned.")
+        self.require_text(data, landed, "result", "The agent waits for a result: say what the call returned.")
         return data
 
 
 class ApprovalForm(DecisionForm):
-    """Whether a call may happen. `shown` is the fingerprint of the changed arguments whose change its sender has seen.
+    """Answer to the question whether a call may run.
 
-    Changed arguments are `written_as` JSON in one text, or with `fields`, one for each argument.
+    `shown` is the fingerprint of the changed arguments whose difference the sender has seen. Changed arguments are
+    `written_as` JSON in one text, or with `fields`, one field for each argument.
     """
 
     answers = APPROVALS
     self_explaining = frozenset({DecisionKind.REJECT, DecisionKind.RESPOND})
     kind = forms.ChoiceField(
-        choices=_choices(APPROVALS), error_messages={"required": "Choose one of the four answers."}
+        choices=_build_answer_choices(APPROVALS), error_messages={"required": "Choose one of the four answers."}
     )
     written_as = forms.ChoiceField(choices=[("json", "json"), ("fields", "fields")], required=False)
-    args = _text("Arguments")
-    message = _text("Message to the agent")
-    answer = _text("Answer to the agent")
+    args = _build_text_field("Arguments")
+    message = _build_text_field("Message to the agent")
+    answer = _build_text_field("Answer to the agent")
     shown = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, call: ToolCall, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.call = call
         typed = {name: str(value) for name, value in self.data.items()}
-        self.argument_fields = fields.argument_fields(call.args, typed)
-        #: The arguments that an edit makes, as far as they can be read, and how they differ from what the model asked
-        #: for.
-        self.differences: tuple[change.Difference, ...] = ()
+        self.argument_fields = argument_fields.build_argument_fields(call.args, typed)
+        #: Parsed edited arguments, and their differences to those that the model asked for.
+        self.differences: tuple[argument_changes.ArgumentDifference, ...] = ()
         self.changed: dict[str, Any] = {}
         self.digest = ""
 
     def clean(self) -> dict[str, Any]:
         data = super().clean()
         reject, respond = DecisionKind.REJECT, DecisionKind.RESPOND
-        self.need(data, reject, "message", "The agent gets a message instead of a result: say what it should know.")
-        self.need(data, respond, "answer", "The agent waits for a result: say what it gets as the call's.")
+        self.require_text(
+            data, reject, "message", "The agent gets a message instead of a result: say what it should know."
+        )
+        self.require_text(data, respond, "answer", "The agent waits for a result: say what it gets as the call's.")
         if data.get("kind") == DecisionKind.EDIT:
-            self._read_change(data.get("args", ""), by_field=data.get("written_as") == "fields")
+            self._clean_changed_arguments(data.get("args", ""), by_field=data.get("written_as") == "fields")
         return data
 
-    def _read_change(self, text: str, *, by_field: bool) -> None:
+    def _clean_changed_arguments(self, text: str, *, by_field: bool) -> None:
         try:
-            text = fields.composed(self.argument_fields) if by_field else text
-            self.changed = change.written(text, self.call.args)
-            digest = change.digest(self.changed)
-            self.digest = fingerprint(digest)
-            self.differences = change.differences(change.asked_for(self.call), self.changed)
-        except change.Unreadable as error:
+            text = argument_fields.compose_arguments_json(self.argument_fields) if by_field else text
+            self.changed = argument_changes.parse_edited_arguments(text, self.call.args)
+            digest = argument_changes.compute_arguments_digest(self.changed)
+            self.digest = compute_keyed_fingerprint(digest)
+            self.differences = argument_changes.list_value_differences(
+                argument_changes.get_model_arguments(self.call), self.changed
+            )
+        except argument_changes.InvalidArgumentText as error:
             self.add_error("args", str(error))
         except InvalidInput as error:
             self.add_error("args", error.detail)
         else:
-            if digest == change.digest(wording.parsed(self.call.args)):
+            if digest == argument_changes.compute_arguments_digest(formatting.parse_json_or_text(self.call.args)):
                 self.add_error("args", "These are the arguments that the call has already: nothing would change.")
 
     @property
-    def by_field(self) -> bool:
-        """Whether its fields are what counts, rather than its JSON."""
-        asked = self["written_as"].value() if self.is_bound else "fields"
-        return asked == "fields" and bool(self.argument_fields)
+    def is_edited_by_field(self) -> bool:
+        """True if the fields count rather than the JSON text."""
+        mode = self["written_as"].value() if self.is_bound else "fields"
+        return mode == "fields" and bool(self.argument_fields)
 
     @property
     def typed_arguments(self) -> str:
-        """What stands in it now, for who comes too late to send it."""
-        if not self.by_field:
+        """The arguments as typed, for a reviewer whose form came too late."""
+        if not self.is_edited_by_field:
             return str(self["args"].value() or "")
-        return "\n".join(f"{masked(field.name)}: {field.typed}" for field in self.argument_fields)
+        return "\n".join(f"{mask_text(field.name)}: {field.typed}" for field in self.argument_fields)
 
     @property
     def lines(self) -> int:
-        """How many lines of arguments there are, within what is comfortable."""
+        """Height of the text area in lines, from 4 to 20."""
         return min(max((self["args"].value() or "").count("\n") + 2, 4), 20)
 
     @property
-    def unseen(self) -> bool:
-        """Whether this is an edit whose change its sender has not looked at."""
-        given: dict[str, Any] = self.cleaned_data
-        return bool(given["kind"] == DecisionKind.EDIT and given["shown"] != self.digest)
+    def has_unseen_change(self) -> bool:
+        """True if this is an edit whose difference the sender has not seen."""
+        data: dict[str, Any] = self.cleaned_data
+        return bool(data["kind"] == DecisionKind.EDIT and data["shown"] != self.digest)
 
 
-def bound(data: QueryDict, call: ToolCall, files: MultiValueDict[str, Any] | None = None) -> OutcomeForm | ApprovalForm:
-    """The form that was sent: that of its answer, else that of the question which is open."""
+def bind_decision_form(
+    data: QueryDict, call: ToolCall, files: MultiValueDict[str, Any] | None = None
+) -> OutcomeForm | ApprovalForm:
+    """Bind the submitted data to the form of its answer, or to the form of the pending question."""
     kind = data.get("kind", "")
-    asked = {answer.kind.value: answer for answer in (*OUTCOMES, *APPROVALS)}.get(kind)
-    about_approval = call.status == CallStatus.AWAITING_APPROVAL if asked is None else asked in APPROVALS
+    option = {answer.kind.value: answer for answer in (*OUTCOMES, *APPROVALS)}.get(kind)
+    about_approval = call.status == CallStatus.AWAITING_APPROVAL if option is None else option in APPROVALS
     return ApprovalForm(data, files, call=call) if about_approval else OutcomeForm(data, files)

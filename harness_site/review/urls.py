@@ -1,19 +1,21 @@
 from django.urls import path
 
-from harness_site.review import card, evidence, news, outage, people, queue
+from harness_site.review import evidence_files
+from harness_site.review.views import claims, decision_card, outages, queue, updates
 
+app_name = "harness_review"
 urlpatterns = [
-    path("", queue.queue, name="review"),
-    path("news/", news.news, name="review-news"),
-    path("count/", queue.count, name="review-count"),
-    path("evidence/<int:pk>/", evidence.evidence, name="evidence"),
-    path("outages/", outage.outage, name="outage"),
-    path("outages/verify/", outage.verify, name="outage-verify"),
-    path("outages/settle/", outage.settle, name="outage-settle"),
-    path("calls/<int:pk>/", card.card, name="card"),
-    path("calls/<int:pk>/claim/", people.claim, name="claim"),
-    path("calls/<int:pk>/release/", people.release, name="release"),
-    path("calls/<int:pk>/present/", people.present, name="present"),
-    path("calls/<int:pk>/change/", card.change, name="change"),
-    path("calls/<int:pk>/verify/", card.verify, name="verify"),
+    path("", queue.show_review_queue, name="review"),
+    path("news/", updates.list_notifications, name="review-news"),
+    path("count/", queue.show_queue_count, name="review-count"),
+    path("evidence/<int:pk>/", evidence_files.download_evidence_file, name="evidence"),
+    path("outages/", outages.show_outage, name="outage"),
+    path("outages/verify/", outages.request_verifications, name="outage-verify"),
+    path("outages/settle/", outages.decide_chosen_calls, name="outage-settle"),
+    path("calls/<int:pk>/", decision_card.show_decision_card, name="card"),
+    path("calls/<int:pk>/claim/", claims.claim_call, name="claim"),
+    path("calls/<int:pk>/release/", claims.release_call, name="release"),
+    path("calls/<int:pk>/present/", claims.report_presence, name="present"),
+    path("calls/<int:pk>/change/", decision_card.preview_argument_change, name="change"),
+    path("calls/<int:pk>/verify/", decision_card.request_verification, name="verify"),
 ]

@@ -1,1 +1,1 @@
-"""Finding text in everything that was said and done: an index beside the store, made without the agents' help."""
+"""Full-text search over messages, calls, decisions and sessions, with an index built independently of the agents."""

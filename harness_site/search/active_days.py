@@ -1,5 +1,4 @@
-"""On which days (UTC) something was said, called or decided in a session: the days its row knows nothing of, because a
-session goes on for as long as it likes."""
+"""Days (UTC) on which a session was active, which its row does not have, as a session may last for any time."""
 
 from datetime import UTC, date, datetime
 from typing import Any
@@ -9,17 +8,17 @@ from django.db.models import QuerySet
 from harness_site.search.models import Fact, Trait
 
 
-def facts(*moments: datetime | None) -> tuple[tuple[Trait, str], ...]:
-    """What the index keeps of these times."""
+def build_day_facts(*moments: datetime | None) -> tuple[tuple[Trait, str], ...]:
+    """Build the facts for the days of these moments."""
     days = dict.fromkeys(moment.astimezone(UTC).date().isoformat() for moment in moments if moment is not None)
     return tuple((Trait.DAY, day) for day in days)
 
 
-def between(workspace: int, first: date | None, last: date | None) -> QuerySet[Any, Any]:
-    """The keys of the sessions with something on these days; both count, and None is without end."""
-    found = Fact.objects.filter(workspace=workspace, trait=Trait.DAY)
+def query_sessions_active_between(workspace: int, first: date | None, last: date | None) -> QuerySet[Any, Any]:
+    """Query the keys of the sessions active on these days, both included; None is unbounded."""
+    facts = Fact.objects.filter(workspace=workspace, trait=Trait.DAY)
     if first is not None:
-        found = found.filter(value__gte=first.isoformat())
+        facts = facts.filter(value__gte=first.isoformat())
     if last is not None:
-        found = found.filter(value__lte=last.isoformat())
-    return found.values("session")
+        facts = facts.filter(value__lte=last.isoformat())
+    return facts.values("session")

@@ -4,7 +4,7 @@ from checkpoints.models import Session, Workspace
 
 
 class Kind(models.TextChoices):
-    """What a passage is taken from."""
+    """Source of a passage."""
 
     MESSAGE = "message", "Message"
     CALL = "call", "Tool call"
@@ -13,17 +13,17 @@ class Kind(models.TextChoices):
 
 
 class Problem(models.TextChoices):
-    """Why a text cannot be found, or only in part."""
+    """Reason why a text cannot be found, or only in part."""
 
     SKIPPED = "skipped", "could not be read"
     CUT = "cut", "only its beginning can be found"
 
 
 class Passage(models.Model):
-    """A piece of text that can be found, masked as the workspace masks it.
+    """A searchable piece of text, masked under the rules of its workspace.
 
-    The store knows nothing of this table: no constraint leads from here to there, so that no agent ever waits for it.
-    What is deleted there leaves by the triggers of `leaving`.
+    There are no foreign key constraints to the store, so that no agent waits for this table. Rows of deleted sources
+    are removed by the triggers of `delete_triggers`.
     """
 
     workspace = models.ForeignKey(
@@ -33,22 +33,22 @@ class Passage(models.Model):
         Session, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
     )
     kind = models.CharField(max_length=8, choices=Kind)
-    #: The key of the message, call or session, and which piece of its text this is, from 0.
+    #: Key of the message, call, decision or session, and index of this piece of its text, from 0.
     source = models.BigIntegerField()
     part = models.IntegerField()
-    #: Of a message; None for anything else.
+    #: Position of a message; None for anything else.
     position = models.IntegerField(null=True)
-    #: Of a call: the revision it was read at, and whether it may still change.
+    #: Revision of a call when it was indexed, and whether it may still change.
     revision = models.IntegerField(default=0)
     open = models.BooleanField(default=False)
-    #: The age of the passage, in large steps: with it the index finds what is new without looking at all that is old.
+    #: Coarse age of the passage, with which the index finds new texts without reading all old ones.
     era = models.IntegerField()
     text = models.TextField()
-    #: The same in lower case: comparing letter by letter is many times as quick as doing so without regard to case.
+    #: The text in lower case, as a case-sensitive comparison is many times as fast.
     folded = models.TextField()
-    #: The pairs of letters of scripts in which one or two letters are a word.
+    #: Letter pairs of scripts in which one or two letters are a word.
     dense = models.TextField(blank=True)
-    #: Of the first piece of a text that is not in the index as a whole.
+    #: Set on the first piece of a text that is not indexed completely.
     problem = models.CharField(max_length=8, choices=Problem, null=True)  # noqa: DJ001 - SQLite adds it without a copy
 
     class Meta:
@@ -66,7 +66,7 @@ class Passage(models.Model):
 
 
 class Trait(models.TextChoices):
-    """What sessions are told apart by, beside what stands in their own row."""
+    """Searchable properties of sessions beside the columns of their rows."""
 
     LABEL = "label", "Label"
     TOOL = "tool", "Tool"
@@ -76,10 +76,10 @@ class Trait(models.TextChoices):
 
 
 class Fact(models.Model):
-    """That a session has a label, has called a tool, was decided about by somebody, has had a call interrupted, or was
-    active on a day (UTC, as ISO writes it).
+    """A searchable property of a session: a label, a called tool, a person who decided, an interrupted call, or a day
+    of activity (UTC, ISO 8601).
 
-    Like the passages, these are read off the store by whoever makes the index, and leave with their session.
+    Like the passages, facts are derived from the store by the indexer and deleted with their session.
     """
 
     workspace = models.ForeignKey(
@@ -100,7 +100,7 @@ class Fact(models.Model):
 
 
 class SessionDay(models.Model):
-    """What became of the sessions of one agent that began on one day (UTC), and what they have cost so far."""
+    """Outcomes and cost of the sessions of one agent that started on one day (UTC)."""
 
     workspace = models.ForeignKey(
         Workspace, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
@@ -120,7 +120,7 @@ class SessionDay(models.Model):
 
 
 class ToolDay(models.Model):
-    """How the calls of one tool went that were issued on one day (UTC) and are settled for good."""
+    """Outcomes of the finally settled calls of one tool that were issued on one day (UTC)."""
 
     workspace = models.ForeignKey(
         Workspace, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
@@ -130,7 +130,7 @@ class ToolDay(models.Model):
     calls = models.IntegerField(default=0)
     failed = models.IntegerField(default=0)
     interrupted = models.IntegerField(default=0)
-    #: Of the calls that were not interrupted and have ended: how many, and how long they took together.
+    #: Number and total duration of the calls that ended without an interruption.
     timed = models.IntegerField(default=0)
     seconds = models.FloatField(default=0)
 
@@ -142,19 +142,19 @@ class ToolDay(models.Model):
 
 
 class Progress(models.Model):
-    """How far the index has come with one kind of text."""
+    """Indexing progress of one kind of text."""
 
     kind = models.CharField(max_length=8, choices=Kind, primary_key=True)
-    #: Everything from `older` up to this key is in the index, also what was written by transactions that ended late.
+    #: All keys from `older` to this one are indexed, including those of transactions that ended late.
     settled = models.BigIntegerField(default=0)
-    #: The largest key that is in it, and the transaction from which on all have begun later.
+    #: Largest indexed key, and the transaction id from which all transactions began later.
     reached = models.BigIntegerField(default=0)
     horizon = models.BigIntegerField(default=0)
-    #: Up to this key, what was there before the index waits to be read, from the newest on; 0 when nothing does.
+    #: Keys up to this one existed before the index and are not read yet, newest first; 0 if none is left.
     older = models.BigIntegerField(default=0, db_default=0)
-    #: When somebody last found nothing more to do.
+    #: Last time when an indexer found nothing to do.
     complete_at = models.DateTimeField(null=True)
-    #: One process at a time does the work.
+    #: End of the lease of the process that is indexing.
     leased_until = models.DateTimeField(null=True)
 
     def __str__(self) -> str:

@@ -1,5 +1,4 @@
-"""How the calls of each tool went, day by day: a call is added when it is read for the last time, so that each counts
-once."""
+"""Outcomes of the calls of each tool by day. A call is counted once, when it is indexed for the last time."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -8,24 +7,24 @@ from typing import Any, TypeAlias
 
 from django.db import connection
 
+from checkpoints.db.column_names import build_insert, convert_values, quote_table
 from checkpoints.enums import CallStatus
-from checkpoints.saving.naming import inserting, prepared, table
 from harness_site.search.models import ToolDay
 
-#: Workspace, day, tool; and what a call adds to the numbers there.
+#: (Workspace, day, tool), and the amounts that a call adds to the columns.
 Tally: TypeAlias = tuple[tuple[int, date, str], tuple[float, ...]]
 
 _NUMBERS = ("calls", "failed", "interrupted", "timed", "seconds")
 _FIELDS = ("workspace", "day", "tool", *_NUMBERS)
-_ADD = f"{inserting(ToolDay, _FIELDS)} ON CONFLICT (workspace_id, day, tool) DO UPDATE SET " + ", ".join(
-    f"{name} = {table(ToolDay)}.{name} + excluded.{name}" for name in _NUMBERS
+_ADD = f"{build_insert(ToolDay, _FIELDS)} ON CONFLICT (workspace_id, day, tool) DO UPDATE SET " + ", ".join(
+    f"{name} = {quote_table(ToolDay)}.{name} + excluded.{name}" for name in _NUMBERS
 )
-#: These say nothing about a tool: it was never asked, or another row says how it went.
+#: Statuses that tell nothing about a tool: it did not run, or another row has the outcome.
 _UNCOUNTED = frozenset({CallStatus.REJECTED, CallStatus.SUPERSEDED})
 
 
-def tally(workspace: int, call: Any) -> Tally | None:
-    """What a call adds that is settled for good; `call` has the fields of `ToolCall` that say so."""
+def compute_call_tally(workspace: int, call: Any) -> Tally | None:
+    """Return the amounts of a call that is settled for good; `call` has the required fields of `ToolCall`."""
     if call.status in _UNCOUNTED:
         return None
     interrupted = call.interrupted_at is not None
@@ -35,15 +34,17 @@ def tally(workspace: int, call: Any) -> Tally | None:
     return (workspace, call.issued_at.date(), call.tool), numbers
 
 
-def add(tallies: Iterable[Tally]) -> None:
-    """The caller sees to it that each call comes once: it goes into the index with this, and nobody else writes
-    that."""
+def add_tallies(tallies: Iterable[Tally]) -> None:
+    """Add tallies to the days.
+
+    Each call has to be passed once, in the transaction that indexes it.
+    """
     sums: defaultdict[tuple[int, date, str], list[float]] = defaultdict(lambda: [0] * len(_NUMBERS))
-    for place, numbers in tallies:
-        sums[place] = [one + other for one, other in zip(sums[place], numbers, strict=True)]
+    for key, numbers in tallies:
+        sums[key] = [total + number for total, number in zip(sums[key], numbers, strict=True)]
     rows = [
-        prepared(connection, ToolDay, dict(zip(_FIELDS, (*place, *added), strict=True)))
-        for place, added in sorted(sums.items())
+        convert_values(connection, ToolDay, dict(zip(_FIELDS, (*key, *totals), strict=True)))
+        for key, totals in sorted(sums.items())
     ]
     with connection.cursor() as cursor:
         cursor.executemany(_ADD, rows)

@@ -1,7 +1,7 @@
-"""Connections of the HTTP server: a deadline for headers, a deadline for stuck writes, and room for new clients.
+"""HTTP connections with deadlines for headers and stuck writes, and a limit on their number.
 
 uvicorn itself has a timeout between requests only. A client that sends the headers of a request a byte at a time, or
-takes no bytes of a response, would keep its connection for ever.
+reads no bytes of a response, would keep its connection for ever.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ from harness_site.serving.limits import ServerLimits
 
 
 class LimitedConnection(H11Protocol):
-    """One client. The limits are those of the setting `SERVER_LIMITS`."""
+    """Connection of one client, limited by the setting `SERVER_LIMITS`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._limits: ServerLimits = settings.SERVER_LIMITS
         self._headers_due: asyncio.TimerHandle | None = None
         self._write_due: asyncio.TimerHandle | None = None
-        #: Since when it has been open, or busy with its newest request.
+        #: Time of the connection, or of its newest request.
         self.since = self.loop.time()
 
     @property
     def in_request(self) -> bool:
-        """Whether the headers of a request are complete and its response is not."""
+        """True if the headers of a request are complete and its response is not."""
         return bool(self.cycle) and not self.cycle.response_complete
 
     @property
-    def dispensable(self) -> bool:
-        """Whether the connection does nothing but wait for its client."""
+    def is_idle_connection(self) -> bool:
+        """True if the connection only waits for its client."""
         return not self.in_request or self.cycle.more_body or self.transport.is_closing()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._expect_headers()
+        self._restart_header_timer()
         if len(self.connections) > self._limits.connections:
-            self._make_room()
+            self._close_idlest_connection()
 
     def data_received(self, data: bytes) -> None:
         if self._has_large_headers(data):
             self.send_400_response("The headers of the request are too large.")
             return
-        answering = self.in_request
+        was_in_request = self.in_request
         super().data_received(data)
-        if self.in_request and not answering:
+        if self.in_request and not was_in_request:
             self.since = self.loop.time()
-        self._expect_headers()
+        self._restart_header_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._headers_due = _cancel(self._headers_due)
-        self._write_due = _cancel(self._write_due)
+        self._headers_due = _cancel_timer(self._headers_due)
+        self._write_due = _cancel_timer(self._write_due)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -65,39 +65,43 @@ class LimitedConnection(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._write_due = _cancel(self._write_due)
+        self._write_due = _cancel_timer(self._write_due)
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
-        # Closing waits until what was written has been taken.
+        # uvicorn's close waits until the written data has been sent.
         if self._write_due is None:
             self._write_due = self.loop.call_later(self._limits.write_seconds, self.transport.abort)
 
     def _has_large_headers(self, data: bytes) -> bool:
-        """Whether `data` ends headers that are too large. h11 refuses those alone that do not arrive at once."""
+        """Return True if `data` completes headers that are too large; h11 checks only headers that arrive in parts."""
         if self.conn.their_state is not h11.IDLE:
             return False
         end = data.find(b"\r\n\r\n")
         return end >= 0 and len(self.conn.trailing_data[0]) + end > self._limits.header_bytes
 
-    def _expect_headers(self) -> None:
-        """Start the time for the headers of a request where some are awaited, and stop it where they are complete."""
+    def _restart_header_timer(self) -> None:
+        """Start the timer for the headers of a request while they are awaited, and stop it when they are complete."""
         websocket = self.transport.get_protocol() is not self
         if websocket or self.in_request or self.transport.is_closing():
-            self._headers_due = _cancel(self._headers_due)
+            self._headers_due = _cancel_timer(self._headers_due)
         elif self._headers_due is None:
             self._headers_due = self.loop.call_later(self._limits.header_seconds, self.transport.abort)
 
-    def _make_room(self) -> None:
-        """Close the connection that has waited for its client for the longest time, or this one if none waits."""
-        others = [one for one in self.connections if isinstance(one, LimitedConnection) and one is not self]
-        waiting = [one for one in others if one.dispensable]
-        closed = min(waiting, key=lambda one: one.since, default=self)
-        self.connections.discard(closed)
-        closed.transport.abort()
+    def _close_idlest_connection(self) -> None:
+        """Close the connection that has waited longest for its client, or this one if none waits."""
+        others = [
+            connection
+            for connection in self.connections
+            if isinstance(connection, LimitedConnection) and connection is not self
+        ]
+        idle_connections = [connection for connection in others if connection.is_idle_connection]
+        victim = min(idle_connections, key=lambda connection: connection.since, default=self)
+        self.connections.discard(victim)
+        victim.transport.abort()
 
 
-def _cancel(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+def _cancel_timer(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
     if timer is not None:
         timer.cancel()
     return None

@@ -1,7 +1,7 @@
-"""Request bodies, read on the event loop before a request takes a thread.
+"""Request bodies, read on the event loop before a request occupies a thread.
 
-Django reads a body inside the thread that answers the request. There are few of those, so a handful of clients that
-send a byte now and then would stop the site. Here nothing but a small coroutine waits for a slow client.
+Django reads a body inside the thread that handles the request. There are few threads, so a handful of clients that send
+single bytes slowly would block the site. Here only a small coroutine waits for a slow client.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from http import HTTPStatus
 from tempfile import SpooledTemporaryFile
 from typing import IO, Final
 
+from harness_site.serving.asgi_types import Application, Message, Receive, Scope, Send
 from harness_site.serving.limits import ServerLimits
-from harness_site.serving.types import Application, Message, Receive, Scope, Send
 
-#: Bytes of a body that are kept in memory; the rest goes to a temporary file.
+#: Bytes of a body that are kept in memory; larger bodies go to a temporary file.
 MEMORY_BYTES: Final = 262_144
 CHUNK_BYTES: Final = 65_536
-#: Seconds a refused client may go on sending, so that it reads the answer instead of a reset connection.
+#: Seconds in which a refused client may continue sending, so that it reads the response before a reset.
 LINGER_SECONDS: Final = 2.0
 
 
 class BodyRefused(Exception):
-    """A request body that is not taken; `status` is the status of the answer."""
+    """Refusal of a request body; `status` is the HTTP status of the response."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:
         self.status, self.text = status, text
@@ -32,15 +32,15 @@ class BodyRefused(Exception):
 
 
 class ClientDisconnected(Exception):
-    """The client closed the connection before its body was complete."""
+    """Loss of the connection before the body was complete."""
 
 
 @dataclass(frozen=True, slots=True)
-class RequestBodies:
-    """ASGI middleware that hands requests on with complete bodies: 413 above the limit, 408 after the deadline.
+class RequestBodyMiddleware:
+    """ASGI middleware that passes on requests with complete bodies: 413 above the limit, 408 after the deadline.
 
-    `is_member` tells whether a request comes from a signed-in member. It is asked only about a body that is larger than
-    those of strangers may be.
+    `is_member` returns True for a request of a signed-in member. It is called only for a body above the limit for
+    anonymous clients.
     """
 
     application: Application
@@ -53,31 +53,31 @@ class RequestBodies:
             return
         with SpooledTemporaryFile(max_size=MEMORY_BYTES) as file:
             try:
-                size = await self._read(scope, receive, file)
+                size = await self._read_body(scope, receive, file)
             except BodyRefused as refused:
-                await _refuse(refused, receive, send)
+                await _send_refusal(refused, receive, send)
                 return
             except ClientDisconnected:
                 return
             file.seek(0)
-            await self.application(_with_length(scope, size), _BodyReader(file, size, receive), send)
+            await self.application(_set_content_length(scope, size), _BodyReader(file, size, receive), send)
 
-    async def _read(self, scope: Scope, receive: Receive, file: IO[bytes]) -> int:
-        """Write the body to `file`; returns its size. Raises `BodyRefused` or `ClientDisconnected`."""
-        limit = await self._limit(scope, _declared_length(scope))
+    async def _read_body(self, scope: Scope, receive: Receive, file: IO[bytes]) -> int:
+        """Write the body to `file`; return its size. Raises `BodyRefused` or `ClientDisconnected`."""
+        limit = await self._check_body_limit(scope, _get_declared_length(scope))
         clock = asyncio.get_running_loop().time
-        began, received = clock(), 0
+        started_at, received = clock(), 0
         while True:
-            message = await _receive_within(receive, began + self.limits.body_deadline(received) - clock())
+            message = await _receive_within(receive, started_at + self.limits.get_body_deadline(received) - clock())
             received += len(message.get("body", b""))
             if received > limit:
-                limit = await self._limit(scope, received)
+                limit = await self._check_body_limit(scope, received)
             file.write(message.get("body", b""))
             if not message.get("more_body", False):
                 return received
 
-    async def _limit(self, scope: Scope, size: int) -> int:
-        """The largest body this client may send. Raises `BodyRefused` where `size` is above it."""
+    async def _check_body_limit(self, scope: Scope, size: int) -> int:
+        """Return the maximum body size of this client. Raises `BodyRefused` if `size` is above it."""
         if size <= self.limits.anonymous_body_bytes:
             return self.limits.anonymous_body_bytes
         if size > self.limits.body_bytes or not await self.is_member(scope):
@@ -86,7 +86,7 @@ class RequestBodies:
 
 
 class _BodyReader:
-    """`receive` of a request whose body is complete."""
+    """`receive` callable of a request with a complete body."""
 
     def __init__(self, file: IO[bytes], size: int, receive: Receive) -> None:
         self._file, self._left, self._receive = file, size, receive
@@ -111,23 +111,23 @@ async def _receive_within(receive: Receive, seconds: float) -> Message:
     return message
 
 
-async def _refuse(refused: BodyRefused, receive: Receive, send: Send) -> None:
-    """Answer, and close the connection once the client has stopped sending or has had time to read the answer."""
-    text = refused.text.encode()
+async def _send_refusal(refusal: BodyRefused, receive: Receive, send: Send) -> None:
+    """Send the refusal, and close the connection when the client stops sending or has had time to read it."""
+    text = refusal.text.encode()
     headers = [
         (b"content-type", b"text/plain; charset=utf-8"),
         (b"content-length", str(len(text)).encode()),
         (b"cache-control", b"no-store"),
         (b"connection", b"close"),
     ]
-    await send({"type": "http.response.start", "status": int(refused.status), "headers": headers})
+    await send({"type": "http.response.start", "status": int(refusal.status), "headers": headers})
     await send({"type": "http.response.body", "body": text, "more_body": True})
-    if refused.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        await _discard(receive)
+    if refusal.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        await _discard_body(receive)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _discard(receive: Receive) -> None:
+async def _discard_body(receive: Receive) -> None:
     try:
         async with asyncio.timeout(LINGER_SECONDS):
             while (await receive()).get("more_body", False):
@@ -140,16 +140,16 @@ def _has_body(scope: Scope) -> bool:
     return any(name in {b"content-length", b"transfer-encoding"} and value != b"0" for name, value in scope["headers"])
 
 
-def _declared_length(scope: Scope) -> int:
-    """The largest `Content-Length`; zero for a chunked body, which is counted as it comes."""
-    declared = [value for name, value in scope["headers"] if name == b"content-length"]
-    if not all(value.isdigit() and len(value) < 19 for value in declared):
+def _get_declared_length(scope: Scope) -> int:
+    """Return the largest `Content-Length`; zero for a chunked body, which is counted while it arrives."""
+    lengths = [value for name, value in scope["headers"] if name == b"content-length"]
+    if not all(value.isdigit() and len(value) < 19 for value in lengths):
         raise BodyRefused(HTTPStatus.BAD_REQUEST, "The Content-Length of the request is not a number.")
-    return max(map(int, declared), default=0)
+    return max(map(int, lengths), default=0)
 
 
-def _with_length(scope: Scope, size: int) -> Scope:
-    """`scope` with the length that was counted: Django takes a chunked body for an empty one."""
+def _set_content_length(scope: Scope, size: int) -> Scope:
+    """Set the counted length in `scope`: Django treats a chunked body as empty."""
     framing = {b"content-length", b"transfer-encoding"}
-    kept = [(name, value) for name, value in scope["headers"] if name not in framing]
-    return {**scope, "headers": [*kept, (b"content-length", str(size).encode())]}
+    headers = [(name, value) for name, value in scope["headers"] if name not in framing]
+    return {**scope, "headers": [*headers, (b"content-length", str(size).encode())]}

@@ -1,1 +1,1 @@
-"""Finding sessions, reading one like a conversation, stepping through its versions."""
+"""Session list, search, transcripts, versions, exports and forks."""

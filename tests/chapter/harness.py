@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from checkpoints import Checkpointer
-from checkpoints.serde import load_as
+from checkpoints.formats import load_as
 
 # messages and plans
 

@@ -16,8 +16,8 @@ import pytest
 
 from checkpoints.models import AuditEvent, PeerCall, Session, Workspace
 from checkpoints.models import Join as JoinRow
-from examples.peers_over_http.__main__ import ask
-from examples.peers_over_http.wire import PORTS, Wire
+from examples.peers_over_http.__main__ import ask_until_answered
+from examples.peers_over_http.wire import PORTS, HttpTransport
 from tests.concurrency import http_agent
 from tests.support.processes import PATIENCE, Child, database_url, until
 
@@ -80,10 +80,10 @@ def ports() -> dict[str, int]:
     return dict(zip(PORTS, free_ports(), strict=True))
 
 
-def asked(wire: Wire, request: dict[str, Any]) -> Any:
+def asked(wire: HttpTransport, request: dict[str, Any]) -> Any:
     """What the desk answers; the test fails where that takes for ever."""
     answers: queue.Queue[Any] = queue.Queue()
-    threading.Thread(target=lambda: answers.put(ask(wire, request, "q")), daemon=True).start()
+    threading.Thread(target=lambda: answers.put(ask_until_answered(wire, request, "q")), daemon=True).start()
     return answers.get(timeout=6 * PATIENCE)
 
 
@@ -91,7 +91,7 @@ def asked(wire: Wire, request: dict[str, Any]) -> Any:
 def test_it_runs_to_the_right_end(workspace: Workspace, ports: dict[str, int], step: int) -> None:
     with ExitStack() as leaving:
         supervisors = [leaving.enter_context(Supervisor(agent, ports, database_url(), step)) for agent in PORTS]
-        answer = asked(Wire("customer", ports, KEY), {"deliver": 17, "to": "Bergen"})
+        answer = asked(HttpTransport("customer", ports, KEY), {"deliver": 17, "to": "Bergen"})
         # Who has answered finishes its own session a moment later, or the process that comes after it does.
         until(lambda: set(Session.objects.values_list("status", flat=True)) == {"completed"})
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import VersionNotFound
-from checkpoints.saving import reading
+from checkpoints.versions import load_version
 from tests.conftest import StartChild
 from tests.integration.checkpoints.situations import started, talk
 from tests.support.processes import database_url, say
@@ -44,7 +44,7 @@ def test_readers_see_whole_versions_while_old_ones_are_removed(start_child: Star
         seen.append(latest["version"])
         with suppress(VersionNotFound):
             assert cp.load("s", latest["version"])["transcript"] == latest["transcript"]
-        tail = reading.load_tail(cp.store, "s", 3) or {}
+        tail = load_version.load_latest_tail(cp.store, "s", 3) or {}
         assert tail["transcript"] == transcript(tail["version"])[-3:]
 
     assert seen == sorted(seen)

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.http import HttpRequest, JsonResponse
 from django.urls import path
 
-from checkpoints.conf import database_from_url, library_settings
+from checkpoints.conf import build_library_settings, database_from_url
 from tests.support.processes import append_line, heed, say
 from tests.support.sleeping import counted_sleeps
 
@@ -62,7 +62,7 @@ def serve(url: str) -> int:
     import django
     from django.core.handlers.wsgi import WSGIHandler
 
-    options = library_settings(database_from_url(url))
+    options = build_library_settings(database_from_url(url))
     settings.configure(**options, ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], SECRET_KEY="a key of the project")
     django.setup()
     with make_server("127.0.0.1", 0, WSGIHandler(), handler_class=_Quiet) as server, counted_sleeps() as slept:

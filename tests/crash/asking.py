@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from checkpoints import SyncCheckpointer, exceptions
+from checkpoints.db.errors import database_operation
 from checkpoints.models import PeerCall as PeerCallRow
 from checkpoints.models import Workspace
 from checkpoints.peers import Join, Notice, PeerCall, TakenTask
-from checkpoints.saving.operations import operation
 from tests.support.processes import append_line
 
 Messages = list[dict[str, Any]]
@@ -28,7 +28,7 @@ def ask(url: str, session_id: str, path: str) -> None:
 def opened(url: str, session_id: str) -> SyncCheckpointer:
     """A checkpointer in a workspace of its own: what it sweeps and tells is of this session."""
     cp = SyncCheckpointer(url, workspace=session_id)
-    with operation(cp.store.using):
+    with database_operation(cp.store.using):
         Workspace.objects.using(cp.store.using).get_or_create(slug=session_id)
     return cp
 
@@ -98,7 +98,7 @@ def _give_up(cp: SyncCheckpointer, session_id: str, path: str) -> None:
 def _tell(cp: SyncCheckpointer, path: str) -> None:
     """Tell what is to be told, also what a process before this one had claimed."""
     claimed = PeerCallRow.objects.using(cp.store.using).filter(workspace_id=cp.store.workspace_id)
-    with operation(cp.store.using):
+    with database_operation(cp.store.using):
         claimed.exclude(notice="").update(tell_after="2000-01-01T00:00:00Z")
 
     def tell(notice: Notice) -> None:

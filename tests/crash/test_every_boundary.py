@@ -14,18 +14,18 @@ from tests.crash.world import decide, observe, observe_replays
 
 #: Every operation that writes while a session runs.
 WRITING = {
-    "resuming.starting.create",
-    "resuming.ownership._taken",
-    "resuming.ownership.still_owns",
-    "resuming.ownership.give_up",
-    "resuming.gate._open",
-    "resuming.decisions.decide",
-    "resuming.starting.finish",
-    "saving.checkpoints.write_version",
-    "saving.checkpoints._save_locked",
-    "saving.issuing.issue",
-    "saving.issuing._issue_locked",
-    "saving.settling.settle",
+    "sessions.lifecycle.create_session",
+    "sessions.ownership._try_to_take_session",
+    "sessions.ownership.renew_ownership",
+    "sessions.ownership.release_ownership",
+    "resume.gate._open_gate",
+    "decisions.decide._decide",
+    "sessions.lifecycle.finish_session",
+    "versions.save_version.write_version",
+    "versions.save_version._save_under_lock",
+    "calls.issue_call.issue_call",
+    "calls.issue_call._issue_under_lock",
+    "calls.settle_call.settle_call",
 }
 
 

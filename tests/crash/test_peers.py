@@ -10,13 +10,13 @@ from tests.crash.conftest import Fresh
 
 #: Every operation of waiting for other agents that writes.
 WRITING = {
-    "peers.accepting.accept",
-    "peers.cancelling._cancel",
+    "peers.response_acceptance.accept_response",
+    "peers.cancel_task._cancel_task",
     "peers.deadlines._sweep_session",
-    "peers.pausing._pause_in_one",
-    "peers.taking._mark",
-    "peers.telling._claim",
-    "peers.telling._cross_out",
+    "peers.pause_run._pause_in_transaction",
+    "peers.resume_task._mark_taken",
+    "peers.outbox._claim_due_notices",
+    "peers.outbox._clear_notice",
 }
 
 

@@ -15,7 +15,7 @@ SCRIPT = Script(answer_requests, observe, decide)
 @pytest.mark.parametrize("fault", [Fault.KILL, Fault.DISCONNECT])
 def test_at_every_boundary(fresh_session: Fresh, fault: Fault) -> None:
     with CrashPoints(SCRIPT, fresh_session) as points:
-        assert "resuming.appending._append_without_run" in {boundary.place for boundary in points.boundaries}
+        assert "sessions.append_without_lease._append_without_run" in {boundary.place for boundary in points.boundaries}
         points.check(fault)
 
 

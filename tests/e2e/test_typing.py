@@ -41,7 +41,9 @@ def test_a_live_update_leaves_the_reason_and_the_focus_alone(
     steps.open_card(other, order)
     other.get_by_role("button", name="Run the probe again").click()
 
-    expect(page.get_by_label("Did it happen?").get_by_text("cannot tell", exact=True)).to_have_count(2)
+    # The other page has its answer too: one that comes after the page is closed finds nothing to replace.
+    for reader in (page, other):
+        expect(reader.get_by_label("Did it happen?").get_by_text("cannot tell", exact=True)).to_have_count(2)
     assert probes.count() > before
     _expect_half(page)
     expect(steps.reason(page)).to_be_focused()

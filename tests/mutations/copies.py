@@ -14,7 +14,7 @@ from tests.support.processes import ROOT
 
 PATIENCE = 300  # seconds; only ever spent by a test that fails
 #: What tests of the library need beside the library.
-NEEDED = ("checkpoints", "tests")
+NEEDED = ("checkpoints", "harness_site", "tests")
 _PLUGINS = ("-p", "pytest_django.plugin", "-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider")
 _LEFT_OUT = shutil.ignore_patterns("vendor", "e2e")
 

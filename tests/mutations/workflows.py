@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from tests.mutations.mutations import Mutation
 
-CHECKPOINTS = "tests/integration/checkpoints"
-STEPS = f"{CHECKPOINTS}/workflows/test_steps.py"
-PHASES = f"{CHECKPOINTS}/runs/test_phases.py"
-FILES = f"{CHECKPOINTS}/files"
-BEHIND = f"{CHECKPOINTS}/write_behind"
+STEPS = "tests/integration/checkpoints/workflows/test_steps.py"
+PHASES = "tests/integration/checkpoints/runtime_state/test_phases.py"
+BEHIND = "tests/integration/checkpoints/write_behind"
 
 WORKFLOW_MUTATIONS = [
     Mutation(
@@ -20,65 +18,65 @@ WORKFLOW_MUTATIONS = [
     ),
     Mutation(
         "a step is asked for once in a pass",
-        "checkpoints/workflows/journal.py",
+        "checkpoints/workflows/workflow.py",
         "            if step_id in self._begun:\n",
         "            if False:\n",
         f"{STEPS}::test_step_is_asked_for_once_in_a_pass",
     ),
     Mutation(
         "a changed result is not replayed",
-        "checkpoints/saving/calls.py",
-        "if text is not None and digest != digests.text_digest(text):",
+        "checkpoints/calls/call_queries.py",
+        "if text is not None and digest != digests.digest_text(text):",
         "if False:",
         f"{PHASES}::test_changed_result_is_not_replayed",
     ),
     Mutation(
         "an answer whose tools have run is not pending",
-        "checkpoints/runs/payload.py",
-        "return all(phase in STILL_PENDING for phase in phases)",
+        "checkpoints/runtime_state/version_payload.py",
+        "return all(phase in PHASES_KEEPING_ANSWER_PENDING for phase in phases)",
         "return True",
         f"{PHASES}::test_answer_is_pending_until_its_tools_have_run",
     ),
     Mutation(
         "retention keeps the snapshot that still holds",
-        "checkpoints/saving/pruning.py",
-        "if kept is None or number < kept]",
+        "checkpoints/sessions/retention.py",
+        "if snapshot_version is None or number < snapshot_version]",
         "if True]",
         f"{PHASES}::test_snapshot_stays_while_a_later_version_goes_on_from_it",
     ),
     Mutation(
         "an intent writes what comes before it",
-        "checkpoints/saving/lookup.py",
-        "    store.flush(session_id)\n",
+        "checkpoints/store/row_lookups.py",
+        "    store.flush_pending_writes(session_id)\n",
         "",
-        f"{BEHIND}/test_barriers.py::test_tool_does_not_run_on_a_version_that_cannot_be_written",
+        "tests/integration/checkpoints/write_behind/test_barriers.py::test_tool_does_not_run_on_a_version_that_cannot_be_written",
     ),
     Mutation(
         "the queue is bounded",
-        "checkpoints/saving/writer.py",
-        "if replaced is not None or self._count() < self.queue:",
+        "checkpoints/versions/writer_thread.py",
+        "if replaced_entry is not None or self._count_entries() < self.queue:",
         "if True:",
-        f"{BEHIND}/test_trouble.py::test_queue_that_stays_full_refuses_what_it_cannot_take",
+        "tests/integration/checkpoints/write_behind/test_write_failures.py::test_queue_that_stays_full_refuses_what_it_cannot_take",
     ),
     Mutation(
         "a file is proved before it is imported",
-        "checkpoints/files/format.py",
-        '        if last != canonical({"digest"',
-        '        if False and last != canonical({"digest"',
-        f"{FILES}/test_refused_files.py::test_every_flipped_byte_is_refused",
+        "checkpoints/archive/file_format.py",
+        '        if last != to_canonical_json({"digest"',
+        '        if False and last != to_canonical_json({"digest"',
+        "tests/integration/checkpoints/archive/test_refused_files.py::test_every_flipped_byte_is_refused",
     ),
     Mutation(
         "what was running is undecided where it is imported",
-        "checkpoints/files/importing.py",
-        "            _unsettle(row)\n",
+        "checkpoints/archive/session_import.py",
+        "            _mark_undecided(row)\n",
         "            pass\n",
-        f"{FILES}/test_files.py::test_call_that_was_running_is_undecided_here",
+        "tests/integration/checkpoints/archive/test_export_and_import.py::test_call_that_was_running_is_undecided_here",
     ),
     Mutation(
         "what a dead writer left is removed",
-        "checkpoints/files/atomic.py",
-        "return process.known_dead(",
-        "return False and process.known_dead(",
-        f"{CHECKPOINTS}/files/test_atomic.py::test_killed_writer_leaves_the_old_file_or_the_new_one",
+        "checkpoints/archive/atomic_file.py",
+        "return process_identity.is_known_dead(",
+        "return False and process_identity.is_known_dead(",
+        "tests/integration/checkpoints/archive/test_atomic_file.py::test_killed_writer_leaves_the_old_file_or_the_new_one",
     ),
 ]

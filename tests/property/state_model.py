@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from checkpoints.decisions.decide import RULES
 from checkpoints.enums import (
-    DISPATCHABLE_SESSION,
-    FINISHED_SESSION,
-    LIVE_CALL,
-    UNDECIDED_CALL,
+    DISPATCHABLE_SESSION_STATUSES,
+    FINISHED_SESSION_STATUSES,
+    LIVE_CALL_STATUSES,
+    UNDECIDED_CALL_STATUSES,
     CallStatus,
     DecisionKind,
     SessionStatus,
 )
-from checkpoints.resuming.decisions import RULES
 
 #: What an action can come to, beside the errors of the library, which have their class names.
 RUNS, REPLAYS, WAITS, DONE = "runs", "replays", "waits", "done"
@@ -63,6 +63,8 @@ class Attempt:
     voices: list[tuple[DecisionKind, str]] = field(default_factory=list)
     #: Who has changed the arguments.
     editors: set[str] = field(default_factory=set)
+    #: Whether it was interrupted because its run was declared lost, which tells a person nothing new about it.
+    lost: bool = False
 
     @property
     def place(self) -> tuple[int, str, int]:
@@ -103,7 +105,7 @@ class Model:
 
     @property
     def finished(self) -> bool:
-        return self.status in FINISHED_SESSION
+        return self.status in FINISHED_SESSION_STATUSES
 
     def with_status(self, *statuses: CallStatus) -> list[Attempt]:
         return [each for each in self.attempts if each.status in statuses]
@@ -115,23 +117,24 @@ class Model:
             return "SessionFinished"
         if self.owner is not None and self.owner_lives and not takeover:
             return "SessionBusy"
-        self._interrupt_orphans()
+        self._interrupt_orphans(lost=True)
         self.runs += 1
         self.owner, self.owner_lives = self.runs, True
         return DONE
 
-    def give_up(self) -> None:
-        """The run is over, found by the sweeper or by its own will: nobody reports any more what it had issued."""
-        self._interrupt_orphans()
+    def give_up(self, *, lost: bool) -> None:
+        """The run is over, found `lost` or by its own will: nobody reports any more what it had issued."""
+        self._interrupt_orphans(lost=lost)
         self.owner = None
 
-    def _interrupt_orphans(self) -> None:
+    def _interrupt_orphans(self, *, lost: bool) -> None:
         for orphan in self.with_status(CallStatus.ISSUED):
             orphan.become(CallStatus.INTERRUPTED)
+            orphan.lost = lost
             self.status = SessionStatus.NEEDS_REVIEW
 
     def pass_gate(self) -> str:
-        if not self.with_status(*UNDECIDED_CALL):
+        if not self.with_status(*UNDECIDED_CALL_STATUSES):
             self.status = SessionStatus.ACTIVE
             return DONE
         self.owner = None
@@ -141,7 +144,7 @@ class Model:
         if status != SessionStatus.CANCELLED:
             if self.with_status(CallStatus.ISSUED):
                 return "CallInProgress"
-            if self.with_status(*UNDECIDED_CALL):
+            if self.with_status(*UNDECIDED_CALL_STATUSES):
                 return "ReviewRequired"
         for running in self.with_status(CallStatus.ISSUED):
             running.become(CallStatus.INTERRUPTED)
@@ -152,10 +155,10 @@ class Model:
 
     def begin(self, operation: Operation, call_id: str) -> tuple[str, Attempt | None]:
         """A dispatch, up to the moment when the tool runs."""
-        live = next((each for each in self.with_status(*LIVE_CALL) if each.operation == operation), None)
+        live = next((each for each in self.with_status(*LIVE_CALL_STATUSES) if each.operation == operation), None)
         named = [each for each in self.attempts if (each.step, each.call_id) == (self.version, call_id)]
         last = max(named, key=lambda each: each.number, default=None)
-        if self.status in DISPATCHABLE_SESSION and not operation.asks_first:
+        if self.status in DISPATCHABLE_SESSION_STATUSES and not operation.asks_first:
             self.status = SessionStatus.ACTIVE
         if any(each.operation != operation for each in named):
             return "CallConflict", None
@@ -177,7 +180,7 @@ class Model:
         if live is not None:
             live.become(CallStatus.SUPERSEDED)
             args = live.args
-        if self.status in DISPATCHABLE_SESSION:
+        if self.status in DISPATCHABLE_SESSION_STATUSES:
             self.status = SessionStatus.ACTIVE
         return self._starts(self._new(operation, call_id, number, args, CallStatus.ISSUED))
 
@@ -212,11 +215,10 @@ class Model:
             return "NotPermitted"
         if not tried.reasoned:
             return "ReasonRequired"
-        if attempt.status != rule.before:
-            decided = any(revision >= tried.revision for revision in attempt.decided)
-            return "AlreadyDecided" if decided else "NotUndecided"
-        if attempt.revision != tried.revision:
-            return "StaleRevision"
+        abandoned = self._is_abandoned(attempt)
+        stale = self._refuse_by_revision(attempt, tried, rule.before, abandoned=abandoned)
+        if stale:
+            return stale
         if rule.goes_on and self.finished:
             return "SessionFinished"
         if tried.kind == DecisionKind.APPROVE and attempt.operation.approvals > 1 and tried.actor in attempt.editors:
@@ -226,14 +228,36 @@ class Model:
         if tried.actor in said and not rule.by_one:
             return "SecondPersonRequired"
         self.decisions += 1
+        if abandoned:
+            self.give_up(lost=True)
         if final:
             self._move(attempt, tried, rule.after)
         else:
             attempt.voices.append((tried.kind, tried.actor))
             attempt.revision += 1
-        if not self.finished and not self.with_status(*UNDECIDED_CALL):
+        if not self.finished and not self.with_status(*UNDECIDED_CALL_STATUSES):
             self.status = SessionStatus.READY
         return DONE
+
+    def _is_abandoned(self, attempt: Attempt) -> bool:
+        """Whether the run that issued the call is gone, although nobody has declared it lost."""
+        return attempt.status == CallStatus.ISSUED and not (attempt.run == self.owner and self.owner_lives)
+
+    def _refuse_by_revision(
+        self, attempt: Attempt, tried: Decided, before: CallStatus, *, abandoned: bool
+    ) -> str | None:
+        """The error of a decision on another revision or status than the call has; None if they fit.
+
+        That the run of a call was declared lost, before the decision or by it, does not make the decision stale.
+        """
+        if abandoned and tried.revision != attempt.revision:
+            return "StaleRevision"
+        lost = abandoned or (attempt.lost and attempt.status == CallStatus.INTERRUPTED)
+        status, current = (CallStatus.INTERRUPTED if abandoned else attempt.status), attempt.revision + abandoned
+        seen = current if lost and tried.revision == current - 1 else tried.revision
+        if status != before:
+            return "AlreadyDecided" if any(revision >= seen for revision in attempt.decided) else "NotUndecided"
+        return None if current == seen else "StaleRevision"
 
     def _move(self, attempt: Attempt, tried: Decided, after: CallStatus) -> None:
         attempt.decided.append(attempt.revision)

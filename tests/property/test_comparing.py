@@ -5,14 +5,23 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from checkpoints.client import SyncCheckpointer
+from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
-from checkpoints.queries import alignment, compare
-from checkpoints.queries.alignment import Added, Edited, Fold, Left, Line, Moved, Removed, Said
-from checkpoints.serde import canonical
+from harness_site.sessions.compare import compare_versions, message_alignment
+from harness_site.sessions.compare.message_alignment import (
+    Added,
+    ComparedMessage,
+    Edited,
+    Fold,
+    Line,
+    Moved,
+    MovedAway,
+    Removed,
+)
 
 THEN = datetime(2026, 11, 21, 10, 42, tzinfo=UTC)
 
@@ -58,7 +67,7 @@ def found_in(lines: Sequence[Line]) -> dict[str, set[str]]:
     return found
 
 
-def read_back(lines: Sequence[Line], new: Sequence[Said]) -> tuple[list[str], list[str]]:
+def read_back(lines: Sequence[Line], new: Sequence[ComparedMessage]) -> tuple[list[str], list[str]]:
     """Both transcripts, out of the lines: folds are read from the second one."""
     ours: list[str] = []
     theirs: list[str] = []
@@ -70,7 +79,7 @@ def read_back(lines: Sequence[Line], new: Sequence[Said]) -> tuple[list[str], li
             case Edited(old=was, new=now):
                 ours.append(was.body)
                 theirs.append(now.body)
-            case Left(old=message):
+            case MovedAway(old=message):
                 ours.append(message.body)
             case Added(message=message) | Moved(new=message):
                 theirs.append(message.body)
@@ -79,18 +88,19 @@ def read_back(lines: Sequence[Line], new: Sequence[Said]) -> tuple[list[str], li
     return ours, theirs
 
 
-def said(messages: Sequence[dict[str, Any]]) -> list[Said]:
-    bodies = [canonical(message) for message in messages]
+def said(messages: Sequence[dict[str, Any]]) -> list[ComparedMessage]:
+    bodies = [to_canonical_json(message) for message in messages]
     return [
-        Said(position, str(message.get("id", "")), str(message["role"]), THEN, body)
+        ComparedMessage(position, str(message.get("id", "")), str(message["role"]), THEN, body)
         for position, (message, body) in enumerate(zip(messages, bodies, strict=True))
     ]
 
 
 @given(operations)
+@example([("remove", 2), ("remove", 2), ("remove", 2), ("edit", 2)])
 def test_aligning_finds_exactly_the_changes_that_were_made(operations: list[tuple[str, int]]) -> None:
     old, new, done = changed(operations)
-    assert found_in(list(alignment.align(said(old), said(new)))) == done
+    assert found_in(list(message_alignment.align_messages(said(old), said(new)))) == done
 
 
 @given(
@@ -100,7 +110,7 @@ def test_aligning_finds_exactly_the_changes_that_were_made(operations: list[tupl
 def test_aligned_lines_are_both_transcripts(old: list[tuple[str, str]], new: list[tuple[str, str]]) -> None:
     before = said([{"role": role, "content": text} for role, text in old])
     after = said([{"role": role, "content": text} for role, text in new])
-    lines = list(alignment.align(before, after))
+    lines = list(message_alignment.align_messages(before, after))
     assert read_back(lines, after) == ([one.body for one in before], [one.body for one in after])
 
 
@@ -109,9 +119,9 @@ def test_whatever_is_put_in_another_order_is_found_again(numbers: list[int], dat
     """Nothing came and nothing went: what does not stay has moved, and is named where it was and where it is."""
     messages = [{"id": f"m{number}", "role": "user", "content": str(number)} for number in numbers]
     before, after = said(messages), said(data.draw(st.permutations(messages)))
-    lines = list(alignment.align(before, after))
+    lines = list(message_alignment.align_messages(before, after))
     assert found_in(lines) == {"added": set(), "removed": set(), "edited": set()}
-    left = [line.old.message_id for line in lines if isinstance(line, Left)]
+    left = [line.old.message_id for line in lines if isinstance(line, MovedAway)]
     moved = [line.new.message_id for line in lines if isinstance(line, Moved)]
     assert sorted(left) == sorted(moved)
 
@@ -126,7 +136,7 @@ def test_comparing_saved_versions_finds_exactly_the_changes_that_were_made(opera
         checkpointer.start_session(session_id)
         a = checkpointer.save_checkpoint(session_id, old, None, 0)
         b = checkpointer.save_checkpoint(session_id, new, None, 0)
-    found = compare.compare(Session.objects.get(session_id=session_id).pk, a, b)
+    found = compare_versions.compare_two_versions(Session.objects.get(session_id=session_id).pk, a, b)
     assert found is not None
     assert found_in(found.lines) == done
     unchanged = len(old) - len(done["edited"]) - len(done["removed"])

@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from checkpoints.exceptions import NotRepresentable
-from checkpoints.serde import digests
-from checkpoints.serde.canonical import canonical, parse
+from checkpoints.formats import digests
+from checkpoints.formats.canonical import parse_json, to_canonical_json
 
 PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 #: Every text that Python has, lone surrogates and NUL included.
@@ -34,33 +34,35 @@ def exactly(value: Any) -> Any:
 
 @given(values)
 def test_value_comes_back_exactly(value: Any) -> None:
-    assert exactly(parse(canonical(value))) == exactly(value)
+    assert exactly(parse_json(to_canonical_json(value))) == exactly(value)
 
 
 @given(values)
 def test_text_is_its_own_canonical_form(value: Any) -> None:
-    text = canonical(value)
+    text = to_canonical_json(value)
 
-    assert canonical(parse(text)) == text
+    assert to_canonical_json(parse_json(text)) == text
     assert text.encode("utf-8", "strict").decode() == text
     assert "\0" not in text
 
 
 @given(values, values)
 def test_two_values_have_one_text_only_when_they_are_the_same(first: Any, second: Any) -> None:
-    assert (canonical(first) == canonical(second)) == (exactly(first) == exactly(second))
+    assert (to_canonical_json(first) == to_canonical_json(second)) == (exactly(first) == exactly(second))
 
 
 @given(st.lists(values, max_size=4), st.lists(values, max_size=4))
 def test_two_lists_of_parts_have_one_key_only_when_they_are_the_same(first: list[Any], second: list[Any]) -> None:
-    assert (digests.key_digest(*first) == digests.key_digest(*second)) == (exactly(first) == exactly(second))
+    assert (digests.digest_key_parts(*first) == digests.digest_key_parts(*second)) == (
+        exactly(first) == exactly(second)
+    )
 
 
 @given(values, st.sampled_from([math.nan, math.inf, -math.inf, b"", {1}, 1j, object(), "\ud83d\ude00"]))
 def test_one_bad_leaf_anywhere_is_refused(value: Any, bad: Any) -> None:
     for spoiled in ([value, bad], {"a": value, "b": [bad]}, [[[bad]], value]):
         with pytest.raises(NotRepresentable):
-            canonical(spoiled)
+            to_canonical_json(spoiled)
 
 
 @given(st.lists(texts, max_size=8), st.integers(0, 8), texts)
@@ -74,4 +76,4 @@ def test_chain_shows_where_two_transcripts_part(bodies: list[str], place: int, o
 
 
 def safe_chain(bodies: list[str]) -> list[bytes]:
-    return digests.chain([canonical(body) for body in bodies])
+    return digests.chain_bodies([to_canonical_json(body) for body in bodies])

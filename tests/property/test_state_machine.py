@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from checkpoints import Actor, SyncCheckpointer, ToolResult
-from checkpoints.enums import UNDECIDED_CALL, ActorKind, CallStatus, DecisionKind, Role, SessionStatus
+from checkpoints.decisions.decide import RULES
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, CallStatus, DecisionKind, Role, SessionStatus
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.flows import Invoke, Sleep, Step
 from checkpoints.models import Decision, LateResult, Run, Session, ToolCall, Workspace
-from checkpoints.resuming.decisions import RULES
-from checkpoints.saving.store import live_in_this_process
-from checkpoints.tools.dispatch import Waiting, dispatch_flow
+from checkpoints.sansio import Invoke, Sleep, Step
+from checkpoints.store.store import is_live_in_this_process
+from checkpoints.tools.dispatch import WaitOptions, dispatch_call_flow
 from tests.property.state_model import DONE, OPERATIONS, REPLAYS, RUNS, WAITS, Attempt, Decided, Model
 from tests.property.state_processes import Flight, Process, outcome, toolbox, until_it_runs
 from tests.support.state_table import moves
@@ -74,7 +74,7 @@ class Life(RuleBasedStateMachine):
 
     def _possible(self) -> list[Happening]:
         likely: list[tuple[Happening, int]] = [
-            (self.decide, 5 if self.model.with_status(*UNDECIDED_CALL) else bool(self.model.attempts)),
+            (self.decide, 5 if self.model.with_status(*UNDECIDED_CALL_STATUSES) else bool(self.model.attempts)),
             (self.come_too_late, bool(self.zombies)),
         ]
         if self.process is None:
@@ -123,7 +123,7 @@ class Life(RuleBasedStateMachine):
         """The process is gone, with everything it was doing."""
         token, self.process = self.working.checkpointer.store.token, None
         self.model.owner_lives = False
-        if live_in_this_process(token):  # errors that were raised keep their frames until they are collected
+        if is_live_in_this_process(token):  # errors that were raised keep their frames until they are collected
             gc.collect()
 
     def stall(self, data: st.DataObject) -> None:
@@ -133,12 +133,12 @@ class Life(RuleBasedStateMachine):
         self.model.owner_lives = False
         if data.draw(st.booleans()):
             assert self.session_id in self.desk.sweep_lost_runs(limit=1000)
-            self.model.give_up()
+            self.model.give_up(lost=True)
             self._leave()
 
     def release(self, data: st.DataObject) -> None:
         self.working.checkpointer.close()
-        self.model.give_up()
+        self.model.give_up(lost=False)
         self._leave()
 
     # what its owner does
@@ -165,8 +165,13 @@ class Life(RuleBasedStateMachine):
         operation = data.draw(operations)
         named = data.draw(operations) if data.draw(st.integers(0, 5)) == 0 else operation
         call_id = f"{named.tool} {named.order}{data.draw(st.sampled_from(['', ' again']))}"
-        flow = dispatch_flow(
-            self.working.registry, operation.tool, operation.args, call_id, step=self.model.version, waiting=Waiting()
+        flow = dispatch_call_flow(
+            self.working.registry,
+            operation.tool,
+            operation.args,
+            call_id,
+            step=self.model.version,
+            waiting=WaitOptions(),
         )
         expected, attempt = self.model.begin(operation, call_id)
         came: Step | ToolResult | None = None
@@ -206,7 +211,7 @@ class Life(RuleBasedStateMachine):
     # decisions
 
     def decide(self, data: st.DataObject) -> None:
-        wrong, waiting = data.draw(st.sampled_from(WRONG)), self.model.with_status(*UNDECIDED_CALL)
+        wrong, waiting = data.draw(st.sampled_from(WRONG)), self.model.with_status(*UNDECIDED_CALL_STATUSES)
         attempt = data.draw(st.sampled_from(waiting if waiting and wrong != "call" else self.model.attempts))
         fitting = [kind for kind in HUMAN if RULES[kind].before == attempt.status]
         kind = data.draw(st.sampled_from(fitting if fitting and wrong != "kind" else HUMAN))
@@ -215,6 +220,8 @@ class Life(RuleBasedStateMachine):
         tried = Decided(kind, actor, revision, wrong != "role", wrong != "reason", data.draw(st.integers(10, 12)))
         said = outcome(lambda: self._decided(attempt, tried))
         assert said == self.model.decide(attempt, tried)
+        if self.model.owner is None:
+            self._leave()
 
     def _decided(self, attempt: Attempt, tried: Decided) -> None:
         how: dict[str, Any] = {

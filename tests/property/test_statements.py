@@ -11,13 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
+from checkpoints.calls.issue_call import issue_call
+from checkpoints.calls.settle_call import settle_call
+from checkpoints.db import hot_statements
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall, Workspace
-from checkpoints.saving import paths, statements
-from checkpoints.saving.intents import Issued, Outcome, intent
-from checkpoints.saving.issuing import issue
-from checkpoints.saving.settling import settle
+from checkpoints.store.call_records import CallOutcome, IssuedCall, build_intent
+from checkpoints.versions import segment_queries
 from tests.support import orm_twin
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,7 +46,7 @@ class Player:
         self.checkpointer.start_session(session_id)
         self.session_id = session_id
         self.transcript: list[dict[str, Any]] = []
-        self.open: list[Issued] = []
+        self.open: list[IssuedCall] = []
         self.calls = 0
 
     def play(self, history: list[tuple[str, Any]]) -> list[Any]:
@@ -76,10 +77,12 @@ class Player:
 
     def _call(self, order: int) -> tuple[int, int] | str:
         self.calls += 1
-        wanted = intent(f"c{self.calls}", "pay", {"order": order}, f"key{order}", side_effects=["mutate"], step=None)
+        wanted = build_intent(
+            f"c{self.calls}", "pay", {"order": order}, f"key{order}", side_effects=["mutate"], step=None
+        )
         store = self.checkpointer.store
-        found = issue(store, store.held(self.session_id), wanted)
-        if not isinstance(found, Issued):
+        found = issue_call(store, store.get_owned(self.session_id), wanted)
+        if not isinstance(found, IssuedCall):
             return f"in the way: {found.call_id} is {found.status}"
         self.open.append(found)
         return found.step, found.attempt
@@ -88,13 +91,13 @@ class Player:
         if not self.open:
             return "nothing is open"
         store = self.checkpointer.store
-        settle(store, store.held(self.session_id), self.open.pop(), Outcome(status, '"done"'))
+        settle_call(store, store.get_owned(self.session_id), self.open.pop(), CallOutcome(status, '"done"'))
         return status
 
     def _stale(self, what: str) -> Any:
         """A write under a fence that no longer holds."""
         store = self.checkpointer.store
-        held = store.held(self.session_id)
+        held = store.get_owned(self.session_id)
         held.fence -= 1
         try:
             if what == "save":
@@ -102,7 +105,7 @@ class Player:
             return self._call(9) if what == "call" else self._settle(CallStatus.COMPLETED)
         finally:
             held.fence += 1
-            store.hold(held)
+            store.add_owned(held)
 
 
 def rows(session: Session) -> dict[str, list[dict[str, Any]]]:
@@ -127,10 +130,10 @@ def _plain(row: Any) -> dict[str, Any]:
 def test_statements_equal_their_orm_twin(history: list[tuple[str, Any]], workspace: Workspace) -> None:
     names = {way: f"{way} {uuid.uuid4()}" for way in ("sql", "orm")}
     said = {"sql": Player(names["sql"]).play(history)}
-    twins = {name: getattr(orm_twin, name) for name in ("save", "issue", "settle")}
+    twins = {name: getattr(orm_twin, name) for name in ("save_version", "insert_call", "settle_call")}
     with (
-        mock.patch.multiple(statements, **twins),
-        mock.patch.object(paths, "read_messages", orm_twin.read_messages),
+        mock.patch.multiple(hot_statements, **twins),
+        mock.patch.object(segment_queries, "read_messages", orm_twin.read_messages),
     ):
         said["orm"] = Player(names["orm"]).play(history)
     assert said["sql"] == said["orm"]

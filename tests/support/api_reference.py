@@ -1,4 +1,4 @@
-"""docs/api.md, generated from signatures and docstrings: `make reference` writes it."""
+"""Generator of docs/api.md from signatures and docstrings; `make reference` runs it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Everything here that names no module is imported from `checkpoints`.
 
 
 class Group(NamedTuple):
-    """A section of the page: names of one module, and what has to be said about all of them."""
+    """Section of the page: names of one module, and a note about all of them."""
 
     title: str
     module: str
@@ -64,7 +64,7 @@ GROUPS = (
     ),
     Group(
         "Phases",
-        "checkpoints.runs",
+        "checkpoints.runtime_state",
         (
             "RuntimeSnapshot",
             "ToolExecution",
@@ -106,21 +106,21 @@ GROUPS = (
             "Swept",
         ),
     ),
-    Group("Importers: Claude Code", "checkpoints.adapters.claude_code", ("import_claude_code",)),
-    Group("Importers: OpenAI", "checkpoints.adapters.openai", ("import_chat", "import_responses")),
-    Group("Importers: Anthropic", "checkpoints.adapters.anthropic", ("import_messages",)),
+    Group("Importers: Claude Code", "checkpoints.importers.claude_code", ("import_claude_code",)),
+    Group("Importers: OpenAI", "checkpoints.importers.openai", ("import_chat", "import_responses")),
+    Group("Importers: Anthropic", "checkpoints.importers.anthropic", ("import_messages",)),
     Group(
         "Importers: reports",
-        "checkpoints.adapters.importing",
-        ("ImportReport", "ImportProgress", "Damaged", "ImportRefused"),
+        "checkpoints.importers",
+        ("ImportReport", "ImportProgress", "DamagedPlace", "ImportRefused"),
     ),
-    Group("Results: versions removed", "checkpoints.saving.pruning", ("Removed",)),
-    Group("Results: exported files", "checkpoints.files.exporting", ("ExportedFile",)),
-    Group("Results: imported sessions", "checkpoints.files.importing", ("ImportedSession",)),
-    Group("Results: imported records", "checkpoints.saving.phases", ("ImportedRecord",)),
-    Group("Results: tickets", "checkpoints.saving.waiting", ("Ticket",)),
+    Group("Results: versions removed", "checkpoints.sessions.retention", ("RemovalCounts",)),
+    Group("Results: exported files", "checkpoints.archive.session_export", ("ExportedFile",)),
+    Group("Results: imported sessions", "checkpoints.archive.session_import", ("ImportedSession",)),
+    Group("Results: imported records", "checkpoints.versions.phases", ("ImportedRecord",)),
+    Group("Results: tickets", "checkpoints.versions.write_queue", ("Ticket",)),
 )
-#: Async classes, by the blocking one whose documentation is theirs.
+#: Async classes by the blocking class that documents them.
 ASYNC_TWINS = {
     "SyncCheckpointer": "Checkpointer",
     "SyncSessionHandle": "SessionHandle",
@@ -163,19 +163,19 @@ def public_members(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def is_described(member: object) -> bool:
-    """Return whether a member of a class is a method or property, and no field or constant."""
+    """Return True if a member of a class is a method or property, and no field or constant."""
     return inspect.isfunction(member) or isinstance(member, property | classmethod)
 
 
 def signature_of(function: Any) -> inspect.Signature:
     """Return a signature without `self`."""
     signature = inspect.signature(inspect.unwrap(getattr(function, "__func__", function)))
-    parameters = [each for each in signature.parameters.values() if each.name not in {"self", "cls"}]
+    parameters = [parameter for parameter in signature.parameters.values() if parameter.name not in {"self", "cls"}]
     return signature.replace(parameters=parameters)
 
 
 def page() -> str:
-    """Return the whole page as it has to be."""
+    """Return the whole page."""
     parts = [INTRODUCTION, _contents()]
     for group in GROUPS:
         parts.append(f"## {group.title}\n")
@@ -196,11 +196,11 @@ def _anchor(title: str) -> str:
     return "".join(letter for letter in title.lower().replace(" ", "-") if letter.isalnum() or letter == "-")
 
 
-def _describe(name: str, what: Any) -> Iterator[str]:
-    if inspect.isfunction(what):
-        yield from _function(name, what, "###")
-    elif isinstance(what, type):
-        yield from _class(name, what)
+def _describe(name: str, documented_object: Any) -> Iterator[str]:
+    if inspect.isfunction(documented_object):
+        yield from _function(name, documented_object, "###")
+    elif isinstance(documented_object, type):
+        yield from _class(name, documented_object)
     else:
         yield f"### `{name}`\n\nKeeps the value of the previous version where it is passed for one.\n"
 
@@ -224,7 +224,7 @@ def _class(name: str, kind: type) -> Iterator[str]:
 
 
 def _own_documentation(kind: type) -> set[str]:
-    """Names of the methods of a class that have a docstring of their own."""
+    """Return the names of a class's methods that have a docstring of their own."""
     return {name for name, value in vars(kind).items() if inspect.isfunction(value) and value.__doc__}
 
 
@@ -242,19 +242,21 @@ def _code(text: str) -> str:
 
 def _signature(name: str, function: Any, *, returns: bool = True) -> str:
     signature = signature_of(function)
-    shown, keyword_only = list[str](), False
-    for each in signature.parameters.values():
-        if each.kind is each.KEYWORD_ONLY and not keyword_only:
+    parts, keyword_only = list[str](), False
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
             keyword_only = True
             if not any(other.kind is other.VAR_POSITIONAL for other in signature.parameters.values()):
-                shown.append("*")
-        shown.append(_parameter(each))
-    positional = [each for each in signature.parameters.values() if each.kind is each.POSITIONAL_ONLY]
+                parts.append("*")
+        parts.append(_parameter(parameter))
+    positional = [
+        parameter for parameter in signature.parameters.values() if parameter.kind is parameter.POSITIONAL_ONLY
+    ]
     if positional:
-        shown.insert(len(positional), "/")
+        parts.insert(len(positional), "/")
     result = f" -> {signature.return_annotation}" if returns else ""
     prefix = "async " if inspect.iscoroutinefunction(function) else ""
-    return _wrap(f"{prefix}{name}", shown, result)
+    return _wrap(f"{prefix}{name}", parts, result)
 
 
 def _wrap(name: str, parameters: list[str], result: str) -> str:
@@ -271,16 +273,16 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 
 def _fields(kind: Any) -> str:
-    shown = []
+    parts = []
     for field in dataclasses.fields(kind):
         default, factory = "", cast("Any", field.default_factory)
         if field.default is not dataclasses.MISSING:
             default = f" = {_value(field.default)}"
         elif factory is not dataclasses.MISSING:
             default = f" = {factory.__name__}()"
-        shown.append(f"{field.name}: {field.type}{default}")
-    line = ", ".join(shown)
-    return line if len(line) <= 90 else "".join(f"\n    {each}," for each in shown) + "\n"
+        parts.append(f"{field.name}: {field.type}{default}")
+    line = ", ".join(parts)
+    return line if len(line) <= 90 else "".join(f"\n    {part}," for part in parts) + "\n"
 
 
 def _value(value: object) -> str:
@@ -289,7 +291,7 @@ def _value(value: object) -> str:
     if inspect.isfunction(value):
         return value.__name__
     if isinstance(value, frozenset):
-        return "{" + ", ".join(sorted(_value(each) for each in value)) + "}"
+        return "{" + ", ".join(sorted(_value(item) for item in value)) + "}"
     return repr(value)
 
 

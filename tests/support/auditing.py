@@ -1,20 +1,20 @@
-"""Reading the audit trail in tests."""
+"""Access to the audit trail in tests."""
 
 from typing import Any
 
+from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent
-from checkpoints.serde import parse
 
 
 def entries(*kinds: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """Kind, actor and details of each entry, oldest first; without the address it came from."""
-    found = AuditEvent.objects.order_by("pk")
+    """Return kind, actor and details of each entry, oldest first, without the client address."""
+    events = AuditEvent.objects.order_by("pk")
     if kinds:
-        found = found.filter(kind__in=kinds)
-    return [(event.kind, event.actor, _details(event.details)) for event in found]
+        events = events.filter(kind__in=kinds)
+    return [(event.kind, event.actor, _details(event.details)) for event in events]
 
 
 def _details(stored: str) -> dict[str, Any]:
-    details: dict[str, Any] = parse(stored)
+    details: dict[str, Any] = parse_json(stored)
     details.pop("address", None)
     return details

@@ -1,8 +1,8 @@
-"""A certificate authority of a test's own, and servers' certificates from it.
+"""Certificate authority for tests, and server certificates issued by it.
 
 authority = Authority(folder)
-authority.root                      # what who trusts it is told: a file for SSL_CERT_FILE
-authority.certificate("localhost")  # a file with key and certificate, for a server of that name
+authority.root                      # file for SSL_CERT_FILE of clients that trust the authority
+authority.certificate("localhost")  # file with key and certificate for a server of that name
 """
 
 from datetime import UTC, datetime, timedelta
@@ -25,23 +25,25 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _named("Authority of a test")
         constraints = x509.BasicConstraints(ca=True, path_length=0)
-        usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
-        own = _certificate(self._name, self._name, self._key.public_key(), datetime.now(UTC) + _DAY)
-        own = own.add_extension(constraints, critical=True).add_extension(usage, critical=True)
-        own = own.add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
+        key_usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+        certificate = _certificate(self._name, self._name, self._key.public_key(), datetime.now(UTC) + _DAY)
+        certificate = certificate.add_extension(constraints, critical=True).add_extension(key_usage, critical=True)
+        certificate = certificate.add_extension(
+            x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False
+        )
         self.root = folder / "root.pem"
-        self.root.write_bytes(own.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        self.root.write_bytes(certificate.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
     def certificate(self, host: str, *, expired: bool = False) -> Path:
         key = ec.generate_private_key(ec.SECP256R1())
-        until = datetime.now(UTC) + (-_DAY if expired else _DAY)
-        made = _certificate(_named(host), self._name, key.public_key(), until)
-        made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        not_after = datetime.now(UTC) + (-_DAY if expired else _DAY)
+        certificate = _certificate(_named(host), self._name, key.public_key(), not_after)
+        certificate = certificate.add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        signed = made.add_extension(issuer, critical=False).sign(self._key, hashes.SHA256())
+        signed = certificate.add_extension(issuer, critical=False).sign(self._key, hashes.SHA256())
         file = self._folder / f"{host}-{next(self._numbers)}.pem"
-        form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        file.write_bytes(key.private_bytes(*form) + signed.public_bytes(serialization.Encoding.PEM))
+        encoding = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        file.write_bytes(key.private_bytes(*encoding) + signed.public_bytes(serialization.Encoding.PEM))
         return file
 
 
@@ -50,7 +52,11 @@ def _named(common: str) -> x509.Name:
 
 
 def _certificate(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, until: datetime
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, not_after: datetime
 ) -> x509.CertificateBuilder:
-    made = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
-    return made.serial_number(x509.random_serial_number()).not_valid_before(until - 9 * _DAY).not_valid_after(until)
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
+    return (
+        builder.serial_number(x509.random_serial_number())
+        .not_valid_before(not_after - 9 * _DAY)
+        .not_valid_after(not_after)
+    )

@@ -1,4 +1,4 @@
-"""axe-core, the checker for accessibility, run in a page. Kept in `vendor/` with its licence and digest."""
+"""Accessibility checks with axe-core, which is stored in `vendor/` with its licence and digest."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 
 _VENDOR = Path(__file__).parent / "vendor"
 Theme = Literal["light", "dark"]
-#: What is asked in which theme: they differ in nothing but colours.
+#: Checks per theme: the themes differ in colours only.
 _ASKED: Final[dict[Theme, dict[str, Any]]] = {
     "light": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]},
     "dark": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]},
@@ -26,20 +26,19 @@ def _source() -> str:
 
 
 def violations(page: Page) -> list[str]:
-    """What is wrong in either theme for people who cannot see, point or tell colours apart: one line for each rule and
-    element."""
+    """Return the accessibility violations of a page in both themes: one line for each rule and element."""
     page.evaluate(_source())
-    found = [f"{theme}: {wrong}" for theme in _ASKED for wrong in _violations(page, theme)]
+    lines = [f"{theme}: {violation}" for theme in _ASKED for violation in _violations(page, theme)]
     page.emulate_media(color_scheme="null")
-    return found
+    return lines
 
 
 def _violations(page: Page, theme: Theme) -> list[str]:
     page.emulate_media(color_scheme=theme)
     options = {"runOnly": _ASKED[theme], "resultTypes": ["violations"]}
-    found = page.evaluate("options => axe.run(document, options)", options)
+    result = page.evaluate("options => axe.run(document, options)", options)
     return [
         f"{rule['id']} ({rule['impact']}): {node['target']} {node['html'][:200]}"
-        for rule in found["violations"]
+        for rule in result["violations"]
         for node in rule["nodes"]
     ]

@@ -1,4 +1,4 @@
-"""A real browser, and a watch over what its pages do that they must not."""
+"""Real browser for tests, and a watch for forbidden behaviour of its pages."""
 
 import re
 import shutil
@@ -8,7 +8,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request
 
-#: How long a page may take to do what is asked of it, in milliseconds.
+#: Timeout of a page action, in milliseconds.
 PATIENCE = 20_000
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _ARGUMENTS = [
@@ -24,11 +24,11 @@ _ARGUMENTS = [
 
 @contextmanager
 def chromium(playwright: Playwright) -> Iterator[Browser]:
-    """The Chromium of this machine, without a window."""
-    found = next(filter(None, map(shutil.which, _NAMES)), None)
-    if found is None:
+    """Start the Chromium of this machine, headless."""
+    executable = next(filter(None, map(shutil.which, _NAMES)), None)
+    if executable is None:
         raise FileNotFoundError(f"There is none of {', '.join(_NAMES)} on the PATH.")
-    browser = playwright.chromium.launch(executable_path=found, args=_ARGUMENTS)
+    browser = playwright.chromium.launch(executable_path=executable, args=_ARGUMENTS)
     try:
         yield browser
     finally:
@@ -36,8 +36,11 @@ def chromium(playwright: Playwright) -> Iterator[Browser]:
 
 
 class Watch:
-    """Listens to every page of a context: complaints on the console (a breach of the content policy is one), errors of
-    scripts, and requests to another host than `address`."""
+    """Watch over every page of a context.
+
+    It collects console errors and warnings (also violations of the content security policy), script errors, and
+    requests to another host than `address`.
+    """
 
     def __init__(self, context: BrowserContext, address: str) -> None:
         self.address = address
@@ -48,25 +51,25 @@ class Watch:
         context.on("request", self._request)
 
     def expect(self, pattern: str) -> None:
-        """A complaint that belongs to what the test does."""
+        """Ignore complaints that match the pattern, because the test causes them."""
         self._expected.append(re.compile(pattern))
 
-    def _console(self, said: ConsoleMessage) -> None:
-        if said.type in {"error", "warning"}:
-            self._complain(f"console {said.type}: {said.text}")
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            self._complain(f"console {message.type}: {message.text}")
 
     def _request(self, request: Request) -> None:
         if not request.url.startswith((f"{self.address}/", "data:", "blob:")):
             self._complain(f"request to another host: {request.url}")
 
-    def _complain(self, what: str) -> None:
-        if not any(pattern.search(what) for pattern in self._expected):
-            self.complaints.append(what)
+    def _complain(self, complaint: str) -> None:
+        if not any(pattern.search(complaint) for pattern in self._expected):
+            self.complaints.append(complaint)
 
 
 @contextmanager
 def watched(browser: Browser, address: str, **options: Any) -> Iterator[tuple[BrowserContext, Watch]]:
-    """A context of its own for pages below `address`, and the watch over it. `options` are Playwright's."""
+    """Open a context for pages below `address`, and watch it. `options` are Playwright's."""
     context = browser.new_context(base_url=address, **options)
     context.set_default_timeout(PATIENCE)
     try:
@@ -76,7 +79,7 @@ def watched(browser: Browser, address: str, **options: Any) -> Iterator[tuple[Br
 
 
 def sign_in(page: Page, name: str, password: str) -> None:
-    """Through the form, as a person does."""
+    """Log in through the form."""
     page.goto("/accounts/login/")
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(password)

@@ -1,11 +1,11 @@
-"""A throw-away PostgreSQL server for tests.
+"""Throw-away PostgreSQL server for tests.
 
     with Cluster() as server:                            # may be stopped, killed and started again
-    with cluster() as url:                               # only its address
-    python -m tests.support.cluster -- command args…     # the command finds it in HARNESS_DATABASE_URL
+    with cluster() as url:                               # only its URL
+    python -m tests.support.cluster -- command args…     # sets HARNESS_DATABASE_URL for the command
 
-The server writes to disk as a real one does (fsync on), listens on 127.0.0.1 alone, asks for a random password and
-leaves nothing behind.
+The server has durable writes (fsync on), listens on 127.0.0.1 alone, requires a random password and leaves nothing
+behind.
 """
 
 import contextlib
@@ -27,16 +27,16 @@ from typing import Literal, Self, TypedDict
 
 NAME = "harness"  # of the role and of its database
 OLDEST_VERSION = 15
-PATIENCE = 60.0  # seconds a server may take to start or to stop
+PATIENCE = 60.0  # timeout in seconds for a start or a stop of the server
 STOP_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 
 class ClusterError(RuntimeError):
-    """The server could not be found, started or stopped; the message holds the end of its log."""
+    """Failure to find, start or stop the server; the message holds the end of its log."""
 
 
 class Identity(TypedDict, total=False):
-    """Whom the server runs as, in the words of `subprocess`. Empty: as ourselves, which PostgreSQL refuses to root."""
+    """User of the server process as arguments of `subprocess`; empty for the current user, unless that is root."""
 
     user: int
     group: int
@@ -62,7 +62,7 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """Address of the database, with the password, as HARNESS_DATABASE_URL wants it."""
+        """URL of the database with the password, in the form of HARNESS_DATABASE_URL."""
         return f"postgresql://{NAME}:{self._password}@127.0.0.1:{self._port}/{NAME}"
 
     @property
@@ -82,7 +82,7 @@ class Cluster:
         self._leaving.close()
 
     def start(self) -> None:
-        """Start the server and return when it takes connections. Recovery after `kill` is part of the wait."""
+        """Start the server and return when it accepts connections, including recovery after `kill`."""
         if self._server is not None:
             raise ClusterError("The server is already running.")
         with self._log.open("ab") as log:
@@ -94,14 +94,14 @@ class Cluster:
                     f"--port={self._port}",
                     f"--unix_socket_directories={self._base}",
                     "--fsync=on",
-                    "--dynamic_shared_memory_type=mmap",  # files of its own, none in /dev/shm after `kill`
+                    "--dynamic_shared_memory_type=mmap",  # files of its own, so that `kill` leaves none in /dev/shm
                 ],
                 cwd=self._base,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 **self._identity,
-                start_new_session=True,  # Ctrl-C is for the tests; the server is stopped by us
+                start_new_session=True,  # Ctrl-C is for the tests; the cluster stops the server
             )
         self._wait_until_ready()
 
@@ -117,7 +117,7 @@ class Cluster:
         self._server = None
 
     def kill(self) -> None:
-        """SIGKILL the server and all its backends at once, as a power cut would end them."""
+        """SIGKILL the server and all its backends at once, like a power failure."""
         server = self._running()
         server.send_signal(signal.SIGSTOP)  # so that it cannot replace a backend meanwhile
         backends = {pid for pid, parent in _processes().items() if parent == server.pid}
@@ -141,7 +141,7 @@ class Cluster:
             f"--pwfile={password_file}",
             "--auth=scram-sha-256",
             "--encoding=UTF8",
-            "--locale=C.UTF-8",  # upper case and words of every language, whatever the machine speaks
+            "--locale=C.UTF-8",  # upper case and word boundaries of every language, independent of the machine
             "--no-sync",
         )
         self.start()
@@ -156,8 +156,8 @@ class Cluster:
                 shutil.rmtree(self._base)
 
     def _run(self, program: str, *arguments: str) -> None:
-        with _uninterrupted():  # half a second, and the program would leave its own helpers at work
-            done = subprocess.run(
+        with _uninterrupted():  # takes half a second; interrupted, the program would leave helper processes behind
+            result = subprocess.run(
                 [self._binaries / program, *arguments],
                 cwd=self._base,
                 env={**os.environ, "PGPASSWORD": self._password},
@@ -167,8 +167,8 @@ class Cluster:
                 **self._identity,
                 check=False,
             )
-        if done.returncode:
-            raise ClusterError(f"{program} ended with {done.returncode}.\n{done.stdout}{done.stderr}")
+        if result.returncode:
+            raise ClusterError(f"{program} ended with {result.returncode}.\n{result.stdout}{result.stderr}")
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._server is None:
@@ -183,7 +183,7 @@ class Cluster:
                 self._server = None
                 raise ClusterError(f"The server ended with {server.returncode}.\n{self._log_tail()}")
             with contextlib.suppress(FileNotFoundError):
-                # Its first line is the pid (an older one may be left by `kill`), its eighth the state.
+                # The first line is the pid (`kill` may have left an older one), the eighth the state.
                 lines = (self._data / "postmaster.pid").read_text().splitlines()
                 return len(lines) >= 8 and lines[0] == str(server.pid) and lines[7].strip() == "ready"
             return False
@@ -196,13 +196,13 @@ class Cluster:
 
 @contextlib.contextmanager
 def cluster() -> Iterator[str]:
-    """Run a server for the length of a `with` block and give its address."""
+    """Run a server for the length of a `with` block and yield its URL."""
     with Cluster() as server:
         yield server.url
 
 
 def find_binaries() -> Path:
-    """Directory of the newest PostgreSQL server programs on this machine; ClusterError when there are none."""
+    """Return the directory of the newest PostgreSQL server programs. Raises `ClusterError` if there are none."""
     packaged = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     if packaged and int(packaged[-1].parts[-3]) >= OLDEST_VERSION:
         return packaged[-1].parent
@@ -235,7 +235,7 @@ def _run_command(command: Sequence[str], url: str) -> int:
 
 @contextlib.contextmanager
 def _terminated_cleanly() -> Iterator[None]:
-    """Let SIGTERM unwind the stack, as Ctrl-C does, instead of ending the process on the spot."""
+    """Let SIGTERM unwind the stack like Ctrl-C, instead of ending the process immediately."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
         return
@@ -252,12 +252,12 @@ def _terminated_cleanly() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Hold SIGTERM and SIGINT back, from child processes too, until the block is done."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    """Block SIGTERM and SIGINT, for child processes too, until the end of the block."""
+    previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
 
 
 def _server_identity() -> Identity:
@@ -277,13 +277,13 @@ def _free_port() -> int:
 
 
 def _processes() -> dict[int, int]:
-    """The parent of every process by its id; empty where the system has no /proc."""
+    """Map the id of every process to its parent's; empty without /proc."""
     parents = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            # The name stands in parentheses and may hold anything; state and parent follow it.
+            # The name is in parentheses and may hold anything; state and parent follow it.
             state, parent, *_ = entry.read_text(errors="replace").rpartition(")")[2].split()
-            if state != "Z":  # ended, only its parent has not noticed yet
+            if state != "Z":  # ended, but not yet reaped by its parent
                 parents[int(entry.parent.name)] = int(parent)
     return parents
 

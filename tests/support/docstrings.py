@@ -1,4 +1,4 @@
-"""Docstrings in Google's convention, read into their parts."""
+"""Parser of docstrings in Google's convention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ENTRY = re.compile(r"(?P<name>\w+): (?P<text>.*)")
 
 @dataclass
 class Docstring:
-    """A docstring: its text before the sections, `Args`, `Attributes` and `Raises` by name, and `Returns`."""
+    """Parts of a docstring: its text before the sections, `Args`, `Attributes` and `Raises` by name, and `Returns`."""
 
     text: str = ""
     entries: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -31,7 +31,7 @@ def read_docstring(described: Any) -> Docstring:
         described: Function, property or class.
 
     Returns:
-        Its parts; empty ones where it has no docstring of its own or of what it overrides.
+        Its parts; empty ones if there is no docstring, own or inherited.
     """
     result = Docstring()
     section, lines = "", list[str]()

@@ -1,7 +1,7 @@
-"""Emptying the database after a test with real transactions.
+"""Cleanup of the database after a test with real transactions.
 
-Django empties every table and then makes anew what belongs to its own apps, which takes as long as many a test. Most
-tests write to a few tables, so here only those are emptied, and what migrations leave for good stays where it is.
+Django empties every table and then recreates the rows of its own apps, which takes as long as many a test. Most tests
+write to a few tables, so only those are emptied, and the rows of migrations stay.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from django.db import connection, transaction
 
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
 
-#: No test writes to these.
+#: Tables that no test writes to.
 LASTING = {"auth_permission", "django_content_type"}
 
 
 def empty(_test: object = None) -> None:
-    """Remove what a test has written; the default workspace is there again, as migrations made it."""
+    """Delete the rows that a test has written, and recreate the default workspace."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_question())
         for (table,) in cursor.fetchall():
@@ -28,7 +28,7 @@ def empty(_test: object = None) -> None:
 
 @cache
 def _question() -> str:
-    """Which tables have rows. One statement, because most answers are no."""
+    """Build one query for the tables that have rows."""
     models = apps.get_models(include_auto_created=True)
     tables = sorted({model._meta.db_table for model in models if model._meta.managed} - LASTING)
     return " UNION ALL ".join(f"SELECT '{table}' WHERE EXISTS (SELECT 1 FROM {table})" for table in tables)  # noqa: S608

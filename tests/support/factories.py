@@ -1,4 +1,4 @@
-"""Rows for tests of pages, made directly with the models. Every argument has a plain default."""
+"""Factories of rows for tests of pages, with a plain default for every argument."""
 
 import hashlib
 from collections.abc import Iterable
@@ -17,6 +17,8 @@ from checkpoints.enums import (
     RunStatus,
     SessionStatus,
 )
+from checkpoints.formats import to_canonical_json
+from checkpoints.formats.digests import EMPTY_CHAIN, extend_chain
 from checkpoints.models import (
     DEFAULT_WORKSPACE,
     Checkpoint,
@@ -29,12 +31,10 @@ from checkpoints.models import (
     ToolCall,
     Workspace,
 )
-from checkpoints.serde import canonical
-from checkpoints.serde.digests import EMPTY_CHAIN, link
 from harness_site.accounts.models import Membership
 
 PASSWORD = "correct horse battery"
-#: The moment tests happen at. Long past, so that pages write its date.
+#: Time of the events in tests, long past so that pages display its date.
 THEN = datetime(2025, 3, 4, 10, 42, 7, 118000, tzinfo=UTC)
 _numbers = count(1)
 
@@ -44,7 +44,7 @@ def make_workspace(*, slug: str = DEFAULT_WORKSPACE) -> Workspace:
 
 
 def make_user(*, name: str = "alice", role: Role | None = Role.APPROVER, workspace: Workspace | None = None) -> User:
-    """A user with a password that is not hashed slowly; `role=None` makes somebody who is a member of nothing."""
+    """Create a user without the cost of password hashing; `role=None` creates one without a membership."""
     user = User.objects.create(username=name)
     if role is not None:
         Membership.objects.create(user=user, workspace=workspace or make_workspace(), role=role)
@@ -60,7 +60,7 @@ def make_session(
     status: SessionStatus = SessionStatus.ACTIVE,
     **fields: Any,
 ) -> Session:
-    """A session with an empty root segment as its head."""
+    """Create a session with an empty root segment as its head."""
     session = Session.objects.create(
         workspace=workspace or make_workspace(),
         session_id=session_id or f"order-{next(_numbers)}",
@@ -85,7 +85,7 @@ def make_run(
     pid: int = 4127,
     **fields: Any,
 ) -> Run:
-    """A run; the owner of its session unless `owner` says otherwise. `lease` counts from the real present."""
+    """Create a run, by default the owner of its session. `lease` counts from the real present."""
     run = Run.objects.create(
         session=session,
         number=number if number is not None else session.runs.count() + 1,
@@ -118,9 +118,9 @@ def make_call(
     result: str | None = None,
     **fields: Any,
 ) -> ToolCall:
-    """A call; an interrupted one (the default) lost its run, unless `reason` says otherwise."""
-    text = canonical(args if args is not None else {"order": 17, "amount": "40.00", "currency": "EUR"})
-    digest = hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
+    """Create a call; an interrupted one (the default) lost its run, unless `reason` says otherwise."""
+    args_json = to_canonical_json(args if args is not None else {"order": 17, "amount": "40.00", "currency": "EUR"})
+    args_digest = hashlib.blake2b(args_json.encode(), digest_size=32).hexdigest()
     if status == CallStatus.INTERRUPTED:
         fields.setdefault("reason", InterruptReason.RUN_LOST)
         fields.setdefault("interrupted_at", THEN + timedelta(seconds=3.4))
@@ -131,12 +131,12 @@ def make_call(
         step=step,
         call_id=call_id,
         tool=tool,
-        args=text,
-        args_digest=digest,
+        args=args_json,
+        args_digest=args_digest,
         idempotency_key=fields.pop("idempotency_key", f"key-{next(_numbers)}"),
         side_effects=side_effects,
         status=status,
-        result=None if result is None else canonical(result),
+        result=None if result is None else to_canonical_json(result),
         issued_at=fields.pop("issued_at", THEN),
         **fields,
     )
@@ -161,7 +161,7 @@ def make_decision(
         actor=actor,
         actor_kind=actor_kind,
         reason=reason,
-        result=None if result is None else canonical(result),
+        result=None if result is None else to_canonical_json(result),
         args_digest=call.args_digest,
         revision=fields.pop("revision", call.revision),
         **fields,
@@ -172,7 +172,7 @@ def make_decision(
 
 def make_late_result(*, call: ToolCall, result: str = "refund re_81f3 settled", success: bool = True) -> LateResult:
     late = LateResult.objects.create(
-        session=call.session, tool_call=call, run=call.run, success=success, result=canonical(result)
+        session=call.session, tool_call=call, run=call.run, success=success, result=to_canonical_json(result)
     )
     late.refresh_from_db()
     return late
@@ -188,11 +188,11 @@ def make_message(
     segment: Segment | None = None,
     created_at: datetime = THEN,
 ) -> Message:
-    """The next message of a session. `body` is the whole message as stored; without it, `blocks` or `text` make one."""
+    """Create the next message of a session, from the whole stored `body`, or from `blocks` or `text`."""
     segment = segment or session.head_segment
     assert segment is not None
-    last = segment.messages.order_by("-position").first()
-    position = segment.parent_length if last is None else last.position + 1
+    last_message = segment.messages.order_by("-position").first()
+    position = segment.parent_length if last_message is None else last_message.position + 1
     if body is None:
         content = blocks if blocks is not None else [{"kind": "text", "text": text}]
         body = {"id": f"m{position}", "role": role, "created_at": created_at.isoformat(), "blocks": content}
@@ -203,8 +203,8 @@ def make_message(
         message_id=str(body.get("id", "")),
         role=str(body.get("role", role)),
         created_at=created_at,
-        body=canonical(body),
-        chain=link(_chain(segment, position), canonical(body)),
+        body=to_canonical_json(body),
+        chain=extend_chain(_chain(segment, position), to_canonical_json(body)),
     )
     if segment == session.head_segment:
         session.message_count = position + 1
@@ -214,7 +214,7 @@ def make_message(
 
 
 def make_messages(*, session: Session, texts: Iterable[str]) -> list[Message]:
-    """A conversation: user and assistant in turns."""
+    """Create a conversation with user and assistant in turns."""
     return [
         make_message(session=session, role="assistant" if index % 2 else "user", text=text)
         for index, text in enumerate(texts)
@@ -231,7 +231,7 @@ def make_checkpoint(
     segment: Segment | None = None,
     **fields: Any,
 ) -> Checkpoint:
-    """The next version of a session, over its first `length` messages (default: all there are)."""
+    """Create the next version of a session over its first `length` messages (default: all)."""
     session.latest_version += 1
     session.save(update_fields=["latest_version"])
     segment = segment or session.head_segment
@@ -244,7 +244,7 @@ def make_checkpoint(
         segment=segment,
         length=length,
         chain=_chain(segment, length),
-        plan=None if plan is None else canonical(plan),
+        plan=None if plan is None else to_canonical_json(plan),
         budget_spent_usd=budget_spent_usd,
         schema_version=1,
         **fields,
@@ -254,8 +254,8 @@ def make_checkpoint(
 
 
 def _chain(segment: Segment, length: int) -> bytes:
-    """The chain after the first `length` messages of the transcript that ends in `segment`."""
+    """Return the chain after the first `length` messages of the transcript that ends in `segment`."""
     while segment.parent is not None and length <= segment.parent_length:
         segment = segment.parent
-    found = segment.messages.filter(position=length - 1).first()
-    return bytes(found.chain) if found else EMPTY_CHAIN
+    message = segment.messages.filter(position=length - 1).first()
+    return bytes(message.chain) if message else EMPTY_CHAIN

@@ -1,4 +1,4 @@
-"""Second factors as people hold them."""
+"""Second factors of test users."""
 
 from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
@@ -13,20 +13,20 @@ from django.contrib.auth.models import User
 
 
 def make_totp(user: User) -> str:
-    """Give `user` an app; returns its secret."""
+    """Activate TOTP for `user`; return its secret."""
     secret = str(generate_totp_secret())
     TOTP.activate(user, secret)
     return secret
 
 
 def code_of(secret: str) -> str:
-    """What the app shows now."""
+    """Return the current code of a TOTP secret."""
     counter = sorted(yield_hotp_counters_from_time())[1]
     return str(format_hotp_value(hotp_value(secret, counter)))
 
 
 def make_codes(user: User) -> list[str]:
-    """Give `user` recovery codes; returns them."""
+    """Create recovery codes for `user`; return them."""
     return list(RecoveryCodes.activate(user).get_unused_codes())
 
 

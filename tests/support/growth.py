@@ -1,7 +1,7 @@
-"""How the work of a function grows with its text, measured in processor time of this thread.
+"""Bounds on the growth of a function's work with its input, measured in processor time of this thread.
 
-The bounds are wide: at four times the size linear work takes about four times as long and quadratic work sixteen times,
-and four megabytes of anything linear are read in seconds where quadratic work would take hours.
+The bounds are wide: at four times the size, linear work takes about four times as long and quadratic work sixteen
+times, and four megabytes take seconds in linear work and hours in quadratic work.
 """
 
 from collections.abc import Callable
@@ -19,17 +19,17 @@ def processor_seconds(work: Callable[[], object]) -> float:
 def assert_linear(
     work: Callable[[str], object], make: Callable[[int], str], *, largest: int = 4 * MEGABYTE, seconds: float = 20.0
 ) -> None:
-    """Run `work` on texts of `make`, each four times as long as the one before, up to `largest` characters.
+    """Run `work` on texts of `make`, each four times as long as the previous one, up to `largest` characters.
 
-    Stops at the first size at which the work has grown as no linear work does, so that a quadratic function fails
-    within seconds. Short runs are not compared: they measure the clock.
+    Stops at the first size with more than linear growth, so that a quadratic function fails within seconds. Short runs
+    are not compared, because they measure the clock.
     """
-    size, before = largest // 64, 0.0
+    size, previous_seconds = largest // 64, 0.0
     while size <= largest:
         text = make(size)
-        taken = processor_seconds(lambda text=text: work(text))  # type: ignore[misc]
-        bound = max(1.0, 9 * before)
-        assert taken <= bound or taken <= seconds * size / largest, (
-            f"{size} characters took {taken:.2f} s, a quarter of them {before:.2f} s."
+        measured_seconds = processor_seconds(lambda text=text: work(text))  # type: ignore[misc]
+        bound = max(1.0, 9 * previous_seconds)
+        assert measured_seconds <= bound or measured_seconds <= seconds * size / largest, (
+            f"{size} characters took {measured_seconds:.2f} s, a quarter of them {previous_seconds:.2f} s."
         )
-        size, before = 4 * size, taken
+        size, previous_seconds = 4 * size, measured_seconds

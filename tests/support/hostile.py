@@ -1,7 +1,7 @@
-"""Texts that a hostile agent could write: each a name and a function that makes it in about any size.
+"""Hostile texts by name: functions that build each of them in about any size.
 
-The repeated pieces are the ones that keep backtracking matchers, parsers of nested structures, terminals and browsers
-busy. Everything here is made up of them; nothing is random, so that a failure can be run again by its name.
+The repeated pieces are those that slow down backtracking patterns, parsers of nested structures, terminals and
+browsers. Nothing is random, so that a failure can be repeated by its name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Maker: TypeAlias = Callable[[int], str]
 
 
 def repeated(piece: str, *, before: str = "", after: str = "") -> Maker:
-    """Make a text of `piece` over and over, with about as many characters as asked for."""
+    """Build a function that repeats `piece` up to about the requested number of characters."""
 
     def make(size: int) -> str:
         return before + piece * max(1, (size - len(before) - len(after)) // len(piece)) + after
@@ -23,7 +23,7 @@ def repeated(piece: str, *, before: str = "", after: str = "") -> Maker:
 
 
 def _counted(piece: str) -> Maker:
-    """Make lines of `piece` in each of which `{}` is another number."""
+    """Build a function that makes lines of `piece`, each with another number for `{}`."""
 
     def make(size: int) -> str:
         count = max(1, size // (len(piece) + 4))
@@ -41,13 +41,13 @@ def _nested(opening: str, closing: str = "", middle: str = "") -> Maker:
 
 
 def _rows_and_columns(size: int) -> str:
-    """Make a Markdown table with many columns in its head and many short rows."""
+    """Build a Markdown table with many columns in its head and many short rows."""
     half = size // 2
     return f"|{'a|' * (half // 4)}\n|{'-|' * (half // 4)}\n" + "|\n" * (half // 2)
 
 
 def _backtick_runs(size: int) -> str:
-    """Make runs of backticks of which no two are of the same length."""
+    """Build runs of backticks, all of different lengths."""
     parts, length, number = [], 0, 1
     while length < size:
         parts.append("`" * number + " ")
@@ -56,7 +56,7 @@ def _backtick_runs(size: int) -> str:
     return "".join(parts)
 
 
-#: Against patterns that look for secrets and names.
+#: Against patterns that detect secrets and names.
 SECRETS: Final[dict[str, Maker]] = {
     "token beginnings": repeated("eyJ-"),
     "token beginnings with dots": repeated("eyJaaaaaaaa."),
@@ -100,7 +100,7 @@ SECRETS: Final[dict[str, Maker]] = {
     "header objects": repeated('{"name":"Authorization","value":"x"},'),
 }
 
-#: Against terminals and what stands for invisible characters.
+#: Against terminal sequences and the display of invisible characters.
 CONTROLS: Final[dict[str, Maker]] = {
     "colour parameters": repeated("1;", before="\x1b[", after="1m"),
     "colour separators": repeated(";", before="\x1b[", after="m"),
@@ -201,7 +201,7 @@ MARKDOWN: Final[dict[str, Maker]] = {
     "dots and dashes": repeated("... -- (c) "),
 }
 
-#: Against colouring of code: pieces that many grammars read on from.
+#: Against syntax highlighting: pieces that many grammars scan ahead from.
 CODE: Final[dict[str, Maker]] = {
     "code: strings": repeated('"a'),
     "code: raw strings": repeated('r"'),
@@ -266,7 +266,7 @@ def _numbers(size: int) -> str:
     return f"[{','.join('1' * (size // 2))}]"
 
 
-#: JSON text, each whole and valid, against parsers, trees and everything that walks values.
+#: Valid JSON texts against parsers, trees and everything that walks values.
 JSON: Final[dict[str, Maker]] = {
     "nested lists": _nested("[", "]"),
     "nested objects": _nested('{"a":', "}", "1"),
@@ -281,7 +281,7 @@ JSON: Final[dict[str, Maker]] = {
     "json in json": lambda size: json.dumps(json.dumps(json.dumps({"a": "b" * max(1, size // 2)}))),
 }
 
-#: JSON text that reads as a value no JSON can hold, or one that is nested beyond what is stored. Sizes do not matter.
+#: JSON texts of values that JSON cannot hold, or nested more deeply than is stored. Sizes do not matter.
 UNREPRESENTABLE: Final[dict[str, str]] = {
     "an infinite number": '{"amount": 1e999}',
     "a negative infinite number": '{"amount": -1e999}',
@@ -312,7 +312,7 @@ def _results_in_results(levels: int) -> dict[str, Any]:
     return block
 
 
-#: Whole messages as they are stored: as deep and as full of parts as any that is accepted.
+#: Stored messages of the maximum depth and with many parts.
 MESSAGES: Final[dict[str, dict[str, Any]]] = {
     "as deep as is stored": {"id": "deep", "role": "assistant", "blocks": [{"kind": "odd", "value": _deep(196)}]},
     "deep arguments": {

@@ -1,5 +1,7 @@
-"""Texts that an agent may write to hide something, to reorder a page, to break it, or to leave the field they stand in;
-and a session with one of them in every field there is."""
+"""Texts with which an agent may hide content, reorder or break a page, or escape from a field.
+
+Also a session with one of them in every field.
+"""
 
 import unicodedata
 from collections.abc import Iterable
@@ -8,8 +10,9 @@ from typing import Any, Final
 
 from django.core.files.uploadedfile import SimpleUploadedFile
 
-from checkpoints import clock
+from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus, SessionStatus
+from checkpoints.formats import to_canonical_json
 from checkpoints.models import (
     AuditEvent,
     Decision,
@@ -22,9 +25,8 @@ from checkpoints.models import (
     Workflow,
     WorkflowStep,
 )
-from checkpoints.serde import canonical
-from harness_site.rendering.safe_text import encodable
-from harness_site.review import evidence
+from harness_site.core.rendering.safe_text import replace_unencodable
+from harness_site.review import evidence_files
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -60,9 +62,9 @@ HOSTILE: Final = {
     "markup": "'\"></script></title></textarea--><script id=evil>alert(1)</script>{{ 7 }}{% now %}",
     "percent": "%d %s {0} {name} %0d%0a %ED%A0%80",
 }
-#: Several of them in one text, so that every page is made a few times only.
+#: Several of them in one text, so that every page is rendered a few times only.
 TOGETHER: Final = tuple(" ".join([*HOSTILE.values()][start::6]) for start in range(6))
-#: What stays as it is: joiners that join, pictures with their form, several scripts.
+#: Texts that stay unchanged: joiners that join, emoji with variants, several scripts.
 HARMLESS: Final = (
     "plain, with \t tab and\nline",
     "שלום عالم",
@@ -76,7 +78,7 @@ _ELSEWHERE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2028\
 
 
 def hidden_in(text: str) -> set[str]:
-    """The characters of a text that no reader sees, as Unicode classes them; joiners and selectors are not told."""
+    """Return the invisible characters of a text by their Unicode class, except joiners and selectors."""
     return {
         letter
         for letter in set(text)
@@ -86,19 +88,19 @@ def hidden_in(text: str) -> set[str]:
 
 
 def stored(text: str) -> str:
-    """As a column can hold it."""
-    return encodable(text)
+    """Return the text as a column can hold it."""
+    return replace_unencodable(text)
 
 
 def make_hostile_session(text: str) -> Session:
-    """A session with `text` in every field that an agent, a tool, a peer or a host fills."""
+    """Create a session with `text` in every field that an agent, a tool, a peer or a host fills."""
     column = stored(text)
     session = make_session(
         session_id=column[:255],
         agent=column[:200],
         title=column,
-        labels=canonical([text[:60]]),
-        metadata=canonical({text: text}),
+        labels=to_canonical_json([text[:60]]),
+        metadata=to_canonical_json({text: text}),
         status=SessionStatus.NEEDS_REVIEW,
     )
     run = make_run(session=session, host=column[:200], status=RunStatus.LOST)
@@ -110,7 +112,7 @@ def make_hostile_session(text: str) -> Session:
         _decide(call, text, number)
     _ask(session, run, text)
     _step(session, text)
-    details = canonical({text: text, "call": [text]})
+    details = to_canonical_json({text: text, "call": [text]})
     AuditEvent.objects.create(
         workspace=session.workspace,
         session=session,
@@ -123,7 +125,7 @@ def make_hostile_session(text: str) -> Session:
 
 
 def make_hostile_messages(session: Session, text: str) -> None:
-    shown: list[dict[str, Any]] = [
+    blocks: list[dict[str, Any]] = [
         {"kind": "text", "text": text},
         {"kind": "text", "text": f"```{text}\n{text}\n```\n![{text}](http://x.example/{text}) `{text}`"},
         {"kind": "reasoning", "text": text},
@@ -134,16 +136,16 @@ def make_hostile_messages(session: Session, text: str) -> None:
         {"kind": "tool_call", "id": text, "name": text, "args": {text: text}},
         {"kind": "tool_call", "id": "second", "name": text, "args": text},
     ]
-    make_message(session=session, body={"id": stored(text), "role": stored(text)[:32], text: text, "blocks": shown})
-    answer = [text, {"kind": "image", "url": text}, {"kind": "text", "text": canonical([text])}]
+    make_message(session=session, body={"id": stored(text), "role": stored(text)[:32], text: text, "blocks": blocks})
+    answer = [text, {"kind": "image", "url": text}, {"kind": "text", "text": to_canonical_json([text])}]
     make_message(session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": "second", "content": answer}])
     make_message(session=session, blocks=[{"kind": "tool_result", "call_id": f"{text}!", "content": text}])
 
 
 def make_hostile_calls(run: Run, text: str) -> Iterable[ToolCall]:
-    """Lost, awaiting approval, and settled; with a sentence of the tool, and without."""
+    """Create calls: interrupted, awaiting approval, and settled; with and without a sentence of the tool."""
     column, now = stored(text), clock.now()
-    common: dict[str, Any] = {
+    common_fields: dict[str, Any] = {
         "session": run.session,
         "run": run,
         "tool": column[:200],
@@ -152,23 +154,25 @@ def make_hostile_calls(run: Run, text: str) -> Iterable[ToolCall]:
         "side_effects": column[:200],
         "verify_requested_by": "",
     }
-    lost: dict[str, Any] = {"interrupted_at": now, "issued_at": now}
+    interrupted_fields: dict[str, Any] = {"interrupted_at": now, "issued_at": now}
     for number, sentence in enumerate((column, "")):
-        yield make_call(call_id=column[:250] + str(number), sentence=sentence, **common, **lost)
-    waiting: dict[str, Any] = {"status": CallStatus.AWAITING_APPROVAL, "decide_within": timedelta(hours=1)}
-    yield make_call(call_id=f"{column[:250]}b", **common, **waiting)
-    yield make_call(call_id=f"{column[:250]}c", **common, status=CallStatus.COMPLETED, result=text)
+        yield make_call(call_id=column[:250] + str(number), sentence=sentence, **common_fields, **interrupted_fields)
+    waiting_fields: dict[str, Any] = {"status": CallStatus.AWAITING_APPROVAL, "decide_within": timedelta(hours=1)}
+    yield make_call(call_id=f"{column[:250]}b", **common_fields, **waiting_fields)
+    yield make_call(call_id=f"{column[:250]}c", **common_fields, status=CallStatus.COMPLETED, result=text)
 
 
 def _decide(call: ToolCall, text: str, number: int) -> None:
     kinds = [DecisionKind.PROBE_UNKNOWN, DecisionKind.CONFIRM_LANDED]
     make_late_result(call=call, result=text)
-    cited: dict[str, Any] = {"link": f"http://x.example/{text}", "text": text, text: text}
+    evidence: dict[str, Any] = {"link": f"http://x.example/{text}", "text": text, text: text}
     if number == 0:
-        file = evidence.keep(call, SimpleUploadedFile("seen.txt", stored(text).encode()), given_by="dave")
+        file = evidence_files.store_evidence_file(
+            call, SimpleUploadedFile("seen.txt", stored(text).encode()), given_by="dave"
+        )
         file.name = stored(text)[:200]
         file.save()
-        cited["file"] = evidence.cited(file)
+        evidence["file"] = evidence_files.build_evidence_reference(file)
     make_decision(
         call=call,
         kind=kinds[call.status == CallStatus.COMPLETED],
@@ -176,13 +180,15 @@ def _decide(call: ToolCall, text: str, number: int) -> None:
         actor_kind=ActorKind.HOOK,
         reason=stored(text),
         result=text,
-        evidence=canonical(cited),
+        evidence=to_canonical_json(evidence),
     )
 
 
 def _ask(session: Session, run: Run, text: str) -> None:
     column = stored(text)
-    task = PausedTask.objects.create(session=session, number=1, run=run, version=1, state=canonical({text: text}))
+    task = PausedTask.objects.create(
+        session=session, number=1, run=run, version=1, state=to_canonical_json({text: text})
+    )
     join = Join.objects.create(session=session, task=task, join_id=column[:255], total=1)
     deadline = datetime(2027, 1, 1, tzinfo=UTC)
     for status, call_id in (("waiting", "1"), ("answered", "2")):
@@ -192,11 +198,11 @@ def _ask(session: Session, run: Run, text: str) -> None:
             join=join,
             call_id=column[:250] + call_id,
             peer=column[:255],
-            request=canonical({text: text}),
+            request=to_canonical_json({text: text}),
             status=status,
             deadline=deadline,
-            result=canonical({text: text}),
-            late_result=canonical(text),
+            result=to_canonical_json({text: text}),
+            late_result=to_canonical_json(text),
             late_at=deadline,
         )
 
@@ -219,9 +225,9 @@ def _step(session: Session, text: str) -> None:
 
 
 def pages_of(session: Session) -> list[str]:
-    """Every address that shows something of a session to an approver."""
+    """List every path that shows something of a session to an approver."""
     base, calls = f"/sessions/{session.pk}/", session.tool_calls.order_by("pk")
-    below = (
+    subpaths = (
         "",
         "?v=1",
         "?find=a&at=0",
@@ -239,13 +245,13 @@ def pages_of(session: Session) -> list[str]:
         "history/",
         "fork/",
     )
-    found = [f"{base}{part}" for part in below]
-    found += [f"{base}calls/{call.pk}/{how}" for call in calls for how in ("", "?as=call", "?as=arguments")]
-    found += [f"/review/calls/{call.pk}/" for call in calls]
-    found += [f"/review/?tab={tab}&sort=risk" for tab in ("interrupted", "awaiting", "decided")]
-    found += ["/sessions/", "/sessions/?sort=cost", "/calls/", "/overview/", "/audit/"]
-    found += [f"/sessions/?q={word}" for word in ("plan", "evil", "a")]
-    return found
+    paths = [f"{base}{part}" for part in subpaths]
+    paths += [f"{base}calls/{call.pk}/{query}" for call in calls for query in ("", "?as=call", "?as=arguments")]
+    paths += [f"/review/calls/{call.pk}/" for call in calls]
+    paths += [f"/review/?tab={tab}&sort=risk" for tab in ("interrupted", "awaiting", "decided")]
+    paths += ["/sessions/", "/sessions/?sort=cost", "/calls/", "/overview/", "/audit/"]
+    paths += [f"/sessions/?q={word}" for word in ("plan", "evil", "a")]
+    return paths
 
 
 def decisions_of(session: Session) -> list[Decision]:

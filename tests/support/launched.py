@@ -1,4 +1,4 @@
-"""A process that the launcher of this one has started: its pipes, and what becomes of it."""
+"""Process started by the launcher: its pipes and its exit status."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).parents[2]
-#: What the launcher says about a process: first its id, then each status that `waitpid` gives.
+#: Messages of the launcher about a process: its id, then each status from `waitpid`.
 STATUS = struct.Struct("i")
 
 
 class Launched:
-    """One process that runs a function. It reads what is written to `stdin`, and writes to `stdout` and `errors`.
+    """Process that runs a function. It reads from `stdin`, and writes to `stdout` and `errors`.
 
-    `fresh` makes it a new interpreter instead of a fork of one that has Django set up.
+    `fresh` makes it a new interpreter instead of a fork of one with Django set up.
     """
 
     def __init__(self, function: str, arguments: str, errors: IO[str], *, fresh: bool) -> None:
-        heard, hear = os.pipe()
-        listen, said = os.pipe()
-        self.stdin, self.stdout = os.fdopen(hear, "w"), os.fdopen(listen)
-        self._states, told = socket.socketpair()
+        child_stdin, parent_stdin = os.pipe()
+        parent_stdout, child_stdout = os.pipe()
+        self.stdin, self.stdout = os.fdopen(parent_stdin, "w"), os.fdopen(parent_stdout)
+        self._states, child_states = socket.socketpair()
         self._code: int | None = None
-        with ExitStack() as theirs, told:
-            for file in (heard, said):
-                theirs.callback(os.close, file)
+        with ExitStack() as stack, child_states:
+            for file in (child_stdin, child_stdout):
+                stack.callback(os.close, file)
             order = {"function": function, "arguments": arguments, "fresh": fresh}
-            _launching().order(order, [heard, said, errors.fileno(), told.fileno()])
+            _launching().order(order, [child_stdin, child_stdout, errors.fileno(), child_states.fileno()])
         self.pid = self._next(None)
 
     def poll(self) -> int | None:
-        """How it ended, negative for a signal; None while it runs."""
+        """Return the exit code, negative for a signal; None while it runs."""
         try:
             return self.wait(0)
         except (BlockingIOError, TimeoutError):
             return None
 
     def wait(self, timeout: float) -> int:
-        """Wait for its end, and say how it ended."""
+        """Wait for the end of the process, and return its exit code."""
         while self._code is None:
             status = self._next(timeout)
             if not os.WIFSTOPPED(status):
@@ -56,12 +56,12 @@ class Launched:
         return self._code
 
     def pause(self, timeout: float) -> None:
-        """SIGSTOP; it has stopped when this returns."""
+        """Send SIGSTOP; the process has stopped when this returns."""
         os.kill(self.pid, signal.SIGSTOP)
         assert os.WIFSTOPPED(self._next(timeout)), "It ended instead."
 
     def kill(self, timeout: float) -> None:
-        """SIGKILL, where it still runs; it is gone when this returns, and nothing of it is left open here."""
+        """Send SIGKILL if the process runs; it has ended and its files are closed when this returns."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
         self.wait(timeout)
@@ -77,19 +77,19 @@ class Launched:
 
 
 class _Launching:
-    """The launcher of this process. It ends with it, because it then hears nothing any more."""
+    """Connection to the launcher of this process, which ends when the connection is closed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._orders, theirs = socket.socketpair()
+        self._orders, launcher_end = socket.socketpair()
         environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-        with theirs:
+        with launcher_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-W", "error", "-m", "tests.support.launcher", str(theirs.fileno())],
+                [sys.executable, "-W", "error", "-m", "tests.support.launcher", str(launcher_end.fileno())],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[launcher_end.fileno()],
             )
         atexit.register(self._end)
 

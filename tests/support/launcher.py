@@ -1,9 +1,9 @@
-"""The process that children are forked from: `python -W error -m tests.support.launcher SOCKET`.
+"""Process that children are forked from: `python -W error -m tests.support.launcher SOCKET`.
 
-Python, Django and the library are loaded here once, so that a child begins in milliseconds. An order comes over the
-socket, whose number is the argument, together with the files that become the child's input, output and error output,
-and a socket on which it is told what becomes of the child: first the process id, then each status that `waitpid`
-gives. This process has no thread and opens no database, so a fork of it is as good as a new process.
+It loads Python, Django and the library once, so that a child starts in milliseconds. Orders come over the socket whose
+number is the argument, together with the files for the child's input, output and error output, and a socket for reports
+about the child: first the process id, then each status from `waitpid`. This process has no thread and opens no
+database, so a fork of it is as good as a new process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.launched import STATUS
 from tests.support.processes import found, run
 
 ORDER_BYTES = 65_536
-#: What each child would otherwise import when it opens its database.
+#: Modules that each child would otherwise import when it opens its database.
 EARLY = (
     "checkpoints.aio",
     "checkpoints.client",
@@ -36,19 +36,19 @@ EARLY = (
 
 
 class Launcher:
-    """Starts children, and tells of each what becomes of it."""
+    """Launcher of children that reports their status changes."""
 
     def __init__(self, orders: socket.socket) -> None:
         self._orders = orders
         self._told: dict[int, socket.socket] = {}
-        #: Something stands here when a child has changed its state.
+        #: Receives a byte when a child has changed its state.
         self._changed, self._changes = socket.socketpair()
         self._changes.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._changes.fileno(), warn_on_full_buffer=False)
 
     def serve(self) -> dict[str, Any] | None:
-        """Work until nobody gives orders any more. In a child this returns its order."""
+        """Serve orders until the socket is closed. In a child, return its order."""
         while True:
             ready, _, _ = select.select([self._orders, self._changed], [], [])
             if self._changed in ready:
@@ -60,24 +60,24 @@ class Launcher:
                     return order or None
 
     def _heard(self) -> tuple[dict[str, Any], list[int]]:
-        """The next order and its files; an empty one at the end."""
+        """Receive the next order and its files; an empty one at the end."""
         line, files, _, _ = socket.recv_fds(self._orders, ORDER_BYTES, 4)
         while line and not line.endswith(b"\n"):
             line += self._orders.recv(ORDER_BYTES)
         return json.loads(line or "{}"), files
 
     def _forked(self, order: dict[str, Any], files: list[int]) -> bool:
-        """Start a child; whether this is it."""
+        """Fork a child; return True in the child."""
         if not order["fresh"]:
             _prepare(order["function"])
         pid = os.fork()
         if pid == 0:
             self._become_child(files)
             return True
-        *given, told = files
-        for file in given:
+        *child_files, report_socket = files
+        for file in child_files:
             os.close(file)
-        self._told[pid] = socket.socket(fileno=told)
+        self._told[pid] = socket.socket(fileno=report_socket)
         self._told[pid].send(STATUS.pack(pid))
         return False
 
@@ -96,7 +96,7 @@ class Launcher:
             pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             if pid == 0:
                 return
-            with suppress(BrokenPipeError):  # nobody wants to know
+            with suppress(BrokenPipeError):  # the test has closed its end
                 self._told[pid].send(STATUS.pack(status))
             if not os.WIFSTOPPED(status):
                 self._told.pop(pid).close()
@@ -105,7 +105,7 @@ class Launcher:
 def _prepare(function: str) -> None:
     found(function)
     _load()
-    gc.freeze()  # what is shared with the children stays shared: no collection of theirs writes to it
+    gc.freeze()  # pages shared with the children stay shared: their garbage collection does not write to them
 
 
 @cache

@@ -1,8 +1,8 @@
-"""A session as long and as varied as any, in a few bulk inserts.
+"""Long session with all kinds of content, created by a few bulk inserts.
 
-`python -m tests.support.long_session 1200 name` makes one and prints its key.
+`python -m tests.support.long_session 1200 name` creates one and prints its key.
 
-Of every ten messages two are a call and its result; the others say something of everything an agent may bring.
+Of every ten messages two are a call and its result; the others cover everything an agent may write.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ PIXEL: Final = (
     "data:image/png;base64,"
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-#: Every so many messages a version, a picture, a failed call.
+#: Number of messages between two versions, two pictures, two failed calls.
 VERSION_EVERY, PICTURE_EVERY, FAILED_EVERY = 100, 50, 500
 
 _SAYINGS: Final[tuple[Any, ...]] = (
@@ -36,49 +36,49 @@ _SAYINGS: Final[tuple[Any, ...]] = (
 
 
 def bodies(count: int, *, huge_at: int | None = None) -> Iterator[dict[str, Any]]:
-    """The messages of a session; the result of the call before position `huge_at` has five megabytes."""
+    """Yield the messages of a session; the result of the call before position `huge_at` has five megabytes."""
     for number in range(count):
         body: dict[str, Any] = {"id": f"m{number}", "role": "assistant" if number % 2 else "user"}
         if number == huge_at:
-            said: Any = [{"kind": "text", "text": "line of a log\n" * 360_000 + "THE VERY END"}]
+            blocks: Any = [{"kind": "text", "text": "line of a log\n" * 360_000 + "THE VERY END"}]
         elif number % PICTURE_EVERY == 7:
-            said = [{"kind": "image", "url": PIXEL, "alt": f"picture {number}"}]
+            blocks = [{"kind": "image", "url": PIXEL, "alt": f"picture {number}"}]
         elif number % 10 == 8:
             args = {"order": number, "amount": "40.00"}
-            said = [{"kind": "tool_call", "id": f"call_{number}", "name": "refund_card", "args": args}]
+            blocks = [{"kind": "tool_call", "id": f"call_{number}", "name": "refund_card", "args": args}]
             body["role"] = "assistant"
         elif number % 10 == 9:
             failed = number % FAILED_EVERY == FAILED_EVERY - 1
             content = f'{{"refunded":"40.00","order":{number - 1}}}'
-            said = [
+            blocks = [
                 {"kind": "tool_result", "call_id": f"call_{number - 1}", "content": content, "is_error": failed},
             ]
             body["role"] = "tool"
         elif number % 97 == 0:
-            said = [{"kind": "hologram", "depth": number, "layers": [{"colour": "red"}, None, 1.5]}]
+            blocks = [{"kind": "hologram", "depth": number, "layers": [{"colour": "red"}, None, 1.5]}]
         else:
-            said = [{"kind": "text", "text": _SAYINGS[number % len(_SAYINGS)].format(n=number)}]
-        yield {**body, "blocks": said}
+            blocks = [{"kind": "text", "text": _SAYINGS[number % len(_SAYINGS)].format(n=number)}]
+        yield {**body, "blocks": blocks}
 
 
 def make_long_session(
     count: int = 10_000, *, session_id: str = "long", huge_at: int | None = None, logged: bool = True
 ) -> int:
-    """The key of a new session with `count` messages, its versions, and its calls in the log."""
+    """Create a session with `count` messages, its versions, and its calls in the log; return its key."""
     from tests.support.factories import make_run, make_session
 
     session = make_session(session_id=session_id, title="Everything that may be said")
-    run, said = make_run(session=session), list(bodies(count, huge_at=huge_at))
-    messages = _say(session, said)
+    run, message_bodies = make_run(session=session), list(bodies(count, huge_at=huge_at))
+    messages = _say(session, message_bodies)
     if logged:
-        _log(run, said)
+        _log(run, message_bodies)
     _save(run, messages)
     return int(session.pk)
 
 
-def _say(session: "Session", said: list[dict[str, Any]]) -> list["Message"]:
+def _say(session: "Session", message_bodies: list[dict[str, Any]]) -> list["Message"]:
+    from checkpoints.formats import to_canonical_json
     from checkpoints.models import Message
-    from checkpoints.serde import canonical
 
     return Message.objects.bulk_create(
         [
@@ -89,20 +89,20 @@ def _say(session: "Session", said: list[dict[str, Any]]) -> list["Message"]:
                 message_id=body["id"],
                 role=body["role"],
                 created_at=_moment(number),
-                body=canonical(body),
+                body=to_canonical_json(body),
                 chain=hashlib.blake2b(f"{session.pk}/{number}".encode(), digest_size=32).digest(),
             )
-            for number, body in enumerate(said)
+            for number, body in enumerate(message_bodies)
         ],
         batch_size=500,
     )
 
 
-def _log(run: "Run", said: list[dict[str, Any]]) -> None:
-    """What became of each call that the messages name."""
+def _log(run: "Run", message_bodies: list[dict[str, Any]]) -> None:
+    """Create the calls that the messages name, with their results."""
     from checkpoints.enums import CallStatus
+    from checkpoints.formats import to_canonical_json
     from checkpoints.models import ToolCall
-    from checkpoints.serde import canonical
 
     ToolCall.objects.bulk_create(
         [
@@ -113,23 +113,23 @@ def _log(run: "Run", said: list[dict[str, Any]]) -> None:
                 step=number // VERSION_EVERY,
                 call_id=f"call_{number}",
                 tool="refund_card",
-                args=canonical(said[number]["blocks"][0]["args"]),
+                args=to_canonical_json(message_bodies[number]["blocks"][0]["args"]),
                 args_digest="",
                 idempotency_key=f"key-{number}",
                 side_effects="mutate",
                 status=CallStatus.FAILED if number % FAILED_EVERY == FAILED_EVERY - 2 else CallStatus.COMPLETED,
-                result=canonical(f'{{"refunded":"40.00","order":{number}}}'),
+                result=to_canonical_json(f'{{"refunded":"40.00","order":{number}}}'),
                 issued_at=_moment(number),
                 settled_at=_moment(number + 0.4),
             )
-            for number in range(8, len(said), 10)
+            for number in range(8, len(message_bodies), 10)
         ],
         batch_size=500,
     )
 
 
 def _save(run: "Run", messages: list["Message"]) -> None:
-    """The versions: one for every so many messages, and the last."""
+    """Create the versions: one for every `VERSION_EVERY` messages, and the last."""
     from checkpoints.models import Checkpoint
 
     session, count = run.session, len(messages)

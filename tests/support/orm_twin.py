@@ -1,4 +1,4 @@
-"""What the hot statements do, said once more with the plain ORM: the reference they are held against."""
+"""Reference implementation of the hot statements with the plain ORM."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.enums import DISPATCHABLE_SESSION, SETTLED_CALL, CallStatus, SessionStatus
+from checkpoints.db.hot_statements import NewMessage, SaveBase
+from checkpoints.enums import DISPATCHABLE_SESSION_STATUSES, SETTLED_CALL_STATUSES, CallStatus, SessionStatus
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall
-from checkpoints.saving.statements import Base, NewMessage
 
 _TOUCH = {"revision": F("revision") + 1, "updated_at": Now()}
 _FOREIGN = ("run", "segment", "supersedes")
 
 
-def save(
+def save_version(
     connection: BaseDatabaseWrapper,
-    base: Base,
+    base: SaveBase,
     session_values: Mapping[str, Any],
     messages: Sequence[NewMessage],
     checkpoint_values: Mapping[str, Any],
@@ -40,19 +40,19 @@ def save(
             return None
         version: int = Session.objects.using(connection.alias).get(pk=base.session_pk).latest_version
         segment_id = checkpoint_values["segment"]
-        for new in messages:
+        for message in messages:
             Message.objects.using(connection.alias).create(
-                session_id=base.session_pk, segment_id=segment_id, **new._asdict()
+                session_id=base.session_pk, segment_id=segment_id, **message._asdict()
             )
         Checkpoint.objects.using(connection.alias).create(
             session_id=base.session_pk, version=version, **_columns(checkpoint_values)
         )
         calls = ToolCall.objects.using(connection.alias).filter(session_id=base.session_pk, pk__in=answered)
-        calls.filter(answered_version=None, status__in=SETTLED_CALL).update(answered_version=version)
+        calls.filter(answered_version=None, status__in=SETTLED_CALL_STATUSES).update(answered_version=version)
     return version
 
 
-def issue(
+def insert_call(
     connection: BaseDatabaseWrapper,
     session_pk: int,
     fence: int,
@@ -61,10 +61,12 @@ def issue(
     *,
     under_review: bool = False,
 ) -> tuple[int, int] | None:
-    allowed = [SessionStatus.NEEDS_REVIEW] if under_review else sorted(DISPATCHABLE_SESSION)
+    allowed_statuses = [SessionStatus.NEEDS_REVIEW] if under_review else sorted(DISPATCHABLE_SESSION_STATUSES)
     status = SessionStatus.NEEDS_REVIEW if under_review else SessionStatus.ACTIVE
     with transaction.atomic(using=connection.alias):
-        sessions = Session.objects.using(connection.alias).filter(pk=session_pk, fence=fence, status__in=allowed)
+        sessions = Session.objects.using(connection.alias).filter(
+            pk=session_pk, fence=fence, status__in=allowed_statuses
+        )
         if not sessions.update(status=status, **_TOUCH):
             return None
         session = Session.objects.using(connection.alias).get(pk=session_pk)
@@ -82,12 +84,12 @@ def issue(
     return call.pk, call.step
 
 
-def settle(
+def settle_call(
     connection: BaseDatabaseWrapper, session_pk: int, fence: int, call_pk: int, run_id: Any, values: Mapping[str, Any]
 ) -> bool:
     interrupted = values["status"] == CallStatus.INTERRUPTED
-    when = {"interrupted_at" if interrupted else "settled_at": Now()}
-    review = {"status": SessionStatus.NEEDS_REVIEW} if interrupted else {}
+    settled_at = {"interrupted_at" if interrupted else "settled_at": Now()}
+    session_values = {"status": SessionStatus.NEEDS_REVIEW} if interrupted else {}
     with transaction.atomic(using=connection.alias):
         sessions = Session.objects.using(connection.alias).filter(pk=session_pk, fence=fence)
         if not sessions.exists():
@@ -95,24 +97,24 @@ def settle(
         calls = ToolCall.objects.using(connection.alias).filter(
             pk=call_pk, session_id=session_pk, run_id=run_id, status=CallStatus.ISSUED
         )
-        if not calls.update(revision=F("revision") + 1, **values, **when):
+        if not calls.update(revision=F("revision") + 1, **values, **settled_at):
             return False
-        sessions.update(**review, **_TOUCH)
+        sessions.update(**session_values, **_TOUCH)
     return True
 
 
 def read_messages(
     connection: BaseDatabaseWrapper, segment_id: int, length: int, fields: Sequence[str], first: int = 0
 ) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
+    rows: list[tuple[Any, ...]] = []
     segment: Segment | None = Segment.objects.using(connection.alias).get(pk=segment_id)
     while segment is not None:
-        stretch = Message.objects.using(connection.alias).filter(
+        messages = Message.objects.using(connection.alias).filter(
             segment=segment, position__gte=max(segment.parent_length, first), position__lt=length
         )
-        found = [*stretch.order_by("position").values_list(*fields), *found]
+        rows = [*messages.order_by("position").values_list(*fields), *rows]
         length, segment = min(length, segment.parent_length), segment.parent
-    return found
+    return rows
 
 
 def _columns(values: Mapping[str, Any]) -> dict[str, Any]:

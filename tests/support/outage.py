@@ -1,6 +1,6 @@
-"""Fifty calls lost at once: `python -m tests.support.outage 50` puts them into the database of HARNESS_DATABASE_URL.
+"""Calls lost in one outage: `python -m tests.support.outage 50` adds fifty to the database of HARNESS_DATABASE_URL.
 
-All but every fifth of them have a late witness.
+Four of five have a late result.
 """
 
 import subprocess
@@ -13,7 +13,7 @@ TOOL: Final = "ship_parcel"
 
 
 def lose(site: Site, number: int) -> None:
-    """Into the database of a running site."""
+    """Add the calls to the database of a running site."""
     command = [sys.executable, "-m", "tests.support.outage", str(number)]
     subprocess.run(command, env=site.environment(), check=True)
 
@@ -23,7 +23,7 @@ def main(number: int) -> None:
 
     django.setup()
 
-    from checkpoints import clock
+    from checkpoints.db import clock
     from checkpoints.enums import SessionStatus
     from tests.support.factories import make_call, make_late_result, make_run, make_session
 

@@ -1,4 +1,4 @@
-"""Reading pages as a person does."""
+"""Text of pages as a person reads it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from checkpoints.models import Session
 
 _SILENT = {"script", "style", "head", "template"}
-#: What is written without a space before and after it.
+#: Elements without a space before and after them.
 _INLINE = {"a", "abbr", "b", "bdi", "button", "code", "em", "i", "kbd", "mark", "q", "small", "span", "strong", "time"}
 
 
@@ -43,12 +43,12 @@ class _Words(HTMLParser):
 
 
 def said(page: Page) -> str:
-    """The words of a page, in one line."""
+    """Return the visible text of a page in one line."""
     reader = _Words()
     reader.feed(page.content.decode())
     return " ".join("".join(reader.words).split())
 
 
 def page(client: Client, session: Session, query: str = "") -> str:
-    """The HTML of the session's page, or of the one at `query` below it."""
+    """Return the HTML of the session's page, or of the page at `query` below it."""
     return client.get(f"/sessions/{session.pk}/{query}").content.decode()

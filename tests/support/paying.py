@@ -1,6 +1,6 @@
-"""An agent that pays an invoice, which its tool lets it do only when people approve: `python -m tests.support.paying`.
+"""Agent that pays an invoice after an approval by people: `python -m tests.support.paying`.
 
-A plain script on a database of its own, as users write them. It waits for the decision, and started again it goes on.
+A plain script on a database of its own, as users write them. It waits for the decision, and continues after a restart.
 With `--die` it is killed in the middle of the payment, once.
 """
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def pay(checkpointer: SyncCheckpointer, options: argparse.Namespace) -> Any:
-    """Pay the invoice and finish the session; returns its result."""
+    """Pay the invoice and finish the session; return its result."""
     session, tools = options.session, _tools(options)
     args = {"invoice": options.invoice, "amount": "12300.00", "currency": "EUR", "payee": "Northwind GmbH"}
     transcript = _transcript(options.invoice, args)
@@ -45,9 +45,9 @@ def pay(checkpointer: SyncCheckpointer, options: argparse.Namespace) -> Any:
         if point.finished:
             return point.result
         answer = point.replayable.get(CALL) or tools.dispatch("pay_invoice", args, CALL, approval="wait")
-    told = {"kind": "tool_result", "call_id": CALL, "content": answer.content, "is_error": answer.is_error}
+    result_block = {"kind": "tool_result", "call_id": CALL, "content": answer.content, "is_error": answer.is_error}
     end = "I could not pay it." if answer.is_error else "The invoice is dealt with."
-    transcript += [_message("tool", told), _message("assistant", _text(end))]
+    transcript += [_message("tool", result_block), _message("assistant", _text(end))]
     checkpointer.save_checkpoint(session, transcript, None, 0.021)
     checkpointer.finish_session(session, "completed", {"told": answer.content})
     return answer.content
@@ -64,9 +64,9 @@ def _tools(options: argparse.Namespace) -> ToolRegistry:
     )
     def pay_invoice(invoice: int, amount: str, currency: str, payee: str) -> str:
         append_line(str(options.ledger), f"{invoice} {amount} {payee}")
-        crashed = options.ledger.with_suffix(".crashed")
-        if options.die and not crashed.exists():
-            crashed.touch()
+        crash_marker = options.ledger.with_suffix(".crashed")
+        if options.die and not crash_marker.exists():
+            crash_marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return f"Paid {amount} {currency} to {payee}."
 

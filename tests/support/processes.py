@@ -1,13 +1,13 @@
-"""Real child processes: started from a function, talked to in lines of JSON, stopped and killed.
+"""Child processes for tests: started from a function, controlled by lines of JSON, stopped and killed.
 
     child = Child(agent, url=database_url(), session_id="s")    # runs `agent(url=…, session_id=…)` in a new process
     child.expect("inside the tool")                             # waits until the child has said so
     child.kill()                                                # SIGKILL
 
-The function lives in an importable module and gets its arguments as JSON. The child has no settings of a Django
-project: it is a plain script, as users write them. It is forked from a process that has loaded Django and holds no
-connection; where loading is what is tested, `fresh` makes it a new interpreter. Waiting has a limit, so that a test
-fails instead of hanging.
+The function must be importable and gets its arguments as JSON. The child has no settings of a Django project: it is a
+plain script, as users write them. It is forked from a process that has loaded Django and holds no connection; with
+`fresh` it is a new interpreter, for tests of loading itself. Waiting has a timeout, so that a test fails instead of
+hanging.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from django.db import connections
 from tests.support.launched import ROOT as ROOT
 from tests.support.launched import Launched
 
-PATIENCE = 90.0  # seconds; only ever spent by a test that fails
+PATIENCE = 90.0  # timeout in seconds; only a failing test takes so long
 _OVER: list[Any] = []
 
 
 class Child:
-    """One process that runs `function(**arguments)`."""
+    """Process that runs `function(**arguments)`."""
 
     def __init__(self, function: Callable[..., object], *, fresh: bool = False, **arguments: Any) -> None:
         name = f"{function.__module__}:{function.__qualname__}"
@@ -51,41 +51,41 @@ class Child:
 
     @property
     def code(self) -> int | None:
-        """How it ended, negative for a signal; None while it runs."""
+        """Exit code, negative for a signal; None while it runs."""
         return self._process.poll()
 
     def expect(self, event: str) -> Any:
-        """Wait until the child says `event`, which has to be the next thing it says; returns what came with it."""
-        said = self._next()
-        assert said[:1] == [event], f"{event!r} was expected, not {said!r}.\n{self._complaint()}"
-        return said[1]
+        """Wait until the child says `event`, which must be its next message; return the value."""
+        message = self._next()
+        assert message[:1] == [event], f"{event!r} was expected, not {message!r}.\n{self._complaint()}"
+        return message[1]
 
     def tell(self, word: str = "go") -> None:
-        """Let the child go on from `heed`."""
+        """Send a line to a child that waits in `heed`."""
         self._process.stdin.write(f"{word}\n")
         self._process.stdin.flush()
 
     def result(self) -> Any:
-        """Wait for the end of the function and return its value. The process has to end well."""
+        """Wait for the end of the function and return its value. The process must exit with 0."""
         value = self.expect("returned")
         assert self._process.wait(PATIENCE) == 0, self._complaint()
         return value
 
     def died_by(self) -> signal.Signals:
-        """Wait for a process that does not return, and say which signal ended it."""
+        """Wait for a process that does not return, and return the signal that ended it."""
         assert self._next() is _OVER, self._complaint()
         return signal.Signals(-self._process.wait(PATIENCE))
 
     def pause(self) -> None:
-        """SIGSTOP; the process has stopped when this returns."""
+        """Send SIGSTOP; the process has stopped when this returns."""
         self._process.pause(PATIENCE)
 
     def go_on(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL; the process is gone when this returns."""
+        """Send SIGKILL; the process has ended when this returns."""
         self._process.kill(PATIENCE)
         self._listener.join(PATIENCE)
         self._errors.close()
@@ -110,7 +110,7 @@ class Child:
 
 
 def database_url(alias: str = "default") -> str:
-    """The URL under which another process finds the database of a connection."""
+    """Return the URL under which another process finds the database of a connection."""
     database = connections[alias].settings_dict
     name = quote(str(database["NAME"]))
     if connections[alias].vendor == "sqlite":
@@ -120,18 +120,18 @@ def database_url(alias: str = "default") -> str:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait until another process has brought `condition` about."""
+    """Wait until `condition` becomes true through another process."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"It did not come true in {PATIENCE:g} seconds."
         time.sleep(0.02)
 
 
-# in the child
+# Functions for the child
 
 
 def say(event: str, value: Any = None) -> None:
-    """Tell the parent; it reads this with `Child.expect`."""
+    """Send a message to the parent, which reads it with `Child.expect`."""
     print(json.dumps([event, value]), flush=True)
 
 
@@ -141,13 +141,13 @@ def heed() -> str:
 
 
 def die() -> Never:
-    """End this process as a power cut would."""
+    """End this process without cleanup, like a power failure."""
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("SIGKILL was survived")
 
 
 def append_line(path: str, line: str) -> None:
-    """An effect on the world: one line at the end of a file, on the disk when this returns."""
+    """Append one line to a file; it is durable when this returns."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.write(file, f"{line}\n".encode())
@@ -157,13 +157,13 @@ def append_line(path: str, line: str) -> None:
 
 
 def found(name: str) -> Callable[..., object]:
-    """The function of a name such as `package.module:function`."""
+    """Return the function of a name such as `package.module:function`."""
     module, _, function = name.partition(":")
     return getattr(importlib.import_module(module), function)  # type: ignore[no-any-return]
 
 
 def run(name: str, arguments: str) -> None:
-    """Be a child: call the function, and say what it returned."""
+    """Run as a child: call the function, and send its return value."""
     say("returned", found(name)(**json.loads(arguments)))
 
 

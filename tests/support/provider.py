@@ -1,7 +1,7 @@
-"""An OpenID Connect provider on a port of this machine: it lets everybody in as who the test says.
+"""OpenID Connect provider on a local port that signs in everybody as the person set by the test.
 
-It is as strict as its protocol: a code is for one client and one address to come back to, is taken once, and only from
-who can prove to have asked for it.
+It checks what the protocol requires: a code is for one client and one redirect URI, is used once, and only with the
+PKCE verifier of its request.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ _ACCESS = "the access token"
 
 
 class Provider:
-    """`person` are the claims of whoever signs in next; `asked` are the forms that the token endpoint got, `visited`
-    all paths."""
+    """Provider with the claims `person` of the next sign-in.
+
+    `asked` are the forms received by the token endpoint, `visited` all requested paths.
+    """
 
     def __init__(self) -> None:
         self.person: dict[str, Any] = {"sub": "1", "preferred_username": "erin", "email": "erin@example.com"}
@@ -54,13 +56,13 @@ class Provider:
         self._server.server_close()
 
     def sent_back(self, asked: dict[str, str]) -> str:
-        """Where a browser goes on that was sent here: everybody is let in."""
+        """Return the URL to which a browser is sent back; everybody is accepted."""
         code = secrets.token_urlsafe(12)
         self._codes[code] = asked
         return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
 
     def answer(self, path: str, form: dict[str, list[str]], access: str) -> dict[str, Any] | None:
-        """None where it is refused."""
+        """Return the JSON answer of an endpoint, or None for a refusal."""
         if path == "/.well-known/openid-configuration":
             return {
                 "issuer": self.address,
@@ -76,19 +78,19 @@ class Provider:
                 return None
             now = int(time.time())
             claims = {"iss": self.address, "aud": CLIENT, "iat": now, "exp": now + 60, **self.person}
-            # The site got this token from the provider itself, so nothing depends on its signature.
+            # The site gets this token directly from the provider, so its signature does not matter.
             return {"access_token": _ACCESS, "token_type": "Bearer", "id_token": jwt.encode(claims, "k" * 32)}
         return self.person if path == "/userinfo" and access == f"Bearer {_ACCESS}" else None
 
     def _proven(self, form: dict[str, str]) -> bool:
-        asked = self._codes.pop(form.get("code", ""), None)
-        if asked is None or asked["code_challenge_method"] != "S256":
+        authorization = self._codes.pop(form.get("code", ""), None)
+        if authorization is None or authorization["code_challenge_method"] != "S256":
             return False
         verifier = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = urlsafe_b64encode(verifier).decode().rstrip("=")
-        named = (form.get("client_id"), form.get("redirect_uri"), challenge)
-        expected = (asked["client_id"], asked["redirect_uri"], asked["code_challenge"])
-        return named == expected and form.get("client_secret") == SECRET
+        actual = (form.get("client_id"), form.get("redirect_uri"), challenge)
+        expected = (authorization["client_id"], authorization["redirect_uri"], authorization["code_challenge"])
+        return actual == expected and form.get("client_secret") == SECRET
 
     def _handler(provider) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - `self` is the handler's
         class Handler(BaseHTTPRequestHandler):
@@ -96,9 +98,9 @@ class Provider:
                 path, _, query = self.path.partition("?")
                 if path == "/authorize":
                     provider.visited.append(path)
-                    asked = {name: values[0] for name, values in parse_qs(query).items()}
+                    parameters = {name: values[0] for name, values in parse_qs(query).items()}
                     self.send_response(302)
-                    self.send_header("Location", provider.sent_back(asked))
+                    self.send_header("Location", provider.sent_back(parameters))
                     self.send_header("Content-Length", "0")
                     self.end_headers()
                 else:
@@ -119,25 +121,25 @@ class Provider:
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Nothing to tell."""
+                """Log nothing."""
 
         return Handler
 
 
 @contextmanager
 def provider() -> Iterator[Provider]:
-    running = Provider()
-    serving = threading.Thread(target=running.run)
-    serving.start()
+    instance = Provider()
+    thread = threading.Thread(target=instance.run)
+    thread.start()
     try:
-        yield running
+        yield instance
     finally:
-        running.stop()
-        serving.join()
+        instance.stop()
+        thread.join()
 
 
 def serve() -> None:
-    """A provider as a process: run it with `tests.support.processes.Child`."""
-    running = Provider()
-    say("listening", running.port)
-    running.run()
+    """Run a provider as a process of `tests.support.processes.Child`."""
+    instance = Provider()
+    say("listening", instance.port)
+    instance.run()

@@ -1,7 +1,7 @@
-"""Processes that receive what the site sends: an HTTP server and an SMTP server, each as small as its protocol allows.
+"""Receivers of the site's messages: an HTTP server and an SMTP server, each minimal.
 
-Run them with `tests.support.processes.Child`. Each says `listening` with its port, and appends what it got to a file,
-one line of JSON for each message.
+Run them with `tests.support.processes.Child`. Each says `listening` with its port, and appends what it receives to a
+file, one line of JSON for each message.
 """
 
 import asyncio
@@ -17,8 +17,10 @@ from tests.support.processes import append_line, heed, say
 
 
 def http_receiver(file: str, status: int = 200, *, asking: bool = False, certificate: str = "") -> None:
-    """Answers every request with `status`; with 302 it leads to itself. If `asking`, it says `got` and answers only
-    when it is told to. With a `certificate` it speaks TLS."""
+    """Answer every request with `status`; 302 redirects to itself.
+
+    With `asking` it says `got` and answers when the parent tells it to. With a `certificate` it speaks TLS.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -33,7 +35,7 @@ def http_receiver(file: str, status: int = 200, *, asking: bool = False, certifi
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Nothing to tell."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     if certificate:
@@ -45,8 +47,11 @@ def http_receiver(file: str, status: int = 200, *, asking: bool = False, certifi
 def smtp_receiver(
     file: str, port: int = 0, *, asking: bool = False, certificate: str = "", offering: bool = False
 ) -> None:
-    """Takes every message, except for those to an address that begins with `nobody`. If `asking`, it says `got` and
-    answers only when it is told to. With a `certificate` it speaks TLS: at once, or `offering` it with STARTTLS."""
+    """Accept every message, except for recipients that begin with `nobody`.
+
+    With `asking` it says `got` and answers when the parent tells it to. With a `certificate` it speaks TLS: at once, or
+    with `offering` after STARTTLS.
+    """
     asyncio.run(_serve_smtp(file, port, asking, _tls(certificate) if certificate else None, offering))
 
 
@@ -68,7 +73,11 @@ def _tls(certificate: str) -> ssl.SSLContext:
 
 
 async def _converse(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, file: str, asking: bool, offered: ssl.SSLContext | None
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    file: str,
+    asking: bool,
+    starttls_context: ssl.SSLContext | None,
 ) -> None:
     writer.write(b"220 here\r\n")
     while line := await reader.readline():
@@ -77,17 +86,17 @@ async def _converse(
             writer.write(b"354 go on\r\n")
             data = await reader.readuntil(b"\r\n.\r\n")
             secure = writer.get_extra_info("ssl_object") is not None
-            taken = _message(data[:-5].replace(b"\r\n..", b"\r\n."))
-            append_line(file, json.dumps({**taken, "secure": secure}))
+            message = _message(data[:-5].replace(b"\r\n..", b"\r\n."))
+            append_line(file, json.dumps({**message, "secure": secure}))
             if asking:
                 say("got")
                 await asyncio.to_thread(heed)
             writer.write(b"250 taken\r\n")
-        elif command.startswith("EHLO") and offered:
+        elif command.startswith("EHLO") and starttls_context:
             writer.write(b"250-here\r\n250 STARTTLS\r\n")
-        elif command == "STARTTLS" and offered:
+        elif command == "STARTTLS" and starttls_context:
             writer.write(b"220 go on\r\n")
-            await writer.start_tls(offered)
+            await writer.start_tls(starttls_context)
         elif command.startswith("RCPT TO:<NOBODY"):
             writer.write(b"550 there is nobody of this name\r\n")
         elif command == "QUIT":
@@ -103,7 +112,7 @@ def _message(data: bytes) -> dict[str, Any]:
     assert text is not None
     return {
         "to": message["To"],
-        "subject": message["Subject"].strip(),  # a folded header may begin with a blank
+        "subject": message["Subject"].strip(),  # a folded header may begin with a space
         "id": message["Message-ID"],
         "delivery": message["X-Harness-Delivery"],
         "text": text.get_content(),
@@ -113,21 +122,21 @@ def _message(data: bytes) -> dict[str, Any]:
 
 
 def received(file: Path) -> list[dict[str, Any]]:
-    """What a receiver got, in order."""
+    """Return the received messages in order."""
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def site_process(environment: dict[str, str], work: str) -> int:
-    """`deliver` or `collect` as a web process of this environment does it, when the parent says so."""
+    """Run `deliver` or `collect` like a web process of this environment, when the parent says so."""
     import os
 
     os.environ |= {**environment, "DJANGO_SETTINGS_MODULE": "harness_site.settings"}
     import django
 
     django.setup()
-    from harness_site.notifications.collecting import collect
-    from harness_site.notifications.delivering import deliver
+    from harness_site.notifications.delivery_queue import send_due_deliveries
+    from harness_site.notifications.notice_collector import create_due_notices
 
     say("ready")
     heed()
-    return collect() if work == "collect" else deliver().sent
+    return create_due_notices() if work == "collect" else send_due_deliveries().sent

@@ -1,4 +1,4 @@
-"""The pictures of the README, taken from a real demo: `python -m tests.support.screenshots` writes docs/images/."""
+"""Screenshots of the README from a real demo: `python -m tests.support.screenshots` writes docs/images/."""
 
 import os
 import re
@@ -18,13 +18,13 @@ from tests.support.site import free_port
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
 SIZE = {"width": 1280, "height": 920}
-#: Theme → what it adds to the name of a picture.
+#: Theme → suffix of the name of a picture.
 THEMES = {"light": "", "dark": "-dark"}
 
 
 @dataclass(frozen=True)
 class Demo:
-    """A demo whose agent waits for a decision."""
+    """Running demo whose agent waits for a decision."""
 
     address: str
     password: str
@@ -33,7 +33,7 @@ class Demo:
 
 @contextmanager
 def waiting_demo(folder: Path) -> Iterator[Demo]:
-    """The demo on a database of its own, from the moment it asks for a decision."""
+    """Start the demo on a database of its own, and yield it when it asks for a decision."""
     port = free_port()
     environment = {**os.environ, "HARNESS_DATABASE_URL": str(folder / "demo.sqlite3"), "PORT": str(port)}
     command = [sys.executable, "-m", "examples.demo", f"--state={folder / 'state'}"]
@@ -46,16 +46,16 @@ def waiting_demo(folder: Path) -> Iterator[Demo]:
 
 
 def _read(demo: subprocess.Popen[str], address: str) -> Demo:
-    said = ""
+    output = ""
     for line in demo.stdout or ():
-        said += line
-        if found := re.search(rf"approver +(\S+).*Decide here: {address}(\S+)", said, re.DOTALL):
-            return Demo(address, found.group(1), found.group(2))
-    raise RuntimeError(f"The demo ended early:\n{said}")
+        output += line
+        if match := re.search(rf"approver +(\S+).*Decide here: {address}(\S+)", output, re.DOTALL):
+            return Demo(address, match.group(1), match.group(2))
+    raise RuntimeError(f"The demo ended early:\n{output}")
 
 
 def take(browser: Browser, demo: Demo) -> None:
-    """First everything that waits, then decide, then what came of it."""
+    """Take the pictures: first the queue and the card, then decide, then the session."""
     with watched(browser, demo.address) as (context, _):
         sign_in(context.new_page(), "approver", demo.password)
         cookies = context.storage_state()
@@ -85,9 +85,9 @@ def _fill(page: Page) -> None:
 
 
 def _to_the_crash(page: Page) -> None:
-    """Where the agent calls refund_card, is killed, and goes on."""
+    """Scroll to the place where the agent calls refund_card, is killed, and continues."""
     call = page.locator("article", has=page.get_by_text("back to it"))
-    for _ in range(2):  # what comes into view gets its true height only then
+    for _ in range(2):  # elements get their final height when they come into view
         call.evaluate("article => article.scrollIntoView({ behavior: 'instant' })")
         page.wait_for_timeout(300)
 

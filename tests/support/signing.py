@@ -1,4 +1,4 @@
-"""Being signed in without typing a password."""
+"""Login of test clients without a password."""
 
 import time
 from datetime import timedelta
@@ -10,7 +10,7 @@ from django.test import Client
 
 
 def sign_in(client: Client, user: User, *, ago: timedelta = timedelta()) -> Client:
-    """As if `user` had given their password so long `ago`. Returns the client."""
+    """Log in as if `user` had given their password `ago`. Returns the client."""
     client.force_login(user)
     request = HttpRequest()
     request.session = client.session
@@ -22,7 +22,7 @@ def sign_in(client: Client, user: User, *, ago: timedelta = timedelta()) -> Clie
 
 
 def prove(client: Client) -> Client:
-    """As if who is signed in had just given their password once more. Returns the client."""
+    """Record a reauthentication of the signed-in user just now. Returns the client."""
     session = client.session
     record = {"method": "password", "at": time.time(), "reauthenticated": True}
     session["account_authentication_methods"] = [*session.get("account_authentication_methods", []), record]

@@ -1,7 +1,7 @@
-"""A real site in a process of its own, on a database of its own, with a cast that can sign in, and agents for it.
+"""Real site in a process of its own, on a database of its own, with accounts and agents.
 
-    with fresh_database(folder) as url:          # where HARNESS_DATABASE_URL points, else a SQLite file
-        prepare(url)                             # tables and cast; another database may be a copy of it
+    with fresh_database(folder) as url:          # on the server of HARNESS_DATABASE_URL, else a SQLite file
+        prepare(url)                             # tables and accounts; another database may be a copy of it
         with Site(url, folder) as site:          # site.address, site.stop(), site.start()
             agent = site.agent(17)               # the refund desk on session `order-17`
 
@@ -24,18 +24,20 @@ import psycopg
 from psycopg import sql
 
 from checkpoints.enums import Role
-from examples.demo.processes import Child, start_agent, start_site
+from examples.demo.demo_processes import ChildProcess, start_agent, start_site
 
 PASSWORD: Final = "correct horse battery"
 CAST: Final = {"alice": Role.APPROVER, "bob": Role.APPROVER, "carol": Role.AUDITOR, "dora": Role.ADMIN}
-#: Seconds a thread or process may take to end.
+#: Timeout in seconds for the end of a thread or process.
 PATIENCE = 30.0
 
 
 @contextmanager
 def fresh_database(folder: Path, like: str = "") -> Iterator[str]:
-    """The address of an empty database, or of a copy of that at `like`, which nobody may be using: on the server of
-    HARNESS_DATABASE_URL, else a file in `folder`."""
+    """Yield the URL of an empty database, or of a copy of the unused database `like`.
+
+    It is on the server of HARNESS_DATABASE_URL, else a file in `folder`.
+    """
     server = os.environ.get("HARNESS_DATABASE_URL", "")
     if not server.startswith("postgres"):
         address = folder / "site.sqlite3"
@@ -43,10 +45,10 @@ def fresh_database(folder: Path, like: str = "") -> Iterator[str]:
             shutil.copy(like, address)
         yield str(address)
         return
-    model = sql.Identifier(like.rpartition("/")[2] or "template1")
+    template = sql.Identifier(like.rpartition("/")[2] or "template1")
     name = f"harness_{secrets.token_hex(6)}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), model))
+        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), template))
         try:
             yield f"{server.rpartition('/')[0]}/{name}"
         finally:
@@ -54,7 +56,7 @@ def fresh_database(folder: Path, like: str = "") -> Iterator[str]:
 
 
 class Agent:
-    """The refund desk, started again whenever it is killed, until it ends by itself or is stopped."""
+    """Refund desk, restarted whenever it is killed, until it ends by itself or is stopped."""
 
     def __init__(self, number: int, folder: Path, database: str, pace: float) -> None:
         self.session_id = f"order-{number}"
@@ -66,7 +68,7 @@ class Agent:
 
     @property
     def refunds(self) -> int:
-        """How often money moved."""
+        """Number of refunds that were made."""
         return _lines(self.folder / "ledger.jsonl")
 
     @property
@@ -74,7 +76,7 @@ class Agent:
         return _lines(self.folder / "outbox.jsonl")
 
     def wait(self) -> None:
-        """Until it has ended by itself."""
+        """Wait until the agent has ended by itself."""
         self._watch.join(PATIENCE)
         assert not self._watch.is_alive(), f"{self.session_id} does not end:\n{self._log()}"
 
@@ -96,7 +98,7 @@ class Agent:
 
 
 class Payer:
-    """One process of the agent that pays an invoice when people approve, with more `options` of its own."""
+    """Process of the agent that pays an invoice after approval, with additional `options`."""
 
     def __init__(self, session_id: str, folder: Path, database: str, *options: str) -> None:
         self.session_id = session_id
@@ -104,11 +106,11 @@ class Payer:
         environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
         arguments = ["-m", "tests.support.paying", f"--session={session_id}", f"--ledger={self.ledger}", *options]
         log = folder / f"{session_id}.log"
-        self._child = Child(arguments, log, {**environment, "HARNESS_DATABASE_URL": database})
+        self._child = ChildProcess(arguments, log, {**environment, "HARNESS_DATABASE_URL": database})
 
     @property
     def payments(self) -> list[str]:
-        """What was paid: number of the invoice, amount, payee."""
+        """Payments made: number of the invoice, amount, payee."""
         return self.ledger.read_text().splitlines() if self.ledger.exists() else []
 
     def stop(self) -> None:
@@ -116,18 +118,18 @@ class Payer:
 
 
 class Site:
-    """`manage.py serve` on a free port, on a database that is prepared."""
+    """`manage.py serve` on a free port, on a prepared database."""
 
     def __init__(self, database: str, folder: Path) -> None:
         self.database = database
         self.folder = folder
         self.port = free_port()
-        self._child: Child | None = None
+        self._child: ChildProcess | None = None
         self._leaving = ExitStack()
 
     @property
     def address(self) -> str:
-        """Without a slash at the end."""
+        """URL of the site without a trailing slash."""
         return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
@@ -139,7 +141,7 @@ class Site:
         self._leaving.close()
 
     def start(self) -> None:
-        """Returns when it answers; the port stays the same over a stop."""
+        """Start the site and return when it answers; the port stays the same across restarts."""
         self._child = start_site(self.port, self.folder / "site.log", lambda: False, self.environment())
 
     def stop(self) -> None:
@@ -147,7 +149,7 @@ class Site:
             self._child.stop()
 
     def agent(self, number: int, *, pace: float = 0.0) -> Agent:
-        """The refund desk on session `order-<number>`, with a model that takes `pace` seconds to answer."""
+        """Start the refund desk on session `order-<number>`, with a model that takes `pace` seconds to answer."""
         agent = Agent(number, self.folder / str(number), self.database, pace)
         self._leaving.callback(agent.stop)
         return agent
@@ -158,7 +160,7 @@ class Site:
         return payer
 
     def log(self) -> str:
-        """What the site complained about."""
+        """Return the log of the site."""
         return (self.folder / "site.log").read_text(errors="replace")
 
     def environment(self) -> dict[str, str]:
@@ -174,14 +176,14 @@ def _lines(path: Path) -> int:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on."""
+    """Return an unused port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def prepare(database: str) -> None:
-    """Make the tables and the cast, in a process that then leaves the database alone."""
+    """Create the tables and accounts, in a process that then leaves the database alone."""
     subprocess.run([sys.executable, "-m", "tests.support.site"], env=_environment(database), check=True)
 
 
@@ -192,10 +194,10 @@ def main() -> None:
     django.setup()
     call_command("migrate", verbosity=0, interactive=False)
 
-    from examples.demo.people import reset_sign_in
+    from examples.demo.people import create_or_reset_account
 
     for name, role in CAST.items():
-        reset_sign_in(name, role, PASSWORD)
+        create_or_reset_account(name, role, PASSWORD)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whether code slept."""
+"""Recorder of sleeps."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from unittest.mock import patch
 
 @contextmanager
 def counted_sleeps() -> Iterator[list[float]]:
-    """For how long this thread has slept."""
-    slept: list[float] = []
-    sleep, mine = time.sleep, threading.current_thread()
+    """Record the durations for which this thread sleeps."""
+    durations: list[float] = []
+    sleep, current = time.sleep, threading.current_thread()
 
     def counted(seconds: float) -> None:
-        if threading.current_thread() is mine:
-            slept.append(seconds)
+        if threading.current_thread() is current:
+            durations.append(seconds)
         sleep(seconds)
 
     with patch("time.sleep", counted):
-        yield slept
+        yield durations

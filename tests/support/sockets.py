@@ -1,4 +1,4 @@
-"""A browser's end of the site's websocket, spoken to directly in ASGI."""
+"""Browser's end of the site's websocket, connected directly over ASGI."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from asgiref.testing import ApplicationCommunicator
 
 
 class Browser:
-    """Connects to an ASGI application; `connect` says whether it was let in."""
+    """Client of an ASGI application; `connect` returns True if the connection was accepted."""
 
     def __init__(self, application: Any, path: str, *, query: str = "", headers: dict[str, str]) -> None:
         scope = {
@@ -29,7 +29,7 @@ class Browser:
         await self._wire.send_input({"type": "websocket.receive", "text": text})
 
     async def hears(self) -> Any:
-        """The next message, or the code with which the socket was closed."""
+        """Return the next message, or the code with which the socket was closed."""
         answer: dict[str, Any] = await self._wire.receive_output()
         return answer["code"] if answer["type"] == "websocket.close" else json.loads(answer["text"])
 

@@ -1,4 +1,4 @@
-"""docs/state-machine.md, made from the code: `python -m tests.support.state_table` writes it."""
+"""Generator of docs/state-machine.md from the code: `python -m tests.support.state_table` writes it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ INTRODUCTION = """\
 This page lists every status of a tool call and every transition between them. It is generated from the code:
 `python -m tests.support.state_table` writes it, and a test fails if it is out of date.
 
-Each transition in the table below is one conditional `UPDATE` or `INSERT`, which names the status that it starts from; nothing else
-changes the status of a call. Transitions by agents and by the library itself also require the fence of the owning run. Decisions
-also require the revision and the arguments that the person has seen. A transition that comes too late changes nothing, and its caller
-gets an error that says who was first. A late result is stored beside the call as evidence.
+Each transition in the table below is one conditional `UPDATE` or `INSERT`, which names the status that it starts
+from; nothing else changes the status of a call. Transitions by agents and by the library itself also require the
+fence of the owning run. Decisions also require the revision and the arguments that the person has seen. A transition
+that comes too late changes nothing, and its caller gets an error that says who was first. A late result is stored
+beside the call as evidence.
 """
 
 STATUSES = """\
@@ -25,8 +26,8 @@ STATUSES = """\
 
 - *holds key*: a call in this status holds its idempotency key. The database allows one such call for each key.
 - *undecided*: a call in this status holds the session until somebody has decided.
-- *on resume*: what a resume does with a call that the transcript does not answer yet. If a person has decided that a call did not
-  happen, the agent gets that as an error and the call is not repeated by itself.
+- *on resume*: what a resume does with a call that the transcript does not answer yet. If a person has
+  decided that a call did not happen, the agent gets that as an error and the call is not repeated by itself.
 """
 
 TRANSITIONS = """\
@@ -43,18 +44,20 @@ A fork gets copies of its origin's calls, so that it repeats no effect. Calls in
 
 
 def page() -> str:
-    """The whole page as it has to be."""
+    """Return the whole page."""
     return "\n".join([INTRODUCTION, diagram(), STATUSES, statuses(), TRANSITIONS, transitions(), FORKS, forks()])
 
 
 def moves() -> list[tuple[str, str, str, str]]:
-    """Every transition: from (empty where there was no call), to, who moves it, and how."""
-    from checkpoints.resuming.decisions import RULES
-    from checkpoints.saving.transitions import TRANSITIONS
+    """List every transition: from (empty for a new call), to, actor, and cause."""
+    from checkpoints.decisions.decide import RULES
+    from checkpoints.state_machine import TRANSITIONS
 
-    machine = [(each.before or "", each.after, each.actor, each.cause) for each in TRANSITIONS]
-    decided = [(rule.before, rule.after, _who(kind, rule.by_one), kind.label) for kind, rule in RULES.items()]
-    return [*machine, *decided]
+    automatic = [
+        (transition.before or "", transition.after, transition.actor, transition.cause) for transition in TRANSITIONS
+    ]
+    decisions = [(rule.before, rule.after, _who(kind, rule.by_one), kind.label) for kind, rule in RULES.items()]
+    return [*automatic, *decisions]
 
 
 def _who(kind: str, by_one: bool) -> str:
@@ -72,25 +75,31 @@ def diagram() -> str:
 
 
 def statuses() -> str:
-    from checkpoints.enums import LIVE_CALL, UNDECIDED_CALL, CallStatus
+    from checkpoints.enums import LIVE_CALL_STATUSES, UNDECIDED_CALL_STATUSES, CallStatus
 
     rows = [
-        (f"`{status}`", status.label, _yes(status in LIVE_CALL), _yes(status in UNDECIDED_CALL), _resumed(status))
+        (
+            f"`{status}`",
+            status.label,
+            _yes(status in LIVE_CALL_STATUSES),
+            _yes(status in UNDECIDED_CALL_STATUSES),
+            _resumed(status),
+        )
         for status in CallStatus
     ]
     return _table(("status", "label", "holds key", "undecided", "on resume"), rows)
 
 
 def _resumed(status: str) -> str:
-    from checkpoints.enums import UNDECIDED_CALL
-    from checkpoints.resuming.outlook import ANSWERED, TO_RUN
-    from checkpoints.saving.transitions import DISCARD, LOSE
+    from checkpoints.enums import UNDECIDED_CALL_STATUSES
+    from checkpoints.resume.resume_plan import ANSWERED_STATUSES, TO_RUN_STATUSES
+    from checkpoints.state_machine import DISCARD, LOSE
 
-    if status in ANSWERED:
+    if status in ANSWERED_STATUSES:
         return "its result goes to the agent"
-    if status in TO_RUN:
+    if status in TO_RUN_STATUSES:
         return "the agent may make it"
-    if status in UNDECIDED_CALL:
+    if status in UNDECIDED_CALL_STATUSES:
         return "asks for a decision"
     if status == LOSE.before:
         return f"becomes {LOSE.after} and asks for a decision, or {DISCARD.after} if it only reads"
@@ -98,18 +107,20 @@ def _resumed(status: str) -> str:
 
 
 def transitions() -> str:
-    rows = [(f"`{before}`" if before else "—", f"`{after}`", who, how) for before, after, who, how in moves()]
+    rows = [(f"`{before}`" if before else "—", f"`{after}`", actor, cause) for before, after, actor, cause in moves()]
     return _table(("from", "to", "by", "how"), rows)
 
 
 def forks() -> str:
-    from checkpoints.saving.forking import CARRIED
+    from checkpoints.sessions.fork import CARRIED_STATUSES
 
-    return _table(("in the origin", "in the fork"), [(f"`{origin}`", f"`{fork}`") for origin, fork in CARRIED.items()])
+    return _table(
+        ("in the origin", "in the fork"), [(f"`{origin}`", f"`{fork}`") for origin, fork in CARRIED_STATUSES.items()]
+    )
 
 
-def _yes(true: bool) -> str:
-    return "yes" if true else ""
+def _yes(condition: bool) -> str:
+    return "yes" if condition else ""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -43,7 +43,7 @@ text { font: 12px ui-monospace, Menlo, Consolas, monospace; fill: #1f2328 }
 
 @dataclass(frozen=True)
 class Section:
-    """One contract: a heading and its rows of module names, the highest layer first."""
+    """Contract as a heading and rows of module names, the highest layer first."""
 
     heading: str
     rows: tuple[tuple[str, ...], ...]
@@ -51,7 +51,7 @@ class Section:
 
 @dataclass
 class Canvas:
-    """SVG elements, and the height that they have reached, in pixels."""
+    """SVG elements, and the height they occupy so far, in pixels."""
 
     elements: list[str] = field(default_factory=list)
     y: float = MARGIN
@@ -68,8 +68,8 @@ def picture(settings: dict[str, Any]) -> str:
     """Return the SVG for the table `[tool.importlinter]`."""
     panels = {package: list(_sections(package, settings["contracts"])) for package in _packages(settings)}
     canvas = Canvas()
-    drawn = [(package, sections) for package, sections in panels.items() if sections]
-    for index, (package, sections) in enumerate(drawn):
+    non_empty_panels = [(package, sections) for package, sections in panels.items() if sections]
+    for index, (package, sections) in enumerate(non_empty_panels):
         if index:
             _draw_arrow(canvas)
         _draw_panel(canvas, package, sections)
@@ -84,7 +84,7 @@ def picture(settings: dict[str, Any]) -> str:
 def _packages(settings: dict[str, Any]) -> list[str]:
     """Return the root packages, one that may not import another below it."""
     roots: list[str] = list(settings["root_packages"])
-    refused = {
+    forbidden_pairs = {
         (source, target)
         for contract in settings["contracts"]
         if contract["type"] == "forbidden"
@@ -92,7 +92,7 @@ def _packages(settings: dict[str, Any]) -> list[str]:
         for target in contract["forbidden_modules"]
         if source in roots and target in roots
     }
-    return sorted(roots, key=lambda package: sum(source == package for source, _ in refused))
+    return sorted(roots, key=lambda package: sum(source == package for source, _ in forbidden_pairs))
 
 
 def _sections(package: str, contracts: Iterable[dict[str, Any]]) -> Iterator[Section]:
@@ -125,7 +125,7 @@ def _draw_arrow(canvas: Canvas) -> None:
 
 
 def _draw_panel(canvas: Canvas, package: str, sections: Sequence[Section]) -> None:
-    place, top = len(canvas.elements), canvas.y
+    index, top = len(canvas.elements), canvas.y
     canvas.y += 14
     canvas.text("title", 2 * MARGIN, canvas.y + 16, package)
     canvas.y += 26
@@ -137,14 +137,15 @@ def _draw_panel(canvas: Canvas, package: str, sections: Sequence[Section]) -> No
     canvas.y += MARGIN / 2
     panel = Canvas()
     panel.rectangle("panel", MARGIN, top, WIDTH - 2 * MARGIN, canvas.y - top)
-    canvas.elements[place:place] = panel.elements
+    canvas.elements[index:index] = panel.elements
 
 
 def _draw_layer(canvas: Canvas, modules: Sequence[str]) -> None:
     """Draw the modules of one layer in as many lines as they need."""
     left, right = 2 * MARGIN, WIDTH - 2 * MARGIN
     boxes = Canvas()
-    x, y = left + GAP, canvas.y + GAP
+    x: float = left + GAP
+    y = canvas.y + GAP
     for name in modules:
         width = len(name) * CHARACTER_WIDTH + 20
         if x + width > right - GAP and x > left + GAP:
@@ -159,7 +160,7 @@ def _draw_layer(canvas: Canvas, modules: Sequence[str]) -> None:
 
 
 def current() -> str:
-    """Return the picture as it has to be now."""
+    """Return the picture of the current contracts."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     return picture(settings)
 

@@ -1,4 +1,4 @@
-"""Database work of an async test."""
+"""Database work in async tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """The result of `work`, done in a thread that gives its connections back."""
+    """Run `work` in a thread that closes its connections, and return its result."""
 
     def run() -> T:
         try:

@@ -1,7 +1,7 @@
-"""What sticks out of the window, at the widths of screens.
+"""Elements that overflow the window at several screen widths.
 
-How wide a text is depends on the fonts of a machine. Therefore each width is tried again with letters and words as far
-apart as a reader may set them (WCAG 2.2, 1.4.12), which is wider than any font makes them.
+The width of a text depends on the fonts of a machine. Therefore each width is repeated with the maximum letter and word
+spacing that a reader may set (WCAG 2.2, 1.4.12), which is wider than any font.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ _PUT: Final = """
         document.adoptedStyleSheets = [sheet];
     }
 """
-#: The innermost elements that reach beyond the window and cannot be scrolled by themselves.
+#: Innermost elements that reach beyond the window and are not in a scrollable element.
 _OUT: Final = """
     () => {
         const root = document.scrollingElement;
@@ -33,13 +33,13 @@ _OUT: Final = """
 
 
 def sticking_out(page: Page) -> list[str]:
-    """One line for each width at which the page has to be scrolled sideways."""
-    found = []
+    """Return one line for each width at which the page scrolls horizontally."""
+    lines = []
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
         for spacing, rules in (("", ""), (", letters apart", _APART)):
             page.evaluate(_PUT, rules)
-            if out := page.evaluate(_OUT):
-                found.append(f"{width} wide{spacing}: {'; '.join(out)}")
+            if overflow := page.evaluate(_OUT):
+                lines.append(f"{width} wide{spacing}: {'; '.join(overflow)}")
     page.evaluate(_PUT, "")
-    return found
+    return lines

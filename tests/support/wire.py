@@ -1,4 +1,4 @@
-"""A wire between a client and a PostgreSQL server on this machine that loses an answer when it is told to."""
+"""Proxy between a client and a local PostgreSQL server that loses an answer on request."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
 CHUNK = 65536
-#: How a question begins: a simple query, or the first message of a prepared one.
+#: First bytes of a question: a simple query, or the first message of a prepared one.
 QUESTIONS = b"QPB"
 
 
 class Wire:
-    """Forward every connection to the server at `url`; its own `url` is the same address with another port.
+    """Forward every connection to the server at `url`; its own `url` is the same with another port.
 
-    `lose_answer` says which answer gets lost: the connection breaks instead. From then on nobody reaches the server
+    `lose_answer` selects the answer to lose: the connection breaks instead. From then on the server is unreachable
     until `mend`.
     """
 
@@ -47,10 +47,10 @@ class Wire:
             _shut(end)
 
     def lose_answer(self, *, to: str = "", number: int = 1, answered: bool = True, mended: bool = False) -> None:
-        """Lose the answer to the question of that `number` among those that contain `to`, counted from now.
+        """Lose the answer to the `number`-th question from now that contains `to`.
 
-        The connection breaks when the server has answered, or (`answered` False) as soon as it was asked. With `mended`
-        the next connection reaches the server again.
+        The connection breaks when the server has answered, or with `answered` False when the question was sent. With
+        `mended` the next connection reaches the server again.
         """
         self.cut.clear()
         text, seen = to.encode(), 0
@@ -63,7 +63,7 @@ class Wire:
         self._is_lost, self._answered, self._mended = is_lost, answered, mended
 
     def mend(self) -> None:
-        """Lose nothing more, and let everybody through."""
+        """Stop losing answers, and accept all connections."""
         self._is_lost, self._mended = _never, True
 
     def _accept(self) -> None:
@@ -82,11 +82,11 @@ class Wire:
 
     def _ask(self, client: socket.socket, server: socket.socket, losing: threading.Event) -> None:
         with contextlib.suppress(OSError):
-            while asked := client.recv(CHUNK):
-                if self._is_lost(asked):
+            while request := client.recv(CHUNK):
+                if self._is_lost(request):
                     self._is_lost = _never
                     losing.set()
-                server.sendall(asked)
+                server.sendall(request)
                 if losing.is_set() and not self._answered:
                     self._cut_off(client)
                     return
@@ -94,11 +94,11 @@ class Wire:
 
     def _answer(self, server: socket.socket, client: socket.socket, losing: threading.Event) -> None:
         with contextlib.suppress(OSError):
-            while answered := server.recv(CHUNK):
+            while response := server.recv(CHUNK):
                 if losing.is_set():
                     self._cut_off(client)
                     return
-                client.sendall(answered)
+                client.sendall(response)
         _shut(client)
 
     def _cut_off(self, client: socket.socket) -> None:
@@ -106,7 +106,7 @@ class Wire:
         _shut(client)
 
 
-def _never(asked: bytes) -> bool:
+def _never(_request: bytes) -> bool:
     return False
 
 

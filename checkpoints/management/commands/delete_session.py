@@ -22,10 +22,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         checkpointer = SyncCheckpointer(workspace=options["workspace"], using=options["database"])
-        done = "would go" if options["dry_run"] else "removed"
+        verb = "would go" if options["dry_run"] else "removed"
         for session_id in options["session_id"]:
             try:
-                removed = checkpointer.delete_session(session_id, dry_run=options["dry_run"])
+                counts = checkpointer.delete_session(session_id, dry_run=options["dry_run"])
             except CheckpointsError as error:
                 raise CommandError(str(error)) from error
-            self.stdout.write(f"{session_id}: {removed.versions} versions and {removed.messages} messages {done}.")
+            self.stdout.write(f"{session_id}: {counts.versions} versions and {counts.messages} messages {verb}.")

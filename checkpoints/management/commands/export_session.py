@@ -1,4 +1,4 @@
-"""`manage.py export_session`: a session as one file."""
+"""`manage.py export_session`: write a session to one file."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         checkpointer = SyncCheckpointer(workspace=options["workspace"], using=options["database"])
         try:
-            exported = checkpointer.export_session(options["session_id"], options["path"])
+            file = checkpointer.export_session(options["session_id"], options["path"])
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
         if options["json"]:
-            self.stdout.write(json.dumps(asdict(exported) | {"path": str(exported.path)}))
+            self.stdout.write(json.dumps(asdict(file) | {"path": str(file.path)}))
         else:
-            self.stdout.write(f"Version {exported.version}, {exported.size:,} bytes: {exported.path}")
+            self.stdout.write(f"Version {file.version}, {file.size:,} bytes: {file.path}")

@@ -1,4 +1,4 @@
-"""`manage.py import_claude_code`: transcripts of Claude Code become sessions."""
+"""`manage.py import_claude_code`: import transcripts of Claude Code as sessions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints.adapters.claude_code import import_claude_code
-from checkpoints.adapters.importing.telling import Bar, summary
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError
+from checkpoints.importers.claude_code import import_claude_code
+from checkpoints.importers.progress import ProgressBar, format_summary
 from checkpoints.models import DEFAULT_WORKSPACE
 
 
@@ -27,11 +27,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         checkpointer = SyncCheckpointer(workspace=options["workspace"], using=options["database"])
         for path in options["path"]:
-            bar = Bar(sys.stderr)
+            bar = ProgressBar(sys.stderr)
             try:
                 report = import_claude_code(checkpointer, path, progress=bar)
             except (CheckpointsError, OSError) as error:
                 raise CommandError(str(error)) from error
             finally:
-                bar.end()
-            self.stdout.write(json.dumps(report.as_dict()) if options["json"] else "\n".join(summary(report)))
+                bar.finish_line()
+            self.stdout.write(json.dumps(report.to_dict()) if options["json"] else "\n".join(format_summary(report)))

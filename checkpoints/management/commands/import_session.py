@@ -1,4 +1,4 @@
-"""`manage.py import_session`: take a session over from its file."""
+"""`manage.py import_session`: import a session from its file."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         checkpointer = SyncCheckpointer(workspace=options["workspace"], using=options["database"])
         try:
-            imported = checkpointer.import_session(options["path"], session_id=options["session_id"])
+            session = checkpointer.import_session(options["path"], session_id=options["session_id"])
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
         if options["json"]:
-            self.stdout.write(json.dumps(asdict(imported)))
+            self.stdout.write(json.dumps(asdict(session)))
             return
-        asked = f" {imported.undecided} calls need a decision." if imported.undecided else ""
-        self.stdout.write(f"Session {imported.session_id!r} is here at version {imported.version}.{asked}")
+        review_text = f" {session.undecided} calls need a decision." if session.undecided else ""
+        self.stdout.write(f"Session {session.session_id!r} is here at version {session.version}.{review_text}")

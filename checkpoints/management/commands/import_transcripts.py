@@ -1,4 +1,4 @@
-"""`manage.py import_transcripts`: conversations in the providers' own conventions become sessions."""
+"""`manage.py import_transcripts`: import conversations in the providers' own formats as sessions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints.adapters.anthropic import import_messages
-from checkpoints.adapters.importing.telling import Bar, summary
-from checkpoints.adapters.openai import import_chat, import_responses
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError
+from checkpoints.importers.anthropic import import_messages
+from checkpoints.importers.openai import import_chat, import_responses
+from checkpoints.importers.progress import ProgressBar, format_summary
 from checkpoints.models import DEFAULT_WORKSPACE
 
 _FORMATS: Final = {"openai-chat": import_chat, "openai-responses": import_responses, "anthropic": import_messages}
@@ -36,7 +36,7 @@ class Command(BaseCommand):
         checkpointer = SyncCheckpointer(workspace=options["workspace"], using=options["database"])
         importing = _FORMATS[options["format"]]
         for path in options["path"]:
-            bar = Bar(sys.stderr)
+            bar = ProgressBar(sys.stderr)
             try:
                 report = importing(
                     checkpointer, path, session_id=options["session_id"], agent=options["agent"], progress=bar
@@ -44,5 +44,5 @@ class Command(BaseCommand):
             except (CheckpointsError, OSError) as error:
                 raise CommandError(str(error)) from error
             finally:
-                bar.end()
-            self.stdout.write(json.dumps(report.as_dict()) if options["json"] else "\n".join(summary(report)))
+                bar.finish_line()
+            self.stdout.write(json.dumps(report.to_dict()) if options["json"] else "\n".join(format_summary(report)))

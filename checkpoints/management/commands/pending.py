@@ -1,4 +1,4 @@
-"""`manage.py pending`: what has no outcome, in one session or in all of a workspace."""
+"""`manage.py pending`: list the calls without an outcome, in one session or in all of a workspace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.client import SyncCheckpointer
-from checkpoints.enums import UNDECIDED_CALL, CallStatus
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import DEFAULT_WORKSPACE, ToolCall
 
@@ -26,29 +26,29 @@ class Command(BaseCommand):
         checkpointer = SyncCheckpointer(workspace=options["workspace"], using=options["database"])
         session_id = options["session_id"]
         try:
-            for each in [session_id] if session_id is not None else _sessions(checkpointer):
-                for call in checkpointer.pending_tool_calls(each):
-                    self._show(each, call, as_json=options["json"])
+            for listed_id in [session_id] if session_id is not None else _list_session_ids(checkpointer):
+                for call in checkpointer.pending_tool_calls(listed_id):
+                    self._print_call(listed_id, call, as_json=options["json"])
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
 
-    def _show(self, session_id: str, call: dict[str, Any], *, as_json: bool) -> None:
+    def _print_call(self, session_id: str, call: dict[str, Any], *, as_json: bool) -> None:
         if as_json:
             self.stdout.write(json.dumps({"session_id": session_id, **call}))
             return
         state = "running" if call["alive"] else CallStatus(call["status"]).label.lower()
-        named = (session_id, call["call_id"], f"{call['tool_name']} {call['args_json']}")
-        self.stdout.write("  ".join([*map(_printable, named), state]))
+        columns = (session_id, call["call_id"], f"{call['tool_name']} {call['args_json']}")
+        self.stdout.write("  ".join([*map(_to_printable, columns), state]))
 
 
-def _printable(text: str) -> str:
-    """What agents wrote does not move the cursor of a terminal, and begins no line of its own."""
+def _to_printable(text: str) -> str:
+    """Escape control characters, so that text of agents cannot move the cursor of a terminal or start a line."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
-def _sessions(checkpointer: SyncCheckpointer) -> list[str]:
+def _list_session_ids(checkpointer: SyncCheckpointer) -> list[str]:
     store = checkpointer.store
     calls = ToolCall.objects.using(store.using).filter(
-        workspace_id=store.workspace_id, status__in=sorted({CallStatus.ISSUED, *UNDECIDED_CALL})
+        workspace_id=store.workspace_id, status__in=sorted({CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES})
     )
     return list(calls.order_by("session__session_id").values_list("session__session_id", flat=True).distinct())

@@ -13,8 +13,8 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import DEFAULT_WORKSPACE, Session
 
-#: Sessions are read so many at a time, and progress is told as often.
-BATCH = 100
+#: Number of sessions that are read at once, and after which progress is reported.
+BATCH_SIZE = 100
 
 
 class Command(BaseCommand):
@@ -35,8 +35,8 @@ class Command(BaseCommand):
         days = options["older_than"]
         totals = {"sessions": 0, "versions": 0, "messages": 0, "dry_run": options["dry_run"]}
         try:
-            for session_id in options["session_id"] or _sessions(checkpointer):
-                removed = checkpointer.prune(
+            for session_id in options["session_id"] or _iterate_session_ids(checkpointer):
+                counts = checkpointer.prune(
                     session_id,
                     keep_last=options["keep_last"],
                     keep_every=options["keep_every"],
@@ -44,24 +44,24 @@ class Command(BaseCommand):
                     dry_run=options["dry_run"],
                 )
                 totals["sessions"] += 1
-                totals["versions"] += removed.versions
-                totals["messages"] += removed.messages
-                if totals["sessions"] % BATCH == 0:
+                totals["versions"] += counts.versions
+                totals["messages"] += counts.messages
+                if totals["sessions"] % BATCH_SIZE == 0:
                     self.stderr.write(f"{totals['sessions']} sessions, {totals['versions']} versions so far")
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
         if options["json"]:
             self.stdout.write(json.dumps(totals))
             return
-        done = "would go" if options["dry_run"] else "removed"
+        verb = "would go" if options["dry_run"] else "removed"
         self.stdout.write(
-            f"{totals['versions']} versions and {totals['messages']} messages of {totals['sessions']} sessions {done}."
+            f"{totals['versions']} versions and {totals['messages']} messages of {totals['sessions']} sessions {verb}."
         )
 
 
-def _sessions(checkpointer: SyncCheckpointer) -> Iterator[str]:
+def _iterate_session_ids(checkpointer: SyncCheckpointer) -> Iterator[str]:
     store, last = checkpointer.store, 0
     sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id).order_by("pk")
-    while batch := list(sessions.filter(pk__gt=last).values_list("pk", "session_id")[:BATCH]):
+    while batch := list(sessions.filter(pk__gt=last).values_list("pk", "session_id")[:BATCH_SIZE]):
         last = batch[-1][0]
         yield from (session_id for _, session_id in batch)

@@ -1,4 +1,4 @@
-"""`manage.py sweep`: find runs that are gone, and calls to other agents whose deadline has passed."""
+"""`manage.py sweep`: end lost runs, and calls to other agents whose deadline has passed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.peers.sweeping import Round, sweep
-from checkpoints.resuming.sweeping import LIMIT
+from checkpoints.peers.sweep_workspaces import SweepRound, sweep_workspaces
+from checkpoints.sessions.lost_runs import DEFAULT_LIMIT
 
 
 class Command(BaseCommand):
@@ -20,25 +20,25 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--limit", type=int, default=LIMIT, help="sessions, and calls, to handle at most")
+        parser.add_argument("--limit", type=int, default=DEFAULT_LIMIT, help="sessions, and calls, to handle at most")
         parser.add_argument("--workspace", help="only this one")
         parser.add_argument("--database", default="default", help="connection alias")
         parser.add_argument("--json", action="store_true", help='{"lost": […], "expired": […], "complete": […]}')
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            done = sweep(options["database"], workspace=options["workspace"], limit=options["limit"])
+            sweep_round = sweep_workspaces(options["database"], workspace=options["workspace"], limit=options["limit"])
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(json.dumps(asdict(done)) if options["json"] else _in_words(done))
+        self.stdout.write(json.dumps(asdict(sweep_round)) if options["json"] else _format_round(sweep_round))
 
 
-def _in_words(done: Round) -> str:
+def _format_round(sweep_round: SweepRound) -> str:
     return "\n".join(
         [
-            *(f"run lost: {session_id}" for session_id in done.lost),
-            *(f"no answer in time: {call_id}" for call_id in done.expired),
-            *(f"complete: join {join} of {session_id}" for session_id, join in done.complete),
-            f"{len(done.lost)} runs were gone, {len(done.expired)} calls to other agents were given up.",
+            *(f"run lost: {session_id}" for session_id in sweep_round.lost),
+            *(f"no answer in time: {call_id}" for call_id in sweep_round.expired),
+            *(f"complete: join {join} of {session_id}" for session_id, join in sweep_round.complete),
+            f"{len(sweep_round.lost)} runs were gone, {len(sweep_round.expired)} calls to other agents were given up.",
         ]
     )

@@ -3,7 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from checkpoints import integrity
+from checkpoints import audit
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
 
@@ -21,25 +21,25 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            anchor = integrity.parse_anchor(options["anchor"]) if options["anchor"] else None
+            anchor = audit.parse_anchor(options["anchor"]) if options["anchor"] else None
         except InvalidInput as error:
             raise CommandError(str(error)) from error
-        named = options["workspace"] or (DEFAULT_WORKSPACE if anchor else None)
+        workspace_name = options["workspace"] or (DEFAULT_WORKSPACE if anchor else None)
         workspaces = Workspace.objects.order_by("pk")
-        if named:
-            workspaces = workspaces.filter(slug=named)
+        if workspace_name:
+            workspaces = workspaces.filter(slug=workspace_name)
             if not workspaces:
-                raise CommandError(f"There is no workspace {named!r} in this database.")
-        flawed = [workspace.slug for workspace in workspaces if not self._check(workspace, anchor)]
+                raise CommandError(f"There is no workspace {workspace_name!r} in this database.")
+        flawed = [workspace.slug for workspace in workspaces if not self._verify_workspace(workspace, anchor)]
         if flawed:
             raise CommandError("The audit trail is not what was recorded.")
 
-    def _check(self, workspace: Workspace, anchor: tuple[int, str] | None) -> bool:
-        verdict = integrity.verify(workspace.pk, anchor=anchor)
+    def _verify_workspace(self, workspace: Workspace, anchor: tuple[int, str] | None) -> bool:
+        verdict = audit.verify_chain(workspace.pk, anchor=anchor)
         for flaw in verdict.flaws:
             self.stderr.write(f"{workspace.slug}: {flaw.what}")
-        if verdict.intact:
+        if verdict.is_intact:
             self.stdout.write(f"{workspace.slug}: {verdict.checked} entries, all as they were recorded.")
             if verdict.anchor:
                 self.stdout.write(f"{workspace.slug}: anchor {verdict.anchor}")
-        return verdict.intact
+        return verdict.is_intact

@@ -5,20 +5,20 @@ from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 
-from checkpoints import clock
+from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Workspace
 
-#: How long an invitation can be accepted.
+#: Validity of an invitation.
 LIFETIME: Final = timedelta(days=7)
 
 
 class Invitation(models.Model):
-    """A link that makes whoever opens it a member. Its secret is shown once and stored as a digest."""
+    """Invitation to a workspace by a link. Its secret is displayed once and stored as a digest."""
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="invitations")
     role = models.CharField(max_length=10, choices=Role)
-    #: Whom it is meant for, in the words of who made it.
+    #: Note of the inviting admin about the invited person.
     note = models.CharField(max_length=200, blank=True)
     digest = models.CharField(max_length=64, unique=True)
     invited_by = models.CharField(max_length=255)

@@ -5,11 +5,13 @@ from checkpoints.models import Workspace
 
 
 class MaskingSettings(models.Model):
-    """What is secret in one workspace, beside what usually is, and who may have it shown. Without a row: the usual,
-    and admins."""
+    """Masking settings of one workspace: additional secret names and words, and the role that may unmask.
+
+    Without a row the built-in rules apply, and only admins may unmask.
+    """
 
     workspace = models.OneToOneField(Workspace, on_delete=models.CASCADE, primary_key=True, related_name="masking")
-    #: One in each line.
+    #: One name or word per line.
     names = models.TextField(blank=True)
     words = models.TextField(blank=True)
     usual = models.BooleanField(default=True)

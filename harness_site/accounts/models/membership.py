@@ -5,12 +5,12 @@ from django.db.models.functions import Now
 from checkpoints.enums import Role
 from checkpoints.models import Workspace
 
-#: From least to most: each role may do what the ones before it may.
+#: Roles in ascending order: each includes the permissions of the ones before it.
 RANKS = tuple(Role)
 
 
 class Membership(models.Model):
-    """What one person may do in one workspace."""
+    """Membership of a user in a workspace, with a role."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="memberships")
@@ -23,6 +23,6 @@ class Membership(models.Model):
     def __str__(self) -> str:
         return f"{self.user} as {self.role}"
 
-    def may(self, role: Role) -> bool:
-        """Whether this membership covers what `role` may do."""
+    def has_role(self, role: Role) -> bool:
+        """Return True if this membership includes the permissions of `role`."""
         return RANKS.index(Role(self.role)) >= RANKS.index(role)

@@ -2,7 +2,7 @@ from django.db import models
 
 
 class ThrottleEntry(models.Model):
-    """How often somebody has tried lately, as JSON. `harness_site.accounts.throttle_cache` reads and writes it."""
+    """Cached counter of attempts, as JSON; read and written by `harness_site.accounts.throttle_cache`."""
 
     cache_key = models.CharField(max_length=255, primary_key=True)
     value = models.TextField()

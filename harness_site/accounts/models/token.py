@@ -3,13 +3,13 @@ from datetime import datetime
 from django.db import models
 from django.db.models.functions import Now
 
-from checkpoints import clock
+from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Workspace
 
 
 class TokenRole(models.TextChoices):
-    """What a token is for. An agent writes sessions of its own; the others may do what members of that name may."""
+    """Role of a token: an agent writes its own sessions, the others match the member roles of that name."""
 
     AGENT = "agent", "Agent"
     AUDITOR = "auditor", "Auditor"
@@ -17,7 +17,7 @@ class TokenRole(models.TextChoices):
 
 
 class ApiToken(models.Model):
-    """A bearer token of one workspace. Shown once; `digest` is all that is stored of it, `hint` its first letters."""
+    """Bearer token of one workspace. Only its `digest` and its first letters (`hint`) are stored."""
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100)
@@ -48,12 +48,12 @@ class ApiToken(models.Model):
 
     @property
     def status(self) -> str:
-        """`active`, `expired` or `revoked`."""
+        """Status: `active`, `expired` or `revoked`."""
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expired() else "active"
 
     @property
     def member_role(self) -> Role | None:
-        """The role of a member that it stands for; an agent stands for none."""
+        """The equivalent member role; None for an agent."""
         return None if self.role == TokenRole.AGENT else Role(self.role)

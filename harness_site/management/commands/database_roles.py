@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from harness_site.database_roles import RoleNames, statements
+from harness_site.database_roles import RoleNames, generate_role_statements
 
 
 class Command(BaseCommand):
@@ -24,5 +24,5 @@ class Command(BaseCommand):
         for name in (names.agent, names.site, names.migration):
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
                 raise CommandError(f"{name!r} is no name for a role: use letters, digits and _.")
-        for statement in statements(names):
+        for statement in generate_role_statements(names):
             self.stdout.write(f"{statement};")

@@ -1,4 +1,4 @@
-"""`manage.py export_session`: a session as the library's file, as lines of JSON, or as a page to read offline."""
+"""`manage.py export_session`: export a session as the library's file, as JSON lines, or as an HTML page."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,32 +6,32 @@ from typing import Any, Final
 
 from django.core.management.base import CommandError, CommandParser
 
+from checkpoints.archive.atomic_file import open_atomic_replacement
+from checkpoints.audit import log
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.files.atomic import replacing
 from checkpoints.management.commands import export_session
 from checkpoints.models import Workspace
-from checkpoints.queries import sessions
-from checkpoints.queries.sessions import SessionHead
-from checkpoints.saving import audit
-from harness_site.accounts import call_secrets, secrecy
-from harness_site.rendering import masking
-from harness_site.rendering.text import size
-from harness_site.sessions import jsonl, offline
+from harness_site.accounts import call_secrets, unmasking
+from harness_site.core.masking import masker
+from harness_site.core.rendering.display_text import format_byte_size
+from harness_site.sessions import html_export, jsonl_export
+from harness_site.sessions.selectors import session_rows
+from harness_site.sessions.selectors.session_rows import SessionHead
 
-#: Progress is told again after so many bytes.
+#: Bytes between two progress messages.
 _STEP: Final = 2_000_000
 
 
-def _jsonl(head: SessionHead) -> Iterator[bytes]:
-    return jsonl.lines(head.row.pk)
+def _generate_jsonl(head: SessionHead) -> Iterator[bytes]:
+    return jsonl_export.generate_jsonl_lines(head.row.pk)
 
 
-def _html(head: SessionHead) -> Iterator[bytes]:
-    return (piece.encode() for piece in offline.pieces(head))
+def _generate_html(head: SessionHead) -> Iterator[bytes]:
+    return (text.encode() for text in html_export.generate_html_pieces(head))
 
 
-_FORMS: Final[dict[str, Callable[[SessionHead], Iterator[bytes]]]] = {"jsonl": _jsonl, "html": _html}
+_FORMS: Final[dict[str, Callable[[SessionHead], Iterator[bytes]]]] = {"jsonl": _generate_jsonl, "html": _generate_html}
 
 
 class Command(export_session.Command):
@@ -53,37 +53,37 @@ class Command(export_session.Command):
         workspace = Workspace.objects.filter(slug=options["workspace"]).first()
         if workspace is None:
             raise CommandError(f"There is no workspace {options['workspace']!r}.")
-        head = self._head(workspace, options["session_id"])
-        with masking.reading(None if options["unmasked"] else secrecy.rules_of(workspace)):
-            call_secrets.hide(head.row.pk)
-            written = self._write(Path(options["path"]).absolute(), _FORMS[options["format"]](head))
-        _tell(workspace, head, options["format"], masked=not options["unmasked"])
-        self.stdout.write(f"Version {head.row.version}, {written:,} bytes: {options['path']}")
+        head = self._get_session_head(workspace, options["session_id"])
+        with masker.use_masking_rules(None if options["unmasked"] else unmasking.load_masking_rules(workspace)):
+            call_secrets.mask_session_secrets(head.row.pk)
+            size = self._write_pieces(Path(options["path"]).absolute(), _FORMS[options["format"]](head))
+        _record_export_event(workspace, head, options["format"], masked=not options["unmasked"])
+        self.stdout.write(f"Version {head.row.version}, {size:,} bytes: {options['path']}")
 
-    def _head(self, workspace: Workspace, session_id: str) -> SessionHead:
-        pk = sessions.pk_of(workspace.pk, session_id)
-        head = None if pk is None else sessions.head(workspace.pk, pk)
+    def _get_session_head(self, workspace: Workspace, session_id: str) -> SessionHead:
+        pk = session_rows.find_session_pk(workspace.pk, session_id)
+        head = None if pk is None else session_rows.load_session_head(workspace.pk, pk)
         if head is None:
             raise CommandError(f"There is no session {session_id!r} in workspace {workspace.slug!r}.")
         return head
 
-    def _write(self, path: Path, pieces: Iterator[bytes]) -> int:
-        written = told = 0
+    def _write_pieces(self, path: Path, pieces: Iterator[bytes]) -> int:
+        written_bytes = reported = 0
         try:
-            with replacing(path) as file:
-                for piece in pieces:
-                    written += file.write(piece)
-                    if written - told >= _STEP:
-                        told = written
-                        self.stderr.write(f"{size(written)} written …")
+            with open_atomic_replacement(path) as file:
+                for chunk in pieces:
+                    written_bytes += file.write(chunk)
+                    if written_bytes - reported >= _STEP:
+                        reported = written_bytes
+                        self.stderr.write(f"{format_byte_size(written_bytes)} written …")
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
-        return written
+        return written_bytes
 
 
-def _tell(workspace: Workspace, head: SessionHead, form: str, *, masked: bool) -> None:
+def _record_export_event(workspace: Workspace, head: SessionHead, form: str, *, masked: bool) -> None:
     details = {"what": "session", "form": form, "version": head.row.version, "masked": masked}
-    audit.append(
+    log.append_event(
         "default",
         workspace.pk,
         AuditKind.EXPORTED,

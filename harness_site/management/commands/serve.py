@@ -23,7 +23,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         limits = settings.SERVER_LIMITS
         uvicorn.run(
-            "harness_site.asgi:application",
+            "harness_site.asgi:direct_application",
             host=options["host"],
             port=options["port"],
             uds=options["unix_socket"],
@@ -34,7 +34,7 @@ class Command(BaseCommand):
             timeout_keep_alive=limits.idle_seconds,
             timeout_graceful_shutdown=options["graceful_seconds"],
             log_level=options["log_level"],
-            # Proxies are believed by Django's own settings, or not at all.
+            # Proxies are trusted through Django's own settings only.
             proxy_headers=False,
             server_header=False,
         )

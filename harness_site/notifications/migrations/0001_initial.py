@@ -158,7 +158,9 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.UUIDField(default=checkpoints.ids.uuid7, editable=False, primary_key=True, serialize=False),
+                    models.UUIDField(
+                        default=checkpoints.ids.generate_uuid7, editable=False, primary_key=True, serialize=False
+                    ),
                 ),
                 ("recipient", models.CharField(max_length=255)),
                 (

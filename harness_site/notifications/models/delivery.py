@@ -5,7 +5,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from checkpoints.ids import uuid7
+from checkpoints.ids import generate_uuid7
 from harness_site.notifications.models.notice import Notice
 from harness_site.notifications.models.webhook import Webhook
 
@@ -18,24 +18,23 @@ class DeliveryStatus(models.TextChoices):
 
 
 class Delivery(models.Model):
-    """One message to one person or one webhook. Its id is part of the message, the same in every attempt, so that who
-    gets it twice can tell.
+    """One message to one user or one webhook. Its id is part of the message, so that receivers can deduplicate.
 
-    `due_at` is when the next attempt may begin; whoever begins one moves it on first, so that nobody else does. All
-    times are the database's.
+    `due_at` is the earliest time of the next attempt; a process postpones it before its attempt, so that no other
+    process makes one. All times are from the database's clock.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    id = models.UUIDField(primary_key=True, default=generate_uuid7, editable=False)
     notice = models.ForeignKey(Notice, on_delete=models.CASCADE, related_name="deliveries")
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, null=True, related_name="deliveries")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="+")
-    #: Where it went, for the log: an e-mail address, or the host of a webhook.
+    #: E-mail address, or host of the webhook, for the log.
     recipient = models.CharField(max_length=255)
     status = models.CharField(max_length=12, choices=DeliveryStatus, default=DeliveryStatus.WAITING)
     attempts = models.IntegerField(default=0)
     due_at = models.DateTimeField()
     created_at = models.DateTimeField(db_default=Now())
-    #: Of the last attempt: when it ended, how long it took, the status of an HTTP answer, and what was wrong.
+    #: Last attempt: end, duration, HTTP status, and error.
     attempted_at = models.DateTimeField(null=True)
     took = models.DurationField(null=True)
     answer = models.IntegerField(null=True)

@@ -8,7 +8,7 @@ from checkpoints.models import ToolCall, Workspace
 
 
 class Event(models.TextChoices):
-    """What people are told. The first two are the states that a call waits in."""
+    """Events of notifications. The first two equal the statuses in which a call waits."""
 
     INTERRUPTED = CallStatus.INTERRUPTED.value, "Outcome unknown"
     AWAITING_APPROVAL = CallStatus.AWAITING_APPROVAL.value, "Awaiting approval"
@@ -17,21 +17,21 @@ class Event(models.TextChoices):
     TEST = "test", "Test"
 
 
-#: What is told about calls; a test is about none.
+#: Events about calls; a test is about none.
 CALL_EVENTS: Final = tuple(event for event in Event if event is not Event.TEST)
 
 
 class Notice(models.Model):
-    """One thing to tell: calls of one tool that the same happened to at about the same time.
+    """Notification about calls of one tool with the same event at about the same time.
 
-    It takes in more calls until it is closed, and it is closed when the first message about it is made.
+    More calls are added until it is closed, when the first message about it is built.
     """
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="+", db_index=False)
     event = models.CharField(max_length=20, choices=Event)
     tool = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField(db_default=Now())
-    #: Not before this, by the database's clock.
+    #: Earliest time of sending, by the database's clock.
     send_at = models.DateTimeField()
     closed = models.BooleanField(default=False)
 
@@ -43,9 +43,9 @@ class Notice(models.Model):
 
 
 class NoticedCall(models.Model):
-    """That a call is part of a notice. A call is told once for each event and each state it waits in.
+    """Membership of a call in a notice. A call is notified once for each event and each status it waits in.
 
-    Sessions are deleted by agents too, which know nothing of this table: a row may outlive its call.
+    A row may outlive its call, because agents delete sessions without knowing this table.
     """
 
     notice = models.ForeignKey(Notice, on_delete=models.CASCADE, related_name="noticed")

@@ -3,15 +3,15 @@ from django.db import models
 
 
 class Preferences(models.Model):
-    """What one person wants to be told by e-mail. Without a row: everything, at the address of their account."""
+    """E-mail preferences of one user. Without a row: all events, at the address of the account."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="notification_preferences"
     )
     email = models.BooleanField(default=True)
-    #: Empty: the address of the account.
+    #: Empty for the address of the account.
     address = models.EmailField(blank=True)
-    #: One that was typed and not confirmed yet; until then messages go where they went before.
+    #: New address without confirmation; until then messages go to the previous one.
     asked_address = models.EmailField(blank=True)
     interrupted = models.BooleanField(default=True)
     awaiting_approval = models.BooleanField(default=True)

@@ -10,11 +10,14 @@ class WebhookFormat(models.TextChoices):
 
 
 class Webhook(models.Model):
-    """An address that is told. Both it and the secret that signs are sealed: an address alone may let in who has it."""
+    """Webhook that receives notifications.
+
+    The address and the signing secret are encrypted, because an address alone may grant access.
+    """
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="webhooks")
     name = models.CharField(max_length=100)
-    #: What pages show of the address.
+    #: Part of the address that pages display.
     host = models.CharField(max_length=255)
     address_sealed = models.TextField()
     secret_sealed = models.TextField()
@@ -23,7 +26,7 @@ class Webhook(models.Model):
     events = models.CharField(max_length=200)
     created_by = models.CharField(max_length=255)
     created_at = models.DateTimeField(db_default=Now())
-    #: While it is paused, what there is to tell waits.
+    #: Time of the pause; deliveries wait while it is set.
     paused_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:

@@ -5,10 +5,10 @@ from harness_site.accounts.models import Membership
 
 
 class Claim(models.Model):
-    """Somebody says that they are on a call. It hinders nobody: whoever decides first has decided.
+    """A member's claim on a call. It blocks nobody: the first decision counts.
 
-    `seen_at` is the last sign of life of the card in their browser. The row of a call that is gone stays until it is
-    old: agents' processes, which know nothing of this table, delete sessions too.
+    `seen_at` is the last heartbeat of the card in their browser. The row outlives a deleted call until it expires,
+    because agents' processes, which do not know this table, delete sessions too.
     """
 
     call = models.OneToOneField(

@@ -5,10 +5,10 @@ from checkpoints.models import ToolCall
 
 
 class EvidenceFile(models.Model):
-    """A file that somebody gave as evidence for a decision, which names it by key, name, size and digest.
+    """Evidence file of a decision, which cites it by key, name, size and digest.
 
-    It lies in the database, so that a backup and a crash have it exactly when they have the decision. Agents' processes
-    know nothing of this table and delete sessions all the same, so the site drops what has lost its call.
+    The content is stored in the database, so that a backup or a crash has it exactly when it has the decision. Agents'
+    processes delete sessions without knowing this table, so the site deletes files without a call.
     """
 
     call = models.ForeignKey(ToolCall, on_delete=models.CASCADE, db_constraint=False, related_name="evidence_files")

@@ -5,7 +5,7 @@ from harness_site.accounts.models import Membership
 
 
 class Presence(models.Model):
-    """The card of a call was open in somebody's browser at `seen_at`."""
+    """Time at which a member last had the card of a call open."""
 
     call = models.ForeignKey(
         ToolCall, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"

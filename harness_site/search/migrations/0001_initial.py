@@ -12,7 +12,7 @@ _POSTGRESQL: Final = (
     "CREATE EXTENSION IF NOT EXISTS btree_gin",
     "CREATE INDEX passage_words ON harness_search_passage USING gin (era, folded gin_trgm_ops)",
     "CREATE INDEX passage_dense ON harness_search_passage USING gin (era, dense gin_trgm_ops) WHERE dense <> ''",
-    # Labels, tools and people are values of different traits: without knowing which belong together, PostgreSQL expects
+    # Labels, tools and people are values of different traits. Without knowing this dependency, PostgreSQL expects
     # almost no session with a common label, and fetches all of them to show the newest fifty.
     "CREATE STATISTICS fact_values (dependencies, mcv) ON trait, value FROM harness_search_fact",
 )

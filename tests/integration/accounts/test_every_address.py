@@ -13,13 +13,13 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from checkpoints.enums import ActorKind, DecisionKind, Role
+from checkpoints.formats import to_canonical_json
 from checkpoints.models import Workspace
-from checkpoints.serde import canonical
-from harness_site.accounts import tokens
+from harness_site.accounts import api_tokens
 from harness_site.accounts.models import Invitation, Membership, TokenRole
 from harness_site.notifications.models import Delivery, Event, Notice, Webhook
-from harness_site.review import evidence
-from harness_site.saved.models import SavedView
+from harness_site.review import evidence_files
+from harness_site.saved_views.models import SavedView
 from tests.integration.notifications.conftest import make_webhook
 from tests.support.addresses import FOREIGN, TABLE
 from tests.support.addresses.line import WHO, Line
@@ -57,8 +57,8 @@ def things(workspace: Workspace, prefix: str = "") -> dict[str, Any]:
     make_checkpoint(session=session)
     make_checkpoint(session=session)
     member = Membership.objects.get(user=make_user(name=f"{prefix}dave", role=Role.AUDITOR, workspace=workspace))
-    maker = tokens.Maker(ActorKind.MACHINE, "test")
-    token, secret = tokens.create(workspace, name="ci", role=TokenRole.APPROVER, lifetime=None, by=maker)
+    maker = api_tokens.TokenIssuer(ActorKind.MACHINE, "test")
+    token, secret = api_tokens.create_token(workspace, name="ci", role=TokenRole.APPROVER, lifetime=None, by=maker)
     invitation = Invitation.objects.create(
         workspace=workspace, role=Role.ADMIN, digest=f"{prefix}d", invited_by="x", expires_at="2999-01-01T00:00Z"
     )
@@ -66,8 +66,12 @@ def things(workspace: Workspace, prefix: str = "") -> dict[str, Any]:
     notice = Notice.objects.create(workspace=workspace, event=Event.TEST, send_at="2999-01-01T00:00Z")
     delivery = Delivery.objects.create(notice=notice, webhook=webhook, due_at="2999-01-01T00:00Z")
     call = make_call(session=session, verifiable=True)
-    file = evidence.keep(call, SimpleUploadedFile("seen.txt", b"seen"), given_by="dave")
-    make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, evidence=canonical({"file": evidence.cited(file)}))
+    file = evidence_files.store_evidence_file(call, SimpleUploadedFile("seen.txt", b"seen"), given_by="dave")
+    make_decision(
+        call=call,
+        kind=DecisionKind.PROBE_UNKNOWN,
+        evidence=to_canonical_json({"file": evidence_files.build_evidence_reference(file)}),
+    )
     named = {
         "webhook": webhook.pk,
         "delivery": delivery.pk,
@@ -91,9 +95,11 @@ def named(db: None) -> dict[str, Any]:
 
 @pytest.fixture
 def clients(named: dict[str, Any]) -> dict[str, Client]:
-    maker = tokens.Maker(ActorKind.MACHINE, "test")
-    token, secret = tokens.create(make_workspace(), name="old", role=TokenRole.APPROVER, lifetime=None, by=maker)
-    tokens.revoke(token, by=maker)
+    maker = api_tokens.TokenIssuer(ActorKind.MACHINE, "test")
+    token, secret = api_tokens.create_token(
+        make_workspace(), name="old", role=TokenRole.APPROVER, lifetime=None, by=maker
+    )
+    api_tokens.revoke_token(token, by=maker)
     found = {"anonymous": Client(), "revoked token": Client(headers={"Authorization": f"Bearer {secret}"})}
     for name, role in (("stranger", None), *((str(role), role) for role in Role)):
         found[name] = sign_in(Client(), make_user(name=f"the-{name}", role=role))

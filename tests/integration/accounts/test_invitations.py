@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from checkpoints import clock
+from checkpoints.db import clock
 from checkpoints.enums import Role
 from harness_site.accounts.models import Invitation, Membership
 from tests.support.auditing import entries
@@ -94,15 +94,15 @@ def test_an_expired_link_does_not_work(admin: Client, client: Client) -> None:
 
 def test_an_invitation_that_closes_while_the_form_is_open_makes_no_account(admin: Client, client: Client) -> None:
     """The row decides, not what was read before."""
-    from harness_site.accounts import people
+    from harness_site.accounts import member_services
 
     path = invited(admin)
-    stale = people.invitation_of(path.split("/")[3])
+    stale = member_services.find_invitation(path.split("/")[3])
     assert stale is not None
     Invitation.objects.update(revoked_at=clock.now())
     request = client.get("/accounts/login/").wsgi_request
-    with pytest.raises(people.InvitationClosed, match="was revoked"):
-        people.accept(stale, make_user(name="dave", role=None), request=request)
+    with pytest.raises(member_services.InvitationClosed, match="was revoked"):
+        member_services.accept_invitation(stale, make_user(name="dave", role=None), request=request)
     assert not Membership.objects.filter(user__username="dave").exists()
 
 

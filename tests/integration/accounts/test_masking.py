@@ -7,14 +7,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from checkpoints import clock
+from checkpoints.db import clock
 from checkpoints.enums import CallStatus, Role
+from checkpoints.formats import to_canonical_json
 from checkpoints.models import ToolCall
-from checkpoints.serde import canonical
-from harness_site.accounts import secrecy
+from harness_site.accounts import unmasking
 from harness_site.accounts.models import MaskingSettings
-from harness_site.rendering import masking
-from harness_site.review import change
+from harness_site.core.masking import masker
+from harness_site.review import argument_changes
 from tests.support.auditing import entries
 from tests.support.factories import (
     PASSWORD,
@@ -93,14 +93,16 @@ def test_no_card_tells_a_secret_before_it_is_approved(client: Client, call: Tool
 
 
 def test_a_mask_that_was_moved_never_reaches_a_tool(call: ToolCall) -> None:
-    stored = canonical({"items": [{"token": WORD}], "note": "plain"})
-    assert change.written(f'{{"items": [{{"token": "{masking.MASK}"}}], "note": "new"}}', stored) == {
+    stored = to_canonical_json({"items": [{"token": WORD}], "note": "plain"})
+    assert argument_changes.parse_edited_arguments(
+        f'{{"items": [{{"token": "{masker.MASK}"}}], "note": "new"}}', stored
+    ) == {
         "items": [{"token": WORD}],
         "note": "new",
     }
-    for moved in (f'{{"other": "{masking.MASK}"}}', f'{{"items": [], "note": "with {masking.MASK}"}}'):
-        with pytest.raises(change.Unreadable, match="stands where nothing was masked"):
-            change.written(moved, stored)
+    for moved in (f'{{"other": "{masker.MASK}"}}', f'{{"items": [], "note": "with {masker.MASK}"}}'):
+        with pytest.raises(argument_changes.InvalidArgumentText, match="stands where nothing was masked"):
+            argument_changes.parse_edited_arguments(moved, stored)
 
 
 class TestLateWitness:
@@ -115,14 +117,14 @@ class TestLateWitness:
     def test_left_as_shown_it_is_the_stored_one(self, client: Client, call: ToolCall, alice: User) -> None:
         make_late_result(call=call, result=self.LATE)
         client.force_login(alice)
-        assert self.decide(client, call, f"token={masking.MASK}\r\nand {masking.MASK}\r\n") == 302
+        assert self.decide(client, call, f"token={masker.MASK}\r\nand {masker.MASK}\r\n") == 302
         call.refresh_from_db()
         assert call.result_text == self.LATE
 
     def test_a_mask_in_something_else_is_refused(self, client: Client, call: ToolCall, alice: User) -> None:
         make_late_result(call=call, result=self.LATE)
         client.force_login(alice)
-        assert self.decide(client, call, f"Paid with {masking.MASK}") == 422
+        assert self.decide(client, call, f"Paid with {masker.MASK}") == 422
         call.refresh_from_db()
         assert call.status == CallStatus.INTERRUPTED
 
@@ -192,8 +194,8 @@ def test_they_can_be_hidden_again(admin: Client, call: ToolCall) -> None:
 def test_the_while_ends(admin: Client, call: ToolCall, monkeypatch: pytest.MonkeyPatch) -> None:
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
     prove(admin).post("/accounts/secrets/", {"next": page})
-    later = clock.now() + secrecy.SHOWN_FOR + timedelta(seconds=2)
-    monkeypatch.setattr("harness_site.accounts.secrecy.clock.now", lambda: later)
+    later = clock.now() + unmasking.SHOWN_FOR + timedelta(seconds=2)
+    monkeypatch.setattr("harness_site.accounts.unmasking.clock.now", lambda: later)
     assert KEY not in admin.get(page).content.decode()
 
 
@@ -238,7 +240,7 @@ def test_one_reader_does_not_open_it_for_the_next(admin: Client, client: Client,
     for _ in range(2):
         assert KEY in admin.get(page).content.decode()
         assert KEY not in client.get(page).content.decode()
-    assert masking.masks()
+    assert masker.is_masking_active()
 
 
 @pytest.mark.parametrize("place", ["https://elsewhere.example/", "//elsewhere.example/", "javascript:alert(1)", ""])

@@ -12,17 +12,17 @@ import pytest
 from django.test import Client
 
 from checkpoints.enums import CallStatus, DecisionKind, Role
+from checkpoints.formats import to_canonical_json
 from checkpoints.models import ToolCall
-from checkpoints.serde import canonical
 from harness_site.accounts import call_secrets
-from harness_site.notifications import mails, webhooks
-from harness_site.notifications.collecting import collect
-from harness_site.notifications.messages import message
+from harness_site.core.masking import masker
+from harness_site.notifications import emails, webhook_services
 from harness_site.notifications.models import Delivery, Event, Notice
-from harness_site.rendering import masking
+from harness_site.notifications.notice_collector import create_due_notices
+from harness_site.notifications.notice_text import build_notice_message
 from harness_site.search.models import Passage
+from tests.integration.review.payment_agents import awaiting
 from tests.integration.search.conftest import complete
-from tests.integration.site.payments import awaiting
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -88,22 +88,22 @@ def call() -> ToolCall:
         title=f"Login with {NAMED} and {KEY}",
         agent=f"agent {KEY}",
         session_id=f"order {KEY}",
-        result=canonical({"said": ALL, "number": NUMBER}),
-        labels=canonical([f"label {KEY}"]),
-        metadata=canonical({KEY: NUMBER}),
+        result=to_canonical_json({"said": ALL, "number": NUMBER}),
+        labels=to_canonical_json([f"label {KEY}"]),
+        metadata=to_canonical_json({KEY: NUMBER}),
     )
     make_run(session=session)
     make_message(session=session, text=f"{ALL}\n\nThe password is {NAMED}. And:\n\n```sh\n{ALL}\n```\n\n    {KEY}")
     asked = {"kind": "tool_call", "id": f"call {KEY}", "name": f"pay {KEY}", "args": ARGS}
     image = {"kind": "image", "url": f"https://x.example/a.png?token={NAMED}", "alt": f"image {KEY}"}
     make_message(session=session, role="assistant", blocks=[{"kind": "reasoning", "text": ALL}, asked, image])
-    content = canonical({"password": {"deep": [NAMED]}, "said": ALL, "number": NUMBER, KEY: 1})
+    content = to_canonical_json({"password": {"deep": [NAMED]}, "said": ALL, "number": NUMBER, KEY: 1})
     returned = {"kind": "tool_result", "call_id": f"call {KEY}", "content": content}
     make_message(session=session, role="tool", blocks=[returned])
     make_message(session=session, role=KEY, text=f"It answered {NAMED}: {ALL}")
     plan = {"steps": [{"id": "1", "title": f"Pay with {NAMED} {KEY}", "status": "done"}], "password": NAMED}
-    make_checkpoint(session=session, plan=plan, payload=canonical({"number": 1, KEY: NAMED}), length=1)
-    make_checkpoint(session=session, plan=plan, payload=canonical({"number": NUMBER, KEY: 2, "token": NAMED}))
+    make_checkpoint(session=session, plan=plan, payload=to_canonical_json({"number": 1, KEY: NAMED}), length=1)
+    make_checkpoint(session=session, plan=plan, payload=to_canonical_json({"number": NUMBER, KEY: 2, "token": NAMED}))
     made = make_call(
         session=session,
         call_id=f"call {KEY}",
@@ -119,7 +119,7 @@ def call() -> ToolCall:
         final=False,
         reason=f"because {NAMED} {ALL}",
         result=f"{NAMED} {KEY}",
-        evidence=canonical({"link": f"https://x.example/?token={NAMED}", "text": f"{KEY} {NAMED}"}),
+        evidence=to_canonical_json({"link": f"https://x.example/?token={NAMED}", "text": f"{KEY} {NAMED}"}),
     )
     complete()
     return made
@@ -182,8 +182,8 @@ def test_nothing_that_is_answered_holds_a_secret(
 def test_an_edit_of_arguments_shows_none_and_keeps_them(client: Client) -> None:
     call = awaiting(args=ARGS, sentence=f"Pay with {NAMED}")
     client.force_login(make_user(role=Role.APPROVER))
-    with masking.reading(masking.USUAL):
-        shown = json.dumps(masking.masked_value(ARGS) | {"more": 1})
+    with masker.use_masking_rules(masker.USUAL):
+        shown = json.dumps(masker.mask_json_value(ARGS) | {"more": 1})
     form = {"kind": "edit", "written_as": "json", "args": shown, "reason": "r", "revision": call.revision}
     preview = client.post(f"/review/calls/{call.pk}/change/", form)
     assert not leaks(preview.content.decode())
@@ -193,18 +193,23 @@ def test_an_edit_of_arguments_shows_none_and_keeps_them(client: Client) -> None:
     digest = typed.partition('name="shown" value="')[2].partition('"')[0]
     assert client.post(f"/review/calls/{call.pk}/", form | {"shown": digest}).status_code == 302
     call.refresh_from_db()
-    assert json.loads(call.args) == json.loads(canonical(ARGS)) | {"more": 1}
+    assert json.loads(call.args) == json.loads(to_canonical_json(ARGS)) | {"more": 1}
 
 
 def test_no_message_that_is_sent_holds_a_secret(call: ToolCall) -> None:
     make_user(role=Role.APPROVER)
-    collect()
+    create_due_notices()
     notice = Notice.objects.get(event=Event.INTERRUPTED)
-    told = message(notice)
+    told = build_notice_message(notice)
     assert told is not None
-    mail = mails.compose(Delivery(notice=notice, recipient="a@example.com"), told)
+    mail = emails.compose_notification(Delivery(notice=notice, recipient="a@example.com"), told)
     bodies = [part.get_content() for part in mail.iter_parts()]
-    sent = [str(mail["Subject"]), *bodies, json.dumps(webhooks.payload("1", told)), json.dumps(webhooks.slack(told))]
+    sent = [
+        str(mail["Subject"]),
+        *bodies,
+        json.dumps(webhook_services.build_json_payload("1", told)),
+        json.dumps(webhook_services.build_slack_payload(told)),
+    ]
     assert not leaks("\n".join(sent))
     assert "Log in with ‹masked›" in str(mail["Subject"])
 
@@ -289,12 +294,12 @@ def test_the_secret_of_one_call_is_masked_in_what_its_session_says_of_another(cl
         response = client.get(address)
         assert response.status_code == 200, address
         assert NAMED not in response.content.decode(), address
-    collect()
+    create_due_notices()
     for notice in Notice.objects.all():
-        told = message(notice)
+        told = build_notice_message(notice)
         assert told is not None
         assert NAMED not in repr(told)
-        assert masking.MASK in repr(told)
+        assert masker.MASK in repr(told)
 
 
 def test_each_session_of_a_list_has_its_own_newest_thousand_calls() -> None:
@@ -308,4 +313,4 @@ def test_each_session_of_a_list_has_its_own_newest_thousand_calls() -> None:
     ToolCall.objects.bulk_create(
         [ToolCall(**fields, call_id=name, idempotency_key=name, args_digest="d", result="1") for name in names]
     )
-    assert call_secrets.of_sessions([old.pk, busy.pk]) == {old.pk: frozenset({NAMED})}
+    assert call_secrets.load_secrets_of_sessions([old.pk, busy.pk]) == {old.pk: frozenset({NAMED})}

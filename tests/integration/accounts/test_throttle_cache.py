@@ -11,7 +11,7 @@ from django.core.checks import run_checks
 from django.db import connection
 from pytest_django.fixtures import Settings
 
-from checkpoints import clock
+from checkpoints.db import clock
 from harness_site.accounts.models import ThrottleEntry
 
 pytestmark = pytest.mark.django_db

@@ -12,35 +12,35 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.test import Client
 from django.urls import path
 
-from checkpoints import clock
+from checkpoints.db import clock
 from checkpoints.enums import ActorKind, Role
 from checkpoints.models import AuditEvent
 from harness_site import urls as site_urls
-from harness_site.accounts import tokens
-from harness_site.accounts.bearer import TokenRequest, bearer
+from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
+from harness_site.accounts.token_authentication import TokenRequest, require_token
 from tests.support.auditing import entries
 from tests.support.factories import make_user, make_workspace
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
 
-BY = tokens.Maker(ActorKind.MACHINE, "test")
+BY = api_tokens.TokenIssuer(ActorKind.MACHINE, "test")
 
 
 def make_token(
     role: TokenRole = TokenRole.APPROVER, *, name: str = "nightly", lifetime: timedelta | None = None
 ) -> tuple[ApiToken, str]:
-    return tokens.create(make_workspace(), name=name, role=role, lifetime=lifetime, by=BY)
+    return api_tokens.create_token(make_workspace(), name=name, role=role, lifetime=lifetime, by=BY)
 
 
-@bearer(TokenRole.AUDITOR)
+@require_token(TokenRole.AUDITOR)
 def whoami(request: TokenRequest) -> HttpResponse:
-    actor = tokens.actor(request.token)
+    actor = api_tokens.build_token_actor(request.token)
     return JsonResponse({"name": actor.name, "kind": actor.kind, "role": actor.role, "user": str(request.user)})
 
 
-@bearer(TokenRole.AGENT)
+@require_token(TokenRole.AGENT)
 def work(request: TokenRequest) -> HttpResponse:
     return HttpResponse(status=204)
 
@@ -69,7 +69,7 @@ class TestPage:
         assert (token.hint, token.role, token.created_by) == (found[1][:14], "auditor", "bob")
         assert token.expires_at is not None
         assert timedelta(days=29) < token.expires_at - clock.now() < timedelta(days=31)
-        assert tokens.authenticate(f"Bearer {found[1]}") == token
+        assert api_tokens.authenticate_token(f"Bearer {found[1]}") == token
 
     def test_making_and_revoking_are_recorded(self, admin: Client) -> None:
         admin.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""})
@@ -84,7 +84,7 @@ class TestPage:
     def test_the_page_tells_their_state(self, admin: Client) -> None:
         make_token(name="one")
         make_token(name="two", lifetime=timedelta(seconds=-1))
-        tokens.revoke(make_token(name="three")[0], by=BY)
+        api_tokens.revoke_token(make_token(name="three")[0], by=BY)
         page = said(admin.get("/settings/tokens/"))
         assert [page.count(word) for word in ("Valid Revoke", "Expired", "Revoked", "Never used.")] == [1, 1, 1, 3]
 
@@ -106,13 +106,13 @@ class TestPage:
         assert not ApiToken.objects.exists()
 
     def test_a_token_of_another_workspace_is_not_there(self, admin: Client) -> None:
-        token, secret = tokens.create(
+        token, secret = api_tokens.create_token(
             make_workspace(slug="elsewhere"), name="theirs", role=TokenRole.AGENT, lifetime=None, by=BY
         )
         assert "theirs" not in said(admin.get("/settings/tokens/"))
         for pk in (token.pk, 2**63):
             assert admin.post(f"/settings/tokens/{pk}/revoke/").status_code == 404
-        assert tokens.authenticate(f"Bearer {secret}") == token
+        assert api_tokens.authenticate_token(f"Bearer {secret}") == token
 
 
 @pytest.mark.urls(__name__)
@@ -156,7 +156,7 @@ class TestDoor:
 
     def test_a_revoked_token_is_refused_at_once(self) -> None:
         token, secret = make_token()
-        tokens.revoke(token, by=BY)
+        api_tokens.revoke_token(token, by=BY)
         assert ask(secret).status_code == 401
 
     def test_an_expired_token_is_refused(self) -> None:
@@ -185,16 +185,16 @@ class TestDoor:
 
     def test_a_refused_token_is_recorded_once_in_a_while(self) -> None:
         token, secret = make_token()
-        tokens.revoke(token, by=BY)
+        api_tokens.revoke_token(token, by=BY)
         for _ in range(3):
             ask(secret)
         assert entries("token_refused") == [("token_refused", "token nightly", {"token": "nightly", "why": "revoked"})]
 
 
 def test_a_token_acts_in_its_own_name_with_its_role() -> None:
-    assert tokens.actor(make_token(name="alice")[0]).name == "token alice"
-    assert tokens.actor(make_token(TokenRole.AGENT)[0]).role is None
-    assert tokens.actor(make_token(TokenRole.AUDITOR, name="b")[0]).role == Role.AUDITOR
+    assert api_tokens.build_token_actor(make_token(name="alice")[0]).name == "token alice"
+    assert api_tokens.build_token_actor(make_token(TokenRole.AGENT)[0]).role is None
+    assert api_tokens.build_token_actor(make_token(TokenRole.AUDITOR, name="b")[0]).role == Role.AUDITOR
 
 
 def test_the_database_lets_one_valid_token_have_a_name() -> None:
@@ -207,7 +207,7 @@ class TestCommand:
     def test_it_prints_the_token_alone(self) -> None:
         out = StringIO()
         call_command("create_token", "ci", "agent", "--days", "7", stdout=out)
-        token = tokens.authenticate(f"Bearer {out.getvalue().strip()}")
+        token = api_tokens.authenticate_token(f"Bearer {out.getvalue().strip()}")
         assert (token.name, token.role, token.created_by) == ("ci", "agent", "manage.py create_token")
         assert token.expires_at is not None
         assert entries("token_created")[0][1] == "manage.py create_token"

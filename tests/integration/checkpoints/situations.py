@@ -7,7 +7,7 @@ from typing import Any
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import Message, ToolCall
-from checkpoints.resuming import ownership
+from checkpoints.sessions import ownership
 
 Messages = list[dict[str, Any]]
 
@@ -42,7 +42,7 @@ def pass_by_the_gate(
     checkpointer: SyncCheckpointer, session_id: str = "s", *, takeover: bool = True
 ) -> SyncCheckpointer:
     """Take the session although calls in it are undecided, so that tests see what else stands in their way."""
-    ownership.take(checkpointer.store, session_id, takeover=takeover).at_gate = False
+    ownership.take_session(checkpointer.store, session_id, takeover=takeover).at_gate = False
     return checkpointer
 
 

@@ -9,7 +9,7 @@ from django.db import connections
 from pytest_django.plugin import DjangoDbBlocker
 
 from checkpoints import SyncCheckpointer
-from checkpoints.saving.store import live_stores
+from checkpoints.store.store import list_live_stores
 
 OpenAt = Callable[[str], SyncCheckpointer]
 
@@ -22,10 +22,10 @@ def close_all(connection: Any) -> None:
 
 def give_up(alias: str) -> None:
     """Nobody renews the leases of a database that will be gone."""
-    for store in live_stores():
+    for store in list_live_stores():
         if store.using == alias:
-            for held in store.all_held():
-                store.drop(held)
+            for held in store.list_owned():
+                store.remove_owned(held)
 
 
 @pytest.fixture

@@ -11,12 +11,14 @@ from django.db.models import Model
 from django.template import Context, Template, TemplateSyntaxError
 from django.test import Client
 
-from checkpoints import clock
+from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Role, SessionStatus
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Session, ToolCall
-from harness_site.notifications.collecting import collect
+from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 from harness_site.notifications.models import NoticedCall
-from harness_site.search import indexing
+from harness_site.notifications.notice_collector import create_due_notices
+from harness_site.search import indexer
+from harness_site.sessions.csv_export import generate_csv_lines
 from tests.integration.notifications.conftest import make_webhook
 from tests.support.factories import (
     make_call,
@@ -164,7 +166,7 @@ def unanswered(reader: Client, addresses: Iterable[str]) -> dict[str, int]:
 @pytest.fixture
 def stories(db: None) -> list[Session]:
     made = [make_story(number) for number in (1, 2, 3)]
-    while indexing.step():
+    while indexer.index_next_batch():
         pass
     return made
 
@@ -179,9 +181,9 @@ def test_no_record_takes_a_page_away(
         assert response.status_code == 200, address
         for number in (1, 3):
             assert address in SHORT or f"order-{number}" in response.content.decode(), address
-    assert (model, column) == (Session, "status") or unanswered(reader, addresses_of(stories[1])) == {}
+    assert unanswered(reader, addresses_of(stories[1])) == {}
     make_webhook()
-    collect()
+    create_due_notices()
     assert NoticedCall.objects.filter(tool_call_id__in=calls_of(stories[0], stories[2])).count() == 4
 
 
@@ -189,20 +191,39 @@ def calls_of(*sessions: Session) -> list[int]:
     return list(ToolCall.objects.filter(session__in=sessions).values_list("pk", flat=True))
 
 
-def test_what_cannot_be_shown_is_named(
-    reader: Client, stories: list[Session], caplog: pytest.LogCaptureFixture
-) -> None:
-    """Whatever the reason is: here a session of a status that nobody knows, and a filter that fails."""
-    break_(stories[1], Session, "status", "weird")
-    words = said(reader.get("/sessions/"))
-    assert f"This record cannot be shown: session {stories[1].pk}." in words
-    assert "Lamp order-1" in words
-    assert "Lamp order-3" in words
-    assert f"The session {stories[1].pk} cannot be read." in caplog.text
+def test_a_session_status_that_nobody_knows_is_shown_as_it_is_stored(reader: Client, stories: list[Session]) -> None:
+    break_(stories[1], Session, "status", "we\u202eird")
+    for address in ("/sessions/", f"/sessions/{stories[1].pk}/"):
+        words = said(reader.get(address))
+        assert "Unknown status: we" in words, address
+        assert "\u202e" not in words, address
     exported: Any = reader.get("/sessions/export/")
     csv = b"".join(exported.streaming_content).decode()
-    assert f"session {stories[1].pk} cannot be shown" in csv
+    assert "Lamp order-2,refund-desk,we" in csv
     assert "order-3" in csv
+    page: Any = reader.get(f"/sessions/{stories[1].pk}/export/html/")
+    assert "Unknown status: we" in b"".join(page.streaming_content).decode()
+
+
+def test_a_run_status_that_nobody_knows_is_shown_after_a_takeover(reader: Client, stories: list[Session]) -> None:
+    first = stories[1].runs.get()
+    make_checkpoint(session=stories[1], run=first)
+    make_message(session=stories[1], text="taken over")
+    make_checkpoint(session=stories[1], run=make_run(session=stories[1]))
+    break_(stories[1], Run, "status", "weird")
+    assert unanswered(reader, addresses_of(stories[1])) == {}
+    assert "gave way" in said(reader.get(f"/sessions/{stories[1].pk}/"))
+
+
+def test_what_cannot_be_read_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    def read(row: SimpleNamespace) -> int:
+        return 1 // int(row.pk - 17)
+
+    rows = [SimpleNamespace(pk=18), SimpleNamespace(pk=17)]
+    assert read_rows_or_mark_unreadable(rows, read, "session") == [1, UnreadableRecord("session", 17)]
+    assert "The session 17 cannot be read." in caplog.text
+    lines = list(generate_csv_lines([UnreadableRecord("session", 17)]))
+    assert "session 17 cannot be shown" in lines[1]
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Decision
-from harness_site.rendering.safe_text import visible_text
-from harness_site.review import change
-from harness_site.search import indexing
+from harness_site.core.rendering.safe_text import name_hidden_characters
+from harness_site.review import argument_changes
+from harness_site.search import indexer
 from tests.support.factories import make_call, make_late_result, make_run, make_session, make_user
 from tests.support.hostile_text import TOGETHER, hidden_in, make_hostile_session, pages_of
 from tests.support.pages import said
@@ -36,7 +36,7 @@ def check(response: Any, address: str) -> str:
 @pytest.mark.parametrize("text", TOGETHER)
 def test_every_page_shows_hostile_text_as_what_it_is(reader: Client, text: str) -> None:
     session = make_hostile_session(text)
-    while indexing.step():
+    while indexer.index_next_batch():
         pass
     for address in pages_of(session):
         html = check(reader.get(address), address)
@@ -89,7 +89,12 @@ def test_a_result_that_is_confirmed_as_it_was_shown_is_the_one_that_is_stored(re
     make_late_result(call=call, result=result)
     page = said(reader.get(f"/review/calls/{call.pk}/"))
     assert "done ␛[31m‹U+202E›␀‹U+D800› ok" in page
-    data = {"kind": "confirm_landed", "reason": "x", "revision": call.revision, "result": visible_text(result)}
+    data = {
+        "kind": "confirm_landed",
+        "reason": "x",
+        "revision": call.revision,
+        "result": name_hidden_characters(result),
+    }
     assert reader.post(f"/review/calls/{call.pk}/", data).status_code == 302
     assert Decision.objects.get(tool_call=call).result_text == result
 
@@ -99,7 +104,10 @@ def test_arguments_are_changed_without_losing_what_hides(reader: Client) -> None
     make_run(session=session)
     args = {"note\u202e": "a\u200bb\x02", "amount": 1, "emoji": "👩\u200d🔬"}
     call = make_call(session=session, args=args, status=CallStatus.AWAITING_APPROVAL)
-    shown = change.editable(call.args)
+    shown = argument_changes.format_editable_arguments(call.args)
     assert shown is not None
     assert hidden_in(shown) == set()
-    assert change.written(shown.replace('"amount": 1', '"amount": 2'), call.args) == {**args, "amount": 2}
+    assert argument_changes.parse_edited_arguments(shown.replace('"amount": 1', '"amount": 2'), call.args) == {
+        **args,
+        "amount": 2,
+    }

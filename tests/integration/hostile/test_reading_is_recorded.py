@@ -8,10 +8,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from checkpoints import clock
+from checkpoints.db import clock
 from checkpoints.enums import CallStatus, KeyScope, Role
 from checkpoints.models import AuditEvent, Message, Session, ToolCall
-from harness_site.search import indexing
+from harness_site.search import indexer
 from tests.integration.accounts.test_every_address import things
 from tests.support.addresses import TABLE
 from tests.support.factories import make_call, make_message, make_run, make_session, make_user, make_workspace
@@ -35,7 +35,7 @@ def named() -> dict[str, Any]:
     for number in range(2):
         make_call(session=session, call_id=f"lost-{number}", args={"payee": ARGUMENT}, interrupted_at=now)
     asked = make_call(session=session, call_id="asked", args={"payee": ARGUMENT}, issued_at=now, **asking)
-    while indexing.step():
+    while indexer.index_next_batch():
         pass
     return named | {"asked": asked.pk, "revision": asked.revision}
 

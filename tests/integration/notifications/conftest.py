@@ -14,11 +14,11 @@ from pytest_django.fixtures import Settings
 
 from checkpoints.enums import Role, SessionStatus
 from checkpoints.models import ToolCall, Workspace
-from harness_site.accounts import encryption
-from harness_site.mail_server import MailServer, Security
-from harness_site.notifications.collecting import collect
-from harness_site.notifications.delivering import Round, deliver
+from harness_site.accounts import field_encryption
+from harness_site.mail_settings import MailServer, Security
+from harness_site.notifications.delivery_queue import DeliveryRound, send_due_deliveries
 from harness_site.notifications.models import CALL_EVENTS, Delivery, Notice, Webhook, WebhookFormat
+from harness_site.notifications.notice_collector import create_due_notices
 from tests.support.factories import make_call, make_run, make_session, make_user, make_workspace
 from tests.support.processes import Child
 from tests.support.receivers import http_receiver, received, site_process, smtp_receiver
@@ -72,11 +72,11 @@ def gathered() -> None:
     Delivery.objects.update(due_at=F("due_at") - timedelta(days=1))
 
 
-def told() -> Round:
+def told() -> DeliveryRound:
     """Notice what waits, let the time pass, and make one round."""
-    collect()
+    create_due_notices()
     gathered()
-    return deliver()
+    return send_due_deliveries()
 
 
 def deliveries() -> list[tuple[str, str, int]]:
@@ -92,8 +92,8 @@ def make_webhook(
         workspace=fields.pop("workspace", None) or make_workspace(),
         name=fields.pop("name", "pager"),
         host=address.split("/")[2].partition(":")[0],
-        address_sealed=encryption.encrypt(address, purpose="webhooks"),
-        secret_sealed=encryption.encrypt("whsec_test", purpose="webhooks"),
+        address_sealed=field_encryption.encrypt_field(address, purpose="webhooks"),
+        secret_sealed=field_encryption.encrypt_field("whsec_test", purpose="webhooks"),
         format=format,
         events=events or ",".join(CALL_EVENTS),
         created_by="dora",

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from checkpoints import clock
-from harness_site.notifications.delivering import Round, deliver
+from checkpoints.db import clock
+from harness_site.notifications.delivery_queue import DeliveryRound, send_due_deliveries
 from harness_site.notifications.models import Delivery, WebhookFormat
 from tests.integration.notifications.conftest import (
     Start,
@@ -30,7 +30,7 @@ class TestWebhook:
             interrupted_at=clock.now() - timedelta(minutes=5),
             decide_within=timedelta(hours=4),
         )
-        assert told() == Round(sent=1)
+        assert told() == DeliveryRound(sent=1)
         (got,) = receiver.messages
         delivery = Delivery.objects.get()
         headers = got["headers"]
@@ -72,7 +72,7 @@ class TestWebhook:
         receiver = web(status=status)
         make_webhook(receiver.address)
         interrupted()
-        assert told() == Round(failed=1)
+        assert told() == DeliveryRound(failed=1)
         # A redirect is not followed.
         assert [got["path"] for got in receiver.messages] == ["/in?key=k"]
         delivery = Delivery.objects.get()
@@ -82,10 +82,10 @@ class TestWebhook:
         receiver = web()
         webhook = make_webhook(receiver.address, paused_at=clock.now())
         interrupted()
-        assert told() == Round()
+        assert told() == DeliveryRound()
         webhook.paused_at = None
         webhook.save()
-        assert deliver() == Round(sent=1)
+        assert send_due_deliveries() == DeliveryRound(sent=1)
 
     def test_one_that_is_away_keeps_no_other_waiting(self, web: Start) -> None:
         receiver = web()
@@ -93,4 +93,4 @@ class TestWebhook:
         make_webhook(receiver.address)
         interrupted()
         interrupted("send_mail")
-        assert told() == Round(sent=2, failed=1)
+        assert told() == DeliveryRound(sent=2, failed=1)

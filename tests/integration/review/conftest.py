@@ -41,3 +41,10 @@ def waited_for(call: ToolCall) -> ToolCall:
     """A process stands at the gate of its session."""
     Run.objects.filter(session=call.session).update(status=RunStatus.WAITING)
     return call
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    """The browser of alice, who may decide."""
+    client.force_login(make_user(name="alice"))
+    return client

@@ -5,14 +5,14 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from checkpoints import clock
+from checkpoints.db import clock
 from checkpoints.enums import AuditKind, CallStatus
+from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Session, ToolCall
-from checkpoints.serde import parse
 from harness_site.accounts.models import Membership
-from harness_site.review import claims
-from harness_site.review.company import CLAIMED_FOR, PRESENT_FOR
+from harness_site.review import claim_services
 from harness_site.review.models import Claim, Presence
+from harness_site.review.presence import CLAIMED_FOR, PRESENT_FOR
 from tests.integration.review.conftest import Lost
 from tests.support.factories import make_decision
 from tests.support.pages import said
@@ -32,7 +32,7 @@ def holder(call: ToolCall) -> str:
 def told(kind: AuditKind) -> list[tuple[str, object]]:
     """Who did so, and in whose place."""
     events = AuditEvent.objects.filter(kind=kind).order_by("pk")
-    return [(event.actor, parse(event.details).get("from_member")) for event in events]
+    return [(event.actor, parse_json(event.details).get("from_member")) for event in events]
 
 
 def silent(call: ToolCall) -> None:
@@ -142,7 +142,7 @@ def test_who_has_gone_is_not_seen_any_more(people: dict[str, Client], lost: Lost
     Presence.objects.update(seen_at=clock.now() - PRESENT_FOR)
     assert "alice" not in said(people["bob"].post(url(call, "present/")))
     Presence.objects.update(seen_at=clock.now() - timedelta(days=2))
-    claims.settle(lost(), by=Membership.objects.get(user__username="bob"))
+    claim_services.remove_claims_after_decision(lost(), by=Membership.objects.get(user__username="bob"))
     assert not Presence.objects.exists()
 
 

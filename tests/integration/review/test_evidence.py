@@ -9,14 +9,15 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pytest_django import Settings
 
-from checkpoints import SyncCheckpointer, clock
+from checkpoints import SyncCheckpointer
+from checkpoints.db import clock
 from checkpoints.enums import AuditKind, CallStatus, SessionStatus
+from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
-from checkpoints.serde import parse
-from harness_site.rendering.references import fingerprint
+from harness_site.core.masking.masked_references import compute_keyed_fingerprint
 from harness_site.review.models import EvidenceFile
 from tests.integration.review.conftest import Lost
-from tests.integration.site.payments import APPROVE, awaiting
+from tests.integration.review.payment_agents import APPROVE, awaiting
 from tests.support.pages import said
 from tests.support.signing import prove
 
@@ -42,14 +43,14 @@ def given(client: Client, call: ToolCall, **more: Any) -> EvidenceFile:
 def test_the_decision_names_the_file(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     file = given(people["alice"], call, evidence="https://bank.example/export")
-    assert parse(Decision.objects.get().evidence or "") == {
+    assert parse_json(Decision.objects.get().evidence or "") == {
         "link": "https://bank.example/export",
         "file": {"id": file.pk, "name": "export.html", "size": len(HOSTILE), "sha256": SHA256},
     }
     page = said(people["carol"].get(url(call))).replace("\xa0", " ")
     assert "Files given as evidence secrets in texts are masked export.html 39 bytes · alice · " in page
     assert SHA256 not in page
-    assert f"Fingerprint {fingerprint(SHA256)}" in page
+    assert f"Fingerprint {compute_keyed_fingerprint(SHA256)}" in page
     prove(people["dora"]).post("/accounts/secrets/", {"next": "/"})
     assert f"SHA-256 {SHA256}" in said(people["dora"].get(url(call)))
 
@@ -65,7 +66,11 @@ def test_a_browser_saves_it_and_shows_nothing_of_it(people: dict[str, Client], l
         "nosniff",
     ]
     event = AuditEvent.objects.get(kind=AuditKind.EVIDENCE_OPENED)
-    assert (event.actor, event.session_id, parse(event.details)["file"]) == ("carol", file.call.session_id, file.pk)
+    assert (event.actor, event.session_id, parse_json(event.details)["file"]) == (
+        "carol",
+        file.call.session_id,
+        file.pk,
+    )
 
 
 SECRET = "user: alice\npassword: hunter22\nplace: Zürich"
@@ -86,7 +91,7 @@ def test_secrets_in_a_text_are_masked_for_who_may_not_see_them(
     assert response.content == stored
     assert response["Content-Disposition"] == 'attachment; filename="export.txt"'
     opened = AuditEvent.objects.filter(kind=AuditKind.EVIDENCE_OPENED).order_by("pk")
-    assert [(one.actor, parse(one.details)["masked"]) for one in opened] == [
+    assert [(one.actor, parse_json(one.details)["masked"]) for one in opened] == [
         ("alice", True),
         ("carol", True),
         ("dora", True),
@@ -153,7 +158,7 @@ def test_each_of_two_people_gives_their_own(people: dict[str, Client], lost: Los
 def test_an_approval_takes_a_file_too(people: dict[str, Client]) -> None:
     call = awaiting()
     people["alice"].post(url(call), {**APPROVE, "file": SimpleUploadedFile("contract.pdf", b"%PDF")})
-    assert parse(Decision.objects.get().evidence or "")["file"]["name"] == "contract.pdf"
+    assert parse_json(Decision.objects.get().evidence or "")["file"]["name"] == "contract.pdf"
 
 
 def test_a_changed_file_is_not_handed_out(people: dict[str, Client], lost: Lost) -> None:

@@ -9,8 +9,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason
 from checkpoints.models import AuditEvent, ToolCall, Workspace
-from checkpoints.queries import outages
-from harness_site.review import outage
+from harness_site.review.selectors import outage_groups
+from harness_site.review.views import outages
 from tests.integration.review.conftest import PAGE, WINDOW, Lost, waited_for
 from tests.support.factories import make_decision, make_late_result, make_workspace
 from tests.support.pages import said
@@ -22,33 +22,33 @@ pytestmark = pytest.mark.django_db
 
 
 def test_losses_that_follow_each_other_are_one_outage(lost: Lost) -> None:
-    gap = outages.GAP.total_seconds()
+    gap = outage_groups.GAP.total_seconds()
     refunds = [lost(0), lost(gap), lost(2 * gap)]
     alone = [lost(3 * gap + 1), lost(1, tool="ring")]
     other = [lost(5, tool="send_email"), lost(6, tool="send_email")]
     lost(1, reason=InterruptReason.AMBIGUOUS_ERROR)
     lost(1, status=CallStatus.FAILED, reason=InterruptReason.RUN_LOST)
     lost(1, workspace="elsewhere")
-    found = outages.open_outages(make_workspace())
+    found = outage_groups.open_outages(make_workspace())
     assert [(one.tool, one.number) for one in found] == [("refund_card", 3), ("send_email", 2)]
     assert found[0].last - found[0].first == timedelta(seconds=2 * gap)
-    together = outages.together([*alone, *refunds, *other], found)
+    together = outage_groups.map_calls_to_outages([*alone, *refunds, *other], found)
     assert together == {call.pk: found[0] for call in refunds} | {call.pk: found[1] for call in other}
 
 
 def test_calls_of_one_moment_are_one_outage(lost: Lost) -> None:
     for _ in range(3):
         lost(0)
-    (found,) = outages.open_outages(make_workspace())
+    (found,) = outage_groups.open_outages(make_workspace())
     assert (found.number, found.first) == (3, found.last)
 
 
 def test_of_many_losses_the_newest_are_looked_at(lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outages, "LOOKED_AT", 3)
+    monkeypatch.setattr(outage_groups, "LOOKED_AT", 3)
     for second in range(5):
         lost(second)
     lost(1, tool="another")
-    assert [(one.tool, one.number) for one in outages.open_outages(make_workspace())] == [("refund_card", 3)]
+    assert [(one.tool, one.number) for one in outage_groups.open_outages(make_workspace())] == [("refund_card", 3)]
 
 
 def test_the_queue_leads_to_the_outage(people: dict[str, Client], lost: Lost) -> None:
@@ -142,8 +142,8 @@ def test_who_is_on_a_call_and_who_looks_at_it(people: dict[str, Client], lost: L
 
 
 def test_more_than_a_page_of_them(people: dict[str, Client], lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outage_groups, "PAGE", 2)
     monkeypatch.setattr(outages, "PAGE", 2)
-    monkeypatch.setattr(outage, "PAGE", 2)
     calls = [lost(second) for second in (0, 0, 1, 2, 3)]
     people["bob"].post(f"/review/calls/{calls[1].pk}/", {"kind": "mark_failed", "reason": "Gone.", "revision": 1})
     order = [calls[place].pk for place in (0, 2, 3, 4, 1)]
@@ -174,7 +174,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
         call = waited_for(lost(second, verifiable=True))
         make_late_result(call=call)
         make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor_kind=ActorKind.HOOK, final=True)
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(13):
         people["carol"].get(PAGE)
 
 
@@ -182,5 +182,5 @@ def test_each_workspace_has_its_own(lost: Lost) -> None:
     for workspace, number in (("default", 2), ("elsewhere", 3)):
         for second in range(number):
             lost(second, workspace=workspace)
-    found = {one.slug: [outage.number for outage in outages.open_outages(one)] for one in Workspace.objects.all()}
+    found = {one.slug: [outage.number for outage in outage_groups.open_outages(one)] for one in Workspace.objects.all()}
     assert found == {"default": [2], "elsewhere": [3]}

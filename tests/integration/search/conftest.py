@@ -4,14 +4,14 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from harness_site.search import indexing
+from harness_site.search import indexer
 from tests.support.factories import make_user
 
 Search = Callable[..., list[str]]
 
 
 def complete() -> None:
-    while indexing.step():
+    while indexer.index_next_batch():
         pass
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.sessions.backends.base import SessionBase
 from django.test import Client
 
-from examples.demo.processes import Child, start_site
+from examples.demo.demo_processes import ChildProcess, start_site
 from tests.support.factories import make_user
 from tests.support.processes import database_url
 from tests.support.site import free_port
@@ -27,7 +27,7 @@ StartServer = Callable[..., int]
 @pytest.fixture(scope="module")
 def start_server(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartServer]:
     """Start servers on the test database; returns the port of each."""
-    children: list[Child] = []
+    children: list[ChildProcess] = []
 
     def start(**environment: str) -> int:
         inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}

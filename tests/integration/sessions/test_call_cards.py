@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from checkpoints.enums import CallStatus
+from checkpoints.formats.content_blocks import ResultPart, TextPart
 from checkpoints.models import Session
-from checkpoints.queries.blocks import Result, Text
-from checkpoints.queries.conversation import CallCard
-from tests.integration.sessions.conversations import answers, asks, cards, entries, logged, read
+from harness_site.sessions.selectors.conversation import CallCard
+from tests.integration.sessions.conversation_samples import answers, asks, cards, entries, logged, read
 from tests.support.factories import THEN, make_checkpoint, make_decision, make_late_result, make_messages
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +21,7 @@ def test_a_result_is_shown_with_its_call(session: Session) -> None:
     found = read(session)
     assert [entry.position for entry in entries(found)] == [0]
     card = cards(found)[0]
-    assert card.result == Result("call_1", (Text("done"),))
+    assert card.result == ResultPart("call_1", (TextPart("done"),))
     assert card.result_position == 1
 
 

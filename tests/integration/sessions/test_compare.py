@@ -9,10 +9,10 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import Checkpoint, Session
-from checkpoints.queries import transcripts
-from checkpoints.queries.alignment import Edited
-from checkpoints.queries.words import Piece
-from tests.integration.sessions.comparing import compared, lines, rewrite, say
+from harness_site.sessions.compare.message_alignment import Edited
+from harness_site.sessions.compare.word_diff import DiffPiece
+from harness_site.sessions.selectors import message_windows
+from tests.integration.sessions.compare_helpers import compared, lines, rewrite, say
 from tests.support.factories import THEN, make_call, make_checkpoint, make_run, make_session
 from tests.support.pages import said
 
@@ -34,13 +34,13 @@ def test_what_both_versions_share_is_not_read(session: Session, monkeypatch: pyt
     say(session, "c")
     make_checkpoint(session=session)
     read: list[tuple[int, int]] = []
-    window = transcripts.window
+    window = message_windows.load_message_window
 
     def counted(segment_id: int, first: int, upto: int, **limits: Any) -> Any:
         read.append((first, upto))
         return window(segment_id, first, upto, **limits)
 
-    monkeypatch.setattr(transcripts, "window", counted)
+    monkeypatch.setattr(message_windows, "load_message_window", counted)
     found = compared(session, 1, 2)
     assert (found.shared, lines(found)) == (2, [(2, 0), ("+", "c")])
     assert read == [(2, 3)]
@@ -68,7 +68,7 @@ def test_an_edited_message_shows_its_words(session: Session) -> None:
     ]
     edited = found.lines[1]
     assert isinstance(edited, Edited)
-    assert edited.pieces[1:3] == (Piece("del", " partial"), Piece("ins", " full"))
+    assert edited.pieces[1:3] == (DiffPiece("del", " partial"), DiffPiece("ins", " full"))
     assert (found.added, found.removed, found.edited, found.unchanged) == (0, 0, 1, 2)
 
 

@@ -7,10 +7,11 @@ import pytest
 from django.test import Client
 
 from checkpoints.models import Checkpoint, Session
-from checkpoints.queries import between, compare, transcripts
-from checkpoints.queries.alignment import More
-from checkpoints.queries.transcripts import StoredMessage
-from tests.integration.sessions.comparing import compared, lines, rewrite, say
+from harness_site.sessions.compare import compare_versions
+from harness_site.sessions.compare.message_alignment import FurtherMessages
+from harness_site.sessions.selectors import calls_between, message_windows
+from harness_site.sessions.selectors.message_windows import StoredMessage
+from tests.integration.sessions.compare_helpers import compared, lines, rewrite, say
 from tests.support.factories import THEN, make_call, make_checkpoint
 from tests.support.pages import said
 
@@ -23,7 +24,7 @@ def test_more_than_is_compared_is_counted(session: Session, monkeypatch: pytest.
     rewrite(session, 0)
     say(session, "a", "b", "c")
     make_checkpoint(session=session)
-    monkeypatch.setattr(compare, "COMPARED", 2)
+    monkeypatch.setattr(compare_versions, "COMPARED", 2)
     found = compared(session, 1, 2)
     assert (lines(found), found.rest_a, found.rest_b) == ([("-", "x"), ("+", "a"), ("+", "b")], 0, 1)
 
@@ -34,7 +35,7 @@ def test_too_much_text_is_not_compared_but_counted(session: Session, monkeypatch
     rewrite(session, 0)
     say(session, "a", "b", "c")
     make_checkpoint(session=session)
-    monkeypatch.setattr(compare, "COMPARED_SIZE", 10)
+    monkeypatch.setattr(compare_versions, "COMPARED_SIZE", 10)
     found = compared(session, 1, 2)
     assert (lines(found), found.rest_a, found.rest_b) == ([], 1, 3)
 
@@ -43,9 +44,9 @@ def test_of_too_much_text_that_only_came_the_newest_is_shown(session: Session, m
     make_checkpoint(session=session)
     say(session, "a", "b", "c")
     make_checkpoint(session=session)
-    monkeypatch.setattr(compare, "COMPARED_SIZE", 10)
+    monkeypatch.setattr(compare_versions, "COMPARED_SIZE", 10)
     found = compared(session, 1, 2)
-    assert (found.lines[0], lines(found), found.added) == (More("added", 2, 0), [("+", "c")], 3)
+    assert (found.lines[0], lines(found), found.added) == (FurtherMessages("added", 2, 0), [("+", "c")], 3)
     assert (found.rest_a, found.rest_b) == (0, 0)
 
 
@@ -55,7 +56,7 @@ def test_a_long_stretch_is_shortened_and_counted(session: Session, reader: Clien
     make_checkpoint(session=session)
     found = compared(session, 1, 2)
     assert [line.kind for line in found.lines] == ["added"] * 25 + ["more"] + ["added"] * 4
-    assert found.lines[25] == More("added", 71, 25)
+    assert found.lines[25] == FurtherMessages("added", 71, 25)
     assert found.added == 100
     assert "+ 71 more messages · read them in version 2" in said(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
     assert compared(session, 2, 1).removed == 100
@@ -66,14 +67,14 @@ def test_of_a_long_stretch_only_what_is_shown_is_read(session: Session, monkeypa
     say(session, *[f"message {number}" for number in range(100)])
     make_checkpoint(session=session)
     read: list[int] = []
-    window = transcripts.window
+    window = message_windows.load_message_window
 
     def counting(*args: Any, **options: Any) -> list[StoredMessage]:
         found = window(*args, **options)
         read.extend(message.position for message in found)
         return found
 
-    monkeypatch.setattr(transcripts, "window", counting)
+    monkeypatch.setattr(message_windows, "load_message_window", counting)
     for a, b in ((1, 2), (2, 1)):
         read.clear()
         compared(session, a, b)
@@ -84,7 +85,7 @@ def test_of_a_long_stretch_only_what_is_shown_is_read(session: Session, monkeypa
 def test_of_many_calls_the_first_are_shown_and_all_counted(
     session: Session, reader: Client, counted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(between, "COUNTED", counted)
+    monkeypatch.setattr(calls_between, "COUNTED", counted)
     make_checkpoint(session=session)
     for number in range(30):
         at = THEN + timedelta(seconds=number)

@@ -4,9 +4,9 @@ import pytest
 from django.test import Client
 
 from checkpoints.models import Session
-from checkpoints.queries import compare
-from checkpoints.queries.alignment import Added, Fold, Left, More, Moved, Same
-from tests.integration.sessions.comparing import compared, rewrite, say
+from harness_site.sessions.compare import compare_versions
+from harness_site.sessions.compare.message_alignment import Added, Fold, FurtherMessages, Moved, MovedAway, Same
+from tests.integration.sessions.compare_helpers import compared, rewrite, say
 from tests.support.factories import make_checkpoint, make_run, make_session
 from tests.support.pages import said
 
@@ -49,7 +49,7 @@ def test_a_moved_message_that_was_edited_shows_its_words(session: Session, reade
     make_checkpoint(session=session)
     found = compared(session, 1, 2)
     left, moved = found.lines[0], found.lines[-1]
-    assert isinstance(left, Left)
+    assert isinstance(left, MovedAway)
     assert isinstance(moved, Moved)
     assert (left.new.position, moved.old.position) == (3, 0)
     html = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2").content.decode()
@@ -72,7 +72,7 @@ def test_a_long_stretch_that_moved_is_shortened(session: Session) -> None:
         "more",
         *["moved"] * 4,
     ]
-    assert found.lines[25] == More("left", 11, 25)
+    assert found.lines[25] == FurtherMessages("left", 11, 25)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def folded(session: Session) -> Session:
 def test_a_fold_is_opened_where_one_asks(
     folded: Session, opened: tuple[int, ...], expected: list[tuple[str, int, int]]
 ) -> None:
-    found = compare.compare(folded.pk, 1, 2, opened=opened)
+    found = compare_versions.compare_two_versions(folded.pk, 1, 2, opened=opened)
     assert found is not None
     stretches: list[tuple[str, int, int]] = []
     for line in found.lines:

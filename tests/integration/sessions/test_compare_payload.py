@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
-from checkpoints.queries import fieldwise
-from checkpoints.serde import canonical
+from harness_site.sessions.compare import json_diff
 from tests.support.factories import make_checkpoint, make_run, make_session, make_workspace
 from tests.support.pages import said
 
@@ -18,7 +18,7 @@ def saved(*payloads: dict[str, Any] | None) -> Session:
     session = make_session()
     make_run(session=session)
     for payload in payloads:
-        make_checkpoint(session=session, payload=None if payload is None else canonical(payload))
+        make_checkpoint(session=session, payload=None if payload is None else to_canonical_json(payload))
     return session
 
 
@@ -86,9 +86,9 @@ def test_names_and_values_are_text(reader: Client) -> None:
 
 
 def test_what_is_not_told_is_counted(reader: Client) -> None:
-    many = {f"field-{number:04}": number for number in range(fieldwise.TOLD + 3)}
+    many = {f"field-{number:04}": number for number in range(json_diff.TOLD + 3)}
     words = said(page(reader, saved({}, many)))
-    assert f"Payload {fieldwise.TOLD + 3} differences" in words
+    assert f"Payload {json_diff.TOLD + 3} differences" in words
     assert "3 further differences." in words
 
 

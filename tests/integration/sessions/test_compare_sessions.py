@@ -10,13 +10,14 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from checkpoints import clock
+from checkpoints.db import clock
 from checkpoints.enums import CallStatus
+from checkpoints.formats.digests import chain_bodies
 from checkpoints.models import AuditEvent, Checkpoint, Message, Segment, Session
-from checkpoints.queries import compare, transcripts
-from checkpoints.queries.alignment import Added, Fold
-from checkpoints.queries.compare import Comparison
-from checkpoints.serde.digests import chain
+from harness_site.sessions.compare import compare_versions
+from harness_site.sessions.compare.compare_versions import Comparison
+from harness_site.sessions.compare.message_alignment import Added, Fold
+from harness_site.sessions.selectors import message_windows
 from tests.support.factories import (
     THEN,
     make_call,
@@ -64,7 +65,7 @@ def path(one: Session, other: Session, query: str = "") -> str:
 
 
 def compared(one: Session, a: int, other: Session, b: int) -> Comparison:
-    found = compare.compare(one.pk, a, b, other=other.pk)
+    found = compare_versions.compare_two_versions(one.pk, a, b, other=other.pk)
     assert found is not None
     return found
 
@@ -131,13 +132,13 @@ def test_equal_beginnings_stored_twice_are_shared(origin: Session, monkeypatch: 
     make_messages(session=twin, texts=["Hello.", "What is it?", "A vase."])
     make_checkpoint(session=twin)
     read: list[tuple[int, int]] = []
-    window = transcripts.window
+    window = message_windows.load_message_window
 
     def counted(segment_id: int, first: int, upto: int, **limits: Any) -> Any:
         read.append((first, upto))
         return window(segment_id, first, upto, **limits)
 
-    monkeypatch.setattr(transcripts, "window", counted)
+    monkeypatch.setattr(message_windows, "load_message_window", counted)
     found = compared(origin, 1, twin, 1)
     assert found.shared == 2
     assert read == [(2, 3)]
@@ -177,7 +178,7 @@ def _long(name: str, count: int, other_from: int | None = None) -> Session:
         Message(
             session=session, segment=segment, position=place, role="user", created_at=clock.now(), body=body, chain=link
         )
-        for place, (body, link) in enumerate(zip(bodies, chain(bodies), strict=True))
+        for place, (body, link) in enumerate(zip(bodies, chain_bodies(bodies), strict=True))
     )
     session.message_count = count
     make_checkpoint(session=session)

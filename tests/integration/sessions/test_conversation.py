@@ -4,11 +4,11 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.enums import CallStatus, RunStatus
+from checkpoints.formats.content_blocks import TextPart
 from checkpoints.models import Segment, Session
-from checkpoints.queries import conversation
-from checkpoints.queries.blocks import Text
-from checkpoints.queries.conversation import Entry, Handover, Rewrite
-from tests.integration.sessions.conversations import answers, asks, cards, entries, logged, read
+from harness_site.sessions.selectors import conversation
+from harness_site.sessions.selectors.conversation import Entry, Handover, Rewrite
+from tests.integration.sessions.conversation_samples import answers, asks, cards, entries, logged, read
 from tests.support.factories import THEN, make_checkpoint, make_decision, make_messages, make_run, make_session
 
 pytestmark = pytest.mark.django_db
@@ -132,8 +132,8 @@ def test_an_empty_session_has_an_empty_conversation() -> None:
 
 def test_a_version_that_does_not_exist_has_no_place(session: Session) -> None:
     make_checkpoint(session=session)
-    assert conversation.place(session, 99) is None
-    assert conversation.place(session, 0) is None
+    assert conversation.find_version_place(session, 99) is None
+    assert conversation.find_version_place(session, 0) is None
 
 
 def test_around_a_call_is_the_end_of_what_was_said_when_it_was_issued(session: Session) -> None:
@@ -141,10 +141,10 @@ def test_around_a_call_is_the_end_of_what_was_said_when_it_was_issued(session: S
     make_checkpoint(session=session)
     make_messages(session=session, texts=["later"])
     make_checkpoint(session=session)
-    found = conversation.around(session, 1, size=2)
+    found = conversation.load_conversation_around_step(session, 1, size=2)
     assert found is not None
-    assert [entry.parts for entry in entries(found)] == [(Text("b"),), (Text("c"),)]
-    assert conversation.around(session, 0) is None
+    assert [entry.parts for entry in entries(found)] == [(TextPart("b"),), (TextPart("c"),)]
+    assert conversation.load_conversation_around_step(session, 0) is None
 
 
 @pytest.mark.parametrize("turns", [1, 3, 30])
@@ -158,7 +158,7 @@ def test_reading_takes_the_same_number_of_queries_however_long_it_is(
         answers(session, f"c{turn}")
         make_checkpoint(session=session)
     session.refresh_from_db()
-    place = conversation.place(session)
+    place = conversation.find_version_place(session)
     assert place is not None
     with django_assert_num_queries(8):
-        conversation.read(session, place)
+        conversation.load_conversation(session, place)

@@ -16,8 +16,8 @@ from django.test import Client
 
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import CallStatus, Role
+from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Segment, Session
-from checkpoints.serde import canonical
 from harness_site.accounts.models import MaskingSettings
 from tests.integration.search.conftest import complete
 from tests.support.factories import (
@@ -79,7 +79,7 @@ def conversation() -> Session:
     call = make_call(
         session=session, tool="pay", args={"order": 17}, step=2, status=CallStatus.COMPLETED, result="re_1"
     )
-    make_decision(call=call, evidence=canonical({"link": "https://bank.example/1"}))
+    make_decision(call=call, evidence=to_canonical_json({"link": "https://bank.example/1"}))
     make_late_result(call=call)
     return session
 
@@ -155,13 +155,13 @@ def test_nothing_is_left_out_beside_huge_messages(reader: Client) -> None:
 
 
 def test_hostile_text_is_text_in_every_field(reader: Client) -> None:
-    session = make_session(session_id=SCRIPT, title=SCRIPT, agent=SCRIPT, labels=canonical([SCRIPT]))
+    session = make_session(session_id=SCRIPT, title=SCRIPT, agent=SCRIPT, labels=to_canonical_json([SCRIPT]))
     run = make_run(session=session, host=SCRIPT)
     make_message(session=session, role=SCRIPT, text=f"{SCRIPT} </style> [x](javascript:alert(1)) \x1b[31m\ud800")
     make_message(session=session, blocks=[{"kind": SCRIPT, "x": [SCRIPT]}])
     make_checkpoint(session=session, plan={"steps": [SCRIPT], SCRIPT: SCRIPT})
     call = make_call(session=session, run=run, tool=SCRIPT, call_id=SCRIPT, args={SCRIPT: SCRIPT}, sentence=SCRIPT)
-    make_decision(call=call, reason=SCRIPT, evidence=canonical({"link": "javascript:alert(1)", "text": SCRIPT}))
+    make_decision(call=call, reason=SCRIPT, evidence=to_canonical_json({"link": "javascript:alert(1)", "text": SCRIPT}))
     make_late_result(call=call, result=SCRIPT)
     html = body(reader.get(f"/sessions/{session.pk}/export/html/"))
     assert "<script" not in html

@@ -9,11 +9,11 @@ import pytest
 from django.test import Client
 
 from checkpoints import SyncCheckpointer
+from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, CallStatus, KeyScope, Role
 from checkpoints.exceptions import NotPermitted
 from checkpoints.models import AuditEvent, Session, ToolCall, Workflow
-from checkpoints.queries import forks, versions
-from checkpoints.resuming.actors import Actor
+from harness_site.sessions.selectors import session_forks, version_list
 from tests.support.auditing import entries
 from tests.support.factories import (
     THEN,
@@ -100,9 +100,9 @@ def test_what_was_said_is_what_happens(session: Session, approver: Client) -> No
     call(session, CallStatus.COMPLETED, 2)
     call(session, CallStatus.INTERRUPTED)
     call(session, CallStatus.FAILED)
-    second = versions.one(session.pk, 2)
+    second = version_list.load_version(session.pk, 2)
     assert second is not None
-    found = forks.prospect(session.pk, second)
+    found = session_forks.load_fork_preview(session.pk, second)
     approver.post(path(session), {"version": 2, "session_id": "copy"})
     carried = ToolCall.objects.filter(session__session_id="copy")
     statuses = sorted(carried.values_list("status", flat=True))
@@ -137,7 +137,7 @@ def test_both_sessions_show_where_they_come_from_and_go_to(session: Session, app
 
 
 def test_of_many_forks_the_newest_are_named_and_all_counted(session: Session, approver: Client) -> None:
-    for number in range(forks.NAMED + 2):
+    for number in range(session_forks.NAMED + 2):
         approver.post(path(session), {"version": 1, "session_id": f"copy-{number}"})
     words = said(approver.get(f"/sessions/{session.pk}/plan/"))
     assert "forks: copy-5 from version 1 · compare with the fork copy-5, copy-4 from version 1" in words

@@ -12,9 +12,9 @@ from django.test import Client
 from checkpoints.enums import Role
 from checkpoints.models import AuditEvent, Session
 from harness_site.search.models import Fact, Trait
-from harness_site.sessions import labelling
+from harness_site.sessions.views import labels as views_labels
 from tests.integration.search.conftest import complete
-from tests.integration.sessions.test_listing import listed
+from tests.integration.sessions.test_session_list import listed
 from tests.support.factories import make_session, make_user, make_workspace
 from tests.support.pages import said
 
@@ -72,7 +72,7 @@ def test_labelling_is_no_activity_but_pages_can_tell(reader: Client) -> None:
 def test_there_are_not_more_labels_than_can_be_read_and_then_nothing_changes(
     reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(labelling, "MOST", 1)
+    monkeypatch.setattr(views_labels, "MOST", 1)
     free, full = make_session(), make_session(session_id="full-1", labels='["late"]')
     response = reader.post("/sessions/labels/", {"session": [free.pk, full.pk], "label": "vip", "what": "add"})
     assert response.status_code == 422

@@ -9,8 +9,9 @@ from django.urls import reverse
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import Run, Session
-from checkpoints.queries import conversation, timeframe, timeline
-from checkpoints.queries.conversation import NAMED_RUNS, Handover
+from harness_site.sessions.selectors import conversation
+from harness_site.sessions.selectors.conversation import NAMED_RUNS, Handover
+from harness_site.sessions.timeline.selectors import run_lanes, timeframe_contents
 from tests.integration.checkpoints.situations import said
 from tests.support.factories import make_user
 from tests.support.pages import said as text_of
@@ -36,28 +37,33 @@ def session(cp: SyncCheckpointer) -> Session:
 
 def test_pages_show_what_a_person_can_read(session: Session, client: Client) -> None:
     client.force_login(make_user())
-    pages = {name: client.get(reverse(name, args=[session.pk])) for name in ("session", "session-timeline", "versions")}
+    pages = {
+        name: client.get(reverse(name, args=[session.pk]))
+        for name in ("harness_sessions:session", "harness_sessions:session-timeline", "harness_sessions:versions")
+    }
     assert {name: page.status_code for name, page in pages.items()} == dict.fromkeys(pages, 200)
 
-    boundaries = re.findall(r'<div class="boundary.*?</div>', pages["session"].content.decode(), re.DOTALL)
+    boundaries = re.findall(
+        r'<div class="boundary.*?</div>', pages["harness_sessions:session"].content.decode(), re.DOTALL
+    )
     many = re.sub(r"<[^>]+>", "", boundaries[-1])
     assert f"run {TURNS} released" in many
     assert f"run {TURNS + SILENT} released" in many
     assert f"{SILENT - 1} more runs between them ended · run {TURNS + SILENT + 1} took over" in many
-    assert "from outside" in text_of(pages["session"])
-    assert f"Version {TURNS + 1}: appended without a run" in text_of(pages["session-timeline"])
-    row = re.search(rf'<tr id="v-{TURNS + 1}">.*?</tr>', pages["versions"].content.decode(), re.DOTALL)
+    assert "from outside" in text_of(pages["harness_sessions:session"])
+    assert f"Version {TURNS + 1}: appended without a run" in text_of(pages["harness_sessions:session-timeline"])
+    row = re.search(rf'<tr id="v-{TURNS + 1}">.*?</tr>', pages["harness_sessions:versions"].content.decode(), re.DOTALL)
     assert row is not None
     assert '<span class="muted" title="Appended without a run, while none had the session">none</span>' in row[0]
 
 
 def test_timelines_draw_the_newest_runs(session: Session) -> None:
-    drawn = timeline.read(session.pk)
-    assert (len(drawn.lanes), drawn.earlier) == (timeline.LANES, True)
+    drawn = run_lanes.load_run_lanes(session.pk)
+    assert (len(drawn.lanes), drawn.earlier) == (run_lanes.LANES, True)
 
-    frame = timeframe.read(session.pk)
+    frame = timeframe_contents.load_timeframe(session.pk)
     assert frame is not None
-    assert (len(frame.courses), frame.cut is not None) == (timeframe.LANES, True)
+    assert (len(frame.courses), frame.cut is not None) == (timeframe_contents.LANES, True)
     assert [(mark.version, mark.by_run) for course in frame.courses for mark in course.lane.marks] == [
         (TURNS + 1, False),
         (TURNS + 2, True),
@@ -66,7 +72,7 @@ def test_timelines_draw_the_newest_runs(session: Session) -> None:
 
 def test_lost_runs_are_named_among_many(session: Session) -> None:
     Run.objects.filter(number__in=[110, 120, 130]).update(status="lost")
-    shown = conversation.read(session, conversation.newest(session))
+    shown = conversation.load_conversation(session, conversation.get_newest_place(session))
     handovers = [item for item in shown.items if isinstance(item, Handover)]
 
     assert [run.number for run in handovers[-1].named] == [100, 120, 130, 160]

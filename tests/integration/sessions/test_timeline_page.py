@@ -10,7 +10,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, Phase
 from checkpoints.models import Checkpoint, Session
-from harness_site.sessions import timeline
+from harness_site.sessions.timeline import views
 from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session
 from tests.support.pages import said
 
@@ -98,7 +98,7 @@ def test_a_time_that_is_none_shows_what_there_is(session: Session, reader: Clien
 
 
 def test_the_list_goes_on_on_further_pages(session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeline, "ROWS", 2)
+    monkeypatch.setattr(views, "ROWS", 2)
     made = [call(session, second) for second in range(5)]
     seen: list[int] = []
     query: str | None = ""

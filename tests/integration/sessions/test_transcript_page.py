@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from checkpoints.enums import CallStatus, DecisionKind, RunStatus, SessionStatus
+from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
-from checkpoints.serde import canonical
 from tests.support.factories import (
     THEN,
     make_call,
@@ -101,7 +101,7 @@ def test_changed_arguments_are_shown_beside_those_that_were_asked_for(session: S
     call = make_call(
         session=session, call_id="c1", tool="pay", args={"amount": "4.00"}, step=1, status=CallStatus.COMPLETED
     )
-    asked = canonical({"args_before": canonical({"amount": "40.00"})})
+    asked = to_canonical_json({"args_before": to_canonical_json({"amount": "40.00"})})
     make_decision(call=call, kind=DecisionKind.EDIT, evidence=asked)
     words = said(reader.get(f"/sessions/{session.pk}/"))
     assert (

@@ -8,11 +8,11 @@ import pytest
 from django.test import Client
 
 from checkpoints import SyncCheckpointer
-from checkpoints.adapters.openai import import_chat
+from checkpoints.importers.openai import import_chat
 from checkpoints.models import Session
-from harness_site.attachments import CSV, HTML, JSONL, Form
+from harness_site.core.downloads import CSV, HTML, JSONL, ExportFormat
 from tests.conftest import Open
-from tests.integration.checkpoints.peers.waiting import join, pause
+from tests.integration.checkpoints.peers.paused_agents import join, pause
 from tests.integration.checkpoints.situations import said as message
 from tests.integration.checkpoints.situations import started
 from tests.support.pages import said
@@ -97,7 +97,7 @@ def test_a_table_ends_with_a_line_that_says_so(path: str, open_checkpointer: Ope
     _sent(reader, path, CSV)
 
 
-def _sent(reader: Client, path: str, form: Form) -> str:
+def _sent(reader: Client, path: str, form: ExportFormat) -> str:
     """Return what an export sends, which has to be whole."""
     response: Any = reader.get(path)
     assert response.status_code == 200

@@ -9,8 +9,8 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, DecisionKind, KeyScope
 from checkpoints.models import Session, Workflow, WorkflowStep
-from checkpoints.queries import workflows
-from checkpoints.queries.workflows import Place
+from harness_site.sessions.selectors import workflow_steps
+from harness_site.sessions.selectors.workflow_steps import Place
 from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_workspace
 from tests.support.pages import said
 
@@ -60,7 +60,7 @@ def test_steps_stand_in_order_with_what_became_of_them(session: Session, reader:
     assert "Its run is gone" in words
     assert "3 ship Desk.charge version 1 – Not begun 0 –" in words
     assert f'href="/review/calls/{lost.pk}/"' in page.content.decode()
-    assert [len(step.attempts) for step in workflows.page(session.pk).parts[0].steps] == [2, 1, 0]
+    assert [len(step.attempts) for step in workflow_steps.load_workflow_page(session.pk).parts[0].steps] == [2, 1, 0]
 
 
 def test_who_decided_about_a_step_is_named(session: Session, reader: Client) -> None:
@@ -99,7 +99,7 @@ def test_pages_of_steps_follow_each_other_over_workflows(session: Session) -> No
     seen: list[tuple[str, str, bool]] = []
     place: Place | None = None
     while True:
-        page = workflows.page(session.pk, after=place, size=2)
+        page = workflow_steps.load_workflow_page(session.pk, after=place, size=2)
         seen += [(part.workflow_id, step.step_id, part.begun) for part in page.parts for step in part.steps]
         if page.after is None:
             break

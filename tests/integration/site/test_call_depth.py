@@ -40,7 +40,11 @@ def test_save_passes_few_files(cp: SyncCheckpointer) -> None:
 
     files = files_above(statement, lambda: cp.save_checkpoint("s", talk("ab"), None, 0))
 
-    assert files == ["checkpoints/client.py", "checkpoints/saving/checkpoints.py", "checkpoints/saving/statements.py"]
+    assert files == [
+        "checkpoints/client.py",
+        "checkpoints/versions/save_version.py",
+        "checkpoints/db/hot_statements.py",
+    ]
 
 
 def test_decision_passes_few_files(client: Client, db: None) -> None:
@@ -52,9 +56,9 @@ def test_decision_passes_few_files(client: Client, db: None) -> None:
 
     files = files_above(f'UPDATE "{ToolCall._meta.db_table}"', lambda: client.post(f"/review/calls/{call.pk}/", form))
 
-    view = files.index("harness_site/review/card.py")
+    view = files.index("harness_site/review/views/decision_card.py")
     assert files[view:] == [
-        "harness_site/review/card.py",
-        "harness_site/review/recording.py",
-        "checkpoints/resuming/decisions.py",
+        "harness_site/review/views/decision_card.py",
+        "harness_site/review/record_decision.py",
+        "checkpoints/decisions/decide.py",
     ]

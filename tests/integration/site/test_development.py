@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import include, path, resolve
 
 from harness_site import urls as site_urls
-from harness_site.development import policy
+from harness_site.development import csp_reports
 from tests.integration.site.test_settings import shown
 from tests.support.pages import said
 
@@ -28,7 +28,7 @@ REPORT = {
 
 @pytest.fixture(autouse=True)
 def no_breaches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "_breaches", type(policy._breaches)(maxlen=3))
+    monkeypatch.setattr(csp_reports, "_breaches", type(csp_reports._breaches)(maxlen=3))
 
 
 def send(client: Client, body: Any) -> int:

@@ -13,8 +13,8 @@ from django.test import Client
 
 from checkpoints.enums import AuditKind
 from checkpoints.models import AuditEvent, Checkpoint, Message, Session, ToolCall
-from harness_site.attachments import HTML, JSONL
-from harness_site.search.problems import problems
+from harness_site.core.downloads import HTML, JSONL
+from harness_site.search.index_problems import list_index_problems
 from tests.integration.search.conftest import complete
 from tests.support import hostile
 from tests.support.factories import (
@@ -90,7 +90,7 @@ def addresses(session: Session) -> Iterator[str]:
 def test_every_page_answers(group: str, reader: Client) -> None:
     session = hostile_session(GROUPS[group])
     complete()
-    assert problems().total == 0
+    assert list_index_problems().total == 0
     answers: list[Any] = []
     for address in addresses(session):
         seconds = processor_seconds(lambda: answers.append(reader.get(address, follow=True)))  # noqa: B023

@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 from django.core.management import call_command
 
-from harness_site.security import check_secret_key
+from harness_site.security_headers import check_secret_key
 
 ROOT = Path(__file__).parents[3]
 KEY = "0123456789abcdefghijklmnopqrstuvwxyz"

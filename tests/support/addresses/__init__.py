@@ -1,6 +1,6 @@
-"""The table of every address there is, with the outcome for everybody who could ask for it.
+"""Table of every URL of the site, with the expected status for each kind of user.
 
-An address stands in the module that is named like its first part, or in `site` where there is none.
+A URL is listed in the module named like its first part, or in `site` if there is none.
 """
 
 from typing import Final
@@ -8,5 +8,5 @@ from typing import Final
 from tests.support.addresses import accounts, review, sessions, settings, site
 
 TABLE: Final = (*site.LINES, *accounts.LINES, *review.LINES, *sessions.LINES, *settings.LINES)
-#: Addresses that name an object, with one of another workspace: nothing for a member, and the same for who is none.
+#: URLs with an object of another workspace: 404 for a member, and the same for a stranger.
 FOREIGN: Final = (*review.FOREIGN, *sessions.FOREIGN, *site.FOREIGN, *settings.FOREIGN)

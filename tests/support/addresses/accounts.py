@@ -1,4 +1,4 @@
-"""Signing in, one's own account, and which workspace one is in."""
+"""URLs of sign-in, of one's own account, and of the choice of workspace."""
 
 from typing import Final
 

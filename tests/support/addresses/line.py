@@ -1,4 +1,4 @@
-"""What everybody gets who asks for an address."""
+"""Row of the URL table: expected statuses of one URL."""
 
 from typing import Final, NamedTuple
 
@@ -6,7 +6,7 @@ WHO: Final = ("anonymous", "stranger", "auditor", "approver", "admin", "revoked 
 
 
 class Line(NamedTuple):
-    """Route, how it is asked for, and the statuses of GET and POST for each of `WHO`."""
+    """Route, requested path, and the statuses of GET and POST for each of `WHO`."""
 
     route: str
     path: str
@@ -15,5 +15,5 @@ class Line(NamedTuple):
 
 
 def line(route: str, get: str, post: str, path: str = "") -> Line:
-    """`get` and `post` in the order of `WHO`; the path is the route itself unless it takes values."""
+    """Build a row; `get` and `post` are in the order of `WHO`, and the path is the route unless it takes values."""
     return Line(route, path or f"/{route}", tuple(map(int, get.split())), tuple(map(int, post.split())))

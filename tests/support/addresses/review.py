@@ -1,4 +1,4 @@
-"""The queue, its cards, and calls that were lost together."""
+"""URLs of the review queue, its cards, and outages."""
 
 from typing import Final
 
@@ -60,7 +60,7 @@ LINES: Final = (
     ),
 )
 
-#: Addresses that name an object, with one of another workspace.
+#: URLs with an object of another workspace.
 FOREIGN: Final = (
     ("/review/calls/{foreign_call}/", "get"),
     ("/review/calls/{foreign_call}/", "post"),

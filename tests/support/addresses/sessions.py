@@ -1,4 +1,4 @@
-"""The sessions and everything about one of them."""
+"""URLs of the session list and of single sessions."""
 
 from typing import Final
 
@@ -75,7 +75,7 @@ LINES: Final = (
     ),
 )
 
-#: Addresses that name an object, with one of another workspace.
+#: URLs with an object of another workspace.
 FOREIGN: Final = (
     ("/sessions/{foreign_session}/", "get"),
     ("/sessions/{foreign_session}/messages/0/", "get"),

@@ -1,4 +1,4 @@
-"""What an admin sets for everybody."""
+"""URLs of the workspace settings."""
 
 from typing import Final
 
@@ -75,7 +75,7 @@ LINES: Final = (
     ),
 )
 
-#: Addresses that name an object, with one of another workspace.
+#: URLs with an object of another workspace.
 FOREIGN: Final = (
     ("/settings/members/{foreign_member}/role/", "post"),
     ("/settings/members/{foreign_member}/remove/", "post"),

@@ -1,4 +1,4 @@
-"""What has no module of its own here."""
+"""URLs without a module of their own."""
 
 from typing import Final
 
@@ -21,5 +21,5 @@ LINES: Final = (
     line("audit/export/", "302 403 200 200 200 302", "302 405 405 405 405 302"),
 )
 
-#: Addresses that name an object, with one of another workspace.
+#: URLs with an object of another workspace.
 FOREIGN: Final = (("/saved/views/{foreign_view}/remove/", "post"),)

@@ -10,7 +10,7 @@ import pytest
 
 import checkpoints
 from checkpoints import enums, exceptions
-from checkpoints.adapters.importing import refusal
+from checkpoints.importers import import_errors
 from tests.support import api_reference
 from tests.support.api_reference import ASYNC_TWINS, GROUPS, documented, public_members, signature_of
 from tests.support.docstrings import read_docstring
@@ -81,7 +81,9 @@ def test_every_result_is_documented(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(FUNCTIONS | PROPERTIES))
 def test_every_promised_error_exists(name: str) -> None:
     for error in read_docstring((FUNCTIONS | PROPERTIES)[name]).entries.get("Raises", {}):
-        assert issubclass(getattr(exceptions, error, None) or getattr(refusal, error), exceptions.CheckpointsError)
+        assert issubclass(
+            getattr(exceptions, error, None) or getattr(import_errors, error), exceptions.CheckpointsError
+        )
 
 
 @pytest.mark.parametrize("name", sorted(name for name, kind in CLASSES.items() if dataclasses.is_dataclass(kind)))

@@ -27,7 +27,7 @@ from checkpoints.exceptions import InvalidIdentifier
     ids=ascii,
 )
 def test_id_of_any_language_is_taken_unchanged(value: str) -> None:
-    assert ids.checked("session id", value) == value
+    assert ids.validate_id("session id", value) == value
 
 
 @pytest.mark.parametrize(
@@ -37,26 +37,26 @@ def test_id_of_any_language_is_taken_unchanged(value: str) -> None:
 )
 def test_what_cannot_be_an_id_is_refused(value: object) -> None:
     with pytest.raises(InvalidIdentifier):
-        ids.checked("session id", value)
+        ids.validate_id("session id", value)
 
 
 def test_refusal_of_a_long_id_does_not_repeat_all_of_it() -> None:
     with pytest.raises(InvalidIdentifier) as caught:
-        ids.checked("session id", "x" * 100_000)
+        ids.validate_id("session id", "x" * 100_000)
     assert len(str(caught.value)) < 300
 
 
 def test_uuid7_is_a_version_7_uuid() -> None:
-    made = ids.uuid7()
+    made = ids.generate_uuid7()
 
     assert (made.version, made.variant) == (7, uuid.RFC_4122)
 
 
 def test_uuid7_is_new_each_time() -> None:
-    assert len({ids.uuid7() for _ in range(1000)}) == 1000
+    assert len({ids.generate_uuid7() for _ in range(1000)}) == 1000
 
 
 def test_uuid7_begins_with_the_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time_ns", lambda: 0x0123456789AB * 1_000_000)
 
-    assert ids.uuid7().hex[:12] == "0123456789ab"
+    assert ids.generate_uuid7().hex[:12] == "0123456789ab"

@@ -5,7 +5,7 @@ import urllib.error
 
 import pytest
 
-from checkpoints.outcomes import unknown_outcome
+from checkpoints.calls.outcomes import is_outcome_unknown
 
 
 class ReadTimeout(Exception):  # as HTTP clients name theirs
@@ -73,7 +73,7 @@ def raised_while(error: Exception, context: BaseException) -> Exception:
     ids=repr,
 )
 def test_error_leaves_the_effect_unknown(error: BaseException) -> None:
-    assert unknown_outcome(error) is True
+    assert is_outcome_unknown(error) is True
 
 
 @pytest.mark.parametrize(
@@ -91,18 +91,18 @@ def test_error_leaves_the_effect_unknown(error: BaseException) -> None:
     ids=repr,
 )
 def test_error_says_that_nothing_happened(error: BaseException) -> None:
-    assert unknown_outcome(error) is False
+    assert is_outcome_unknown(error) is False
 
 
 def test_suppressed_context_does_not_count() -> None:
     error = raised_while(ValueError("no such order"), TimeoutError())
     error.__suppress_context__ = True
 
-    assert unknown_outcome(error) is False
+    assert is_outcome_unknown(error) is False
 
 
 def test_chain_of_causes_that_ends_in_itself_is_read_once() -> None:
     first, second = ValueError("first"), KeyError("second")
     first.__cause__, second.__cause__ = second, first
 
-    assert unknown_outcome(first) is False
+    assert is_outcome_unknown(first) is False

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from harness_site.serving.client_address import ClientAddress
-from harness_site.serving.types import Message, Receive, Scope, Send
+from harness_site.serving.asgi_types import Message, Receive, Scope, Send
+from harness_site.serving.client_address import ClientAddressMiddleware
 
 
 def address_of(client: str, *forwarded: str) -> str:
@@ -21,7 +21,7 @@ def address_of(client: str, *forwarded: str) -> str:
         raise AssertionError("Nothing is sent or received here.")
 
     headers = [(b"x-forwarded-for", value.encode()) for value in forwarded]
-    server: Any = ProxyHeadersMiddleware(ClientAddress(application), trusted_hosts="127.0.0.1,::1")  # type: ignore[arg-type]
+    server: Any = ProxyHeadersMiddleware(ClientAddressMiddleware(application), trusted_hosts="127.0.0.1,::1")  # type: ignore[arg-type]
     asyncio.run(server({"type": "http", "client": (client, 50000), "headers": headers}, nothing, nothing))
     return seen[0]
 

@@ -18,9 +18,9 @@ def test_a_time_of_zero_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_steady_body_has_more_time_than_one_that_dribbles() -> None:
     limits = ServerLimits(body_seconds=120, grace_seconds=10, minimum_rate=1000)
-    assert [limits.body_deadline(size) for size in (0, 1, 50_000, 10**9)] == [10, 10.001, 60, 120]
+    assert [limits.get_body_deadline(size) for size in (0, 1, 50_000, 10**9)] == [10, 10.001, 60, 120]
 
 
 def test_a_steady_reader_has_more_time_than_one_that_stops() -> None:
     limits = ServerLimits(write_seconds=30, minimum_rate=1000)
-    assert [limits.response_deadline(size) for size in (0, 10_000)] == [30, 40]
+    assert [limits.get_response_deadline(size) for size in (0, 10_000)] == [30, 40]

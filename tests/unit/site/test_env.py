@@ -9,27 +9,27 @@ from harness_site import env
 
 def test_text_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", "value")
-    assert env.text("HARNESS_X", "default") == "value"
-    assert env.text("HARNESS_Y", "default") == "default"
+    assert env.read_text("HARNESS_X", "default") == "value"
+    assert env.read_text("HARNESS_Y", "default") == "default"
 
 
 def test_text_of_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(" secret\n")
     monkeypatch.setenv("HARNESS_X_FILE", str(tmp_path / "secret"))
-    assert env.text("HARNESS_X") == "secret"
+    assert env.read_text("HARNESS_X") == "secret"
 
 
 def test_a_variable_and_its_file_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", "a")
     monkeypatch.setenv("HARNESS_X_FILE", "/b")
     with pytest.raises(ImproperlyConfigured, match="Set HARNESS_X or HARNESS_X_FILE, not both"):
-        env.text("HARNESS_X")
+        env.read_text("HARNESS_X")
 
 
 def test_a_file_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X_FILE", "/nowhere/secret")
     with pytest.raises(ImproperlyConfigured, match="HARNESS_X_FILE names '/nowhere/secret', which cannot be read"):
-        env.text("HARNESS_X")
+        env.read_text("HARNESS_X")
 
 
 @pytest.mark.parametrize(
@@ -37,37 +37,37 @@ def test_a_file_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_flag(monkeypatch: pytest.MonkeyPatch, value: str, expected: bool) -> None:
     monkeypatch.setenv("HARNESS_X", value)
-    assert env.flag("HARNESS_X", default=True) is expected
+    assert env.read_flag("HARNESS_X", default=True) is expected
 
 
 def test_a_flag_that_is_neither_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", "maybe")
     with pytest.raises(ImproperlyConfigured, match="HARNESS_X is 'maybe': use 1 or 0"):
-        env.flag("HARNESS_X", default=False)
+        env.read_flag("HARNESS_X", default=False)
 
 
 def test_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", " a, ,b,")
-    assert env.words("HARNESS_X") == ["a", "b"]
+    assert env.read_list("HARNESS_X") == ["a", "b"]
 
 
 @pytest.mark.parametrize(("value", "expected"), [("", 7), ("0", 0), ("31536000", 31536000)])
 def test_number(monkeypatch: pytest.MonkeyPatch, value: str, expected: int) -> None:
     monkeypatch.setenv("HARNESS_X", value)
-    assert env.number("HARNESS_X", 7) == expected
+    assert env.read_number("HARNESS_X", 7) == expected
 
 
 def test_a_number_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", "-1")
     with pytest.raises(ImproperlyConfigured, match="HARNESS_X is '-1': use a whole number"):
-        env.number("HARNESS_X", 7)
+        env.read_number("HARNESS_X", 7)
 
 
 def test_a_kept_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "var" / "secret_key"
-    made = env.kept_secret(path)
+    made = env.load_or_create_secret(path)
     assert len(made) == 64
-    assert env.kept_secret(path) == made
+    assert env.load_or_create_secret(path) == made
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [one.name for one in path.parent.iterdir()] == ["secret_key"]
 
@@ -75,14 +75,14 @@ def test_a_kept_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
 def test_of_two_processes_that_make_the_secret_one_wins(tmp_path: Path) -> None:
     path = tmp_path / "secret_key"
     path.write_text("first")
-    env._create_once(path, "second")
+    env._create_file_once(path, "second")
     assert path.read_text() == "first"
     assert [one.name for one in tmp_path.iterdir()] == ["secret_key"]
 
 
 def test_the_state_folder_of_a_checkout_is_inside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARNESS_STATE_DIR", raising=False)
-    assert env.state_dir() == env.BASE_DIR / "var"
+    assert env.get_state_dir() == env.BASE_DIR / "var"
 
 
 def test_the_state_folder_of_an_installed_copy_is_the_data_folder_of_the_user(
@@ -91,15 +91,15 @@ def test_the_state_folder_of_an_installed_copy_is_the_data_folder_of_the_user(
     monkeypatch.delenv("HARNESS_STATE_DIR", raising=False)
     monkeypatch.setattr(env, "IS_CHECKOUT", False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert env.state_dir() == tmp_path / "harness"
+    assert env.get_state_dir() == tmp_path / "harness"
 
 
 def test_the_state_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HARNESS_STATE_DIR", str(tmp_path / "state"))
-    assert env.state_dir() == tmp_path / "state"
+    assert env.get_state_dir() == tmp_path / "state"
 
 
 def test_a_relative_state_folder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_STATE_DIR", "state")
     with pytest.raises(ImproperlyConfigured, match="HARNESS_STATE_DIR is 'state': give an absolute path"):
-        env.state_dir()
+        env.get_state_dir()

@@ -5,9 +5,9 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
+from checkpoints.audit import log
 from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
-from checkpoints.saving import audit
 from harness_site.accounts.models import Membership
 
 
@@ -26,14 +26,16 @@ class Command(BaseCommand):
         slug, role = options["workspace"], Role(options["role"])
         with transaction.atomic():
             workspace, _ = Workspace.objects.get_or_create(slug=slug, defaults={"name": slug})
-            before = Membership.objects.filter(user=user, workspace=workspace).values_list("role", flat=True).first()
+            previous_role = (
+                Membership.objects.filter(user=user, workspace=workspace).values_list("role", flat=True).first()
+            )
             Membership.objects.update_or_create(user=user, workspace=workspace, defaults={"role": role})
-            audit.append(
+            log.append_event(
                 "default",
                 workspace.pk,
-                AuditKind.MEMBER_ADDED if before is None else AuditKind.ROLE_CHANGED,
+                AuditKind.MEMBER_ADDED if previous_role is None else AuditKind.ROLE_CHANGED,
                 actor="manage.py add_member",
                 actor_kind=ActorKind.MACHINE,
-                details={"member": user.get_username(), "before": before, "role": role},
+                details={"member": user.get_username(), "before": previous_role, "role": role},
             )
         self.stdout.write(f"{user.get_username()} is {role} in {slug}.")

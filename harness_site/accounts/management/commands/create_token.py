@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from checkpoints.enums import ActorKind
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
-from harness_site.accounts import tokens
+from harness_site.accounts import api_tokens
 from harness_site.accounts.models import TokenRole
 
 
@@ -27,11 +27,11 @@ class Command(BaseCommand):
         if days is not None and not 0 < days <= 3650:
             raise CommandError("--days has to be between 1 and 3650.")
         lifetime = None if days is None else timedelta(days=days)
-        by = tokens.Maker(ActorKind.MACHINE, "manage.py create_token")
+        by = api_tokens.TokenIssuer(ActorKind.MACHINE, "manage.py create_token")
         try:
-            _, secret = tokens.create(
+            _, secret = api_tokens.create_token(
                 workspace, name=options["name"], role=TokenRole(options["role"]), lifetime=lifetime, by=by
             )
-        except tokens.TokenNameTaken as error:
+        except api_tokens.TokenNameTaken as error:
             raise CommandError(str(error)) from error
         self.stdout.write(secret)

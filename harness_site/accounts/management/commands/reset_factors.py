@@ -6,10 +6,10 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
+from checkpoints.audit import log
 from checkpoints.enums import ActorKind, AuditKind
-from checkpoints.saving import audit
 from harness_site.accounts.models import Membership
-from harness_site.accounts.signing import end_sign_ins
+from harness_site.accounts.user_sessions import end_user_sessions
 
 
 class Command(BaseCommand):
@@ -23,15 +23,15 @@ class Command(BaseCommand):
         if user is None:
             raise CommandError(f"There is no account {options['name']!r}.")
         with transaction.atomic():
-            removed = Authenticator.objects.filter(user=user).delete()[0]
-            ended = end_sign_ins(user)
+            removed_count = Authenticator.objects.filter(user=user).delete()[0]
+            ended_count = end_user_sessions(user)
             for workspace in Membership.objects.filter(user=user).values_list("workspace_id", flat=True):
-                audit.append(
+                log.append_event(
                     "default",
                     workspace,
                     AuditKind.FACTOR_REMOVED,
                     actor="manage.py reset_factors",
                     actor_kind=ActorKind.MACHINE,
-                    details={"member": user.get_username(), "factors": removed, "ended": ended},
+                    details={"member": user.get_username(), "factors": removed_count, "ended": ended_count},
                 )
-        self.stdout.write(f"{removed} second factors removed, {ended} sign-ins ended.")
+        self.stdout.write(f"{removed_count} second factors removed, {ended_count} sign-ins ended.")

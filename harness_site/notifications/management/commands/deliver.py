@@ -3,9 +3,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from harness_site.notifications.collecting import collect
-from harness_site.notifications.delivering import LIMIT, deliver
-from harness_site.notifications.forgetting import forget
+from harness_site.notifications.delivery_queue import LIMIT, send_due_deliveries
+from harness_site.notifications.delivery_retention import delete_old_notices
+from harness_site.notifications.notice_collector import create_due_notices
 
 
 class Command(BaseCommand):
@@ -18,10 +18,10 @@ class Command(BaseCommand):
         parser.add_argument("--limit", type=int, default=LIMIT, help="messages to send at most")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        collected = collect()
-        done = deliver(limit=options["limit"])
-        forget()
+        noticed_count = create_due_notices()
+        totals = send_due_deliveries(limit=options["limit"])
+        delete_old_notices()
         self.stdout.write(
-            f"{collected} calls noticed, {done.sent} messages sent, {done.failed} failed for now, "
-            f"{done.given_up} given up, {done.not_needed} not needed any more."
+            f"{noticed_count} calls noticed, {totals.sent} messages sent, {totals.failed} failed for now, "
+            f"{totals.given_up} given up, {totals.not_needed} not needed any more."
         )

@@ -4,11 +4,11 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand
 
-from harness_site.rendering.text import visible
-from harness_site.search import indexing, session_days
-from harness_site.search.problems import problems
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.search import indexer, session_days
+from harness_site.search.index_problems import list_index_problems
 
-#: Seconds between two looks at what another process is doing, or was when it was killed.
+#: Seconds between two checks of another process that is indexing or was killed.
 _PATIENCE: Final = 1.0
 
 
@@ -24,21 +24,21 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["rebuild"]:
-            indexing.forget()
+            indexer.clear_index()
         total = 0
-        while (done := indexing.step()) or indexing.elsewhere():
-            if not done:
+        while (count := indexer.index_next_batch()) or indexer.is_other_process_indexing():
+            if not count:
                 sleep(_PATIENCE)
-            total += done
-            if done and (options["verbosity"] > 1 or total % 20_000 < done):
+            total += count
+            if count and (options["verbosity"] > 1 or total % 20_000 < count):
                 self.stderr.write(f"{total:,} texts …")
-        session_days.bring_up(None)
+        session_days.update_session_days(None)
         self.stdout.write(f"{total:,} {'text' if total == 1 else 'texts'} went into the index; it is complete.")
-        self._tell_problems()
+        self._print_problems()
 
-    def _tell_problems(self) -> None:
-        found = problems()
-        for text in found.texts:
-            self.stdout.write(visible(str(text)))
-        if found.more:
-            self.stdout.write(f"… and {found.more:,} more texts that cannot be found as a whole.")
+    def _print_problems(self) -> None:
+        problems = list_index_problems()
+        for text in problems.texts:
+            self.stdout.write(mask_and_reveal_hidden(str(text)))
+        if problems.more:
+            self.stdout.write(f"… and {problems.more:,} more texts that cannot be found as a whole.")

@@ -8,12 +8,12 @@ from django.db import connection
 from django.db.models import F
 
 from checkpoints import SyncCheckpointer
-from checkpoints.clock import database_now
+from checkpoints.db.clock import database_now
 from checkpoints.exceptions import InvalidInput, PeerCallNotFound, PeerCallOver
 from checkpoints.models import AuditEvent, PeerCall, Session, Workspace
 from checkpoints.peers import Swept
 from tests.conftest import Open
-from tests.integration.checkpoints.peers.waiting import accepted, join, let_pass, pause, statuses
+from tests.integration.checkpoints.peers.paused_agents import accepted, join, let_pass, pause, statuses
 
 
 def deadline(call_id: str = "c1") -> datetime:

@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from checkpoints import SyncCheckpointer
 from checkpoints.models import Workspace
 from tests.conftest import Open
-from tests.integration.checkpoints.peers.waiting import join, let_pass, lose, pause
+from tests.integration.checkpoints.peers.paused_agents import join, let_pass, lose, pause
 
 
 def swept(**options: Any) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from checkpoints import Checkpointer, SyncCheckpointer, SyncWriteBehind, Tool, ToolRegistry, ToolResult
+from checkpoints.calls import issue_call
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired, StorageUnavailable
 from checkpoints.models import ToolCall, Workspace
-from checkpoints.runs.details import PostToolBatch
-from checkpoints.saving import issuing
+from checkpoints.runtime_state.phase_details import PostToolBatch
 from tests.conftest import Open
 from tests.integration.checkpoints.situations import lose_run, started
 from tests.support.processes import append_line
@@ -622,7 +622,7 @@ def test_error_of_a_dispatch_gives_its_operation_back(
     taker = lose_run(open_checkpointer)
     tools = shell.tools(taker)
     with monkeypatch.context() as patch:
-        patch.setattr(issuing, "issue", unavailable)
+        patch.setattr(issue_call, "issue_call", unavailable)
         with pytest.raises(StorageUnavailable):
             dispatch(tools, "new_1")
 

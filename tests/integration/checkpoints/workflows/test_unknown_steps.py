@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from checkpoints import Landed, NotLanded, SyncCheckpointer, Tool, ToolRegistry, Unknown
+from checkpoints.calls.outcomes import Answer
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, InvalidArguments, ReviewRequired, StepRejected
 from checkpoints.models import Session
-from checkpoints.outcomes import Answer
 from tests.conftest import Open
 from tests.integration.checkpoints.situations import lose_run, started
 from tests.integration.checkpoints.workflows.orders import Desk, statuses

@@ -10,7 +10,7 @@ from checkpoints import (
     SyncWriteBehind,
 )
 from tests.integration.checkpoints.situations import started
-from tests.integration.checkpoints.write_behind.handing_in import Make
+from tests.integration.checkpoints.write_behind.queue_helpers import Make
 
 
 @pytest.fixture

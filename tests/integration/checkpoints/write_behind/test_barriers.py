@@ -14,8 +14,8 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Session, ToolCall
 from tests.integration.checkpoints.situations import talk
-from tests.integration.checkpoints.write_behind.handing_in import SHORT, Make, hand_in, lengths, paying
-from tests.integration.checkpoints.write_behind.slow import locked
+from tests.integration.checkpoints.write_behind.queue_helpers import SHORT, Make, hand_in, lengths, paying
+from tests.integration.checkpoints.write_behind.slow_database import locked
 
 
 def test_intent_writes_what_comes_before_it(cp: SyncCheckpointer, make: Make) -> None:

@@ -13,10 +13,10 @@ from checkpoints.exceptions import (
     InvalidInput,
 )
 from checkpoints.models import Checkpoint, ToolCall
-from checkpoints.runs import PostLlm, PreToolBatch, RunTerminal, StepStarted
+from checkpoints.runtime_state import PostLlm, PreToolBatch, RunTerminal, StepStarted
 from tests.integration.checkpoints.situations import started, talk
-from tests.integration.checkpoints.write_behind.handing_in import Make, hand_in, lengths, paying
-from tests.integration.checkpoints.write_behind.slow import locked
+from tests.integration.checkpoints.write_behind.queue_helpers import Make, hand_in, lengths, paying
+from tests.integration.checkpoints.write_behind.slow_database import locked
 from tests.support.processes import until
 
 

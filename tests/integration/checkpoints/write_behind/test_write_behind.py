@@ -19,11 +19,11 @@ from checkpoints.exceptions import (
     NotRepresentable,
 )
 from checkpoints.models import Checkpoint, Workspace
-from checkpoints.runs import PreToolBatch, StepStarted
+from checkpoints.runtime_state import PreToolBatch, StepStarted
 from tests.conftest import Open
 from tests.integration.checkpoints.situations import started, talk
-from tests.integration.checkpoints.write_behind.handing_in import Make, hand_in, lengths
-from tests.integration.checkpoints.write_behind.slow import locked
+from tests.integration.checkpoints.write_behind.queue_helpers import Make, hand_in, lengths
+from tests.integration.checkpoints.write_behind.slow_database import locked
 from tests.support.processes import until
 
 

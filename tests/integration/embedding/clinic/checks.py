@@ -34,7 +34,7 @@ def changes() -> Iterator[tuple[str, dict[str, Any]]]:
     engine: dict[str, Any] = present.TEMPLATES[0]
     options: dict[str, Any] = engine["OPTIONS"]
     yield "nothing", {}
-    for app in ("harness_site.saved", "allauth.usersessions"):
+    for app in ("harness_site.saved_views", "allauth.usersessions"):
         yield app, {"INSTALLED_APPS": [name for name in present.INSTALLED_APPS if name != app]}
     for one in present.MIDDLEWARE:
         if "messages" not in one:

@@ -3,7 +3,7 @@
 import os
 
 from checkpoints.conf import database_from_url
-from harness_site.security import content_policy
+from harness_site.security_headers import build_content_security_policy
 from harness_site.site_settings import *  # noqa: F403
 from harness_site.site_settings import (
     HARNESS_APPS,
@@ -33,7 +33,7 @@ INSTALLED_APPS += HARNESS_APPS
 MIDDLEWARE = [*HARNESS_MIDDLEWARE, "django.contrib.messages.middleware.MessageMiddleware"]
 TEMPLATES = [
     {
-        "BACKEND": "harness_site.templating.Templates",
+        "BACKEND": "harness_site.core.template_backend.Templates",
         "NAME": "django",
         "DIRS": HARNESS_TEMPLATE_DIRS,
         "APP_DIRS": True,
@@ -55,7 +55,7 @@ CACHES = {
     "default": {"BACKEND": "harness_site.accounts.throttle_cache.ThrottleCache"},
     "rendered": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
 }
-CONTENT_SECURITY_POLICY = {"DIRECTIVES": content_policy()}
+CONTENT_SECURITY_POLICY = {"DIRECTIVES": build_content_security_policy()}
 SITE_ADDRESS = "https://clinic.example"
 MAIL_FROM = "harness@clinic.example"
 SECURE_REDIRECT_EXEMPT = [r"^harness/health/$"]

@@ -9,7 +9,6 @@ from django.test import TestCase, TransactionTestCase
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import InsideTransaction
-from checkpoints.models import DEFAULT_WORKSPACE, Workspace
 from tests.integration.embedding.shop import views
 
 
@@ -44,9 +43,19 @@ class InTestCase(CaseMixin, TestCase):
 
 
 class InTransactionTestCase(CaseMixin, TransactionTestCase):
-    def setUp(self) -> None:
-        """What the tests before have removed together with everything else."""
-        Workspace.objects.get_or_create(slug=DEFAULT_WORKSPACE)
+    """Django empties all tables after each of these tests."""
+
+    client_of_all_tests = SyncCheckpointer()
+
+    def test_one_client_serves_all_tests(self) -> None:
+        self.check_client("first")
+
+    def test_one_client_serves_all_tests_again(self) -> None:
+        self.check_client("second")
+
+    def check_client(self, session_id: str) -> None:
+        with self.client_of_all_tests.session(session_id) as session:
+            assert session.append([{"role": "user", "content": session_id}]) == 1
 
     def test_is_in_no_transaction(self) -> None:
         assert not connection.in_atomic_block
@@ -62,7 +71,6 @@ class OnTheSecondAlias(TransactionTestCase):
             connections["durable"].close_pool()  # type: ignore[attr-defined]
 
     def test_both_aliases_are_one_database(self) -> None:
-        Workspace.objects.get_or_create(slug=DEFAULT_WORKSPACE)
         content = views.make_payment(views.open_registry(2, using="durable"), 2).content
 
         assert content == b'{"content": "paid 2"}'

@@ -5,13 +5,13 @@ import pytest
 
 from checkpoints.enums import KeyScope
 from checkpoints.exceptions import InvalidInput, NotRepresentable
-from checkpoints.tools.idempotency import Policy, key_for
+from checkpoints.tools.idempotency import IdempotencyPolicy, make_idempotency_key
 
 PLACE: dict[str, Any] = {"workspace": "w", "key_space": "s", "tool": "t", "call_id": "call_1", "step": 1}
 
 
-def key(policy: Policy = "once", scope: KeyScope = KeyScope.SESSION, **changed: Any) -> str:
-    return key_for(policy, scope, **({"args": {"a": 1}} | PLACE | changed))
+def key(policy: IdempotencyPolicy = "once", scope: KeyScope = KeyScope.SESSION, **changed: Any) -> str:
+    return make_idempotency_key(policy, scope, **({"args": {"a": 1}} | PLACE | changed))
 
 
 def by_order(args: dict[str, Any]) -> str:
@@ -51,7 +51,7 @@ def test_key_by_call_changes_with(changed: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("policy", ["once", "call", lambda args: "own"], ids=["once", "call", "function"])
-def test_workspace_key_is_the_same_in_every_session(policy: Policy) -> None:
+def test_workspace_key_is_the_same_in_every_session(policy: IdempotencyPolicy) -> None:
     assert key(policy, KeyScope.WORKSPACE, key_space="other") == key(policy, KeyScope.WORKSPACE)
     assert key(policy, KeyScope.WORKSPACE, workspace="other") != key(policy, KeyScope.WORKSPACE)
     assert key(policy, KeyScope.WORKSPACE) != key(policy, KeyScope.SESSION)

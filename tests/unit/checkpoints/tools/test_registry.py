@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from checkpoints import Tool, ToolRegistry, ToolResult, tool
+from checkpoints.calls.outcomes import NotLanded, Unknown
 from checkpoints.exceptions import InvalidArguments, InvalidIdentifier, InvalidInput, RegistryNotBound
-from checkpoints.outcomes import NotLanded, Unknown
 
 
 def pay(order: int, amount: Decimal, note: str = "", express: bool = False, rate: float = 1.0) -> str:
@@ -58,9 +58,13 @@ def test_unknown_scope_is_refused() -> None:
 def test_arguments_are_bound_as_the_function_takes_them() -> None:
     made: Tool = tool(pay)
 
-    assert made.bound({"order": 17, "amount": "40.10"}) == {"order": 17, "amount": Decimal("40.10")}
-    assert made.bound({"order": 17, "amount": 40, "rate": 2}) == {"order": 17, "amount": Decimal(40), "rate": 2}
-    assert made.bound({"order": 1, "amount": 0.1})["amount"] == Decimal("0.1")
+    assert made.bind_arguments({"order": 17, "amount": "40.10"}) == {"order": 17, "amount": Decimal("40.10")}
+    assert made.bind_arguments({"order": 17, "amount": 40, "rate": 2}) == {
+        "order": 17,
+        "amount": Decimal(40),
+        "rate": 2,
+    }
+    assert made.bind_arguments({"order": 1, "amount": 0.1})["amount"] == Decimal("0.1")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ def test_arguments_are_bound_as_the_function_takes_them() -> None:
 )
 def test_unfitting_arguments_are_refused(args: Any) -> None:
     with pytest.raises(InvalidArguments):
-        tool(pay).bound(args)
+        tool(pay).bind_arguments(args)
 
 
 @pytest.mark.parametrize(

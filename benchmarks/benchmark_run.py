@@ -1,0 +1,44 @@
+"""One run: create the databases, measure, write the page. Started by `python -m benchmarks`."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from benchmarks import databases as places
+from benchmarks import django_setup, environment, plan
+
+PAGE = environment.ROOT / "docs" / "benchmarks.md"
+
+
+def main() -> None:
+    options = _parse_options()
+    started_at = time.monotonic()
+
+    def say(message: str) -> None:
+        print(f"{time.monotonic() - started_at:4.0f} s  {message}", flush=True)
+
+    with places.create_temporary_databases() as databases:
+        django_setup.configure_django(databases.get_urls(django_setup.NAMES))
+        from benchmarks import measuring, report  # models can be imported only now
+
+        page = report.format_page(measuring.measure_all(databases, plan.QUICK if options.quick else plan.FULL, say))
+    output: Path | None = options.output or (None if options.quick else PAGE)
+    if output is None:
+        print(page)
+    else:
+        output.parent.mkdir(exist_ok=True)
+        output.write_text(page)
+    say("done")
+
+
+def _parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and write docs/benchmarks.md.")
+    parser.add_argument("--quick", action="store_true", help="fewer turns and rounds; prints the page")
+    parser.add_argument("--output", type=Path, help="where the page goes instead")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

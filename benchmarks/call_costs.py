@@ -1,0 +1,30 @@
+"""Benchmark of logging a tool call: its intent before it runs, its result after."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+from benchmarks.order import shuffle_for_turn
+from benchmarks.plan import Plan
+from benchmarks.samples import Samples
+
+ARGS = {"amount": "40.00", "note": "second parcel, the first one was lost " * 4}
+RESULT = "charged: receipt 2026-000-117 " * 8
+WARM_UP = 10
+
+
+class CallLogger(Protocol):
+    def log_call(self, number: int, args: dict[str, Any], result: str) -> None: ...
+
+
+def measure_calls(callers: dict[str, CallLogger], plan: Plan) -> dict[str, Samples]:
+    """Measure the cost of one call for each caller, alternating; the tool itself does nothing."""
+    seconds: dict[str, list[float]] = {name: [] for name in callers}
+    for number in range(plan.calls + WARM_UP):
+        args = {"order": number, **ARGS}
+        for name, call_logger in shuffle_for_turn(list(callers.items()), number):
+            start = time.perf_counter()
+            call_logger.log_call(number, args, RESULT)
+            seconds[name].append(time.perf_counter() - start)
+    return {name: Samples(values[WARM_UP:]) for name, values in seconds.items()}

@@ -1,0 +1,46 @@
+"""Crowd for the raw rate: threads that run the plain SQL statements, each on its own connection."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
+
+from django.db import connections
+
+from benchmarks.contenders import statements
+from benchmarks.conversation import Conversation
+from benchmarks.crowds.crowd import Crowd
+from benchmarks.databases import Database
+from benchmarks.django_setup import create_plain_tables
+from checkpoints.conf import POOL_SIZE
+
+
+class Statements(Crowd):
+    key: ClassVar[str] = "statement"
+    title: ClassVar[str] = "hand-written SQL over Django's connections, in threads"
+
+    def __init__(self, database: Database, conversation: Conversation) -> None:
+        create_plain_tables(database.alias)
+        self.alias = database.alias
+        self.conversation = conversation
+        self.executor = ThreadPoolExecutor(POOL_SIZE)
+        self.threads: list[int] = []
+
+    def begin_sessions(self, agents: int) -> None:
+        self.threads = [self.executor.submit(self._open_thread_row).result() for _ in range(agents)]
+
+    def _open_thread_row(self) -> int:
+        with connections[self.alias].cursor() as cursor:
+            cursor.execute(statements.OPEN)
+            return int(cursor.fetchone()[0])
+
+    def save_turns(self, turns: int) -> None:
+        for future in [self.executor.submit(self._run_agent, thread, turns) for thread in self.threads]:
+            future.result()
+
+    def _run_agent(self, thread: int, turns: int) -> None:
+        for turn in range(1, turns + 1):
+            statements.append_turn(self.alias, thread, self.conversation.get_turn(turn))
+
+    def close(self) -> None:
+        self.executor.shutdown()

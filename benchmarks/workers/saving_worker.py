@@ -1,0 +1,60 @@
+"""Worker that saves one session. Reads a number of saves per line and answers each line when they are done.
+
+python -m benchmarks.workers.saving_worker library|statement ADDRESS NUMBER
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from benchmarks.conversation import PLAN, SPENT_USD, Message, build_conversation
+from benchmarks.django_setup import configure_django
+
+Save = Callable[[list[Message]], None]
+TURNS = 400
+
+
+def main(way: str, address: str, number: str) -> None:
+    configure_django({"database": address})
+    save = _create_library_save(number) if way == "library" else _create_statement_save()
+    turns = build_conversation(TURNS)
+    turn = 0
+    save(turns.get_turn(1))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        for _ in range(int(line)):
+            turn += 1
+            save(turns.get_turn(turn % TURNS + 1))
+        print("done", flush=True)
+
+
+def _create_library_save(number: str) -> Save:
+    from checkpoints import SyncCheckpointer
+
+    checkpointer = SyncCheckpointer(using="database")
+    session, version = f"session {number}", 0
+    checkpointer.start_session(session)
+
+    def save(new: list[Message]) -> None:
+        nonlocal version
+        version = checkpointer.append_checkpoint(
+            session, new, expected_version=version, plan=PLAN, budget_spent_usd=SPENT_USD
+        )
+
+    return save
+
+
+def _create_statement_save() -> Save:
+    from django.db import connections
+
+    from benchmarks.contenders import statements
+
+    with connections["database"].cursor() as cursor:
+        cursor.execute(statements.OPEN)
+        (thread,) = cursor.fetchone()
+    return lambda new: statements.append_turn("database", thread, new)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

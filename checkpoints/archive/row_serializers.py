@@ -1,0 +1,99 @@
+"""Rows that a session consists of, and their conversion to and from JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+
+from checkpoints.enums import get_default_risk
+from checkpoints.models import (
+    Checkpoint,
+    Decision,
+    Join,
+    LateResult,
+    Message,
+    PausedTask,
+    PeerCall,
+    Run,
+    Segment,
+    Session,
+    ToolCall,
+    Workflow,
+    WorkflowStep,
+)
+
+#: Name of each table in a file, in an order in which rows point only to earlier ones. The audit trail is excluded:
+#: it belongs to the database where it was recorded, and is chained there.
+TABLES: dict[str, type[models.Model]] = {
+    "session": Session,
+    "run": Run,
+    "segment": Segment,
+    "message": Message,
+    "checkpoint": Checkpoint,
+    "tool_call": ToolCall,
+    "decision": Decision,
+    "late_result": LateResult,
+    "workflow": Workflow,
+    "workflow_step": WorkflowStep,
+    "paused_task": PausedTask,
+    "join": Join,
+    "peer_call": PeerCall,
+}
+#: Version of the format that added the risk of a call.
+RISK_SINCE_VERSION = 2
+#: Version of the format that added the key policy of a call, and the version that answered the call.
+ANSWERS_SINCE_VERSION = 3
+_JSON_NATIVE_TYPES = frozenset({int, str, bool, type(None)})
+
+
+def list_columns(model: type[models.Model]) -> list[models.Field[Any, Any]]:
+    return list(model._meta.concrete_fields)
+
+
+def serialize_row(row: models.Model) -> dict[str, Any]:
+    """Convert a row to JSON values, by the names of its columns."""
+    return {field.attname: _serialize_field(field, row) for field in list_columns(type(row))}
+
+
+def _serialize_field(field: models.Field[Any, Any], row: models.Model) -> Any:
+    value = getattr(row, field.attname)
+    return value if type(value) in _JSON_NATIVE_TYPES else field.value_to_string(row)
+
+
+def upgrade_row(kind: str, values: object, version: int) -> object:
+    """Convert the values of a row in a file of an older `version` to those of the current version."""
+    if kind != "tool_call" or not isinstance(values, dict):
+        return values
+    if version < RISK_SINCE_VERSION:
+        values = {"risk": get_default_risk(str(values.get("side_effects")).split(",")).value, **values}
+    if version < ANSWERS_SINCE_VERSION:
+        values = {"key_policy": "", "asked_args_digest": "", "answered_version": None, **values}
+    return values
+
+
+def deserialize_row(model: type[models.Model], values: object) -> models.Model:
+    """Build an unsaved row from the output of `serialize_row`, with the keys it had in the file. Raises
+    `ValueError`."""
+    fields = {field.attname: field for field in list_columns(model)}
+    if not isinstance(values, dict) or values.keys() != fields.keys():
+        raise ValueError(f"its columns are not those of a {model._meta.verbose_name}")
+    try:
+        return model(**{name: _deserialize_field(fields[name], value) for name, value in values.items()})
+    except (ValidationError, TypeError) as error:
+        raise ValueError(f"a value of a {model._meta.verbose_name} is not of its kind") from error
+
+
+def _deserialize_field(field: models.Field[Any, Any], value: Any) -> Any:
+    if value is None and not field.null and not field.primary_key:
+        raise ValueError(f"{field.attname} is missing")
+    value = None if value is None else field.to_python(value)
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+def iterate_foreign_keys(model: type[models.Model]) -> Iterator[models.ForeignKey[Any, Any]]:
+    for field in list_columns(model):
+        if isinstance(field, models.ForeignKey):
+            yield field

@@ -1,0 +1,89 @@
+"""Export a session to one file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.db import models, transaction
+
+from checkpoints.archive import row_serializers, segment_closure
+from checkpoints.archive.atomic_file import open_atomic_replacement
+from checkpoints.archive.file_format import FileHeader, SessionFileWriter
+from checkpoints.audit import log
+from checkpoints.db import clock
+from checkpoints.db.errors import database_operation
+from checkpoints.enums import AuditKind
+from checkpoints.models import Message, Segment, Session
+from checkpoints.store import row_lookups
+from checkpoints.store.store import Store
+
+#: Number of rows that are read at once.
+_CHUNK_SIZE = 500
+
+
+@dataclass(frozen=True)
+class ExportedFile:
+    """File that has been written.
+
+    Attributes:
+        path: Path of the file.
+        session_id: Identifier of the session in it.
+        version: Newest version of the session.
+        size: Size in bytes.
+        digest: Digest the file ends with.
+    """
+
+    path: Path
+    session_id: str
+    version: int
+    size: int
+    digest: str
+
+
+def export_session(store: Store, session_id: str, path: str | Path, *, audited: bool = True) -> ExportedFile:
+    """Write a session, as it is at one moment, to `path`. Raises `SessionNotFound`, `FileNotWritten`.
+
+    The session's row stays locked until the file is renamed, so that of two exports the later state remains.
+    """
+    target = Path(path).absolute()
+    store.flush_pending_writes(session_id)
+    with database_operation(store.using, writes=audited), transaction.atomic(using=store.using):
+        session = row_lookups.get_session(store, session_id, lock=True)
+        with open_atomic_replacement(target) as file:
+            header = FileHeader(session_id, store.workspace, session.latest_version, clock.now().isoformat())
+            writer = SessionFileWriter(file, header)
+            for kind, row in _iterate_session_rows(store, session):
+                writer.write_row(kind, row_serializers.serialize_row(row))
+            digest = writer.write_end_line()
+            exported_file = ExportedFile(target, session_id, session.latest_version, writer.size, digest)
+        if audited:
+            log.record_event(
+                store,
+                AuditKind.EXPORTED,
+                session_pk=session.pk,
+                actor="export",
+                version=exported_file.version,
+                digest=exported_file.digest,
+            )
+    return exported_file
+
+
+def _iterate_session_rows(store: Store, session: Session) -> Iterator[tuple[str, models.Model]]:
+    segment_lengths = segment_closure.find_borrowed_segments(store.using, session)
+    special: dict[type[models.Model], Callable[[], Iterable[models.Model]]] = {
+        Session: lambda: [session],
+        Segment: lambda: segment_closure.select_segments(store.using, session, segment_lengths),
+        Message: lambda: _iterate_messages(store, session, segment_lengths),
+    }
+    for kind, model in row_serializers.TABLES.items():
+        rows = model._default_manager.using(store.using).filter(session=session) if model not in special else None
+        model_rows = special[model]() if rows is None else rows.order_by("pk").iterator(_CHUNK_SIZE)
+        yield from ((kind, row) for row in model_rows)
+
+
+def _iterate_messages(store: Store, session: Session, segment_lengths: dict[int, int]) -> Iterator[Message]:
+    """Iterate over the messages by segment and position, so that each comes after its predecessors."""
+    for segment in segment_closure.select_segments(store.using, session, segment_lengths):
+        yield from segment_closure.select_segment_messages(store.using, segment, segment_lengths).iterator(_CHUNK_SIZE)

@@ -1,0 +1,248 @@
+"""Import a session from its file: the same history in another database.
+
+Runs that were alive when the file was written are lost here, and a call that may have happened since is undecided as
+after a crash; approvals that were not used have to be given again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from django.db import IntegrityError, models, transaction
+from django.db.models.functions import Now
+
+from checkpoints.archive import row_serializers
+from checkpoints.archive.file_format import SessionFileReader
+from checkpoints.audit import log
+from checkpoints.calls import call_queries
+from checkpoints.db.errors import database_operation
+from checkpoints.enums import (
+    FINISHED_SESSION_STATUSES,
+    OWNING_RUN_STATUSES,
+    UNDECIDED_CALL_STATUSES,
+    AuditKind,
+    CallStatus,
+    InterruptReason,
+    RunStatus,
+    SessionStatus,
+)
+from checkpoints.exceptions import (
+    CheckpointCorrupted,
+    CheckpointsError,
+    FileDamaged,
+    ImportConflict,
+    SessionExists,
+    WrongWorkspace,
+)
+from checkpoints.formats import digests
+from checkpoints.ids import validate_id
+from checkpoints.models import Checkpoint, Message, Run, Segment, Session, ToolCall, Workspace
+from checkpoints.store.store import Store
+
+#: Number of rows that are written at once.
+_BATCH_SIZE = 500
+_OPEN_STATUSES = frozenset({CallStatus.ISSUED, CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED})
+
+
+@dataclass(frozen=True)
+class ImportedSession:
+    """Session that has been imported.
+
+    Attributes:
+        session_id: Identifier of the session.
+        version: Its newest version.
+        undecided: Number of calls a person has to decide about.
+    """
+
+    session_id: str
+    version: int
+    undecided: int
+
+
+def import_session_file(store: Store, path: str | Path, *, session_id: str | None = None) -> ImportedSession:
+    """Import the session in `path`, which has to be `session_id` if that is given.
+
+    The whole file is read and verified before anything is written, and it is written in one transaction. Raises
+    `FileNotReadable`, `FileDamaged`, `SchemaFromFuture`, `WrongSession`, `WrongWorkspace`, `SessionExists`,
+    `ImportConflict`.
+    """
+    reader = SessionFileReader(Path(path).absolute(), session_id)
+    header = reader.header
+    validate_id("session id", header.session_id)
+    if header.workspace != store.workspace:
+        raise WrongWorkspace(reader.path, header.workspace, store.workspace)
+    with database_operation(store.using):
+        try:
+            with transaction.atomic(using=store.using):
+                return _SessionImport(store, reader).import_session()
+        except IntegrityError as error:
+            raise ImportConflict(reader.path, str(error).splitlines()[0]) from error
+        except CheckpointCorrupted as error:
+            raise FileDamaged(reader.path, error.detail.rstrip(".")) from error
+        except CheckpointsError:
+            raise
+        except ValueError as error:
+            raise FileDamaged(reader.path, str(error)) from error
+
+
+@dataclass
+class _SessionImport:
+    store: Store
+    reader: SessionFileReader
+    #: New keys by table and old key, and the chain at the end of each position of a segment.
+    keys: dict[type[models.Model], dict[Any, Any]] = field(default_factory=dict)
+    chains: dict[int, dict[int, bytes]] = field(default_factory=dict)
+    parents: dict[int, tuple[int | None, int]] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    head: int | None = None
+
+    def import_session(self) -> ImportedSession:
+        rows = self._deserialize_rows()
+        session = self._create_session(next(rows, None))
+        for batch in _batch_rows(rows):
+            self._insert_batch(session, batch)
+        self._finish_session(session)
+        undecided = len(call_queries.list_undecided_calls(self.store, session))
+        return ImportedSession(session.session_id, session.latest_version, undecided)
+
+    def _deserialize_rows(self) -> Iterator[models.Model]:
+        order = list(row_serializers.TABLES)
+        place = 0
+        for kind, values in self.reader.iterate_rows():
+            if kind not in row_serializers.TABLES or order.index(kind) < place:
+                raise ValueError(f"{kind!r} does not belong where it stands")
+            place = order.index(kind)
+            self.counts[kind] += 1
+            yield row_serializers.deserialize_row(
+                row_serializers.TABLES[kind], row_serializers.upgrade_row(kind, values, self.reader.header.version)
+            )
+
+    def _create_session(self, row: models.Model | None) -> Session:
+        header, store = self.reader.header, self.store
+        if not isinstance(row, Session) or row.session_id != header.session_id:
+            raise ValueError("its session is not the one of its first line")
+        if row.latest_version != header.latest_version:
+            raise ValueError("its version is not the one of its first line")
+        sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id)
+        if sessions.filter(session_id=row.session_id).exists():
+            raise SessionExists(row.session_id)
+        self.keys[Workspace] = {row.workspace_id: store.workspace_id}
+        self.head, old = row.head_segment_id, row.pk
+        row.pk, row.workspace_id, row.head_segment_id = None, store.workspace_id, None
+        row.owner_id, row.forked_from_id, row.fence = None, None, row.fence + 1
+        row.save(using=store.using, force_insert=True)
+        self.keys[Session] = {old: row.pk}
+        return row
+
+    def _insert_batch(self, session: Session, batch: list[models.Model]) -> None:
+        model = type(batch[0])
+        old_keys = [row.pk for row in batch]
+        for row in batch:
+            self._verify_message_chain(row)
+            self._assign_new_keys(session, row)
+        model._default_manager.using(self.store.using).bulk_create(batch)
+        new_keys = self.keys.setdefault(model, {})
+        new_keys.update(zip(old_keys, [row.pk for row in batch], strict=True))
+
+    def _assign_new_keys(self, session: Session, row: models.Model) -> None:
+        """Give a row new keys, and point its foreign keys to the rows in this database."""
+        for relation in row_serializers.iterate_foreign_keys(type(row)):
+            old_key = getattr(row, relation.attname)
+            if old_key is None:
+                continue
+            new_key = (
+                session.pk if relation.related_model is Session else self._map_key(relation.related_model, old_key)
+            )
+            setattr(row, relation.attname, new_key)
+        if not isinstance(row, Run):  # runs keep their ids: people may have written them down
+            row.pk = None
+        if isinstance(row, Run) and row.status in OWNING_RUN_STATUSES:
+            row.status, row.ended_at = RunStatus.LOST, row.heartbeat_at
+        if isinstance(row, ToolCall):
+            call_queries.require_intact(row)
+            _mark_undecided(row)
+
+    def _map_key(self, model: Any, old_key: Any) -> Any:
+        new_keys = self.keys.get(model, {})
+        if old_key not in new_keys:
+            raise ValueError(f"a {model._meta.verbose_name} that it names is not in it")
+        return new_keys[old_key]
+
+    def _verify_message_chain(self, row: models.Model) -> None:
+        """Verify that the messages are those that were chained."""
+        if isinstance(row, Segment):
+            self.parents[row.pk] = (row.parent_id, row.parent_length)
+            self.chains[row.pk] = {}
+        elif isinstance(row, Message):
+            previous_chain = self._find_chain_at(row.segment_id, row.position - 1)
+            if row.segment_id not in self.chains:
+                raise ValueError("a segment that it names is not in it")
+            if bytes(row.chain) != digests.extend_chain(previous_chain, row.body):
+                raise ValueError(f"message {row.position} is not the one that was said there")
+            self.chains[row.segment_id][row.position] = bytes(row.chain)
+        elif isinstance(row, Checkpoint) and bytes(row.chain) != self._find_chain_at(row.segment_id, row.length - 1):
+            raise ValueError(f"the transcript of version {row.version} is not the one that was saved")
+
+    def _find_chain_at(self, segment: int | None, position: int) -> bytes:
+        """Return the chain after the message at a position of the transcript that ends in a segment."""
+        while position >= 0:
+            if segment not in self.parents:
+                raise ValueError("a segment that it names is not in it")
+            parent, start = self.parents[segment]
+            if position >= start or parent is None:
+                break
+            segment = parent
+        if position < 0:
+            return digests.EMPTY_CHAIN
+        if segment is None or position not in self.chains[segment]:
+            raise ValueError(f"message {position} is not in it")
+        return self.chains[segment][position]
+
+    def _finish_session(self, session: Session) -> None:
+        session.head_segment_id = None if self.head is None else self._map_key(Segment, self.head)
+        if bytes(session.head_chain) != self._find_chain_at(self.head, session.message_count - 1):
+            raise ValueError("its newest transcript is not the one that was saved")
+        if session.status not in FINISHED_SESSION_STATUSES and call_queries.list_undecided_calls(self.store, session):
+            session.status = SessionStatus.NEEDS_REVIEW
+        session.updated_at = Now()
+        session.save(using=self.store.using, update_fields=["head_segment", "status", "updated_at"])
+        log.record_event(
+            self.store,
+            AuditKind.SESSION_IMPORTED,
+            session_pk=session.pk,
+            actor="import",
+            version=session.latest_version,
+            rows=sum(self.counts.values()),
+        )
+
+
+def _mark_undecided(call: ToolCall) -> None:
+    """Mark a call undecided if it may have happened since the file was written."""
+    if call.status == CallStatus.APPROVED:
+        call.status = CallStatus.AWAITING_APPROVAL
+    elif call.status in _OPEN_STATUSES and call.status not in UNDECIDED_CALL_STATUSES:
+        mutates = call.mutates
+        call.status = CallStatus.INTERRUPTED if mutates else CallStatus.DISCARDED
+        call.reason = InterruptReason.RUN_LOST if mutates else ""
+        call.interrupted_at = Now() if mutates else None
+
+
+def _batch_rows(rows: Iterator[models.Model]) -> Iterator[list[models.Model]]:
+    """Batch the rows by kind, with a row that points to its own kind in a later batch than its target."""
+    batch: list[models.Model] = []
+    for row in rows:
+        if batch and (type(row) is not type(batch[0]) or len(batch) == _BATCH_SIZE or _references_own_model(row)):
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def _references_own_model(row: models.Model) -> bool:
+    related = (field for field in row_serializers.iterate_foreign_keys(type(row)) if field.related_model is type(row))
+    return any(getattr(row, field.attname) is not None for field in related)

@@ -1,0 +1,86 @@
+"""Audit log, appended in the transaction of the recorded change.
+
+An append is a single insert: no lock is taken and no earlier row is read, so that recording never makes one operation
+wait for another. `checkpoints.audit` assigns the numbers in the chain afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from checkpoints.enums import ActorKind, AuditKind
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.models import AuditEvent
+from checkpoints.store.store import Store
+
+
+def record_event(
+    store: Store,
+    kind: AuditKind,
+    *,
+    session_pk: int | None,
+    actor: str,
+    actor_kind: ActorKind = ActorKind.MACHINE,
+    **details: Any,
+) -> None:
+    """Append one event. `details` are ids, numbers and names; no text of transcripts or results."""
+    append_event(
+        store.using,
+        store.workspace_id,
+        kind,
+        session_pk=session_pk,
+        actor=actor,
+        actor_kind=actor_kind,
+        details=details,
+    )
+
+
+def append_event(
+    using: str,
+    workspace_pk: int,
+    kind: AuditKind,
+    *,
+    session_pk: int | None = None,
+    actor: str,
+    actor_kind: ActorKind,
+    details: dict[str, Any],
+) -> None:
+    """Append one event of a workspace, for a caller without a store: the site.
+
+    It is written in the caller's open transaction, if there is one, together with the change that it records.
+    """
+    _build_event(workspace_pk, kind, session_pk, actor, actor_kind, to_canonical_json(details, "details")).save(
+        using=using
+    )
+
+
+def append_event_for_sessions(
+    using: str,
+    workspace_pk: int,
+    kind: AuditKind,
+    session_pks: Iterable[int | None],
+    *,
+    actor: str,
+    actor_kind: ActorKind,
+    details: dict[str, Any],
+) -> None:
+    """Append the same event for each of several sessions, in one statement."""
+    details_json = to_canonical_json(details, "details")
+    events = [
+        _build_event(workspace_pk, kind, session_pk, actor, actor_kind, details_json) for session_pk in session_pks
+    ]
+    AuditEvent.objects.using(using).bulk_create(events)
+
+
+def _build_event(
+    workspace_pk: int, kind: AuditKind, session_pk: int | None, actor: str, actor_kind: ActorKind, details: str
+) -> AuditEvent:
+    return AuditEvent(
+        workspace_id=workspace_pk,
+        session_id=session_pk,
+        kind=kind,
+        actor_kind=actor_kind,
+        actor=actor[:255],
+        details=details,
+    )

@@ -1,0 +1,181 @@
+"""Queries of the call log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from checkpoints.db.clock import database_now
+from checkpoints.db.errors import database_operation
+from checkpoints.enums import (
+    LOGGED_EFFECTS,
+    POLICIES_MATCHING_ARGUMENTS,
+    UNDECIDED_CALL_STATUSES,
+    CallStatus,
+    DecisionKind,
+    KeyScope,
+)
+from checkpoints.exceptions import CheckpointCorrupted, ReviewRequired, SessionNotFound
+from checkpoints.formats import digests
+from checkpoints.formats.canonical import parse_json
+from checkpoints.ids import validate_id
+from checkpoints.models import Decision, Run, Session, ToolCall
+from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store.store import Store
+
+
+def get_call(store: Store, session_id: str, call_pk: int) -> ToolCall:
+    """Return a logged call. Raises `SessionNotFound` if it was removed: that happens with its session only."""
+    with database_operation(store.using, writes=False):
+        call = ToolCall.objects.using(store.using).filter(pk=call_pk).first()
+    if call is None:
+        raise SessionNotFound(session_id)
+    return call
+
+
+def find_completed_call(store: Store, key: str) -> dict[str, Any] | None:
+    """Find the completed call of an idempotency key in this workspace, or None."""
+    with database_operation(store.using, writes=False):
+        call = (
+            ToolCall.objects.using(store.using)
+            .filter(
+                workspace_id=store.workspace_id,
+                idempotency_key=validate_id("idempotency key", key),
+                status=CallStatus.COMPLETED,
+            )
+            .select_related("session", "run")
+            .order_by("-pk")
+            .first()
+        )
+        if call is None:
+            return None
+        require_intact(call)
+        return {**call_to_dict(call), "session_id": call.session.session_id, "result_text": call.result_text}
+
+
+def list_pending_calls(store: Store, session_id: str) -> list[dict[str, Any]]:
+    """List the calls that were issued and have no outcome: running, interrupted or awaiting approval; oldest first.
+
+    `alive` says whether the run that issued a call is alive. A session that does not exist yet has none.
+    """
+    with database_operation(store.using, writes=False):
+        try:
+            row = row_lookups.get_session(store, session_id)
+        except SessionNotFound:
+            return []
+        calls = list_calls_with_status(store, row, {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES})
+        alive = {run.pk: run_liveness.is_run_alive(run) for run in {call.run for call in calls}}
+        reasons = load_verify_reasons(store, calls)
+        return [
+            call_to_dict(
+                call,
+                alive=call.status == CallStatus.ISSUED and alive[call.run_id],
+                verify_reason=reasons.get(call.pk),
+            )
+            for call in calls
+        ]
+
+
+def abandoned(store: Store) -> QuerySet[ToolCall]:
+    """Select the calls with side effects that lost runs of the workspace have left without an outcome.
+
+    A person has to decide about them, although no process has declared the run lost yet.
+    """
+    issued_calls = ToolCall.objects.using(store.using).filter(workspace_id=store.workspace_id, status=CallStatus.ISSUED)
+    effects = (Q(side_effects__contains=effect) for effect in sorted(LOGGED_EFFECTS))
+    issued_calls = issued_calls.filter(reduce(or_, effects))
+    now = database_now(store.using)
+    runs = Run.objects.using(store.using).filter(pk__in=issued_calls.values("run"))
+    return issued_calls.filter(run__in=[run.pk for run in runs if not run_liveness.is_run_alive(run, now)])
+
+
+def list_undecided_calls(store: Store, row: Session) -> list[ToolCall]:
+    """List the calls of a session that wait for a decision, oldest first."""
+    return list_calls_with_status(store, row, UNDECIDED_CALL_STATUSES)
+
+
+def list_calls_with_status(store: Store, row: Session, statuses: Iterable[CallStatus]) -> list[ToolCall]:
+    calls = ToolCall.objects.using(store.using).filter(session=row.pk, status__in=sorted(statuses))
+    return list(calls.select_related("run").order_by("pk"))
+
+
+def list_unanswered_calls(store: Store, session_pk: int) -> list[ToolCall]:
+    """List the calls of a session's tools that no saved version has answered, oldest first, without their results."""
+    with database_operation(store.using, writes=False):
+        return list(_select_unanswered_calls(session_pk).using(store.using))
+
+
+def _select_unanswered_calls(session: int) -> QuerySet[ToolCall]:
+    calls = ToolCall.objects.filter(
+        session=session,
+        key_policy__in=sorted(POLICIES_MATCHING_ARGUMENTS),
+        key_scope=KeyScope.SESSION,
+        answered_version__isnull=True,
+    )
+    return calls.order_by("pk").defer("args", "result", "sentence")
+
+
+def list_args_digests(store: Store, call: ToolCall) -> set[str]:
+    """List the digests of a call's arguments: the current ones, and those it was requested with before an edit."""
+    edits = Decision.objects.using(store.using).filter(tool_call=call, kind=DecisionKind.EDIT)
+    previous_args = [
+        parse_json(evidence)["args_before"] for evidence in edits.values_list("evidence", flat=True) if evidence
+    ]
+    asked_digests = {call.asked_args_digest} - {""}
+    return {call.args_digest, *asked_digests, *(digests.digest_text(args) for args in previous_args)}
+
+
+def require_intact(call: ToolCall) -> None:
+    """Raise `CheckpointCorrupted` if the arguments or the result of a call do not match their logged digests."""
+    columns = (("arguments", call.args, call.args_digest), ("result", call.result, call.result_digest))
+    for label, text, digest in columns:
+        if text is not None and digest != digests.digest_text(text):
+            raise CheckpointCorrupted(
+                call.session.session_id, f"the {label} of call {call.call_id!r}", "its digest does not match"
+            )
+
+
+def load_verify_reasons(store: Store, calls: Iterable[ToolCall]) -> dict[int, str]:
+    """Load the reason of the last verify hook that could not tell, by the primary key of the interrupted call."""
+    unknown = [call.pk for call in calls if call.status == CallStatus.INTERRUPTED]
+    if not unknown:
+        return {}
+    answers = Decision.objects.using(store.using).filter(tool_call__in=unknown, kind=DecisionKind.PROBE_UNKNOWN)
+    return dict(answers.order_by("pk").values_list("tool_call_id", "reason"))
+
+
+def calls_to_dicts(store: Store, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    """Convert calls to the dicts that users get, each with the last answer of its verify hook."""
+    with database_operation(store.using, writes=False):
+        reasons = load_verify_reasons(store, calls)
+    return [call_to_dict(call, verify_reason=reasons.get(call.pk)) for call in calls]
+
+
+def build_review_required(store: Store, session_id: str, calls: Sequence[ToolCall]) -> ReviewRequired:
+    """Build the error that names undecided calls, and why their verify hooks could not tell."""
+    return ReviewRequired(session_id, calls_to_dicts(store, calls))
+
+
+def call_to_dict(call: ToolCall, *, alive: bool = False, verify_reason: str | None = None) -> dict[str, Any]:
+    """Convert a call to the dict that users get.
+
+    `verify_reason` is why its verify hook could not tell; None if none was asked.
+    """
+    return {
+        "call_id": call.call_id,
+        "tool_name": call.tool,
+        "args_json": call.args,
+        "started_at": call.issued_at.isoformat(),
+        "status": call.status,
+        "reason": call.reason,
+        "run_id": str(call.run_id),
+        "alive": alive,
+        "step": call.step,
+        "attempt": call.attempt,
+        "revision": call.revision,
+        "verify_reason": verify_reason,
+    }

@@ -1,0 +1,81 @@
+"""Names of tables and columns, and conversion of values, for SQL statements written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+#: Types that the driver converts.
+_PLAIN_TYPES = frozenset({int, str, bytes, type(None)})
+_NATIVE_TYPES = {"sqlite": _PLAIN_TYPES, "postgresql": _PLAIN_TYPES | {datetime, Decimal, UUID}}
+#: Conversions that depend only on the database, by type: the same result as the field's, in one step.
+_ADAPTERS: dict[type, Callable[[BaseDatabaseWrapper, Any], Any]] = {
+    datetime: lambda connection, moment: connection.ops.adapt_datetimefield_value(moment),
+    UUID: lambda _, number: number.hex,
+}
+
+
+@cache
+def quote_table(model: type[models.Model]) -> str:
+    return f'"{model._meta.db_table}"'
+
+
+@cache
+def _get_field(model: type[models.Model], name: str) -> models.Field[Any, Any]:
+    field = model._meta.get_field(name)
+    assert isinstance(field, models.Field)  # noqa: S101 - a relation's far end has no column
+    return field
+
+
+@cache
+def quote_column(model: type[models.Model], field: str) -> str:
+    return f'"{_get_field(model, field).column}"'
+
+
+def quote_columns(model: type[models.Model], fields: Sequence[str]) -> str:
+    return ", ".join(quote_column(model, field) for field in fields)
+
+
+def make_placeholders(count: int) -> str:
+    """Build `count` parameter placeholders."""
+    return ", ".join(["%s"] * count)
+
+
+@cache
+def build_insert(model: type[models.Model], fields: tuple[str, ...]) -> str:
+    return (
+        f"INSERT INTO {quote_table(model)} ({quote_columns(model, fields)}) VALUES ({make_placeholders(len(fields))})"
+    )
+
+
+def convert_values(connection: BaseDatabaseWrapper, model: type[models.Model], values: Mapping[str, Any]) -> list[Any]:
+    """Convert values to those the database takes, in the order given. Values that its driver converts are not
+    changed."""
+    return convert_row(connection, model, values, values.values())
+
+
+def convert_row(
+    connection: BaseDatabaseWrapper, model: type[models.Model], fields: Iterable[str], values: Iterable[Any]
+) -> list[Any]:
+    """Convert values as `convert_values` does, given beside their field names."""
+    native = _NATIVE_TYPES[connection.vendor]
+    return [
+        value if type(value) in native else _convert_value(connection, model, field, value)
+        for field, value in zip(fields, values, strict=True)
+    ]
+
+
+def _convert_value(connection: BaseDatabaseWrapper, model: type[models.Model], field: str, value: Any) -> Any:
+    if isinstance(value, str):  # an enum member
+        return str(value)
+    adapted = _ADAPTERS.get(type(value))
+    if adapted is not None:
+        return adapted(connection, value)
+    return _get_field(model, field).get_db_prep_save(value, connection)

@@ -1,0 +1,166 @@
+"""Database connection of an operation: find it, open it, and check whether its commit is the library's own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DatabaseError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils.asyncio import async_unsafe
+from django.utils.connection import ConnectionDoesNotExist
+
+from checkpoints.conf import POOL_TIMEOUT_SECONDS, SUPPORTED_VENDORS
+from checkpoints.exceptions import (
+    CheckpointsError,
+    ConnectionFailed,
+    DatabaseNotConfigured,
+    DriverMissing,
+    InsideTransaction,
+)
+
+
+class _OperationTracker(threading.local):
+    """Number of transaction.atomic() blocks that were open when the outermost operation on this thread began, by
+    alias."""
+
+    def __init__(self) -> None:
+        self.outer_blocks: dict[str, int] = {}
+
+
+_operations = _OperationTracker()
+#: Logins (name, user, password, host and port) that a server has accepted in this process.
+_reached_servers: set[tuple[str, ...]] = set()
+
+
+def find_connection(using: str) -> BaseDatabaseWrapper:
+    """Return this thread's connection of the alias `using`, opened or not.
+
+    Raises `DatabaseNotConfigured` if Django has no SQLite or PostgreSQL database under that alias, and
+    `DriverMissing` if its Python package is not installed.
+    """
+    try:
+        connection = connections[using]
+    except ConnectionDoesNotExist as error:
+        raise DatabaseNotConfigured(using, "DATABASES has no such alias") from error
+    except ImproperlyConfigured as error:
+        raise _build_configuration_error(using, error) from error
+    if connection.vendor == "unknown":
+        raise DatabaseNotConfigured(using, "DATABASES has no ENGINE for it")
+    if connection.vendor not in SUPPORTED_VENDORS:
+        raise DatabaseNotConfigured(using, f"it is {connection.display_name}, neither SQLite nor PostgreSQL")
+    return connection
+
+
+@contextmanager
+def track_operation(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """Distinguish the transaction.atomic() blocks that the library opens in this context from those of its caller."""
+    if connection.alias in _operations.outer_blocks:
+        yield
+        return
+    _operations.outer_blocks[connection.alias] = len(connection.atomic_blocks)
+    try:
+        yield
+    finally:
+        del _operations.outer_blocks[connection.alias]
+
+
+def require_own_transaction(connection: BaseDatabaseWrapper) -> None:
+    """Refuse to write where the commit belongs to the caller.
+
+    That is inside the caller's transaction.atomic() block, and with autocommit off. As with Django's
+    `durable=True`, the
+    blocks of its `TestCase` do not count. Raises `InsideTransaction`.
+    """
+    blocks = connection.atomic_blocks
+    if blocks:
+        outer = blocks[: _operations.outer_blocks.get(connection.alias, len(blocks))]
+        if any(not getattr(block, "_from_testcase", False) for block in outer):
+            raise InsideTransaction(connection.alias)
+        commits = connection.commit_on_exit
+    elif connection.connection is None:
+        commits = connection.settings_dict["AUTOCOMMIT"]
+    else:
+        commits = connection.autocommit
+    if not commits:
+        raise InsideTransaction(connection.alias, "autocommit is off")
+
+
+def ensure_connected(connection: BaseDatabaseWrapper) -> None:
+    """Connect to a PostgreSQL server unless connected; a SQLite file is opened by its first statement.
+
+    The first connection of a process is made outside the pool: a server that refuses it then raises its reason at once,
+    while the pool would retry until its timeout and lose the reason. Raises `ConnectionFailed` and `DriverMissing`.
+    """
+    if connection.connection is not None or connection.in_atomic_block or connection.vendor != "postgresql":
+        return
+    try:
+        if has_pool(connection):
+            ensure_server_reachable(connection)
+        connection.ensure_connection()
+    except ImproperlyConfigured as error:
+        raise _build_configuration_error(connection.alias, error) from error
+    except DatabaseError as error:
+        raise _build_connection_failed(connection, error) from error
+
+
+def ensure_server_reachable(connection: BaseDatabaseWrapper) -> None:
+    """Connect once to the PostgreSQL server outside the pool, unless this process has done so.
+
+    Raises `ConnectionFailed` and `DriverMissing`.
+    """
+    settings = connection.settings_dict
+    login = tuple(str(settings[key]) for key in ("NAME", "USER", "PASSWORD", "HOST", "PORT"))
+    if login in _reached_servers:
+        return
+    try:
+        if has_pool(connection):
+            _ = connection.pool  # type: ignore[attr-defined]  # Django imports the package for it here
+        _connect_outside_pool(connection)
+    except ImproperlyConfigured as error:
+        raise _build_configuration_error(connection.alias, error) from error
+    except DatabaseError as error:
+        raise _build_connection_failed(connection, error) from error
+    _reached_servers.add(login)
+
+
+@async_unsafe
+def _connect_outside_pool(connection: BaseDatabaseWrapper) -> None:
+    """Open a connection outside the pool and close it. Raises the `DatabaseError` of the server or the network."""
+    parameters = {"connect_timeout": POOL_TIMEOUT_SECONDS, **connection.get_connection_params()}
+    with connection.wrap_database_errors:
+        connection.Database.connect(**parameters).close()  # type: ignore[attr-defined]
+
+
+def has_pool(connection: BaseDatabaseWrapper) -> bool:
+    return bool(connection.settings_dict["OPTIONS"].get("pool"))
+
+
+def close_broken_connections(connection: BaseDatabaseWrapper) -> None:
+    """Close the connection, and those of its pool that broke with it, so that the next operation gets a good one."""
+    connection.close()
+    if has_pool(connection):
+        with suppress(Exception):  # an unreachable server cannot be queried
+            connection.pool.check()  # type: ignore[attr-defined]
+
+
+def _build_configuration_error(using: str, error: ImproperlyConfigured) -> CheckpointsError:
+    kind = DriverMissing if isinstance(error.__context__, ImportError) else DatabaseNotConfigured
+    return kind(using, _get_first_line(error))
+
+
+def _build_connection_failed(connection: BaseDatabaseWrapper, error: DatabaseError) -> ConnectionFailed:
+    """Build the error with the server's reason, which a pool that timed out does not know."""
+    if type(error.__cause__).__name__ == "PoolTimeout":
+        try:
+            _connect_outside_pool(connection)
+        except DatabaseError as reason:
+            error = reason
+    return ConnectionFailed(f"The database says: {_get_first_line(error)}.", may_have_happened=False)
+
+
+def _get_first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

@@ -1,0 +1,354 @@
+"""Hot statements, written in SQL: save, issue, settle.
+
+The ORM's overhead would be measurable in them. Table and column names, and the conversion of every value, come from the
+models' metadata. On PostgreSQL each is one statement, and therefore one round trip and one transaction; on SQLite,
+which has no data-modifying WITH, the same steps run in one IMMEDIATE transaction. Every write names the owner's
+fence in its WHERE clause and reports an empty result if the fence no longer holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, NamedTuple
+
+from django.db import transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from checkpoints import state_machine
+from checkpoints.db.column_names import (
+    build_insert,
+    convert_row,
+    convert_values,
+    make_placeholders,
+    quote_column,
+    quote_columns,
+    quote_table,
+)
+from checkpoints.enums import DISPATCHABLE_SESSION_STATUSES, SETTLED_CALL_STATUSES, CallStatus, SessionStatus
+from checkpoints.models import Checkpoint, Message, Session, ToolCall
+
+NOW_SQL = {"postgresql": "STATEMENT_TIMESTAMP()", "sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"}
+#: More messages than these are written by a separate statement: a statement takes at most 65,535 parameters.
+_MAX_INLINE_MESSAGES = 64
+
+
+class NewMessage(NamedTuple):
+    """Columns of a message that its save gives, in the order of the statements' parameters."""
+
+    position: int
+    message_id: str
+    role: str
+    created_at: datetime
+    body: str
+    chain: bytes
+
+
+_MESSAGE_FIELDS = NewMessage._fields
+
+
+@dataclass(frozen=True)
+class SaveBase:
+    """Expected state of the session that a save starts from."""
+
+    session_pk: int
+    fence: int
+    segment_id: int
+    length: int
+    chain: bytes
+    version: int | None  #: None: any
+
+
+def _touch_session_sql(vendor: str) -> str:
+    """SQL of the columns that every write changes on the session, so that its pages refresh."""
+    return (
+        f"{_session_column('revision')} = {_session_column('revision')} + 1, "
+        f"{_session_column('updated_at')} = {NOW_SQL[vendor]}"
+    )
+
+
+def _session_column(field: str) -> str:
+    return quote_column(Session, field)
+
+
+def _call_column(field: str) -> str:
+    return quote_column(ToolCall, field)
+
+
+# save
+
+
+def save_version(
+    connection: BaseDatabaseWrapper,
+    base: SaveBase,
+    session_values: Mapping[str, Any],
+    messages: Sequence[NewMessage],
+    checkpoint_values: Mapping[str, Any],
+    answered: Sequence[int] = (),
+) -> int | None:
+    """Append `messages` to the segment in `checkpoint_values`, write the next version, move the session's head.
+
+    `answered` are the keys of calls whose results are among the messages: those that are settled, and that no version
+    has answered before, are marked as answered by this one.
+
+    Returns the new version, or None if the session is not as `base` says (fence, head or version).
+    """
+    expected = {
+        "id": base.session_pk,
+        "fence": base.fence,
+        "head_segment": base.segment_id,
+        "message_count": base.length,
+        "head_chain": base.chain,
+    }
+    if base.version is not None:
+        expected["latest_version"] = base.version
+    head_move = _HeadMove(connection.vendor, tuple(session_values), tuple(expected))
+    params = [*convert_values(connection, Session, session_values), *convert_values(connection, Session, expected)]
+    if connection.vendor == "postgresql" and len(messages) <= _MAX_INLINE_MESSAGES:
+        return _save_in_one_statement(connection, head_move, params, messages, checkpoint_values, answered)
+    return _save_in_steps(connection, head_move, params, messages, checkpoint_values, answered)
+
+
+def _save_in_one_statement(
+    connection: BaseDatabaseWrapper,
+    head_move: _HeadMove,
+    params: list[Any],
+    messages: Sequence[NewMessage],
+    checkpoint_values: Mapping[str, Any],
+    answered: Sequence[int],
+) -> int | None:
+    if messages:
+        params.append(checkpoint_values["segment"])
+        for message in messages:
+            params += message
+    if answered:
+        params += [*_SETTLED_STATUSES, list(answered)]
+    params += convert_values(connection, Checkpoint, checkpoint_values)
+    with connection.cursor() as cursor:
+        cursor.execute(_save_sql(head_move, len(messages), tuple(checkpoint_values), bool(answered)), params)
+        row = cursor.fetchone()
+    return row[0] if row else None
+
+
+def _save_in_steps(
+    connection: BaseDatabaseWrapper,
+    head_move: _HeadMove,
+    params: list[Any],
+    messages: Sequence[NewMessage],
+    checkpoint_values: Mapping[str, Any],
+    answered: Sequence[int],
+) -> int | None:
+    checkpoint_columns = convert_values(connection, Checkpoint, checkpoint_values)
+    message_rows = [convert_row(connection, Message, _MESSAGE_FIELDS, message) for message in messages]
+    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+        cursor.execute(_move_head_sql(head_move), params)
+        row = cursor.fetchone()
+        if row is None:
+            return None
+        session_pk, version = row
+        if messages:
+            keys = [session_pk, checkpoint_values["segment"]]
+            cursor.executemany(
+                build_insert(Message, ("session", "segment", *_MESSAGE_FIELDS)),
+                [[*keys, *values] for values in message_rows],
+            )
+        cursor.execute(
+            build_insert(Checkpoint, ("session", "version", *checkpoint_values)),
+            [session_pk, version, *checkpoint_columns],
+        )
+        if answered:
+            cursor.executemany(
+                _mark_answered_sql(), [[version, session_pk, *_SETTLED_STATUSES, call_pk] for call_pk in answered]
+            )
+    return int(version)
+
+
+@dataclass(frozen=True)
+class _HeadMove:
+    """Update of a session's head by a save: the new values, and the expected ones."""
+
+    vendor: str
+    sets: tuple[str, ...]
+    expects: tuple[str, ...]
+
+
+@cache
+def _move_head_sql(head_move: _HeadMove) -> str:
+    sets = "".join(f", {_session_column(field)} = %s" for field in head_move.sets)
+    version = _session_column("latest_version")
+    return (
+        f"UPDATE {quote_table(Session)} SET {version} = {version} + 1, {_touch_session_sql(head_move.vendor)}{sets} "
+        f"WHERE {' AND '.join(f'{_session_column(field)} = %s' for field in head_move.expects)} "
+        f"RETURNING {_session_column('id')} AS session_pk, {version} AS version"
+    )
+
+
+_SETTLED_STATUSES = sorted(status.value for status in SETTLED_CALL_STATUSES)
+
+
+@cache
+def _mark_answered_sql(version: str = "%s", source: str = "", session: str = "%s", calls: str = "= %s") -> str:
+    """Mark calls as answered by `version`."""
+    return (
+        f"UPDATE {quote_table(ToolCall)} SET {_call_column('answered_version')} = {version}{source} "
+        f"WHERE {_call_column('session')} = {session} AND {_call_column('answered_version')} IS NULL "
+        f"AND {_call_column('status')} IN ({make_placeholders(len(_SETTLED_STATUSES))}) AND "
+        f"{_call_column('id')} {calls}"
+    )
+
+
+@cache
+def _save_sql(head_move: _HeadMove, messages: int, checkpoint_fields: tuple[str, ...], answers: bool) -> str:
+    insert_messages = ""
+    if messages:
+        rows = ", ".join(["(%s::int, %s::text, %s::text, %s::timestamptz, %s::text, %s::bytea)"] * messages)
+        insert_messages = (
+            f", said AS (INSERT INTO {quote_table(Message)} "
+            f"({quote_columns(Message, ('session', 'segment', *_MESSAGE_FIELDS))}) "
+            f"SELECT head.session_pk, %s, new.* FROM head, (VALUES {rows}) AS new)"
+        )
+    if answers:
+        insert_messages += (
+            f", answered AS ({_mark_answered_sql('head.version', ' FROM head', 'head.session_pk', '= ANY(%s)')})"
+        )
+    return (
+        f"WITH head AS ({_move_head_sql(head_move)}){insert_messages} "
+        f"INSERT INTO {quote_table(Checkpoint)} "
+        f"({quote_columns(Checkpoint, ('session', 'version', *checkpoint_fields))}) "
+        f"SELECT head.session_pk, head.version, {make_placeholders(len(checkpoint_fields))} FROM head "
+        f"RETURNING {quote_column(Checkpoint, 'version')}"
+    )
+
+
+# issue and settle
+
+
+def insert_call(
+    connection: BaseDatabaseWrapper,
+    session_pk: int,
+    fence: int,
+    step: int | None,
+    values: Mapping[str, Any],
+    *,
+    under_review: bool = False,
+) -> tuple[int, int] | None:
+    """Log a call before it runs. `step` None means the session's latest version.
+
+    Returns (id, step), or None if the fence no longer holds, the session is not open for mutating calls, or
+    the call or its key exists already. `under_review` is for calls that may be made in spite of a review.
+    """
+    allowed = _UNDER_REVIEW_STATUSES if under_review else _OPEN_STATUSES
+    status = SessionStatus.NEEDS_REVIEW if under_review else SessionStatus.ACTIVE
+    holding: list[Any] = [status.value, session_pk, fence, *allowed]
+    column_values = convert_values(connection, ToolCall, values)
+    hold_sql = _hold_session_sql(connection.vendor, len(allowed))
+    row: tuple[int, int] | None
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(_insert_call_sql(hold_sql, tuple(values)), [*holding, step, *column_values])
+            row = cursor.fetchone()
+        return row
+    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+        cursor.execute(hold_sql, holding)
+        session_row = cursor.fetchone()
+        if session_row is None:
+            return None
+        pk, workspace_pk, version = session_row
+        keys = [pk, workspace_pk, version if step is None else step]
+        cursor.execute(f"{build_insert(ToolCall, (*_PLACE_FIELDS, *values))} {_if_new_sql()}", [*keys, *column_values])
+        row = cursor.fetchone()
+        return row
+
+
+_UNDER_REVIEW_STATUSES = [SessionStatus.NEEDS_REVIEW.value]
+_PLACE_FIELDS = ("session", "workspace", "step")
+_OPEN_STATUSES = sorted(status.value for status in DISPATCHABLE_SESSION_STATUSES)
+
+
+@cache
+def _hold_session_sql(vendor: str, allowed: int) -> str:
+    """SQL that locks the session of a call under its fence and sets its status, if it has one of `allowed` statuses."""
+    return (
+        f"UPDATE {quote_table(Session)} SET {_session_column('status')} = %s, {_touch_session_sql(vendor)} "
+        f"WHERE {_session_column('id')} = %s AND {_session_column('fence')} = %s "
+        f"AND {_session_column('status')} IN ({make_placeholders(allowed)}) "
+        f"RETURNING {_session_column('id')} AS session_pk, {_session_column('workspace')} AS workspace_pk, "
+        f"{_session_column('latest_version')} AS version"
+    )
+
+
+@cache
+def _insert_call_sql(hold_sql: str, fields: tuple[str, ...]) -> str:
+    return (
+        f"WITH held AS ({hold_sql}) "
+        f"INSERT INTO {quote_table(ToolCall)} ({quote_columns(ToolCall, (*_PLACE_FIELDS, *fields))}) "
+        "SELECT held.session_pk, held.workspace_pk, COALESCE(%s, held.version), "
+        f"{make_placeholders(len(fields))} FROM held "
+        f"{_if_new_sql()}"
+    )
+
+
+def _if_new_sql() -> str:
+    return f"ON CONFLICT DO NOTHING RETURNING {_call_column('id')}, {_call_column('step')}"
+
+
+def settle_call(
+    connection: BaseDatabaseWrapper, session_pk: int, fence: int, call_pk: int, run_id: Any, values: Mapping[str, Any]
+) -> bool:
+    """Write the outcome of a call onto the attempt that its own run issued.
+
+    Returns False if the fence no longer holds or the call is not `issued` by that run any more. An unknown outcome
+    (`interrupted`) puts the session under review in the same transaction.
+    """
+    is_interrupted = values["status"] == CallStatus.INTERRUPTED
+    holding: list[Any] = [*([SessionStatus.NEEDS_REVIEW.value] if is_interrupted else []), session_pk, fence]
+    params = convert_values(connection, ToolCall, values)
+    source_status = state_machine.get_ending_transition(values["status"]).before
+    params += convert_values(connection, ToolCall, {"id": call_pk, "run": run_id, "status": source_status})
+    vendor, fields = connection.vendor, tuple(values)
+    if vendor == "postgresql" and not is_interrupted:
+        with connection.cursor() as cursor:
+            cursor.execute(_settle_sql(fields), [*holding, *params])
+            return cursor.fetchone() is not None
+    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+        cursor.execute(_hold_session_to_settle_sql(vendor, is_interrupted), holding)
+        if cursor.fetchone() is None:
+            return False
+        cursor.execute(_update_outcome_sql(vendor, fields, is_interrupted), [*params, session_pk])
+        if cursor.rowcount != 1:
+            transaction.set_rollback(True, using=connection.alias)
+            return False
+    return True
+
+
+@cache
+def _hold_session_to_settle_sql(vendor: str, is_interrupted: bool) -> str:
+    status = f"{_session_column('status')} = %s, " if is_interrupted else ""
+    return (
+        f"UPDATE {quote_table(Session)} SET {status}{_touch_session_sql(vendor)} "
+        f"WHERE {_session_column('id')} = %s AND {_session_column('fence')} = %s "
+        f"RETURNING {_session_column('id')} AS session_pk"
+    )
+
+
+@cache
+def _update_outcome_sql(
+    vendor: str, fields: tuple[str, ...], is_interrupted: bool, source: str = "", session: str = "%s"
+) -> str:
+    sets = ", ".join(f"{_call_column(field)} = %s" for field in fields)
+    time_column = _call_column("interrupted_at" if is_interrupted else "settled_at")
+    return (
+        f"UPDATE {quote_table(ToolCall)} SET {sets}, {time_column} = {NOW_SQL[vendor]}, "
+        f"{_call_column('revision')} = {_call_column('revision')} + 1{source} "
+        f"WHERE {_call_column('id')} = %s AND {_call_column('run')} = %s "
+        f"AND {_call_column('status')} = %s AND {_call_column('session')} = {session}"
+    )
+
+
+@cache
+def _settle_sql(fields: tuple[str, ...]) -> str:
+    hold_sql = _hold_session_to_settle_sql("postgresql", interrupted=False)
+    outcome = _update_outcome_sql("postgresql", fields, False, " FROM held", "held.session_pk")
+    return f"WITH held AS ({hold_sql}) {outcome} RETURNING {_call_column('id')}"

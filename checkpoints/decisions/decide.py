@@ -1,0 +1,375 @@
+"""Decisions of people about a call: its outcome, or whether it may run at all. One transaction for each decision.
+
+A decision is bound to the revision the person saw. The call's row moves in one conditional update, so of two
+concurrent decisions exactly one counts and the other gets an error that names the first. If a tool needs several
+people, each of them records a decision, and the last of these moves the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from checkpoints.audit import log
+from checkpoints.calls import call_queries
+from checkpoints.db.clock import database_now
+from checkpoints.db.errors import database_operation
+from checkpoints.decisions.actors import Actor, to_actor
+from checkpoints.decisions.agreement import Voice
+from checkpoints.enums import (
+    DECIDING_KINDS,
+    FINISHED_SESSION_STATUSES,
+    ActorKind,
+    AuditKind,
+    CallStatus,
+    DecisionKind,
+    InterruptReason,
+    Role,
+    SessionStatus,
+)
+from checkpoints.exceptions import (
+    AlreadyDecided,
+    DecisionExpired,
+    EditorMayNotApprove,
+    InvalidInput,
+    NotRepresentable,
+    NotUndecided,
+    ReasonRequired,
+    SecondPersonRequired,
+    SessionFinished,
+    StaleRevision,
+)
+from checkpoints.formats import digests
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.models import Decision, Session, ToolCall
+from checkpoints.sessions import ownership
+from checkpoints.store import row_lookups
+from checkpoints.store.store import Store
+
+
+@dataclass(frozen=True)
+class DecisionRule:
+    """Rule of one kind of decision: source status, target status, audit event, and the number of people.
+
+    `by_one` decisions are on the safe side: nothing runs because of them, so one person is enough. Decisions that the
+    agent acts on (`goes_on`) are refused in a session that has ended.
+    """
+
+    before: CallStatus
+    after: CallStatus
+    action: str
+    by_one: bool = False
+    goes_on: bool = False
+
+
+RULES = {
+    DecisionKind.CONFIRM_LANDED: DecisionRule(
+        CallStatus.INTERRUPTED, CallStatus.COMPLETED, "record that this call happened"
+    ),
+    DecisionKind.MARK_FAILED: DecisionRule(CallStatus.INTERRUPTED, CallStatus.FAILED, "mark this call as failed"),
+    DecisionKind.APPROVE_RERUN: DecisionRule(
+        CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED, "approve a re-run of this call", goes_on=True
+    ),
+    DecisionKind.PROBE_LANDED: DecisionRule(
+        CallStatus.INTERRUPTED, CallStatus.COMPLETED, "settle this call", by_one=True
+    ),
+    DecisionKind.PROBE_NOT_LANDED: DecisionRule(
+        CallStatus.INTERRUPTED, CallStatus.FAILED, "settle this call", by_one=True
+    ),
+    DecisionKind.APPROVE: DecisionRule(
+        CallStatus.AWAITING_APPROVAL, CallStatus.APPROVED, "approve this call", goes_on=True
+    ),
+    DecisionKind.EDIT: DecisionRule(
+        CallStatus.AWAITING_APPROVAL,
+        CallStatus.AWAITING_APPROVAL,
+        "change the arguments of this call",
+        by_one=True,
+        goes_on=True,
+    ),
+    DecisionKind.REJECT: DecisionRule(
+        CallStatus.AWAITING_APPROVAL, CallStatus.REJECTED, "reject this call", by_one=True
+    ),
+    DecisionKind.RESPOND: DecisionRule(
+        CallStatus.AWAITING_APPROVAL, CallStatus.COMPLETED, "answer in place of this call", goes_on=True
+    ),
+}
+#: Decisions for which people also have to agree on the text that the agent gets.
+_RESULT_GIVING_KINDS = frozenset({DecisionKind.CONFIRM_LANDED, DecisionKind.RESPOND})
+#: Decisions whose text for the agent is a sufficient reason.
+_SELF_EXPLAINING = frozenset({DecisionKind.REJECT, DecisionKind.RESPOND})
+_SETTLING_STATUSES = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED})
+
+
+@dataclass(frozen=True)
+class DecisionTarget:
+    """Call to decide, and the revision of it that the actor saw."""
+
+    session_id: str
+    call_id: str
+    revision: int
+    step: int | None = None
+    attempt: int | None = None
+
+
+@dataclass(frozen=True)
+class DecisionVerdict:
+    """Decision before it is checked.
+
+    `result` is what the agent will see as the call's answer; `args` are the changed arguments of an edit.
+    """
+
+    kind: DecisionKind
+    actor: Actor
+    reason: object
+    result: object = None
+    evidence: object = None
+    args: object = None
+
+
+def record_decision(
+    store: Store,
+    target: DecisionTarget,
+    kind: DecisionKind,
+    *,
+    actor: Actor | str,
+    reason: object,
+    result: object = None,
+    evidence: object = None,
+    new_args: object = None,
+) -> None:
+    """Record a decision about a call, and change the call's status once enough people agree.
+
+    A call that a lost run left behind is interrupted first, in the same transaction. A refused decision changes
+    nothing.
+
+    Args:
+        store: State of the client.
+        target: The call, and the revision of it that the actor saw.
+        kind: Kind of the decision.
+        actor: Who decides: an `Actor`, or the name of a person.
+        reason: Why, in a sentence. Verify hooks may leave it empty; for `REJECT` and `RESPOND` it is then the result.
+        result: Text the agent gets as the call's answer. For `MARK_FAILED` it is made from the reason.
+        evidence: What the decision rests on: text, or a JSON object.
+        new_args: For `EDIT`: the arguments the call is to have, a JSON object.
+
+    Raises:
+        SessionNotFound: There is no such session.
+        CallNotFound: There is no such call.
+        NotPermitted: `actor` may not decide.
+        ReasonRequired: There is no reason.
+        AlreadyDecided: Somebody else has decided.
+        StaleRevision: The call has changed since `target.revision`.
+        NotUndecided: The call does not wait for this kind of decision.
+        DecisionExpired: Its deadline has passed, and `actor` is no admin.
+        SecondPersonRequired: `actor` has decided so already, and another person has to agree.
+        EditorMayNotApprove: `actor` has changed the arguments, and several people have to approve them.
+        SessionFinished: The session has ended, and the decision is one the agent would act on.
+        NotRepresentable: A value has no exact JSON form.
+        InvalidInput: An argument cannot be used as such.
+    """
+    if kind == DecisionKind.MARK_FAILED:
+        result = f"This call did not happen. {reason}"
+    elif kind in _SELF_EXPLAINING:
+        reason = reason or result
+    _decide(store, target, DecisionVerdict(kind, to_actor(actor), reason, result, evidence, new_args))
+
+
+def _decide(store: Store, target: DecisionTarget, verdict: DecisionVerdict) -> None:
+    rule = RULES[verdict.kind]
+    verdict.actor.require_may_decide(rule.action)
+    reason = _check_reason(verdict)
+    evidence = _dump_evidence(verdict.evidence)
+    changes = _build_call_changes(verdict, rule)
+    with database_operation(store.using), transaction.atomic(using=store.using):
+        session = row_lookups.get_session(store, target.session_id, lock=True)
+        seen_call = row_lookups.get_latest_attempt(
+            store, session, target.call_id, step=target.step, attempt=target.attempt
+        )
+        call = ownership.interrupt_call_if_lost(store, session, seen_call)
+        require_undecided(store, session, call, _resolve_revision(store, target, seen_call, call), rule.before)
+        if rule.goes_on and session.finished:
+            raise SessionFinished(session.session_id, session.status)
+        _require_before_deadline(store, session, call, verdict.actor)
+        final = rule.by_one or _has_enough_agreement(store, session, call, verdict)
+        if verdict.kind == DecisionKind.EDIT:
+            evidence = to_canonical_json({"args_before": call.args, **_evidence_to_dict(verdict.evidence)}, "evidence")
+            changes["asked_args_digest"] = call.asked_args_digest or call.args_digest
+        _update_call(store, call, changes if final else {})
+        Decision.objects.using(store.using).create(
+            session=session,
+            tool_call=call,
+            kind=verdict.kind,
+            actor_kind=verdict.actor.kind,
+            actor=verdict.actor.name,
+            reason=reason,
+            evidence=evidence,
+            result=None if verdict.result is None else to_canonical_json(verdict.result, "result"),
+            final=final,
+            args_digest=changes.get("args_digest", call.args_digest),
+            revision=call.revision,
+        )
+        _record_audit_event(store, session, call, verdict)
+        _release_reviewed_session(store, session)
+
+
+def _check_reason(verdict: DecisionVerdict) -> str:
+    if not isinstance(verdict.reason, str):
+        raise ReasonRequired
+    reason = verdict.reason.encode("utf-8", "replace").decode().replace("\0", "").strip()
+    if not reason and verdict.actor.kind in {ActorKind.PERSON, ActorKind.TOKEN}:
+        raise ReasonRequired
+    return reason
+
+
+def _dump_evidence(evidence: object) -> str | None:
+    return None if evidence is None else to_canonical_json(_evidence_to_dict(evidence), "evidence")
+
+
+def _evidence_to_dict(evidence: object) -> dict[str, Any]:
+    if evidence is None:
+        return {}
+    if isinstance(evidence, str):
+        return {"text": evidence}
+    if not isinstance(evidence, Mapping):
+        raise NotRepresentable("evidence", f"a {type(evidence).__name__} is neither text nor a dict")
+    return dict(evidence)
+
+
+def _build_call_changes(verdict: DecisionVerdict, rule: DecisionRule) -> dict[str, Any]:
+    """Build the column changes of a final decision on the call."""
+    changes: dict[str, Any] = {"status": rule.after, "verify_requested_by": ""}
+    if rule.after in _SETTLING_STATUSES:
+        if not isinstance(verdict.result, str):
+            raise InvalidInput("The result has to be text: it is what the agent sees as the call's answer.")
+        result = to_canonical_json(verdict.result, "result")
+        changes |= {"settled_at": Now(), "result": result, "result_digest": digests.digest_text(result)}
+    if verdict.kind == DecisionKind.EDIT:
+        if not isinstance(verdict.args, dict):
+            raise InvalidInput("The changed arguments have to be a dict; json.loads makes one of JSON text.")
+        args = to_canonical_json(verdict.args, "args")
+        changes |= {"args": args, "args_digest": digests.digest_text(args), "sentence": ""}
+    return changes
+
+
+def require_undecided(
+    store: Store, session: Session, call: ToolCall, revision: object, status: CallStatus = CallStatus.INTERRUPTED
+) -> None:
+    """Raise `AlreadyDecided`, `StaleRevision` or `NotUndecided` for a call that is not in `status` at `revision`."""
+    if isinstance(revision, bool) or not isinstance(revision, int):
+        raise InvalidInput(f"{revision!r} is not a revision; check_pending_tool_calls names the one to decide on.")
+    if call.status == status:
+        if call.revision != revision:
+            raise StaleRevision(session.session_id, call.call_id, revision, call.revision)
+        return
+    decision = (
+        Decision.objects.using(store.using)
+        .filter(tool_call=call, kind__in=sorted(DECIDING_KINDS), final=True, revision__gte=revision)
+        .order_by("pk")
+        .first()
+    )
+    if decision is None:
+        raise NotUndecided(session.session_id, call.call_id, call.status)
+    label = DecisionKind(decision.kind).label
+    raise AlreadyDecided(session.session_id, call.call_id, label, decision.actor, decision.created_at)
+
+
+def _resolve_revision(store: Store, target: DecisionTarget, seen_call: ToolCall, call: ToolCall) -> int:
+    """Return the revision of `call` that a decision is bound to.
+
+    The actor may have seen the call as its run left it: that the run was then declared lost, in this transaction or
+    before it, changes nothing that the actor has to know. Raises `StaleRevision`.
+    """
+    if type(target.revision) is not int:
+        return target.revision
+    if call is not seen_call:
+        if target.revision != seen_call.revision:
+            raise StaleRevision(target.session_id, target.call_id, target.revision, seen_call.revision)
+        return call.revision
+    is_lost = (call.status, call.reason) == (CallStatus.INTERRUPTED, InterruptReason.RUN_LOST)
+    if not is_lost or target.revision != call.revision - 1:
+        return target.revision
+    decisions = Decision.objects.using(store.using).filter(tool_call=call, kind__in=sorted(DECIDING_KINDS))
+    return target.revision if decisions.filter(revision=target.revision).exists() else call.revision
+
+
+def _require_before_deadline(store: Store, session: Session, call: ToolCall, actor: Actor) -> None:
+    """Require an admin after the deadline. Hooks establish facts and have no deadline."""
+    if actor.kind == ActorKind.HOOK or actor.role == Role.ADMIN or call.deadline is None:
+        return
+    if database_now(store.using) > call.deadline:
+        raise DecisionExpired(session.session_id, call.call_id, call.deadline)
+
+
+def _has_enough_agreement(store: Store, session: Session, call: ToolCall, verdict: DecisionVerdict) -> bool:
+    """Return whether enough people have taken the same decision about the same arguments, with the same result text.
+
+    A decision counts while its person may decide. A person who has changed the arguments cannot approve them.
+    """
+    if call.approvals <= 1:
+        return True
+    decided = Decision.objects.using(store.using).filter(tool_call=call, kind__in=sorted(DECIDING_KINDS)).order_by("pk")
+    decisions = list(decided)
+    voters = verdict.actor.electorate(decisions)
+    person = verdict.actor.person
+    if verdict.kind == DecisionKind.APPROVE and person in _find_editors(decisions, voters):
+        raise EditorMayNotApprove(session.session_id, call.call_id, verdict.actor.name)
+    people = {
+        voters[decision.pk].person
+        for decision in _find_agreeing_decisions(call, decisions, verdict)
+        if voters[decision.pk].counts
+    }
+    if person in people:
+        raise SecondPersonRequired(session.session_id, call.call_id, verdict.actor.name)
+    return len(people) + 1 >= call.approvals
+
+
+def _find_editors(decisions: list[Decision], voters: Mapping[int, Voice]) -> set[str]:
+    return {voters[decision.pk].person for decision in decisions if decision.kind == DecisionKind.EDIT}
+
+
+def _find_agreeing_decisions(call: ToolCall, decisions: list[Decision], verdict: DecisionVerdict) -> list[Decision]:
+    """Find the decisions equal to `verdict` since the last decision that moved the call."""
+    last_final = max((decision.pk for decision in decisions if decision.final), default=0)
+    result = to_canonical_json(verdict.result, "result") if verdict.kind in _RESULT_GIVING_KINDS else None
+    return [
+        decision
+        for decision in decisions
+        if decision.pk > last_final
+        and (decision.kind, decision.args_digest) == (verdict.kind, call.args_digest)
+        and (result is None or decision.result == result)
+    ]
+
+
+def _update_call(store: Store, call: ToolCall, changes: dict[str, Any]) -> None:
+    unchanged_call = ToolCall.objects.using(store.using).filter(pk=call.pk, status=call.status, revision=call.revision)
+    if unchanged_call.update(revision=F("revision") + 1, **changes) != 1:
+        raise StaleRevision(call.session.session_id, call.call_id, call.revision, call.revision + 1)
+
+
+def _record_audit_event(store: Store, session: Session, call: ToolCall, verdict: DecisionVerdict) -> None:
+    log.record_event(
+        store,
+        AuditKind.DECIDED,
+        session_pk=session.pk,
+        actor=verdict.actor.name,
+        actor_kind=verdict.actor.kind,
+        decision=verdict.kind,
+        call_id=call.call_id,
+        step=call.step,
+        attempt=call.attempt,
+        args_digest=call.args_digest,
+    )
+
+
+def _release_reviewed_session(store: Store, session: Session) -> None:
+    """Set a session under review to ready after the last decision."""
+    changes: dict[str, Any] = {"revision": F("revision") + 1, "updated_at": Now()}
+    if session.status not in FINISHED_SESSION_STATUSES and not call_queries.list_undecided_calls(store, session):
+        changes["status"] = SessionStatus.READY
+        log.record_event(store, AuditKind.SESSION_READY, session_pk=session.pk, actor="gate")
+    Session.objects.using(store.using).filter(pk=session.pk).update(**changes)

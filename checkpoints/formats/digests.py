@@ -1,0 +1,38 @@
+"""Digests of canonical text: BLAKE2b with 32 bytes, with a prefix per purpose so that digests of two kinds never
+collide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from checkpoints.formats.canonical import to_canonical_json
+
+DIGEST_SIZE = 32
+#: Chain before the first message.
+EMPTY_CHAIN = b""
+
+
+def extend_chain(previous: bytes, body: str) -> bytes:
+    """Return the chain after `body`: it depends on this message and on everything before it."""
+    content = blake2b(body.encode(), digest_size=DIGEST_SIZE, person=b"message").digest()
+    return blake2b(previous + content, digest_size=DIGEST_SIZE, person=b"chain").digest()
+
+
+def chain_bodies(bodies: Iterable[str], previous: bytes = EMPTY_CHAIN) -> list[bytes]:
+    """Return the chain after each of `bodies`, starting from `previous`."""
+    links = []
+    for body in bodies:
+        previous = extend_chain(previous, body)
+        links.append(previous)
+    return links
+
+
+def digest_text(text: str) -> str:
+    """Return the hex digest of a text, such as a call's canonical arguments or its result."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_SIZE, person=b"text").hexdigest()
+
+
+def digest_key_parts(*parts: object) -> str:
+    """Return the hex digest of an unambiguous encoding of `parts`: a JSON array keeps their borders and types apart."""
+    return blake2b(to_canonical_json(list(parts), "key").encode(), digest_size=DIGEST_SIZE, person=b"key").hexdigest()

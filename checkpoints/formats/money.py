@@ -1,0 +1,49 @@
+"""Amounts of money, kept exactly as they were given."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_DOWN, Decimal
+
+from checkpoints.exceptions import NotRepresentable
+from checkpoints.formats.canonical import parse_json
+
+#: Largest accepted amount: a trillion dollars. A larger one is a mistake.
+LARGEST_AMOUNT = 10**12
+#: Largest number of characters of a `Decimal`.
+MAX_TEXT_LENGTH = 60
+HEADLINE_PRECISION = Decimal("0.000001")
+
+
+def dump_amount(amount: float | Decimal, what: str = "budget_spent_usd") -> str:
+    """Convert an int or float to a JSON number, a `Decimal` to a JSON string. Raises `NotRepresentable`."""
+    if isinstance(amount, bool) or not isinstance(amount, int | float | Decimal):
+        raise NotRepresentable(what, f"a {type(amount).__name__} is not an amount")
+    if not _is_valid_amount(amount):
+        raise NotRepresentable(what, "it is not an amount of money below a trillion dollars")
+    if isinstance(amount, Decimal):
+        return f'"{amount}"'
+    return int.__repr__(amount) if isinstance(amount, int) else float.__repr__(amount)
+
+
+def _is_valid_amount(amount: float | Decimal) -> bool:
+    if isinstance(amount, Decimal):
+        return amount.is_finite() and abs(amount) < LARGEST_AMOUNT and len(str(amount)) <= MAX_TEXT_LENGTH
+    return (isinstance(amount, int) or math.isfinite(amount)) and -LARGEST_AMOUNT < amount < LARGEST_AMOUNT
+
+
+def load_amount(text: str) -> float | Decimal:
+    value = parse_json(text)
+    if isinstance(value, str):
+        return Decimal(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{text} is not an amount")
+    return value
+
+
+def round_to_decimal(text: str) -> Decimal:
+    """Round an amount down to a millionth of a dollar, for sums and lists."""
+    amount = Decimal(text.strip('"'))
+    if not amount.is_finite():
+        raise ValueError(f"{text} is not an amount")
+    return amount.quantize(HEADLINE_PRECISION, rounding=ROUND_DOWN)

@@ -1,0 +1,187 @@
+"""Types of transcript lines: a message, a note of the program, or something else."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.digests import digest_text
+from checkpoints.ids import MAX_LENGTH
+
+Line = dict[str, Any]
+
+#: Types of the program's notes, which are stored with the following message and are not part of the conversation.
+NOTE_TYPES: Final = frozenset(
+    {
+        "agent-color",
+        "agent-name",
+        "agent-setting",
+        "ai-title",
+        "custom-title",
+        "file-history-snapshot",
+        "last-prompt",
+        "mode",
+        "permission-mode",
+        "progress",
+        "queue-operation",
+        "summary",
+        "tag",
+    }
+)
+_SYSTEM_NOTE_TYPES: Final = frozenset({"turn_duration", "stop_hook_summary"})
+#: Known types that are shown as they are.
+SHOWN_TYPES: Final = frozenset({"attachment", "system", "user", "assistant"})
+KNOWN_BLOCKS: Final = frozenset(
+    {"text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document", "server_tool_use"}
+)
+#: Fields for the position of a line; they are stored beside the fields to show.
+_ENVELOPE_FIELDS: Final = frozenset(
+    {
+        "agentId",
+        "cwd",
+        "entrypoint",
+        "gitBranch",
+        "isMeta",
+        "isSidechain",
+        "logicalParentUuid",
+        "parentUuid",
+        "sessionId",
+        "slug",
+        "timestamp",
+        "userType",
+        "uuid",
+        "version",
+    }
+)
+USAGE_FIELDS: Final = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+#: Texts that the program writes in place of a prompt.
+_INSERTED_TEXT_PATTERN = re.compile(r"\s*(<[a-z][a-z_-]*>|\[Request interrupted|Caveat: )")
+
+
+def get_line_key(line: Line) -> str:
+    """Return the key of a line within its conversation: its uuid, or a digest of its content."""
+    uuid = line.get("uuid")
+    if isinstance(uuid, str) and 0 < len(uuid) < MAX_LENGTH - 20 and uuid.isascii() and uuid.isprintable():
+        return uuid
+    return f"line:{digest_line(line)[:32]}"
+
+
+def digest_line(line: Line) -> str:
+    """Digest the content of a line; its position (its parent, its time) does not count."""
+    content = line.get("message", {name: value for name, value in line.items() if name != "parentUuid"})
+    return digest_text(to_canonical_json(content, "line"))
+
+
+def get_type(line: Line) -> str:
+    """Return the type of a line or block; empty if it has none."""
+    return to_text(line.get("type"))
+
+
+def to_text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def get_message(line: Line) -> dict[str, Any] | None:
+    """Return the message on a line of a person or the agent."""
+    message = line.get("message")
+    return message if get_type(line) in {"user", "assistant"} and isinstance(message, dict) else None
+
+
+def is_note(line: Line) -> bool:
+    return get_type(line) in NOTE_TYPES or (
+        get_type(line) == "system" and to_text(line.get("subtype")) in _SYSTEM_NOTE_TYPES
+    )
+
+
+def is_compaction(line: Line) -> bool:
+    return line.get("type") == "system" and line.get("subtype") == "compact_boundary"
+
+
+def has_only_tool_results(content: Any) -> bool:
+    """Return whether a message holds only results of tools."""
+    return (
+        isinstance(content, list)
+        and bool(content)
+        and all(isinstance(block, dict) and block.get("type") == "tool_result" for block in content)
+    )
+
+
+def get_role(line: Line, message: dict[str, Any]) -> str:
+    """Return the role of a message: the program writes messages in the user's name too."""
+    if has_only_tool_results(message.get("content")):
+        return "tool"
+    if line.get("isMeta") or line.get("isCompactSummary"):
+        return "system"
+    return to_text(message.get("role")) or get_type(line)
+
+
+def to_blocks(content: Any) -> list[Any]:
+    """Convert content to a list of blocks."""
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if isinstance(content, str) else [content]
+
+
+def extract_prompt(content: Any) -> str:
+    """Return the text that a person wrote; empty if the program replaced it."""
+    texts = (
+        block.get("text") for block in to_blocks(content) if isinstance(block, dict) and block.get("type") == "text"
+    )
+    return "\n\n".join(
+        text for text in texts if isinstance(text, str) and not _INSERTED_TEXT_PATTERN.match(text)
+    ).strip()
+
+
+def _extract_element(text: str, name: str) -> str | None:
+    """Return the text inside the first element `name`; None if there is none that is closed."""
+    _, start_tag, remainder = text.partition(f"<{name}>")
+    content, end_tag, _ = remainder.partition(f"</{name}>")
+    return content.strip() if start_tag and end_tag else None
+
+
+def extract_command(content: Any) -> str:
+    """Return the slash command that a person gave."""
+    for block in to_blocks(content):
+        text = block.get("text") if isinstance(block, dict) else None
+        if isinstance(text, str) and (command := _extract_element(text, "command-name")) is not None:
+            return f"{command} {_extract_element(text, 'command-args') or ''}".strip()
+    return ""
+
+
+def build_envelope(line: Line) -> Line:
+    """Return the fields of a line beside its message, to be stored with it."""
+    envelope = {name: value for name, value in line.items() if name != "message"}
+    if (message := get_message(line)) is not None:
+        envelope["message"] = {name: value for name, value in message.items() if name != "content"}
+    return envelope
+
+
+def split_line(line: Line) -> tuple[Line, Line]:
+    """Split any other line into the fields to show and the fields of its position."""
+    fields = {name: value for name, value in line.items() if name not in _ENVELOPE_FIELDS}
+    return fields, {name: value for name, value in line.items() if name in _ENVELOPE_FIELDS}
+
+
+def count_tokens(message: dict[str, Any]) -> Counter[str]:
+    """Count the tokens that a message of the agent used."""
+    usage = message.get("usage")
+    counts = {name: usage.get(name) for name in USAGE_FIELDS} if isinstance(usage, dict) else {}
+    return Counter({name: count for name, count in counts.items() if _is_token_count(count)})
+
+
+def _is_token_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**53
+
+
+def iterate_unknown_types(line: Line) -> Iterator[str]:
+    """Iterate over the types on a line that this library does not know."""
+    if not is_note(line) and get_type(line) not in SHOWN_TYPES:
+        yield f"line {get_type(line) or 'without a type'}"
+    message = get_message(line)
+    for block in to_blocks(message.get("content")) if message is not None else ():
+        type_name = get_type(block) if isinstance(block, dict) else type(block).__name__
+        if type_name not in KNOWN_BLOCKS:
+            yield f"block {type_name or 'without a type'}"

@@ -1,0 +1,118 @@
+"""Report of an import: what was read, what was added, and what could not be read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+#: Number of damaged lines that are reported with their text; more are only counted.
+MAX_DAMAGED_KEPT = 1000
+#: Characters of a damaged line that are reported.
+EXCERPT_LENGTH = 400
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedPlace:
+    """Place in a file that could not be read.
+
+    Attributes:
+        path: Path of the file.
+        line: Number of the line, from 1.
+        why: Reason.
+        text: Beginning of the line.
+    """
+
+    path: str
+    line: int
+    why: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportProgress:
+    """Progress of an import.
+
+    Attributes:
+        path: File that is read now.
+        file: Its number, from 1.
+        files: Number of files.
+        read: Bytes read so far in all files.
+        total: Bytes of all files.
+        report: Counts so far.
+    """
+
+    path: Path
+    file: int
+    files: int
+    read: int
+    total: int
+    report: ImportReport
+
+
+Progress = Callable[[ImportProgress], None]
+
+
+@dataclass
+class ImportReport:
+    """Counts of what was read in all files together; the `new_` numbers are what this import added.
+
+    Attributes:
+        files: Number of files.
+        lines: Number of lines.
+        sessions: Number of sessions.
+        new_sessions: Number of sessions that were added.
+        messages: Number of messages.
+        new_messages: Number of messages that were added.
+        calls: Number of tool calls.
+        new_calls: Number of tool calls that were added.
+        unanswered: Number of calls whose result the transcript does not have.
+        new_versions: Number of versions that were added.
+        repeated: Number of lines that occur twice.
+        skipped: Number of places that were left out because they could not be read.
+        empty: Files without a conversation.
+        session_ids: Identifiers of the sessions.
+        unknown: Types this library does not know, with their numbers; they are stored as they are.
+        damaged: The first of the places that could not be read.
+    """
+
+    files: int = 0
+    lines: int = 0
+    sessions: int = 0
+    new_sessions: int = 0
+    messages: int = 0
+    new_messages: int = 0
+    calls: int = 0
+    new_calls: int = 0
+    unanswered: int = 0
+    new_versions: int = 0
+    repeated: int = 0
+    skipped: int = 0
+    empty: list[str] = field(default_factory=list)
+    session_ids: list[str] = field(default_factory=list)
+    unknown: Counter[str] = field(default_factory=Counter)
+    damaged: list[DamagedPlace] = field(default_factory=list)
+
+    def add_damaged_place(self, path: Path, line: int, why: str, text: str) -> None:
+        """Count a place that is left out of the transcript.
+
+        Args:
+            path: Path of the file.
+            line: Number of the line, from 1.
+            why: Reason.
+            text: Text of the line.
+        """
+        self.skipped += 1
+        if len(self.damaged) < MAX_DAMAGED_KEPT:
+            excerpt = text if len(text) <= EXCERPT_LENGTH else f"{text[:EXCERPT_LENGTH]}… ({len(text):,} characters)"
+            self.damaged.append(DamagedPlace(str(path), line, why, excerpt))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert the report to a JSON object.
+
+        Returns:
+            The fields by name.
+        """
+        return {**asdict(self), "unknown": dict(sorted(self.unknown.items()))}

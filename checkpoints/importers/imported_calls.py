@@ -1,0 +1,166 @@
+"""Tool calls of an imported transcript, as rows of the call log.
+
+No run of this store made them, so nothing here is an intent, and nobody is ever asked about one: a call without a
+result is stored as `discarded`, with a reason. Their keys are never those of a dispatch, so none of them is ever
+replayed instead of running a tool.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from checkpoints.enums import CallStatus, InterruptReason
+from checkpoints.exceptions import InvalidInput
+from checkpoints.formats import digests
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.content_blocks import CallPart, ImagePart, Part, ResultPart, parts_to_text
+from checkpoints.ids import validate_id
+from checkpoints.importers.import_report import ImportReport
+from checkpoints.models import Run, Session, ToolCall
+from checkpoints.store.call_records import validate_tool_name
+from checkpoints.store.store import Store
+
+#: Side effects of an imported call, which are unknown.
+IMPORTED_MARK: Final = "imported"
+UNANSWERED_RESULT: Final = (
+    "The imported transcript ends before this call was answered. Whether it happened is not known, and nobody has to "
+    "decide: no run of this store made it."
+)
+_CHUNK_SIZE = 200
+_SETTLED_COLUMNS = (
+    "status",
+    "reason",
+    "sentence",
+    "result",
+    "result_digest",
+    "interrupted_at",
+    "settled_at",
+    "revision",
+)
+
+
+@dataclass(slots=True)
+class _TranscriptCall:
+    """Call of the transcript; `row` is None if the log has none or it is settled there."""
+
+    row: ToolCall | None
+    answered: bool = False
+
+
+class ImportedCallLog:
+    """Collector of the call rows to write, which follows one transcript from its start."""
+
+    def __init__(self, store: Store, report: ImportReport) -> None:
+        self._using = store.using
+        self._report = report
+        self._logged: set[str] = set()
+        self._unsettled: dict[str, ToolCall] = {}
+        self._open: defaultdict[str, list[_TranscriptCall]] = defaultdict(list)
+        self._newest: list[_TranscriptCall] = []
+        self._settled: dict[int, ToolCall] = {}
+
+    def load_existing_calls(self, session: Session) -> None:
+        """Load the calls that earlier imports wrote; those without a result are loaded whole."""
+        rows = ToolCall.objects.using(self._using).filter(session=session, side_effects=IMPORTED_MARK)
+        self._logged = set(rows.values_list("idempotency_key", flat=True).iterator())
+        self._unsettled = {row.idempotency_key: row for row in rows.filter(status=CallStatus.DISCARDED)}
+
+    def add_message_calls(self, key: str, parts: Sequence[Part], at: datetime, *, new: bool) -> list[ToolCall]:
+        """Register the calls and results of a message. Returns the rows of its calls if the message is `new`."""
+        message_calls: defaultdict[str, list[_TranscriptCall]] = defaultdict(list)
+        rows: list[ToolCall] = []
+        for number, part in enumerate(parts):
+            if isinstance(part, ResultPart):
+                self._add_result(part, at)
+            elif isinstance(part, CallPart):
+                row = self._build_row(key, number, part, at, new=new)
+                if row is not None and row._state.adding:
+                    row.attempt = 1 + len(message_calls[part.call_id])
+                    rows.append(row)
+                self._add_call(part.call_id, _TranscriptCall(row), message_calls)
+        if message_calls:
+            self._newest = [call for calls in message_calls.values() for call in calls]
+        self._report.new_calls += len(rows)
+        return rows
+
+    def _add_call(
+        self, call_id: str, call: _TranscriptCall, message_calls: defaultdict[str, list[_TranscriptCall]]
+    ) -> None:
+        """Add a call. Providers reuse ids: an earlier open call of the same id is not answered any more."""
+        if not message_calls[call_id]:
+            self._open[call_id] = []
+        message_calls[call_id].append(call)
+        self._open[call_id].append(call)
+        self._report.calls += 1
+        self._report.unanswered += 1
+
+    def _build_row(self, key: str, number: int, call: CallPart, at: datetime, *, new: bool) -> ToolCall | None:
+        idempotency_key = f"{IMPORTED_MARK}:{digests.digest_key_parts(key, call.call_id, number)}"
+        if not new or idempotency_key in self._logged:
+            return self._unsettled.get(idempotency_key)
+        try:
+            validate_id("call id", call.call_id)
+            validate_tool_name(call.name)
+        except InvalidInput:
+            return None
+        args = to_canonical_json(call.args)
+        return ToolCall(
+            call_id=call.call_id,
+            tool=call.name,
+            args=args,
+            args_digest=digests.digest_text(args),
+            idempotency_key=idempotency_key,
+            side_effects=IMPORTED_MARK,
+            sentence=UNANSWERED_RESULT,
+            status=CallStatus.DISCARDED,
+            reason=InterruptReason.RUN_LOST,
+            issued_at=at,
+            interrupted_at=at,
+        )
+
+    def _add_result(self, result: ResultPart, at: datetime) -> None:
+        open_calls = self._open.get(result.call_id)
+        if not open_calls:
+            return
+        call = open_calls.pop(0)
+        call.answered = True
+        self._report.unanswered -= 1
+        row = call.row
+        if row is None:
+            return
+        row.status = CallStatus.FAILED if result.is_error else CallStatus.COMPLETED
+        row.result = to_canonical_json(_result_to_text(result))
+        row.result_digest = digests.digest_text(row.result)
+        row.reason = row.sentence = ""
+        row.interrupted_at, row.settled_at = None, at
+        if not row._state.adding:
+            row.revision += 1
+            self._settled[row.pk] = row
+
+    @property
+    def is_broken_off(self) -> bool:
+        """Return whether the transcript ends before the last calls were answered."""
+        return any(not call.answered for call in self._newest)
+
+    def insert_calls(self, session: Session, run: Run, calls: Sequence[ToolCall]) -> None:
+        """Insert `calls`, which have their step, and write the results that came for earlier ones."""
+        rows = ToolCall.objects.using(self._using)
+        for call in calls:
+            call.session_id, call.workspace_id, call.run_id = session.pk, session.workspace_id, run.pk
+        rows.bulk_create(calls, batch_size=_CHUNK_SIZE)
+        settled_rows = list(self._settled.values())
+        for start in range(0, len(settled_rows), _CHUNK_SIZE):
+            rows.bulk_update(settled_rows[start : start + _CHUNK_SIZE], _SETTLED_COLUMNS)
+        self._settled.clear()
+
+
+def _result_to_text(result: ResultPart) -> str:
+    """Convert a result to text; images in it stay in the transcript."""
+    values: list[Any] = [
+        f"[image {part.number}]" if isinstance(part, ImagePart) else parts_to_text((part,)) for part in result.parts
+    ]
+    return "\n\n".join(values)

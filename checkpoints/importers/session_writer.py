@@ -1,0 +1,176 @@
+"""Database part of an import: the existing state of a session, and the turns that are added to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, connections, transaction
+
+from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.db import hot_statements
+from checkpoints.db.errors import database_operation
+from checkpoints.db.hot_statements import NewMessage, SaveBase
+from checkpoints.enums import SessionStatus
+from checkpoints.exceptions import StorageError
+from checkpoints.formats import money
+from checkpoints.formats.canonical import parse_json
+from checkpoints.importers import imported_session
+from checkpoints.importers.import_errors import ImportOvertaken
+from checkpoints.importers.imported_calls import ImportedCallLog
+from checkpoints.importers.imported_session import TranscriptOrigin
+from checkpoints.models import Message, Run, Session, ToolCall
+from checkpoints.store.store import Store, TranscriptHead
+from checkpoints.store.version_state import VersionState, count_total_tokens
+from checkpoints.versions import segment_queries, transcript_segments
+from checkpoints.versions.save_version import get_session_head
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePlace:
+    """Message of the current transcript: its key, its role, and the chain after it."""
+
+    key: str
+    role: str
+    chain: bytes
+
+
+@dataclass
+class ImportedTurn:
+    """Messages that become one version. `keep`: it branches off after that number of messages."""
+
+    keep: int | None = None
+    messages: list[NewMessage] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    characters: int = 0
+    state: VersionState | None = None
+
+
+class ImportWriter:
+    """Writer of one session. Nothing is written before the first turn, so that an empty transcript creates no
+    session."""
+
+    def __init__(self, store: Store, origin: TranscriptOrigin) -> None:
+        self.store, self.origin = store, origin
+        self.known: set[str] = set()
+        self.path: list[MessagePlace] = []
+        self._row: Session | None = None
+        self._run: Run | None = None
+        self._head: TranscriptHead | None = None
+
+    def load_existing(self, calls: ImportedCallLog) -> None:
+        """Load what earlier imports wrote. Raises `ImportRefused`."""
+        store = self.store
+        with database_operation(store.using, writes=False) as connection:
+            sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id)
+            row = sessions.filter(session_id=self.origin.session_id).first()
+            if row is None:
+                return
+            runs = list(Run.objects.using(store.using).filter(session=row).order_by("number"))
+            imported_session.require_unchanged_import(row, runs, self.origin)
+            self._row, self._run, self._head = row, runs[0], get_session_head(row)
+            messages = Message.objects.using(store.using).filter(session=row)
+            self.known = set(messages.values_list("message_id", flat=True).iterator())
+            fields = ("message_id", "role", "chain")
+            rows = segment_queries.read_messages(connection, self._head.segment_id, self._head.length, fields)
+            self.path = [MessagePlace(key, role, bytes(chain)) for key, role, chain in rows]
+            calls.load_existing_calls(row)
+
+    def load_last_body(self) -> Any:
+        """Load the last message that an earlier import wrote; None if there is none."""
+        if self._head is None or self._head.length == 0:
+            return None
+        length = self._head.length
+        with database_operation(self.store.using, writes=False) as connection:
+            rows = segment_queries.read_messages(connection, self._head.segment_id, length, ("body",), length - 1)
+        return parse_json(rows[0][0])
+
+    def write_turns(self, turns: Sequence[ImportedTurn], calls: ImportedCallLog, *, first: datetime) -> bool:
+        """Write turns and their calls, all or none. Returns whether that created the session."""
+        is_new = self._row is None
+        try:
+            with database_operation(self.store.using), transaction.atomic(using=self.store.using):
+                row, run = self._create_session(first) if is_new else self._lock_session()
+                for turn in turns:
+                    self._write_turn(row, run, turn)
+                calls.insert_calls(row, run, [call for turn in turns for call in turn.calls])
+        except StorageError as error:
+            if isinstance(error.__cause__, IntegrityError):
+                raise ImportOvertaken(self.origin.session_id) from error
+            raise
+        return is_new
+
+    def _create_session(self, first: datetime) -> tuple[Session, Run]:
+        self._row, self._run = imported_session.create_session_and_run(self.store, self.origin, first)
+        self._head = get_session_head(self._row)
+        return self._row, self._run
+
+    def _lock_session(self) -> tuple[Session, Run]:
+        """Lock the session, which has to be as this import left it, and reopen it if it was finished."""
+        assert self._row is not None and self._run is not None  # noqa: S101, PT018 - set together
+        sessions = Session.objects.using(self.store.using).filter(pk=self._row.pk)
+        row = sessions.select_for_update().first()
+        if row is None or row.owner_id is not None:  # the save itself detects other differences
+            raise ImportOvertaken(self.origin.session_id)
+        if row.finished:
+            row.status = SessionStatus.ACTIVE
+            sessions.update(status=SessionStatus.ACTIVE)
+        self._row = row
+        return row, self._run
+
+    def _write_turn(self, row: Session, run: Run, turn: ImportedTurn) -> None:
+        head = self._open_segment_for_turn(row, turn.keep)
+        assert turn.state is not None  # noqa: S101 - given when the turn ended
+        last, state = turn.messages[-1], turn.state
+        length = last.position + 1
+        version = hot_statements.save_version(
+            connections[self.store.using],
+            SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version),
+            {
+                "head_chain": last.chain,
+                "message_count": length,
+                "budget_spent_usd": money.round_to_decimal(state.budget),
+                "total_tokens": count_total_tokens(state.usage),
+            },
+            turn.messages,
+            {
+                "run": run.pk,
+                "phase": state.phase,
+                "segment": head.segment_id,
+                "length": length,
+                "chain": last.chain,
+                "plan": state.plan,
+                "budget_spent_usd": state.budget,
+                "usage": state.usage,
+                "payload": state.payload,
+                "schema_version": SCHEMA_VERSION,
+                "created_at": last.created_at,
+            },
+        )
+        if version is None:
+            raise ImportOvertaken(self.origin.session_id)
+        for call in turn.calls:
+            call.step = version
+        self._head = TranscriptHead(head.segment_id, length, last.chain, version)
+
+    def _open_segment_for_turn(self, row: Session, keep: int | None) -> TranscriptHead:
+        """Return the start of a turn: the end of the transcript, or a new segment after its first `keep` messages."""
+        assert self._head is not None  # noqa: S101 - set with the session
+        if keep is None:
+            return self._head
+        segment = transcript_segments.create_branch_segment(self.store.using, row.pk, self._head, keep)
+        Session.objects.using(self.store.using).filter(pk=row.pk).update(head_segment=segment)
+        return TranscriptHead(segment.pk, self._head.length, self._head.chain, self._head.version)
+
+    def finish_session(self, *, last: datetime, broken_off: bool) -> None:
+        """Update what is only known at the end: title, metadata, status. Equal values are not written."""
+        if self._row is None or self._run is None:
+            return
+        with database_operation(self.store.using), transaction.atomic(using=self.store.using):
+            row, run = self._row, self._run
+            row.refresh_from_db(using=self.store.using)
+            imported_session.finish_imported_session(
+                self.store, row, run, self.origin, last=last, broken_off=broken_off
+            )

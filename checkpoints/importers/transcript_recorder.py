@@ -1,0 +1,142 @@
+"""Recorder of a foreign transcript from its start: finds new messages and their position, and groups them into
+versions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from checkpoints.db.hot_statements import NewMessage
+from checkpoints.enums import Phase
+from checkpoints.formats import content_blocks, digests, money
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.importers.import_report import ImportReport
+from checkpoints.importers.imported_calls import ImportedCallLog
+from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, UsageTotals
+from checkpoints.importers.imported_session import TranscriptOrigin, truncate_to_storable
+from checkpoints.importers.session_writer import ImportedTurn, ImportWriter, MessagePlace
+from checkpoints.models import ToolCall
+from checkpoints.store.store import Store
+from checkpoints.store.version_state import VersionState
+
+#: Limits of a turn in one version and transaction; a longer turn becomes several versions.
+MAX_BUFFERED_MESSAGES = 250
+MAX_BUFFERED_CHARACTERS = 4_000_000
+
+
+class TranscriptRecorder:
+    """Recorder of one imported session. Existing messages are recognised by their keys and not written again.
+
+    `by_place`: keys stand for a position in the transcript, so that only those in its current form count as known.
+    `otherwise` is the time of messages that have none. Raises `ImportRefused` if the session is not one that an
+    import may extend, and `ImportOvertaken` if another process writes to it meanwhile.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        origin: TranscriptOrigin,
+        report: ImportReport,
+        *,
+        otherwise: datetime,
+        by_place: bool = False,
+    ) -> None:
+        self.origin, self.report = origin, report
+        self.totals = UsageTotals()
+        self._calls = ImportedCallLog(store, report)
+        self._writer = ImportWriter(store, origin)
+        self._writer.load_existing(self._calls)
+        self.path = self._writer.path
+        self._index = {place.key: number for number, place in enumerate(self.path)}
+        self._elsewhere = set[str]() if by_place else self._writer.known
+        self._turn, self._turns = ImportedTurn(), list[ImportedTurn]()
+        self._by_place = by_place
+        self._first: datetime | None = None
+        self._at = otherwise
+
+    def has_message(self, key: str) -> bool:
+        """Return whether the session has this message already, in any of its versions."""
+        return key in self._index or key in self._elsewhere
+
+    def find_position(self, key: str) -> int | None:
+        """Find the position of a message in the current transcript."""
+        return self._index.get(key)
+
+    def load_last_body(self) -> Any:
+        """Load the last message that an earlier import wrote; None if there is none."""
+        return self._writer.load_last_body()
+
+    def record_message(self, message: ImportedMessage) -> None:
+        """Record the next message of the transcript."""
+        self._at = message.at or self._at
+        self._first = self._first or self._at
+        self.report.messages += 1
+        body = to_canonical_json(message.body, "message")
+        parts = content_blocks.read_message_parts(body)
+        if self.has_message(message.key):
+            self._calls.add_message_calls(message.key, parts, self._at, new=False)
+            return
+        if message.after is not None:
+            self._truncate_after(message.after)
+        if message.begins_turn or self._is_batch_full(self._turn):
+            self._end_turn()
+        self._append_message(message, body, self._calls.add_message_calls(message.key, parts, self._at, new=True))
+
+    def _truncate_after(self, key: str) -> None:
+        """Remove the messages after the one of that key; all of them if the key is not in the transcript."""
+        keep = 0 if key == TRANSCRIPT_START else self._index.get(key, len(self.path) - 1) + 1
+        if keep < len(self.path):
+            self._end_turn()
+            for place in self.path[keep:]:
+                del self._index[place.key]
+                if not self._by_place:
+                    self._elsewhere.add(place.key)
+            del self.path[keep:]
+            self._turn.keep = keep
+
+    def _append_message(self, message: ImportedMessage, body: str, calls: list[ToolCall]) -> None:
+        if {call.call_id for call in calls} & {call.call_id for call in self._turn.calls}:
+            self._end_turn()  # within one version a call is identified by its id
+        chain = digests.extend_chain(self.path[-1].chain if self.path else digests.EMPTY_CHAIN, body)
+        place = MessagePlace(message.key, truncate_to_storable(message.role, 32), chain)
+        self._turn.messages.append(NewMessage(len(self.path), message.key, place.role, self._at, body, chain))
+        self._turn.calls += calls
+        self._turn.characters += len(body)
+        self._index[message.key] = len(self.path)
+        self.path.append(place)
+        self.report.new_messages += 1
+
+    def _end_turn(self) -> None:
+        if not self._turn.messages:
+            return
+        usage = self.totals.usage()
+        usage_json = None if usage is None else to_canonical_json(usage, "usage")
+        self._turn.state = VersionState(Phase.TURN, None, money.dump_amount(self.totals.cost), usage_json, None)
+        self._turns.append(self._turn)
+        self._turn = ImportedTurn()
+        if self._is_batch_full(*self._turns):
+            self._write_pending_turns()
+
+    def _is_batch_full(self, *turns: ImportedTurn) -> bool:
+        has_many_messages = sum(len(turn.messages) for turn in turns) >= MAX_BUFFERED_MESSAGES
+        return has_many_messages or sum(turn.characters for turn in turns) >= MAX_BUFFERED_CHARACTERS
+
+    def _write_pending_turns(self) -> None:
+        if self._turns and self._first is not None:
+            is_new = self._writer.write_turns(self._turns, self._calls, first=self._first)
+            self.report.new_sessions += is_new
+            self.report.new_versions += len(self._turns)
+            self._turns = []
+
+    def flush(self) -> None:
+        """Write the pending turns."""
+        self._end_turn()
+        self._write_pending_turns()
+
+    def close(self) -> None:
+        """End the transcript: write the pending turns, and update the session's status."""
+        self.flush()
+        if self._first is not None:
+            self._writer.finish_session(last=self._at, broken_off=self._calls.is_broken_off)
+            self.report.sessions += 1
+            self.report.session_ids.append(self.origin.session_id)

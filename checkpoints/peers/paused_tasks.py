@@ -1,0 +1,98 @@
+"""Lists of paused tasks, of those that can be taken now, and of the calls that a session waits for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import F, Q, QuerySet
+
+from checkpoints.db.errors import database_operation
+from checkpoints.enums import FINISHED_SESSION_STATUSES, PAUSED_TASK_STATUSES, JoinStatus
+from checkpoints.models import Join, PausedTask, PeerCall, Session
+from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store.store import Store
+
+DEFAULT_LIMIT = 100
+
+
+def list_paused_tasks(
+    store: Store, *, ready: bool | None = None, agent: str | None = None, limit: int = DEFAULT_LIMIT
+) -> list[dict[str, Any]]:
+    """List the sessions that wait for other agents or whose responses are not used yet, longest waiting first.
+
+    `ready` says whether `take_paused` would return something now: a join is complete, and no live run has the session.
+    """
+    with database_operation(store.using, writes=False):
+        tasks: list[dict[str, Any]] = []
+        for row in _select_paused_sessions(store, agent, ready):
+            task = _task_to_dict(store, row)
+            if ready is None or task["ready"] == ready:
+                tasks.append(task)
+            if len(tasks) >= limit:
+                break
+        return tasks
+
+
+def _select_paused_sessions(store: Store, agent: str | None, ready: bool | None) -> QuerySet[Session]:
+    sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id)
+    sessions = sessions.exclude(status__in=sorted(FINISHED_SESSION_STATUSES)).select_related("owner")
+    if agent is not None:
+        sessions = sessions.filter(agent=agent)
+    joins = Join.objects.using(store.using).filter(
+        _has_unused_results(F("session__latest_version")), status=JoinStatus.COMPLETE
+    )
+    tasks = PausedTask.objects.using(store.using).filter(
+        _has_unused_results(F("session__latest_version")), status__in=sorted(PAUSED_TASK_STATUSES)
+    )
+    condition = Q(pk__in=joins.values("session"))
+    if not ready:
+        condition |= Q(pk__in=tasks.values("session"))
+    return sessions.filter(condition).order_by("updated_at", "pk")
+
+
+def _has_unused_results(version: F) -> Q:
+    return Q(taken_version=None) | Q(taken_version__gte=version)
+
+
+def _task_to_dict(store: Store, row: Session) -> dict[str, Any]:
+    joins = list(Join.objects.using(store.using).filter(session=row).order_by("pk"))
+    has_live_owner = row.owner is not None and run_liveness.is_run_alive(row.owner)
+    complete = [
+        join
+        for join in joins
+        if join.status == JoinStatus.COMPLETE
+        and (join.taken_version is None or join.taken_version >= row.latest_version)
+    ]
+    return {
+        "session_id": row.session_id,
+        "agent": row.agent,
+        "ready": bool(complete) and not has_live_owner,
+        "driven": has_live_owner,
+        "complete": [join.join_id for join in complete],
+        "open": [join.join_id for join in joins if join.status == JoinStatus.WAITING],
+    }
+
+
+def list_peer_calls(store: Store, session_id: str) -> list[dict[str, Any]]:
+    """List the calls of a session to other agents, oldest first. Raises `SessionNotFound`."""
+    with database_operation(store.using, writes=False):
+        row = row_lookups.get_session(store, session_id)
+        calls = PeerCall.objects.using(store.using).filter(session=row)
+        return [_peer_call_to_dict(call) for call in calls.select_related("join__task").order_by("pk")]
+
+
+def _peer_call_to_dict(call: PeerCall) -> dict[str, Any]:
+    return {
+        "call_id": call.call_id,
+        "peer": call.peer,
+        "join_id": call.join.join_id,
+        "pause": call.join.task.number,
+        "status": call.status,
+        "created_at": call.created_at.isoformat(),
+        "deadline": call.deadline.isoformat(),
+        "settled_at": None if call.settled_at is None else call.settled_at.isoformat(),
+        "result_json": call.result,
+        "late_result_json": call.late_result,
+        "late_at": None if call.late_at is None else call.late_at.isoformat(),
+        "to_tell": call.notice or None,
+    }

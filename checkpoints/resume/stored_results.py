@@ -1,0 +1,65 @@
+"""Stored results that a resumed agent uses instead of dispatching the calls."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterable, Iterator, KeysView
+from typing import Any, Self
+
+from checkpoints.calls.outcomes import ToolResult
+from checkpoints.models import ToolCall
+from checkpoints.resume import resume_plan
+from checkpoints.store.unanswered_calls import OpenOperations
+
+
+class ReplayableResults(dict[str, ToolResult]):
+    """Results by call id. A lookup by id takes the result: another call with the same tool and arguments is then
+    another operation, and does not get this result again.
+
+    That holds for callers that know the ids. A caller that lists the ids of this mapping may only inspect it and ask a
+    model again: from the first listing on, nothing is taken, and calls are paired in order.
+    """
+
+    _operations: OpenOperations | None = None
+    _rows: dict[str, int] = {}
+    _listed = False
+
+    @classmethod
+    def from_calls(cls, operations: OpenOperations, answers: Iterable[ToolCall]) -> Self:
+        """Build the results of `answers`, whose operations are among `operations`."""
+        calls = list(answers)
+        results = cls({call.call_id: resume_plan.build_replayed_result(call) for call in calls})
+        results._operations = operations
+        results._rows = {call.call_id: call.pk for call in calls}
+        return results
+
+    def _mark_taken(self, call_id: str) -> None:
+        if self._operations is not None and call_id in self._rows and not self._listed:
+            self._operations.take_replayed_result(self._rows[call_id], call_id)
+
+    def __iter__(self) -> Iterator[str]:
+        self._listed = True
+        return super().__iter__()
+
+    def keys(self) -> KeysView[str]:  # type: ignore[override]  # a view of a dict cannot be made
+        return KeysView(self)
+
+    def items(self) -> ItemsView[str, ToolResult]:  # type: ignore[override]
+        return ItemsView(self)
+
+    def __getitem__(self, call_id: str) -> ToolResult:
+        result = super().__getitem__(call_id)
+        self._mark_taken(call_id)
+        return result
+
+    def get(self, call_id: str, default: Any = None) -> Any:
+        if call_id in self:
+            self._mark_taken(call_id)
+        return super().get(call_id, default)
+
+    def pop(self, call_id: str, *default: Any) -> Any:
+        if call_id in self:
+            self._mark_taken(call_id)
+        return super().pop(call_id, *default)
+
+    def __reduce__(self) -> tuple[type[dict[str, ToolResult]], tuple[dict[str, ToolResult]]]:
+        return dict, (dict(self),)

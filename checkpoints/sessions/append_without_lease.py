@@ -1,0 +1,229 @@
+"""Append to a session without owning it: one compare-and-set transaction that creates no run.
+
+For callers that add a message between two runs of an agent, such as a user's message. Under the session's row lock, the
+append is refused by the same conditions as a run: a live owner, an undecided call, an unexpected version. A lost owner
+is declared lost first, so that its fence ends and it is still refused if it wakes up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.db import transaction
+
+from checkpoints.calls import call_queries
+from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.db.errors import database_operation, read_back_after_lost_commit
+from checkpoints.db.hot_statements import SaveBase
+from checkpoints.enums import CallStatus, Phase
+from checkpoints.exceptions import (
+    ApprovalRequired,
+    CheckpointsError,
+    PausedForPeers,
+    ReleasedWhenIdle,
+    ReviewRequired,
+    SchemaFromFuture,
+    SessionFinished,
+    StorageUnavailable,
+    VersionConflict,
+)
+from checkpoints.formats import message_calls
+from checkpoints.ids import validate_id, validate_number
+from checkpoints.models import Checkpoint, Message, Run, Segment, Session
+from checkpoints.sessions import ownership, pause_status
+from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store.store import Store, UnconfirmedAppend
+from checkpoints.store.unanswered_calls import OpenOperations
+from checkpoints.store.version_state import VersionChange, VersionState
+from checkpoints.versions import phases, save_version
+from checkpoints.versions.save_version import TranscriptEnd
+
+
+def append_version(
+    store: Store, session_id: str, new: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
+) -> int:
+    """Write the next version from the messages that are new since `expected_version`.
+
+    It belongs to the run that owns the session in this checkpointer, or to no run if there is none. Returns its number.
+    Raises what `checkpoints.append` raises; without a run also `SessionBusy`, `ReviewRequired`, `ApprovalRequired`,
+    `PausedForPeers`, `SchemaFromFuture`.
+    """
+    if store.find_owned(session_id) is not None:
+        return save_version.append_messages(store, session_id, new, change, expected_version=expected_version)
+    validate_id("session id", session_id)
+    validate_number("expected_version", expected_version)
+    reason = store.build_not_owner_error(session_id)
+    if isinstance(reason, ReleasedWhenIdle):
+        raise reason
+    version = _append_without_run(store, session_id, new, change, expected_version)
+    store.notify_saved(session_id)
+    return version
+
+
+def _append_without_run(
+    store: Store, session_id: str, new: Sequence[dict[str, Any]], change: VersionChange, expected: int
+) -> int:
+    attempt = _AppendAttempt(store, session_id, new, change, expected)
+    try:
+        with database_operation(store.using):
+            with transaction.atomic(using=store.using):
+                outcome = attempt.write_version()
+            store.lost_appends.pop(session_id, None)
+            if isinstance(outcome, CheckpointsError):  # after the transaction, so that a lost owner stays declared
+                raise outcome
+            return outcome
+    except StorageUnavailable as error:
+        return _read_back_append(store, session_id, attempt.lost, error)
+
+
+class _AppendAttempt:
+    """One attempt to append, inside a transaction. `lost` describes the write if its answer is lost."""
+
+    def __init__(
+        self, store: Store, session_id: str, new: Sequence[dict[str, Any]], change: VersionChange, expected: int
+    ) -> None:
+        self.store = store
+        self.session_id = session_id
+        self.new = new
+        self.change = change
+        self.expected = expected
+        self.lost: UnconfirmedAppend | None = None
+
+    def write_version(self) -> int | CheckpointsError:
+        """Write the new version and return its number, or return the error that forbids it."""
+        store = self.store
+        row = row_lookups.get_session(store, self.session_id, lock=True)
+        newest = save_version.find_newest_version(store.using, row.pk)
+        lost_append = store.lost_appends.get(self.session_id)
+        if lost_append is not None and self._is_repeated_append(lost_append, row, newest):
+            return lost_append.expected + 1
+        refusal = _find_refusal(store, row, newest, self.expected)
+        if refusal is not None:
+            return refusal
+        if row.head_segment_id is None:
+            row.head_segment = Segment.objects.using(store.using).create(session=row)
+            Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=row.head_segment)
+        head = save_version.get_session_head(row)
+        end, state = save_version.extend_head(head, self.new), self._state_after(newest)
+        created_at = end.new[-1].created_at if end.new else None
+        self.lost = UnconfirmedAppend(self.expected, end.length, end.chain, state, created_at)
+        base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
+        operations = OpenOperations()  # no run has requested calls, so they are matched by the ids of the log
+        answered_rows = (
+            operations.list_rows_answered_by(end.results, lambda: call_queries.list_unanswered_calls(store, row.pk))
+            if end.results
+            else []
+        )
+        version = save_version.write_version(store.using, base, end, state, None, answered_rows)
+        return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
+
+    def _is_repeated_append(self, lost_append: UnconfirmedAppend, row: Session, newest: Checkpoint | None) -> bool:
+        """Return whether this append repeats the one whose answer was lost, and that one is stored."""
+        if lost_append.expected != self.expected or _find_appended_version(self.store, row, lost_append) is None:
+            return False
+        base_version = Checkpoint.objects.using(self.store.using).filter(session=row, version__lte=lost_append.expected)
+        source = base_version.order_by("-version").first()
+        state = self._state_after(source)
+        end = self._compute_end(row, source)
+        return (end.length, end.chain, state) == (lost_append.length, lost_append.chain, lost_append.state)
+
+    def _state_after(self, source: Checkpoint | None) -> VersionState:
+        """State of the new version beside its transcript.
+
+        The writer of a message does not know the state of the lost run: its snapshot and its journaled answer are
+        kept for
+        the next run, unless the message is that answer, or a result that it waited for. Raises
+        `CheckpointCorrupted` if the
+        state cannot be read.
+        """
+        previous_state = save_version.parse_version_state(self.session_id, source)
+        state = self.change.apply_to(previous_state)
+        position = None if source is None else phases.standing_at(self.store, self.session_id, source)
+        if position is None or state.payload is not None or state.phase != Phase.TURN:
+            return state
+        if position.pending is not None and any(
+            message_calls.takes_up(message, position.pending) for message in self.new
+        ):
+            return state
+        return replace(state, phase=previous_state.phase, payload=previous_state.payload)
+
+    def _compute_end(self, row: Session, source: Checkpoint | None) -> TranscriptEnd:
+        head = save_version.get_session_head(row)
+        if source is None:
+            return save_version.extend_head(save_version.build_empty_head(head.segment_id), self.new)
+        return save_version.extend_head(save_version.get_version_head(source), self.new)
+
+
+def _find_refusal(store: Store, row: Session, newest: Checkpoint | None, expected: int) -> CheckpointsError | None:
+    """Return the error that forbids an append, as it would forbid a run. A lost owner is declared lost."""
+    if row.finished:
+        return SessionFinished(row.session_id, row.status)
+    if newest is not None and newest.schema_version > SCHEMA_VERSION:
+        return SchemaFromFuture(row.session_id, newest.schema_version, SCHEMA_VERSION)
+    owner = row.owner
+    if owner is not None and owner.is_owning:
+        if run_liveness.is_run_alive(owner) and not _is_forgotten_run(store, owner, row.session_id):
+            return ownership.build_session_busy(row, owner)
+        ownership.declare_lost(store, row, owner)
+    if row.latest_version != expected:
+        return VersionConflict(row.session_id, expected, row.latest_version)
+    if pause_status.get_holding_task(store, row) is not None:
+        return PausedForPeers(row.session_id)
+    undecided_calls = call_queries.list_undecided_calls(store, row)
+    if undecided_calls:
+        unknown = any(call.status == CallStatus.INTERRUPTED for call in undecided_calls)
+        kind = ReviewRequired if unknown else ApprovalRequired
+        return kind(row.session_id, call_queries.calls_to_dicts(store, undecided_calls))
+    return None
+
+
+def _is_forgotten_run(store: Store, owner: Run, session_id: str) -> bool:
+    """Return whether the run belongs to this checkpointer although its store does not hold the session.
+
+    This happens if the run could not be released in the database, or if the answer to its creation was lost.
+    """
+    return owner.owner_token == store.token and store.find_owned(session_id) is None and not store.is_in_use(session_id)
+
+
+def _read_back_append(
+    store: Store, session_id: str, lost_append: UnconfirmedAppend | None, error: StorageUnavailable
+) -> int:
+    """Read back whether the version is stored, after a commit whose answer was lost.
+
+    If the database cannot be reached, the next append reads it back first.
+    """
+    if lost_append is None:
+        raise error
+    if error.may_have_happened:
+        store.lost_appends[session_id] = lost_append
+    with read_back_after_lost_commit(store.using, error):
+        version = _find_appended_version(store, row_lookups.get_session(store, session_id, lock=True), lost_append)
+    store.lost_appends.pop(session_id, None)
+    if version is None:
+        raise StorageUnavailable(error.what, may_have_happened=False) from error
+    return version
+
+
+def _find_appended_version(store: Store, row: Session, lost_append: UnconfirmedAppend) -> int | None:
+    """Return the number of the version that an append wrote, or None.
+
+    The creation time of its last message, which the append set, distinguishes it from an equal append of another
+    writer.
+    """
+    state: VersionState = lost_append.state
+    checkpoint = (
+        Checkpoint.objects.using(store.using)
+        .filter(session=row, run=None, version=lost_append.expected + 1, length=lost_append.length)
+        .filter(phase=state.phase, plan=state.plan, budget_spent_usd=state.budget)
+        .filter(usage=state.usage, payload=state.payload)
+        .first()
+    )
+    if checkpoint is None or bytes(checkpoint.chain) != lost_append.chain:
+        return None
+    if lost_append.created_at is not None:
+        last = Message.objects.using(store.using).filter(segment=checkpoint.segment_id, position=lost_append.length - 1)
+        if not last.filter(created_at=lost_append.created_at).exists():
+            return None
+    return checkpoint.version

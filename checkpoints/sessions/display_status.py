@@ -1,0 +1,77 @@
+"""Status of a session as users see it, and whether a live process drives it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import (
+    Q,
+    TextChoices,
+)
+from django.db.models.functions import Now
+
+from checkpoints.enums import RunStatus, SessionStatus
+from checkpoints.models import Run
+
+
+class Standing(TextChoices):
+    """Status of a session as users see it, and whether a live process drives it."""
+
+    RUNNING = "running", "Running"
+    STALLED = "stalled", "No process is driving it"
+    NEEDS_REVIEW = "needs_review", "Paused for a decision"
+    READY = "ready", "Decided, ready to go on"
+    PAUSED = "paused", "Paused"
+    COMPLETED = "completed", "Completed"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+HAS_LIVE_OWNER = Q(owner__lease_expires_at__gt=Now())
+STANDING_CONDITIONS = {Standing.RUNNING: Q(status=SessionStatus.ACTIVE) & HAS_LIVE_OWNER}
+STANDING_CONDITIONS |= {
+    Standing.STALLED: Q(status=SessionStatus.ACTIVE) & (Q(owner=None) | Q(owner__lease_expires_at__lte=Now())),
+    **{Standing(status): Q(status=status) for status in SessionStatus if status != SessionStatus.ACTIVE},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOwner:
+    """Run that owns a session. `alive` tells whether its lease holds by the database's clock."""
+
+    run_id: UUID
+    number: int
+    status: str
+    host: str
+    pid: int
+    seen_at: datetime
+    lease_ends: datetime
+    alive: bool
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.status == RunStatus.WAITING
+
+
+def get_standing(status: str, alive: bool) -> Standing | str:
+    """How a session with this stored status stands; a status that nobody knows is returned as it is stored."""
+    if status == SessionStatus.ACTIVE:
+        return Standing.RUNNING if alive else Standing.STALLED
+    return Standing(status) if status in Standing.values else status
+
+
+def build_owner(run: Run | None, alive: bool) -> SessionOwner | None:
+    if run is None:
+        return None
+    return SessionOwner(
+        run_id=run.pk,
+        number=run.number,
+        status=run.status,
+        host=run.host,
+        pid=run.pid,
+        seen_at=run.heartbeat_at,
+        lease_ends=run.lease_expires_at,
+        alive=alive,
+    )

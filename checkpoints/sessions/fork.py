@@ -1,0 +1,170 @@
+"""Fork a session: create a new session that continues from any version of another one."""
+
+from __future__ import annotations
+
+import platform
+
+from django.db import IntegrityError, connections, transaction
+from django.db.models.functions import Now
+
+from checkpoints import process_identity
+from checkpoints.audit import log
+from checkpoints.calls import call_queries
+from checkpoints.db.errors import database_operation
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
+from checkpoints.exceptions import SessionExists, VersionNotFound
+from checkpoints.formats import money
+from checkpoints.ids import validate_id
+from checkpoints.models import Checkpoint, Run, Segment, Session
+from checkpoints.sessions import fork_calls
+from checkpoints.store import change_numbers, row_lookups
+from checkpoints.store.store import Store
+from checkpoints.store.version_state import count_total_tokens
+from checkpoints.versions import phases
+
+#: Status of a copied call by its status in the origin. A call that may have landed is undecided in the fork too.
+CARRIED_STATUSES = {
+    CallStatus.COMPLETED: CallStatus.COMPLETED,
+    CallStatus.ISSUED: CallStatus.INTERRUPTED,
+    CallStatus.INTERRUPTED: CallStatus.INTERRUPTED,
+    CallStatus.RERUN_APPROVED: CallStatus.INTERRUPTED,
+}
+
+
+def fork_session(
+    store: Store,
+    session_id: str,
+    new_session_id: str,
+    *,
+    version: int | None = None,
+    actor: str = "fork",
+    actor_kind: ActorKind = ActorKind.MACHINE,
+) -> int:
+    """Create a session whose version 1 is `version` (None: the newest) of another one. Returns 1.
+
+    No message is copied: the fork's segment branches from the origin's. Calls with side effects are copied, so that
+    the fork replays them instead of repeating the effect. Raises `SessionNotFound`, `VersionNotFound`,
+    `SessionExists`, `InvalidIdentifier`.
+    """
+    validate_id("session id", new_session_id)
+    store.flush_pending_writes(session_id)
+    with database_operation(store.using), transaction.atomic(using=store.using):
+        origin = row_lookups.get_session(store, session_id, lock=True)
+        source = _find_source_version(store, origin, version)
+        fork = _create_forked_session(store, origin, new_session_id, source)
+        run = _create_first_run(store, fork)
+        segment = Segment.objects.using(store.using).create(
+            session=fork, parent_id=source.segment_id, parent_length=source.length
+        )
+        _create_first_version(store, fork, run, segment, source)
+        connection = connections[store.using]
+        fork_calls.copy_calls_to_fork(
+            connection,
+            origin.pk,
+            fork.pk,
+            run.pk,
+            CARRIED_STATUSES,
+            InterruptReason.FORKED,
+            origin.latest_version + 1,
+            source.version,
+        )
+        fork_calls.copy_workflows_to_fork(store.using, origin.pk, fork.pk)
+        has_undecided_calls = bool(call_queries.list_undecided_calls(store, fork))
+        fork.head_segment = segment
+        fork.status = SessionStatus.NEEDS_REVIEW if has_undecided_calls else SessionStatus.ACTIVE
+        fork.save(using=store.using, update_fields=["head_segment", "status"])
+        _record_fork_events(store, origin, fork, source, actor, actor_kind)
+    return 1
+
+
+def _find_source_version(store: Store, origin: Session, version: int | None) -> Checkpoint:
+    versions = Checkpoint.objects.using(store.using).filter(session=origin)
+    source = versions.order_by("-version").first() if version is None else versions.filter(version=version).first()
+    if source is None:
+        raise VersionNotFound(origin.session_id, 0 if version is None else version)
+    return source
+
+
+def _create_forked_session(store: Store, origin: Session, new_session_id: str, source: Checkpoint) -> Session:
+    rows = Session.objects.using(store.using)
+    if rows.filter(workspace_id=store.workspace_id, session_id=new_session_id).exists():
+        raise SessionExists(new_session_id)
+    fork = Session(
+        workspace_id=store.workspace_id,
+        session_id=new_session_id,
+        agent=origin.agent,
+        title=origin.title,
+        metadata=origin.metadata,
+        labels=origin.labels,
+        scratchpad_root=origin.scratchpad_root,
+        latest_version=1,
+        head_chain=source.chain,
+        message_count=source.length,
+        budget_spent_usd=money.round_to_decimal(source.budget_spent_usd),
+        total_tokens=count_total_tokens(source.usage),
+        key_space=origin.key_space,
+        forked_from=origin,
+        forked_version=source.version,
+    )
+    try:
+        with transaction.atomic(using=store.using):
+            fork.save(using=store.using, force_insert=True)
+    except IntegrityError as error:  # another process has just created it
+        raise SessionExists(new_session_id) from error
+    return fork
+
+
+def _create_first_run(store: Store, fork: Session) -> Run:
+    """Create the run that stands for the fork operation: it has ended and owns nothing."""
+    process = process_identity.identify_this_process()
+    run = Run(
+        session=fork,
+        number=1,
+        status=RunStatus.RELEASED,
+        fence=0,
+        lease_expires_at=Now(),
+        host=process.host,
+        host_identity=process.host_identity,
+        pid=process.pid,
+        process_started=process.started,
+        owner_token=store.token,
+        code_version=f"python {platform.python_version()}",
+        ended_at=Now(),
+    )
+    run.save(using=store.using, force_insert=True)
+    return run
+
+
+def _create_first_version(store: Store, fork: Session, run: Run, segment: Segment, source: Checkpoint) -> None:
+    Checkpoint.objects.using(store.using).create(
+        session=fork,
+        version=1,
+        run=run,
+        phase=source.phase,
+        segment=segment,
+        length=source.length,
+        chain=source.chain,
+        plan=source.plan,
+        budget_spent_usd=source.budget_spent_usd,
+        usage=source.usage,
+        payload=phases.load_whole_payload(store, source.session.session_id, source),
+        schema_version=source.schema_version,
+    )
+
+
+def _record_fork_events(
+    store: Store, origin: Session, fork: Session, source: Checkpoint, actor: str, actor_kind: ActorKind
+) -> None:
+    for row, related in ((origin, fork), (fork, origin)):
+        log.record_event(
+            store,
+            AuditKind.SESSION_FORKED,
+            session_pk=row.pk,
+            actor=actor,
+            actor_kind=actor_kind,
+            origin=origin.session_id,
+            forked=fork.session_id,
+            version=source.version,
+            other=related.pk,
+        )
+        change_numbers.bump_revision(store, row.pk)

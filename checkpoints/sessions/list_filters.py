@@ -1,0 +1,99 @@
+"""Filters and sort orders of session lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Q, QuerySet, TextChoices
+
+from checkpoints.enums import SessionStatus
+from checkpoints.models import Session
+from checkpoints.sessions.display_status import STANDING_CONDITIONS, Standing
+
+
+class Sort(TextChoices):
+    """Sort key of a list, largest or newest first."""
+
+    UPDATED = "updated", "Newest activity"
+    STARTED = "started", "Newest start"
+    COST = "cost", "Highest cost"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFilter:
+    """Filter of a session list.
+
+    `first` and `last` are the days in UTC between which sessions were created. `least` and `most` are US dollars.
+    `among` are further conditions on a session's primary key.
+    """
+
+    standing: Standing | None = None
+    agent: str = ""
+    first: date | None = None
+    last: date | None = None
+    least: Decimal | None = None
+    most: Decimal | None = None
+    among: tuple[Q, ...] = ()
+    sort: Sort = Sort.UPDATED
+
+    def __bool__(self) -> bool:
+        bounds = (self.first, self.last, self.least, self.most)
+        has_bounds = any(value is not None for value in bounds)
+        return bool(self.standing or self.agent or self.among or has_bounds)
+
+    @property
+    def time_field(self) -> str:
+        return get_time_field(self.sort)
+
+    @property
+    def lookups(self) -> dict[str, Any]:
+        """Field lookups on the session's own columns."""
+        lookups = {
+            "agent": self.agent.replace("\0", "") if self.agent else None,
+            "created_at__gte": None if self.first is None else _get_midnight(self.first),
+            "created_at__lt": None if self.last is None else _get_midnight(self.last) + timedelta(days=1),
+            "budget_spent_usd__gte": self.least,
+            "budget_spent_usd__lte": self.most,
+        }
+        return {name: value for name, value in lookups.items() if value is not None}
+
+
+def select_sessions(workspace_id: int) -> QuerySet[Session]:
+    """Select all sessions of a workspace."""
+    return Session.objects.filter(workspace_id=workspace_id)
+
+
+def filter_sessions(workspace_id: int, session_filter: SessionFilter) -> QuerySet[Session]:
+    """Select the sessions that match the filter, unordered."""
+    sessions = select_sessions(workspace_id).filter(**session_filter.lookups)
+    return (
+        sessions.filter(STANDING_CONDITIONS[session_filter.standing]) if session_filter.standing else sessions
+    ).filter(*session_filter.among)
+
+
+def split_into_indexed_querysets(workspace_id: int, session_filter: SessionFilter) -> list[QuerySet[Session]]:
+    """Split the filtered sessions into querysets that one index each can answer.
+
+    The indexes by agent and by cost contain only the sessions that are not active, so that saves need not update them;
+    the few active ones are selected by a queryset of their own.
+    """
+    sessions = filter_sessions(workspace_id, session_filter)
+    if session_filter.standing or not (session_filter.agent or session_filter.sort is Sort.COST):
+        return [sessions]
+    return [sessions.exclude(status=SessionStatus.ACTIVE), sessions.filter(status=SessionStatus.ACTIVE)]
+
+
+def get_order_fields(sort: Sort) -> tuple[str, str]:
+    """Return the two fields to order by."""
+    return ("-budget_spent_usd" if sort is Sort.COST else f"-{get_time_field(sort)}"), "-pk"
+
+
+def get_time_field(sort: Sort) -> str:
+    return "created_at" if sort is Sort.STARTED else "updated_at"
+
+
+def _get_midnight(day: date) -> datetime:
+    return datetime.combine(day, time.min, UTC)

@@ -1,0 +1,294 @@
+"""Session ownership, one live run per session: take, renew and release it."""
+
+from __future__ import annotations
+
+import platform
+import time
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from checkpoints import process_identity, state_machine
+from checkpoints.audit import log
+from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.db import clock
+from checkpoints.db.errors import database_operation
+from checkpoints.enums import OWNING_RUN_STATUSES, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
+from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished, StorageError
+from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
+from checkpoints.sessions import heartbeat, pause_status
+from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.unanswered_calls import OpenOperations
+from checkpoints.versions.save_version import get_session_head
+
+#: Seconds for which a run that has just taken over a session is protected from the next takeover: if many
+#: processes take over at once, each of them can write before it loses the session.
+GRACE = 0.25
+#: Largest stored length of the reason for a takeover, in characters.
+MAX_WHY_LENGTH = 200
+
+
+def take_session(store: Store, session_id: str, *, takeover: bool | str = False, paused: bool = False) -> OwnedSession:
+    """Become the owner of an existing session.
+
+    In one transaction: the fence grows, a new run is linked to the last one, and the calls that the last run had issued
+    and not settled become interrupted (calls that only read are discarded). Raises `SessionNotFound`,
+    `SessionFinished`, `SchemaFromFuture`, and `SessionBusy` while the owner may be alive, unless `takeover` is
+    given: True, or a reason for the audit trail.
+    A session that waits for other agents raises `PausedForPeers` unless `paused` is True, for a caller that uses their
+    responses. The new run is at the gate and may write nothing until `gate` has let it through.
+    """
+    while True:
+        try:
+            owned_session = _try_to_take_session(store, session_id, takeover=takeover, paused=paused)
+        except _TakenTooRecently as error:
+            time.sleep(error.seconds)
+        else:
+            store.add_owned(owned_session)
+            heartbeat.start_heartbeat(store, release_idle_sessions)
+            return owned_session
+
+
+class _TakenTooRecently(Exception):
+    """Raised inside the transaction if the owner has just taken the session over itself."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+
+def _try_to_take_session(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -> OwnedSession:
+    with database_operation(store.using), transaction.atomic(using=store.using):
+        row = row_lookups.get_session(store, session_id, lock=True)
+        if row.finished:
+            raise SessionFinished(session_id, row.status)
+        _require_known_schema(store, row)
+        previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
+        if previous is not None and previous.status in OWNING_RUN_STATUSES:
+            _end_previous_run(store, row, previous, takeover)
+        if previous is not None and not paused:
+            pause_status.require_not_paused(store, row)
+        run = _create_run(store, row, previous)
+        if previous is None:
+            log.record_event(store, AuditKind.SESSION_STARTED, session_pk=row.pk, actor=row.agent or "agent")
+        log.record_event(
+            store, AuditKind.RUN_STARTED, session_pk=row.pk, actor=f"run {run.number}", pid=run.pid, host=run.host
+        )
+        _interrupt_orphaned_calls(store, row, run, f"run {run.number}")
+        if row.head_segment_id is None:
+            row.head_segment = Segment.objects.using(store.using).create(session=row)
+        row.fence, row.owner = run.fence, run
+        row.revision, row.updated_at = row.revision + 1, Now()
+        row.save(using=store.using, update_fields=["head_segment", "fence", "owner", "revision", "updated_at"])
+        operations = OpenOperations(loaded=previous is None)  # before the first run, nothing is logged
+        head = get_session_head(row)
+        return OwnedSession(
+            row.pk, session_id, run, run.fence, row.key_space, head, operations=operations, at_gate=True
+        )
+
+
+def _require_known_schema(store: Store, row: Session) -> None:
+    versions = Checkpoint.objects.using(store.using).filter(session=row).order_by("-version")
+    newest = versions.values_list("schema_version", flat=True).first()
+    if newest is not None and newest > SCHEMA_VERSION:
+        raise SchemaFromFuture(row.session_id, newest, SCHEMA_VERSION)
+
+
+def _end_previous_run(store: Store, row: Session, previous: Run, takeover: bool | str) -> None:
+    """End the run that owns the session, if that is permitted."""
+    is_own = previous.owner_token == store.token  # taken before, but the answer was lost
+    alive = not is_own and run_liveness.is_run_alive(previous)
+    if alive and not takeover:
+        raise build_session_busy(row, previous)
+    if not alive:
+        _end_lost_run(store, row, previous, AuditKind.RUN_LOST)
+        return
+    _require_takeover_grace(store, previous)
+    process, reason = (
+        process_identity.identify_this_process(),
+        " ".join(takeover.split())[:MAX_WHY_LENGTH] if isinstance(takeover, str) else None,
+    )
+    details = {"taken_by": f"run {previous.number + 1}", "host": process.host, "pid": process.pid, "why": reason}
+    _end_lost_run(store, row, previous, AuditKind.TAKEOVER, **details)
+
+
+def build_session_busy(row: Session, owner: Run) -> SessionBusy:
+    description = f"run {owner.number} on {owner.host} (pid {owner.pid})"
+    return SessionBusy(row.session_id, description, owner.heartbeat_at, owner.lease_expires_at)
+
+
+def _require_takeover_grace(store: Store, owner: Run) -> None:
+    if owner.resumed_from is not None and owner.resumed_from.status == RunStatus.LOST:
+        age = (clock.database_now(store.using) - owner.started_at).total_seconds()
+        if age < GRACE:
+            raise _TakenTooRecently(GRACE - age)
+
+
+def declare_lost(store: Store, row: Session, owner: Run, *, noticed_by: str = "sweeper") -> None:
+    """End a lost run without taking its session: the fence grows, and the calls it had issued are interrupted.
+
+    `row` is locked. `noticed_by` names the actor in the audit trail.
+    """
+    _end_lost_run(store, row, owner, AuditKind.RUN_LOST)
+    _interrupt_orphaned_calls(store, row, None, noticed_by)
+    row.fence, row.owner = row.fence + 1, None
+    row.revision, row.updated_at = row.revision + 1, Now()
+    row.save(using=store.using, update_fields=["fence", "owner", "revision", "updated_at"])
+
+
+def interrupt_call_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCall:
+    """Declare the run of a call lost if it is, and return the call as it is then; `row` is locked.
+
+    A caller that asks about a call of a dead run need not wait until somebody resumes the session.
+    """
+    if call.status != state_machine.LOSE.before or run_liveness.is_run_alive(call.run):
+        return call
+    if row.owner is not None and row.owner_id == call.run_id:
+        declare_lost(store, row, row.owner, noticed_by="gate")
+    else:
+        _interrupt_orphaned_calls(store, row, row.owner, "gate")
+    return ToolCall.objects.using(store.using).select_related("run").get(pk=call.pk)
+
+
+def _end_lost_run(store: Store, row: Session, run: Run, kind: AuditKind, **details: Any) -> None:
+    _end_run(store, run, RunStatus.LOST)
+    last_seen = run.heartbeat_at.isoformat()
+    log.record_event(store, kind, session_pk=row.pk, actor=f"run {run.number}", last_seen=last_seen, **details)
+
+
+def _create_run(store: Store, row: Session, previous: Run | None) -> Run:
+    process = process_identity.identify_this_process()
+    run = Run(
+        session=row,
+        number=previous.number + 1 if previous else 1,
+        resumed_from=previous,
+        fence=row.fence + 1,
+        lease_expires_at=clock.database_time_after(store.lease),
+        host=process.host,
+        host_identity=process.host_identity,
+        pid=process.pid,
+        process_started=process.started,
+        owner_token=store.token,
+        code_version=f"python {platform.python_version()}",
+    )
+    run.save(using=store.using, force_insert=True)
+    return run
+
+
+def _interrupt_orphaned_calls(store: Store, row: Session, run: Run | None, actor: str) -> None:
+    """Interrupt the calls that lost runs issued and never settled, since their outcome is unknown. `run` is the
+    owner."""
+    orphaned_calls = ToolCall.objects.using(store.using).filter(session=row, status=state_machine.LOSE.before)
+    for call in orphaned_calls if run is None else orphaned_calls.exclude(run=run):
+        if call.mutates:
+            change: dict[str, Any] = {
+                "reason": InterruptReason.RUN_LOST,
+                "interrupted_at": Now(),
+            }
+            row.status = SessionStatus.NEEDS_REVIEW
+            kind = AuditKind.CALL_INTERRUPTED
+        else:
+            change = {"settled_at": Now()}
+            kind = AuditKind.CALL_DISCARDED
+        status = state_machine.get_lost_transition(mutates=call.mutates).after
+        orphaned_calls.filter(pk=call.pk).update(status=status, revision=F("revision") + 1, **change)
+        log.record_event(store, kind, session_pk=row.pk, actor=actor, call_id=call.call_id, tool=call.tool)
+    Session.objects.using(store.using).filter(pk=row.pk).update(status=row.status)
+
+
+def _end_run(store: Store, run: Run, status: RunStatus) -> None:
+    ending = Run.objects.using(store.using).filter(pk=run.pk, status__in=sorted(OWNING_RUN_STATUSES))
+    ending.update(status=status, ended_at=Now())
+
+
+def renew_ownership(store: Store, owned_session: OwnedSession) -> bool:
+    """Touch the session's lease. Returns whether no other run has taken the session since."""
+    store.mark_used(owned_session.session_id)
+    with database_operation(store.using):
+        owned_row = Session.objects.using(store.using).filter(
+            pk=owned_session.pk, fence=owned_session.fence, owner=owned_session.run
+        )
+        return bool(owned_row.update(updated_at=Now(), revision=F("revision") + 1))
+
+
+def release_ownership(
+    store: Store, owned_session: OwnedSession, ended_as: RunStatus = RunStatus.RELEASED, **session_changes: Any
+) -> bool:
+    """End the run and leave the session without an owner. Returns False if another run had already taken it.
+
+    The fence grows, so that no later write of this run can succeed.
+    """
+    with database_operation(store.using), transaction.atomic(using=store.using):
+        is_released = end_ownership_in_transaction(store, owned_session, ended_as, **session_changes)
+    store.remove_owned(owned_session)
+    return is_released
+
+
+def release_ownership_quietly(store: Store, owned_session: OwnedSession) -> None:
+    """Release the session after an error, without raising a second one that would hide it.
+
+    If the database cannot be reached, the session is forgotten here and its lease expires.
+    """
+    try:
+        release_ownership(store, owned_session)
+    except StorageError:
+        store.remove_owned(owned_session)
+
+
+def end_ownership_in_transaction(
+    store: Store, owned_session: OwnedSession, ended_as: RunStatus, **session_changes: Any
+) -> bool:
+    """Write what `release_ownership` writes, inside a transaction of the caller; the store still holds the session."""
+    owned_row = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence)
+    changes = {"owner": None, "fence": F("fence") + 1, "revision": F("revision") + 1, "updated_at": Now()}
+    if not owned_row.update(**changes, **session_changes):
+        return False
+    _end_run(store, owned_session.run, ended_as)
+    return True
+
+
+def mark_run_status(store: Store, owned_session: OwnedSession, status: RunStatus) -> None:
+    """Store whether the owning run works or waits. Raises `OwnershipLost`."""
+    with database_operation(store.using), transaction.atomic(using=store.using):
+        if not renew_ownership(store, owned_session):
+            raise row_lookups.build_fence_lost_error(store, owned_session)
+        Run.objects.using(store.using).filter(pk=owned_session.run_id).update(status=status)
+
+
+# idle sessions
+
+
+def release_idle_sessions(store: Store) -> list[str]:
+    """Release the sessions that were not used for `idle_release_seconds`. Returns their ids.
+
+    A session with an issued call without outcome, or with a version that is not written yet, is in use.
+    """
+    return [
+        owned_session.session_id for owned_session in store.list_idle() if _release_idle_session(store, owned_session)
+    ]
+
+
+def _release_idle_session(store: Store, owned_session: OwnedSession) -> bool:
+    has_unsaved_versions = store.behind is not None and store.behind.unsaved(owned_session.session_id)
+    if has_unsaved_versions or _has_open_call(store, owned_session):
+        store.mark_used(owned_session.session_id)
+        return False
+    if not store.remove_if_idle(owned_session):
+        return False
+    with database_operation(store.using), transaction.atomic(using=store.using):
+        if not end_ownership_in_transaction(store, owned_session, RunStatus.RELEASED):
+            return False
+        actor = f"run {owned_session.run.number}"
+        idle = store.idle_release_seconds
+        log.record_event(store, AuditKind.RUN_RELEASED, session_pk=owned_session.pk, actor=actor, idle_seconds=idle)
+    return True
+
+
+def _has_open_call(store: Store, owned_session: OwnedSession) -> bool:
+    with database_operation(store.using, writes=False):
+        issued_calls = ToolCall.objects.using(store.using).filter(
+            session=owned_session.pk, run=owned_session.run, status=CallStatus.ISSUED
+        )
+        return issued_calls.exists()

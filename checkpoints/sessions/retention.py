@@ -1,0 +1,268 @@
+"""Retention: remove versions and whole sessions, and the messages that become unreachable.
+
+The newest version of a session is always kept, and so is every message that a remaining version or a fork reaches.
+Version numbers are never reused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db import connections, transaction
+from django.db.models import F, Max, QuerySet
+from django.db.models.functions import Now
+
+from checkpoints.audit import log
+from checkpoints.db.errors import database_operation
+from checkpoints.enums import AuditKind, SessionStatus
+from checkpoints.exceptions import InvalidInput, StillNeeded, VersionNotFound
+from checkpoints.models import (
+    Checkpoint,
+    Decision,
+    Join,
+    LateResult,
+    Message,
+    PausedTask,
+    PeerCall,
+    Run,
+    Segment,
+    Session,
+    ToolCall,
+)
+from checkpoints.sessions import pause_status
+from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store.store import Store
+from checkpoints.versions import phases
+
+_UNDELETABLE_STATUSES = frozenset({SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED})
+
+
+@dataclass(frozen=True)
+class RetentionRule:
+    """Rule for the versions to keep: the last `keep_last`, every `keep_every`-th number, and those younger than
+    `older_than`.
+
+    At least one has to be given; the newest version is always kept.
+    """
+
+    keep_last: int | None = None
+    keep_every: int | None = None
+    older_than: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if self.keep_last is None and self.keep_every is None and self.older_than is None:
+            raise InvalidInput("Say what to keep: keep_last, keep_every or older_than.")
+        for name in ("keep_last", "keep_every"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise InvalidInput(f"{name} is {value!r}; it has to be a whole number from 1.")
+        if self.older_than is not None and self.older_than < timedelta(0):
+            raise InvalidInput("older_than cannot be negative.")
+
+    def list_removable_versions(self, versions: QuerySet[Checkpoint], newest: int) -> list[int]:
+        """List the version numbers that may be removed, oldest first."""
+        removable = versions.exclude(version=newest)
+        if self.older_than is not None:
+            removable = removable.filter(created_at__lt=Now() - self.older_than)
+        numbers = list(removable.order_by("version").values_list("version", flat=True))
+        if self.keep_last is not None:
+            last = set(versions.order_by("-version").values_list("version", flat=True)[: self.keep_last])
+            numbers = [number for number in numbers if number not in last]
+        if self.keep_every is not None:
+            numbers = [number for number in numbers if number % self.keep_every]
+        return numbers
+
+
+@dataclass(frozen=True)
+class RemovalCounts:
+    """Counts of removed rows; with a dry run, of the rows that would be removed.
+
+    Attributes:
+        versions: Number of versions.
+        messages: Number of messages.
+        dry_run: Whether nothing was removed.
+    """
+
+    versions: int
+    messages: int
+    dry_run: bool = False
+
+
+def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, dry_run: bool = False) -> RemovalCounts:
+    """Remove the versions of a session that `retention` does not keep. Raises `SessionNotFound`."""
+    with database_operation(store.using):
+        try:
+            with transaction.atomic(using=store.using):
+                row = row_lookups.get_session(store, session_id, lock=True)
+                versions = Checkpoint.objects.using(store.using).filter(session=row)
+                newest = versions.order_by("-version").first()
+                snapshot_version = None if newest is None else phases.find_snapshot_version(store, session_id, newest)
+                numbers = [] if newest is None else retention.list_removable_versions(versions, newest.version)
+                numbers = [number for number in numbers if snapshot_version is None or number < snapshot_version]
+                return _remove_versions(store, row, numbers, dry_run=dry_run)
+        except _DryRunRollback as dry:
+            return dry.removed
+
+
+def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts:
+    """Remove one version; its number is not reused.
+
+    Raises `SessionNotFound`, `VersionNotFound`, and `StillNeeded` for the newest version of a session that somebody
+    else drives or that waits for a decision, and for the versions that the newest one depends on.
+    """
+    with database_operation(store.using), transaction.atomic(using=store.using):
+        row = row_lookups.get_session(store, session_id, lock=True)
+        versions = Checkpoint.objects.using(store.using).filter(session=row)
+        if not versions.filter(version=version).exists():
+            raise VersionNotFound(session_id, version)
+        newest = versions.latest("version")
+        if version == newest.version:
+            _require_not_in_use(store, row)
+            _move_head_back(store, row, versions.exclude(version=version))
+        else:
+            snapshot_version = phases.find_snapshot_version(store, session_id, newest)
+            if snapshot_version is not None and version >= snapshot_version:
+                raise StillNeeded(session_id, f"version {newest.version} goes on from version {version}")
+        return _remove_versions(store, row, [version], dry_run=False)
+
+
+def _move_head_back(store: Store, row: Session, remaining: QuerySet[Checkpoint]) -> None:
+    newest = remaining.order_by("-version").first()
+    if newest is None:
+        raise StillNeeded(row.session_id, "this is its only version")
+    row.head_segment_id, row.head_chain, row.message_count = newest.segment_id, newest.chain, newest.length
+    row.save(using=store.using, update_fields=["head_segment", "head_chain", "message_count"])
+    # Calls that only removed versions have answered become unanswered.
+    calls = ToolCall.objects.using(store.using).filter(session=row, answered_version__gt=newest.version)
+    calls.update(answered_version=None)
+    owned_session = store.find_owned(row.session_id)
+    if owned_session is not None:
+        owned_session.operations.reset_pairings()
+
+
+def _require_not_in_use(store: Store, row: Session) -> None:
+    if row.status in _UNDELETABLE_STATUSES:
+        raise StillNeeded(row.session_id, f"it is {SessionStatus(row.status).label.lower()}")
+    if (
+        pause_status.get_holding_task(store, row) is not None
+        or pause_status.select_open_peer_calls(store, row).exists()
+    ):
+        raise StillNeeded(row.session_id, "it waits for other agents, or their answers are not used yet")
+    owned_session = store.find_owned(row.session_id)
+    if (
+        row.owner is not None
+        and (owned_session is None or owned_session.run_id != row.owner_id)
+        and run_liveness.is_run_alive(row.owner)
+    ):
+        raise StillNeeded(row.session_id, f"run {row.owner.number} drives it")
+
+
+class _DryRunRollback(Exception):
+    """Exception that carries the result of a dry run out of the transaction that is rolled back."""
+
+    def __init__(self, removed: RemovalCounts) -> None:
+        self.removed = removed
+
+
+def _remove_versions(store: Store, row: Session, numbers: list[int], *, dry_run: bool) -> RemovalCounts:
+    count = Checkpoint.objects.using(store.using).filter(session=row, version__in=numbers).delete()[0]
+    messages = _delete_unreachable_messages(store, row) if count else 0
+    if dry_run:
+        raise _DryRunRollback(RemovalCounts(count, messages, dry_run=True))
+    if count:
+        Session.objects.using(store.using).filter(pk=row.pk).update(revision=F("revision") + 1, updated_at=Now())
+        kind = AuditKind.VERSIONS_REMOVED
+        log.record_event(store, kind, session_pk=row.pk, actor="retention", versions=count, messages=messages)
+    return RemovalCounts(count, messages)
+
+
+def _delete_unreachable_messages(store: Store, row: Session) -> int:
+    """Remove the messages and segments of a session that no version and no fork reaches. Returns the number of
+    messages.
+
+    A segment is needed up to the longest version that ends in it, and up to each branch that leaves it. Segments are
+    created after their parents, so going from the newest to the oldest sees every branch before its parent.
+    """
+    count = 0
+    segments = Segment.objects.using(store.using).filter(session=row)
+    messages = Message.objects.using(store.using)
+    ends = _find_longest_lengths(store, row)
+    ends[row.head_segment_id] = max(row.message_count, ends.get(row.head_segment_id, 0))
+    for segment in segments.order_by("-pk"):
+        branches = segment.children.using(store.using).aggregate(end=Max("parent_length"))["end"]
+        needed = max(ends.get(segment.pk, -1), -1 if branches is None else branches)
+        count += messages.filter(segment=segment, position__gte=max(needed, 0)).delete()[0]
+        if needed < 0:
+            segment.delete(using=store.using)
+    return count
+
+
+def _find_longest_lengths(store: Store, row: Session) -> dict[int | None, int]:
+    versions = Checkpoint.objects.using(store.using).filter(segment__session=row)
+    return dict(versions.values_list("segment_id").annotate(end=Max("length")))
+
+
+# whole sessions
+
+
+def delete_session(store: Store, session_id: str, *, dry_run: bool = False) -> RemovalCounts:
+    """Remove a session with all its rows. Messages that a fork reaches are handed over to the fork.
+
+    Notices to other agents that are not delivered yet are dropped. Raises `SessionNotFound`, and `StillNeeded` while a
+    run drives the session or a person has to decide.
+    """
+    with database_operation(store.using):
+        try:
+            with transaction.atomic(using=store.using):
+                row = row_lookups.get_session(store, session_id, lock=True)
+                _require_not_in_use(store, row)
+                if row.owner is not None and run_liveness.is_run_alive(row.owner):
+                    raise StillNeeded(session_id, f"run {row.owner.number} drives it; finish it first")
+                counts = _delete_session_rows(store, row)
+                if dry_run:
+                    raise _DryRunRollback(RemovalCounts(counts.versions, counts.messages, dry_run=True))
+                log.record_event(
+                    store,
+                    AuditKind.SESSION_DELETED,
+                    session_pk=row.pk,
+                    actor="retention",
+                    session_id=session_id,
+                    versions=counts.versions,
+                )
+        except _DryRunRollback as dry:
+            return dry.removed
+        _wipe_write_ahead_log(store)
+        return counts
+
+
+def _delete_session_rows(store: Store, row: Session) -> RemovalCounts:
+    of_session = [Decision, LateResult, ToolCall, PeerCall, Join, PausedTask]
+    for model in of_session:
+        model._default_manager.using(store.using).filter(session=row).delete()
+    versions = Checkpoint.objects.using(store.using).filter(session=row).delete()[0]
+    Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=None, owner=None)
+    row.head_segment_id = None
+    messages = _delete_unreachable_messages(store, row)
+    _hand_segments_to_forks(store, row)
+    Session.objects.using(store.using).filter(forked_from=row).update(forked_from=None, forked_version=None)
+    Run.objects.using(store.using).filter(session=row).delete()
+    Session.objects.using(store.using).filter(pk=row.pk).delete()
+    return RemovalCounts(versions, messages)
+
+
+def _hand_segments_to_forks(store: Store, row: Session) -> None:
+    """Give each remaining segment, all of which belong to forks, to the first session that branches from it."""
+    for segment in Segment.objects.using(store.using).filter(session=row).order_by("-pk"):
+        heir = segment.children.using(store.using).order_by("pk").values_list("session_id", flat=True)[0]
+        Segment.objects.using(store.using).filter(pk=segment.pk).update(session_id=heir)
+        Message.objects.using(store.using).filter(segment=segment).update(session_id=heir)
+
+
+def _wipe_write_ahead_log(store: Store) -> None:
+    """On SQLite, truncate the write-ahead log too, so that it holds no deleted data; busy readers may delay that a
+    little."""
+    connection = connections[store.using]
+    if connection.vendor == "sqlite" and not connection.in_atomic_block:
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,0 +1,129 @@
+"""Values that are logged about a call before and after it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from checkpoints.enums import (
+    LOGGED_EFFECTS,
+    CallStatus,
+    InterruptReason,
+    KeyPolicy,
+    KeyScope,
+    Risk,
+    SideEffect,
+    get_default_risk,
+)
+from checkpoints.exceptions import InvalidArguments, InvalidInput
+from checkpoints.formats import digests
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.ids import validate_id, validate_number
+
+TOOL_NAME_LENGTH = 200
+_KNOWN_EFFECTS = frozenset(SideEffect.values)
+
+
+@dataclass(frozen=True)
+class CallIntent:
+    """Intent of a call that is about to be made. `args` is canonical JSON text."""
+
+    call_id: str
+    tool: str
+    args: str
+    key: str
+    step: int | None = None
+    scope: KeyScope = KeyScope.SESSION
+    #: Policy that made `key`; empty if a program gave the key itself.
+    policy: KeyPolicy | None = None
+    side_effects: frozenset[str] = field(default_factory=lambda: frozenset({SideEffect.MUTATE}))
+    #: None if the tool declares none.
+    declared_risk: Risk | None = None
+    sentence: str = ""
+    verifiable: bool = False
+    requires_approval: bool = False
+    approvals: int = 1
+    decide_within: timedelta | None = None
+    #: Digest of the arguments it was requested with, if a person has changed them to `args`; else empty.
+    asked_args_digest: str = ""
+
+    @property
+    def args_digest(self) -> str:
+        return digests.digest_text(self.args)
+
+    @property
+    def risk(self) -> Risk:
+        return self.declared_risk or get_default_risk(self.side_effects)
+
+    @property
+    def mutates(self) -> bool:
+        return bool(LOGGED_EFFECTS & self.side_effects)
+
+
+@dataclass(frozen=True)
+class IssuedCall:
+    """Logged intent: the call may run now."""
+
+    pk: int
+    call_id: str
+    step: int
+    attempt: int
+    #: Canonical JSON text of the arguments to run with, if they are a person's decision.
+    args: str | None = None
+
+
+@dataclass(frozen=True)
+class CallOutcome:
+    """Outcome of a call: completed, failed or interrupted. `result` is canonical JSON text."""
+
+    status: CallStatus
+    result: str | None
+    error_type: str = ""
+    reason: InterruptReason | str = ""
+
+
+def validate_side_effects(given: Iterable[str]) -> frozenset[str]:
+    """Validate one or more of `read`, `write`, `mutate`, also given as a single word. Raises `InvalidInput`."""
+    try:
+        effects = frozenset([given] if isinstance(given, str) else given)
+    except TypeError:
+        effects = frozenset()
+    unknown = sorted(str(effect) for effect in effects - _KNOWN_EFFECTS)
+    if unknown or not effects:
+        valid_values = ", ".join(SideEffect.values)
+        problem = f"{unknown} are not side effects" if unknown else "No side effect was given"
+        raise InvalidInput(f"{problem}. Use one or more of {valid_values}.")
+    return effects
+
+
+def validate_tool_name(name: object) -> str:
+    validate_id("tool name", name)
+    if len(str(name)) > TOOL_NAME_LENGTH:
+        raise InvalidInput(f"The tool name {str(name)[:40]}… is longer than {TOOL_NAME_LENGTH} characters.")
+    return str(name)
+
+
+def require_args_dict(tool: str, args: object) -> None:
+    """Raise `InvalidArguments` if the arguments of a call are not a dict, such as the JSON text of a model."""
+    if isinstance(args, str | bytes):
+        raise InvalidArguments(tool, "they are text, and a dict is wanted; json.loads(…) makes one of JSON text")
+    if not isinstance(args, dict):
+        raise InvalidArguments(tool, f"a {type(args).__name__} is not a dict of arguments by name")
+
+
+def build_intent(
+    call_id: str, tool: str, args: dict[str, Any], key: str, *, side_effects: Iterable[str], step: int | None
+) -> CallIntent:
+    """Build an intent from user input. Raises `InvalidInput` and its subclasses."""
+    name = validate_tool_name(tool)
+    require_args_dict(name, args)
+    return CallIntent(
+        call_id=validate_id("call id", call_id),
+        tool=name,
+        args=to_canonical_json(args, "args"),
+        key=validate_id("idempotency key", key),
+        step=None if step is None else validate_number("step", step),
+        side_effects=validate_side_effects(side_effects),
+    )

@@ -1,0 +1,79 @@
+"""Find rows by the names that users give them, with an error that names the missing one."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+
+from checkpoints.db.errors import database_operation, refuse_inside_transaction
+from checkpoints.exceptions import (
+    AtGate,
+    CallNotFound,
+    OwnershipLost,
+    ReleasedWhenIdle,
+    SessionFinished,
+    SessionNotFound,
+)
+from checkpoints.ids import validate_id
+from checkpoints.models import Session, ToolCall
+from checkpoints.store.store import OwnedSession, Store
+
+
+def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session:
+    """Return the session of that id in the store's workspace. Raises `SessionNotFound`, `InvalidIdentifier`."""
+    names = (store.workspace_id, validate_id("session id", session_id))
+    sessions = _select_session(*names).using(store.using)
+    row = (sessions.select_for_update() if lock else sessions).first()
+    if row is None:
+        raise SessionNotFound(session_id)
+    return row
+
+
+def _select_session(workspace: int, session_id: str) -> QuerySet[Session]:
+    return Session.objects.filter(workspace=workspace, session_id=session_id)
+
+
+def get_owned_session(store: Store, session_id: str) -> OwnedSession:
+    """Return the store's state of an owned session, after flushing the versions that are not written yet.
+
+    Raises `SessionNotFound`, `SessionFinished`, `NotOwner` or `ReleasedWhenIdle`, `AtGate`, `NotDurable`, and
+    `InsideTransaction`, because the caller is about to write.
+    """
+    refuse_inside_transaction(store.using)
+    store.flush_pending_writes(session_id)
+    owned_session = store.find_owned(session_id)
+    if owned_session is None:
+        with database_operation(store.using, writes=False):
+            row = get_session(store, session_id)
+        raise SessionFinished(session_id, row.status) if row.finished else store.build_not_owner_error(session_id)
+    if owned_session.at_gate:
+        raise AtGate(session_id)
+    store.mark_used(session_id)
+    return owned_session
+
+
+def build_fence_lost_error(store: Store, owned_session: OwnedSession) -> Exception:
+    """Build the error for a write that was refused because of the session's fence, and forget the session."""
+    store.remove_owned(owned_session)
+    row = Session.objects.using(store.using).filter(pk=owned_session.pk).first()
+    if row is None:
+        return SessionNotFound(owned_session.session_id)
+    if row.finished:
+        return SessionFinished(owned_session.session_id, row.status)
+    reason = store.build_not_owner_error(owned_session.session_id)
+    return reason if isinstance(reason, ReleasedWhenIdle) else OwnershipLost(owned_session.session_id)
+
+
+def get_latest_attempt(
+    store: Store, row: Session, call_id: str, *, step: int | None = None, attempt: int | None = None
+) -> ToolCall:
+    """Return the newest attempt of a call, in the newest step that has it unless `step` is given. Raises
+    `CallNotFound`."""
+    calls = ToolCall.objects.using(store.using).filter(session=row, call_id=validate_id("call id", call_id))
+    if step is not None:
+        calls = calls.filter(step=step)
+    if attempt is not None:
+        calls = calls.filter(attempt=attempt)
+    call = calls.order_by("-step", "-attempt").first()
+    if call is None:
+        raise CallNotFound(row.session_id, call_id, step)
+    return call

@@ -1,0 +1,325 @@
+"""State of a checkpointer: its database, its workspace, and the sessions it owns."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from django.db.models import QuerySet
+
+from checkpoints.conf import LEASE_SECONDS
+from checkpoints.db.connection import find_connection
+from checkpoints.db.errors import database_operation
+from checkpoints.exceptions import InvalidInput, NotOwner, ReleasedWhenIdle, WorkspaceNotFound
+from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
+from checkpoints.store.call_records import IssuedCall
+from checkpoints.store.unanswered_calls import OpenOperations
+from checkpoints.store.version_state import VersionState
+
+
+def _select_workspace_id(slug: str) -> QuerySet[Workspace, int]:
+    return Workspace.objects.filter(slug=slug).values_list("pk", flat=True)
+
+
+class VerifyHookProvider(Protocol):
+    """Provider of verify hooks for the tools of one session, or of any session if `session_id` is None: a registry."""
+
+    @property
+    def session_id(self) -> str | None: ...
+
+    def knows_tool(self, tool: str) -> bool: ...
+
+    def verify_hook(self, tool: str) -> Any | None: ...
+
+
+class PendingWrites(Protocol):
+    """Background writer of versions."""
+
+    def flush(self, session_id: str | None = None) -> None: ...
+
+    def unsaved(self, session_id: str | None = None) -> list[dict[str, Any]]: ...
+
+
+@dataclass(frozen=True)
+class TranscriptHead:
+    """End of a session's newest transcript, and the last version number assigned."""
+
+    segment_id: int
+    length: int
+    chain: bytes
+    version: int
+    #: State of that version beside its transcript, and a copy of it, if this checkpointer wrote it.
+    state: VersionState | None = None
+    snapshot: list[Any] | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class UnconfirmedSave:
+    """Save whose answer was lost and that could not be read back yet: the heads without it and with it."""
+
+    before: TranscriptHead
+    after: TranscriptHead
+    state: VersionState
+
+
+@dataclass(frozen=True)
+class OpenCallRecord:
+    """Step under which a call is logged; `args_digest` is of the arguments it was requested with."""
+
+    step: int
+    tool: str
+    args_digest: str
+
+
+@dataclass
+class OwnedSession:
+    """Session this checkpointer owns. Each write names `fence`; `head` is the transcript's end after the last write."""
+
+    pk: int
+    session_id: str
+    run: Run
+    fence: int
+    key_space: str
+    head: TranscriptHead
+    unanswered: UnconfirmedSave | None = None
+    #: Calls that were requested before a resume and that the transcript does not answer yet, by id.
+    open_calls: dict[str, OpenCallRecord] = field(default_factory=dict)
+    #: Calls that were issued through the log and have no result yet, by id.
+    issued_calls: dict[str, IssuedCall] = field(default_factory=dict)
+    #: Rows of calls that this run answered from the log instead of running them, and their number in earlier runs.
+    replayed: set[int] = field(default_factory=set)
+    replayed_before: int | None = None
+    #: Whether this run is still at the gate: it may write nothing then.
+    at_gate: bool = False
+    #: Time of the last use of the session here, by `time.monotonic()`.
+    last_used: float = field(default_factory=time.monotonic)
+    #: Pairings of calls with operations that no saved version has answered.
+    operations: OpenOperations = field(default_factory=OpenOperations)
+
+    @property
+    def run_id(self) -> uuid.UUID:
+        return self.run.pk
+
+
+@dataclass(frozen=True)
+class UnconfirmedAppend:
+    """Append without a run whose answer was lost: the version it started from, its end, and its state."""
+
+    expected: int
+    length: int
+    chain: bytes
+    state: VersionState
+    #: Time of its last message, which distinguishes it from an equal append of another writer; None if it has none.
+    created_at: datetime | None
+
+
+#: Number of sessions released for being idle that are remembered.
+_MAX_REMEMBERED_IDLE = 10_000
+
+
+class Store:
+    """Handle that the functions of this library take as first argument.
+
+    Safe to use from many threads. It does not survive a fork: a child process has to open its own.
+    """
+
+    def __init__(
+        self,
+        using: str = "default",
+        workspace: str = DEFAULT_WORKSPACE,
+        lease_seconds: float = LEASE_SECONDS,
+        idle_release_seconds: float | None = None,
+    ) -> None:
+        if not lease_seconds > 0:
+            raise InvalidInput(f"lease_seconds is {lease_seconds}; it has to be more than 0.")
+        find_connection(using)
+        if idle_release_seconds is not None and not idle_release_seconds > 0:
+            raise InvalidInput(f"idle_release_seconds is {idle_release_seconds}; it has to be more than 0, or None.")
+        self.using = using
+        self.workspace = workspace
+        self.lease = timedelta(seconds=lease_seconds)
+        self.idle_release_seconds = idle_release_seconds
+        self.token = uuid.uuid4().hex
+        self._registries: weakref.WeakKeyDictionary[VerifyHookProvider, None] = weakref.WeakKeyDictionary()
+        self._pid = os.getpid()
+        self._held: dict[str, OwnedSession] = {}
+        #: Number of operations that use a session now, the handle that is open on it, and sessions released as idle.
+        self._in_use: Counter[str] = Counter()
+        self._handles: dict[str, object] = {}
+        self._released_idle: dict[str, None] = {}
+        self._workspace_id: int | None = None
+        self._lock = threading.Lock()
+        #: Rows of calls that this process has issued and not settled, and of those, the ones it executes now.
+        self.issued: set[int] = set()
+        self.executing: set[int] = set()
+        #: Keys of calls that may be logged although the answer was lost: nothing has run.
+        self.unanswered: set[str] = set()
+        #: Append without a run whose answer was lost and that could not be read back yet, by session.
+        self.lost_appends: dict[str, UnconfirmedAppend] = {}
+        self._issuing = [threading.Lock() for _ in range(64)]
+        #: Listeners, called with the id of a session after each version of it that was saved here, and at its end.
+        self.after_save: list[Callable[[str], None]] = []
+        #: Background writer of versions, if there is one.
+        self.behind: PendingWrites | None = None
+        _live_stores[self.token] = self
+
+    @property
+    def workspace_id(self) -> int:
+        """Primary key of the workspace. Raises `WorkspaceNotFound`."""
+        if self._workspace_id is None:
+            with database_operation(self.using, writes=False):
+                self._workspace_id = _select_workspace_id(self.workspace).using(self.using).first()
+            if self._workspace_id is None:
+                raise WorkspaceNotFound(self.workspace)
+        return self._workspace_id
+
+    def get_owned(self, session_id: str) -> OwnedSession:
+        """Return the state of an owned session. Raises `NotOwner`, `ReleasedWhenIdle`."""
+        with self._lock:
+            owned_session = self._held.get(session_id)
+        if owned_session is None or self._pid != os.getpid():
+            raise self.build_not_owner_error(session_id)
+        return owned_session
+
+    def build_not_owner_error(self, session_id: str) -> NotOwner:
+        """Build the error that says why this checkpointer does not own a session."""
+        return ReleasedWhenIdle(session_id) if session_id in self._released_idle else NotOwner(session_id)
+
+    def find_owned(self, session_id: str) -> OwnedSession | None:
+        try:
+            return self.get_owned(session_id)
+        except NotOwner:
+            return None
+
+    def add_owned(self, owned_session: OwnedSession) -> None:
+        with self._lock:
+            self._held[owned_session.session_id] = owned_session
+            self._released_idle.pop(owned_session.session_id, None)
+
+    def remove_owned(self, owned_session: OwnedSession) -> None:
+        """Forget `owned_session`, unless the session has been taken again since."""
+        with self._lock:
+            if self._held.get(owned_session.session_id) is owned_session:
+                self._remove_locked(owned_session)
+
+    def add_registry(self, registry: VerifyHookProvider) -> None:
+        """Let the gate ask the verify hooks of `registry`; the one added last is asked first."""
+        with self._lock:
+            self._registries.pop(registry, None)
+            self._registries[registry] = None
+
+    def registries(self) -> list[VerifyHookProvider]:
+        """List the registries that still exist, newest first."""
+        with self._lock:
+            return list(self._registries)[::-1]
+
+    # use of a session
+
+    def mark_used(self, session_id: str) -> None:
+        """Record that a session has just been used, so that it is not idle."""
+        with self._lock:
+            if session_id in self._held:
+                self._held[session_id].last_used = time.monotonic()
+
+    @contextmanager
+    def keep_in_use(self, session_id: str | None) -> Iterator[None]:
+        """Keep a session from being idle while the context lasts."""
+        if session_id is None:
+            yield
+            return
+        with self._lock:
+            self._in_use[session_id] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._in_use[session_id] -= 1
+                if not self._in_use[session_id]:
+                    del self._in_use[session_id]
+            self.mark_used(session_id)
+
+    def is_in_use(self, session_id: str) -> bool:
+        """Return whether an operation that takes or uses the session is in progress."""
+        return session_id in self._in_use
+
+    def list_idle(self) -> list[OwnedSession]:
+        """List the sessions that were not used for `idle_release_seconds`."""
+        with self._lock:
+            return [owned_session for owned_session in self._held.values() if self._is_idle(owned_session)]
+
+    def remove_if_idle(self, owned_session: OwnedSession) -> bool:
+        """Forget a session that is still idle, and remember the reason. Returns False if it has been used meanwhile."""
+        with self._lock:
+            if self._held.get(owned_session.session_id) is not owned_session or not self._is_idle(owned_session):
+                return False
+            self._remove_locked(owned_session)
+            self._released_idle[owned_session.session_id] = None
+            while len(self._released_idle) > _MAX_REMEMBERED_IDLE:
+                del self._released_idle[next(iter(self._released_idle))]
+            return True
+
+    def _remove_locked(self, owned_session: OwnedSession) -> None:
+        del self._held[owned_session.session_id]
+        self._handles.pop(owned_session.session_id, None)
+
+    def _is_idle(self, owned_session: OwnedSession) -> bool:
+        if self.idle_release_seconds is None or self._in_use[owned_session.session_id]:
+            return False
+        return time.monotonic() - owned_session.last_used >= self.idle_release_seconds
+
+    # handles: at most one is open on a session, until it is closed or has lost the session
+
+    def open_handle(self, session_id: str, handle: object) -> bool:
+        """Record that `handle` is open on a session. Returns False if another one is."""
+        with self._lock:
+            return self._handles.setdefault(session_id, handle) is handle
+
+    def close_handle(self, session_id: str, handle: object) -> None:
+        with self._lock:
+            if self._handles.get(session_id) is handle:
+                del self._handles[session_id]
+
+    # state of this process
+
+    def lock_for_issuing(self, key: str) -> threading.Lock:
+        """Lock that lets this process issue one call of a key at a time.
+
+        An intent that is found after a lost answer is then known to be the caller's own.
+        """
+        return self._issuing[hash(key) % len(self._issuing)]
+
+    def flush_pending_writes(self, session_id: str | None = None) -> None:
+        """Write the pending versions of a session, or of all. Raises `NotDurable`."""
+        if self.behind is not None:
+            self.behind.flush(session_id)
+
+    def notify_saved(self, session_id: str) -> None:
+        """Call the listeners for durable versions."""
+        self.mark_used(session_id)
+        for listener in self.after_save:
+            listener(session_id)
+
+    def list_owned(self) -> list[OwnedSession]:
+        with self._lock:
+            return list(self._held.values()) if self._pid == os.getpid() else []
+
+
+_live_stores: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDictionary()
+
+
+def is_live_in_this_process(token: str) -> bool:
+    """Return whether the store of this process with that token still exists."""
+    return token in _live_stores
+
+
+def list_live_stores() -> list[Store]:
+    return list(_live_stores.values())

@@ -1,0 +1,92 @@
+"""State of a version beside its transcript, validated and in stored form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from checkpoints.enums import Phase
+from checkpoints.exceptions import InvalidInput, NotRepresentable
+from checkpoints.formats import money
+from checkpoints.formats.canonical import parse_json, to_canonical_json
+
+
+class Unchanged:
+    """Type of `UNCHANGED`, which keeps a value of the previous version."""
+
+    def __repr__(self) -> str:
+        return "UNCHANGED"
+
+
+#: Fields that a save copies from the previous version.
+UNCHANGED: Final = Unchanged()
+
+
+@dataclass(frozen=True)
+class VersionState:
+    """Columns of a checkpoint that users give: canonical JSON text, NULL if nothing was given."""
+
+    phase: Phase
+    plan: str | None
+    budget: str
+    usage: str | None
+    payload: str | None
+
+    @classmethod
+    def create_empty(cls) -> VersionState:
+        """State of a session before its first version."""
+        return cls(Phase.TURN, None, "0", None, None)
+
+
+@dataclass(frozen=True)
+class VersionChange:
+    """Changes of a save beside the transcript; `UNCHANGED` keeps the value of the previous version."""
+
+    plan: dict[str, Any] | Unchanged | None = UNCHANGED
+    budget_spent_usd: float | Decimal | Unchanged = UNCHANGED
+    usage: dict[str, Any] | Unchanged | None = UNCHANGED
+    phase: str = Phase.TURN
+    payload: dict[str, Any] | None = None
+
+    @property
+    def has_unchanged_fields(self) -> bool:
+        """Return whether the previous version has to be read."""
+        return any(isinstance(value, Unchanged) for value in (self.plan, self.budget_spent_usd, self.usage))
+
+    def to_state_if_complete(self) -> VersionState | VersionChange:
+        """Return the validated state if no value is kept; else this change."""
+        return self if self.has_unchanged_fields else self.apply_to(VersionState.create_empty())
+
+    def apply_to(self, before: VersionState) -> VersionState:
+        return VersionState(
+            phase=validate_phase(self.phase),
+            plan=before.plan if isinstance(self.plan, Unchanged) else _dump_object(self.plan, "plan"),
+            budget=before.budget
+            if isinstance(self.budget_spent_usd, Unchanged)
+            else money.dump_amount(self.budget_spent_usd),
+            usage=before.usage if isinstance(self.usage, Unchanged) else _dump_object(self.usage, "usage"),
+            payload=_dump_object(self.payload, "payload"),
+        )
+
+
+def validate_phase(phase: str) -> Phase:
+    try:
+        return Phase(phase)
+    except ValueError:
+        raise InvalidInput(f"{phase!r} is not a phase. Use one of: {', '.join(Phase.values)}.") from None
+
+
+def _dump_object(value: dict[str, Any] | None, what: str) -> str | None:
+    if value is not None and not isinstance(value, dict):
+        raise NotRepresentable(what, f"a {type(value).__name__} is not a dict; dataclasses.asdict makes one")
+    return None if value is None else to_canonical_json(value, what)
+
+
+def count_total_tokens(usage: str | None) -> int:
+    """Return the headline number of a stored usage object: its total, or the sum of input and output tokens."""
+    counts = parse_json(usage) if usage else {}
+    total = counts.get("total_tokens")
+    if total is None:
+        total = sum(counts[key] for key in ("input_tokens", "output_tokens") if isinstance(counts.get(key), int))
+    return total if isinstance(total, int) and 0 <= total < 2**62 else 0

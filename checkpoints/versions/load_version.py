@@ -1,0 +1,236 @@
+"""Load versions of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from django.db import connections
+from django.db.models import QuerySet, Subquery
+
+from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.db.column_names import quote_column, quote_columns, quote_table
+from checkpoints.db.errors import database_operation
+from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture, VersionNotFound
+from checkpoints.formats import money
+from checkpoints.formats.canonical import parse_json, parse_json_object
+from checkpoints.ids import validate_id, validate_number
+from checkpoints.models import Checkpoint, Session
+from checkpoints.store import row_lookups
+from checkpoints.store.store import Store
+from checkpoints.versions import segment_queries
+
+#: Largest number of entries of one list.
+MAX_LIST_LIMIT = 1000
+
+
+def load_latest_version(store: Store, session_id: str) -> dict[str, Any] | None:
+    """Load the newest version of a session, or None if there is none. Raises `SessionNotFound` only for malformed
+    ids."""
+    with database_operation(store.using, writes=False):
+        return _read_newest_version(store, session_id, lambda row: checkpoint_to_dict(store, session_id, row))
+
+
+def load_latest_tail(store: Store, session_id: str, count: int) -> dict[str, Any] | None:
+    """Load the newest version with only the last `count` messages of its transcript, and its `message_count`.
+
+    Returns None if there is no version.
+    """
+
+    def read(row: Checkpoint) -> dict[str, Any]:
+        tail = checkpoint_to_dict(store, session_id, row, first=max(0, row.length - count))
+        return {**tail, "message_count": row.length}
+
+    with database_operation(store.using, writes=False):
+        return _read_newest_version(store, session_id, read)
+
+
+def _read_newest_version(
+    store: Store, session_id: str, read: Callable[[Checkpoint], dict[str, Any]]
+) -> dict[str, Any] | None:
+    """Call `read` with the newest version. If that version is removed meanwhile, read the one that is newest then."""
+    while (row := _find_newest_version(store, session_id)) is not None:
+        try:
+            return read(row)
+        except CheckpointCorrupted:
+            if _is_stored(store, row):
+                raise
+    return None
+
+
+def load_version(store: Store, session_id: str, version: int) -> dict[str, Any]:
+    """Load one version. Raises `SessionNotFound`, `VersionNotFound`, `CheckpointCorrupted`, `SchemaFromFuture`."""
+    with database_operation(store.using, writes=False):
+        row = _select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
+        if row is not None:
+            try:
+                return checkpoint_to_dict(store, session_id, row)
+            except CheckpointCorrupted:
+                if _is_stored(store, row):
+                    raise
+        row_lookups.get_session(store, session_id)
+        raise VersionNotFound(session_id, version)
+
+
+def _is_stored(store: Store, row: Checkpoint) -> bool:
+    """Return whether a version still exists.
+
+    Its messages are removed in the same transaction as its row, but they are read in a later statement: a transcript
+    that looks damaged may have been removed in between.
+    """
+    return Checkpoint.objects.using(store.using).filter(pk=row.pk).exists()
+
+
+def _validate_version(version: int) -> int:
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise InvalidInput(f"{version!r} is not a version number.")
+    return version if 0 <= version < 2**62 else 0
+
+
+def list_checkpoints(
+    store: Store, session_id: str, *, before: int | None = None, limit: int = 50
+) -> list[dict[str, Any]]:
+    """List the versions below `before`, newest first, without transcripts. Raises `SessionNotFound`."""
+    if validate_number("limit", limit, least=1) > MAX_LIST_LIMIT:
+        raise InvalidInput(f"limit is {limit}; {MAX_LIST_LIMIT} is the most.")
+    if before is not None:
+        validate_number("before", before)
+    store.flush_pending_writes(session_id)
+    with database_operation(store.using, writes=False):
+        row = row_lookups.get_session(store, session_id)
+        rows = Checkpoint.objects.using(store.using).filter(session=row)
+        if before is not None:
+            rows = rows.filter(version__lt=before)
+        return [
+            {**_decode_columns(session_id, checkpoint), "message_count": checkpoint.length}
+            for checkpoint in rows.order_by("-version")[:limit]
+        ]
+
+
+def list_messages(
+    store: Store, session_id: str, *, after: int = 0, limit: int = 100, version: int | None = None
+) -> list[dict[str, Any]]:
+    """List the messages after the first `after` of the transcript of a version (None: the newest), in order.
+
+    Only these are read. Raises `SessionNotFound`, `VersionNotFound`, `InvalidInput`, `CheckpointCorrupted`.
+    """
+    validate_number("after", after)
+    if validate_number("limit", limit, least=1) > MAX_LIST_LIMIT:
+        raise InvalidInput(f"limit is {limit}; {MAX_LIST_LIMIT} is the most.")
+    with database_operation(store.using, writes=False):
+        while (row := _find_version(store, session_id, version)) is not None:
+            expected = max(min(row.length - after, limit), 0)
+            rows = segment_queries.read_messages(
+                connections[store.using], row.segment_id, after + expected, ("body", "created_at"), after
+            )
+            if len(rows) == expected:
+                return [_message_to_dict(session_id, after + index, *values) for index, values in enumerate(rows)]
+            if _is_stored(store, row):
+                raise CheckpointCorrupted(session_id, "the transcript", f"{len(rows)} of {expected} messages are there")
+        row_lookups.get_session(store, session_id)
+        return []
+
+
+def _find_version(store: Store, session_id: str, version: int | None) -> Checkpoint | None:
+    return _find_newest_version(store, session_id) if version is None else _get_version(store, session_id, version)
+
+
+def _get_version(store: Store, session_id: str, version: int) -> Checkpoint:
+    row = _select_checkpoints(store, session_id).filter(version=_validate_version(version)).first()
+    if row is None:
+        row_lookups.get_session(store, session_id)
+        raise VersionNotFound(session_id, version)
+    return row
+
+
+def _message_to_dict(session_id: str, position: int, body: str, created_at: datetime | str) -> dict[str, Any]:
+    """Convert a message row to a dict. Raw SQL returns times of SQLite as text, in UTC."""
+    created = created_at if isinstance(created_at, datetime) else datetime.fromisoformat(created_at)
+    if created.tzinfo is None:
+        created = created.replace(tzinfo=UTC)
+    message = _parse_column(session_id, f"message {position}", body)
+    return {"position": position, "created_at": created.isoformat(), "message": message}
+
+
+def _select_checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
+    store.flush_pending_writes(session_id)
+    sessions = Session.objects.using(store.using).filter(
+        workspace_id=store.workspace_id, session_id=validate_id("session id", session_id)
+    )
+    # Not a join, so that the planner always takes the newest version from the index of one session.
+    return Checkpoint.objects.using(store.using).filter(session=Subquery(sessions.values("pk")[:1]))
+
+
+def _find_newest_version(store: Store, session_id: str) -> Checkpoint | None:
+    """Find the newest version by a cached raw statement: building the query for each load would cost more than
+    running it."""
+    store.flush_pending_writes(session_id)
+    session = [store.workspace_id, validate_id("session id", session_id)]
+    return next(iter(Checkpoint.objects.using(store.using).raw(_newest_version_sql(), session)), None)
+
+
+@cache
+def _newest_version_sql() -> str:
+    fields = [field.name for field in Checkpoint._meta.concrete_fields]
+    workspace, name = quote_column(Session, "workspace"), quote_column(Session, "session_id")
+    return (
+        f"SELECT {quote_columns(Checkpoint, fields)} FROM {quote_table(Checkpoint)} WHERE "  # noqa: S608 - names of the models
+        f"{quote_column(Checkpoint, 'session')} = "
+        f"(SELECT id FROM {quote_table(Session)} WHERE {workspace} = %s AND {name} = %s) "
+        f"ORDER BY {quote_column(Checkpoint, 'version')} DESC LIMIT 1"
+    )
+
+
+def checkpoint_to_dict(store: Store, session_id: str, row: Checkpoint, *, first: int = 0) -> dict[str, Any]:
+    """Convert a checkpoint row to the dict that users get, with its transcript from message `first` on."""
+    columns = _decode_columns(session_id, row)
+    field = f"the transcript of version {row.version}"
+    rows = segment_queries.read_bodies(connections[store.using], row.segment_id, row.length, first)
+    length = first + len(rows)
+    if length != row.length:
+        raise CheckpointCorrupted(session_id, field, f"{length} of {row.length} messages are there")
+    if rows and bytes(rows[-1][1]) != bytes(row.chain):
+        raise CheckpointCorrupted(session_id, field, "its digest does not match")
+    bodies = [body for body, _ in rows]
+    return {"transcript": _decode_transcript(session_id, bodies, first), **columns}
+
+
+def _decode_transcript(session_id: str, bodies: list[str], first: int) -> list[Any]:
+    """Decode the messages of a transcript at once; one by one only to find the damaged one."""
+    try:
+        messages = parse_json(f"[{','.join(bodies)}]")
+    except ValueError:
+        messages = []
+    if len(messages) == len(bodies):
+        return list(messages)
+    return [_parse_column(session_id, f"message {index}", body) for index, body in enumerate(bodies, first)]
+
+
+def _decode_columns(session_id: str, row: Checkpoint) -> dict[str, Any]:
+    if row.schema_version > SCHEMA_VERSION:
+        raise SchemaFromFuture(session_id, row.schema_version, SCHEMA_VERSION)
+    version_text = f"of version {row.version}"
+    return {
+        "plan": _parse_column(session_id, f"the plan {version_text}", row.plan, parse_json_object),
+        "budget_spent_usd": _parse_column(
+            session_id, f"the budget {version_text}", row.budget_spent_usd, money.load_amount
+        ),
+        "version": row.version,
+        "usage": _parse_column(session_id, f"the usage {version_text}", row.usage, parse_json_object),
+        "payload": _parse_column(session_id, f"the payload {version_text}", row.payload, parse_json_object),
+        "phase": row.phase,
+        "run_id": None if row.run_id is None else str(row.run_id),
+        "created_at": row.created_at.isoformat(),
+        "schema_version": row.schema_version,
+    }
+
+
+def _parse_column(session_id: str, field: str, text: str | None, using: Callable[[str], Any] = parse_json) -> Any:
+    if text is None:
+        return None
+    try:
+        return using(text)
+    except (ValueError, ArithmeticError) as error:
+        raise CheckpointCorrupted(session_id, field, str(error)) from error

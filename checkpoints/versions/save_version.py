@@ -1,0 +1,428 @@
+"""Write versions of a session."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+from django.db import connections, transaction
+
+from checkpoints.calls import call_queries
+from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.db import hot_statements
+from checkpoints.db.errors import database_operation, read_back_after_lost_commit
+from checkpoints.db.hot_statements import NewMessage, SaveBase
+from checkpoints.enums import Phase
+from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
+from checkpoints.formats import digests, message_calls, money
+from checkpoints.formats.canonical import parse_json, parse_json_object, to_canonical_json
+from checkpoints.ids import validate_number
+from checkpoints.models import Checkpoint, Session
+from checkpoints.store import row_lookups
+from checkpoints.store.store import OwnedSession, Store, TranscriptHead, UnconfirmedSave
+from checkpoints.store.version_state import VersionChange, VersionState, count_total_tokens
+from checkpoints.versions import segment_queries, transcript_segments
+from checkpoints.versions.transcript_segments import PreparedTranscript
+
+
+def save_transcript(
+    store: Store,
+    session_id: str,
+    transcript: Sequence[dict[str, Any]],
+    change: VersionState | VersionChange,
+    *,
+    expected_version: int | None = None,
+) -> int:
+    """Save the next version from a whole transcript; only its new messages are stored. Returns the version's number.
+
+    A `VersionChange` is applied to the state of the previous version.
+    """
+    change = change.to_state_if_complete() if isinstance(change, VersionChange) else change
+    if expected_version is not None:
+        validate_number("expected_version", expected_version)
+    owned_session = row_lookups.get_owned_session(store, session_id)
+    version = None
+    if owned_session.unanswered is not None:
+        state, end = (
+            _resolve_state(store, owned_session, change),
+            _find_continuation(owned_session.head, transcript) or _build_end_of_whole(transcript),
+        )
+        version = _find_repeated_save(store, owned_session, owned_session.unanswered, end, state)
+    if version is None:
+        version = _save_next(store, owned_session, transcript, change, expected_version)
+    store.notify_saved(session_id)
+    return version
+
+
+def _save_next(
+    store: Store,
+    owned_session: OwnedSession,
+    transcript: Sequence[dict[str, Any]],
+    change: VersionState | VersionChange,
+    expected_version: int | None,
+) -> int:
+    head = owned_session.head
+    state, end = _resolve_state(store, owned_session, change), _find_continuation(head, transcript)
+    try:
+        with database_operation(store.using):
+            version = (
+                None if end is None else _write_from_head(store, owned_session, head, end, state, expected_version)
+            )
+            if version is None:
+                version = _save_under_lock(store, owned_session, transcript, state, expected_version)
+            return version
+    except StorageUnavailable as error:
+        return _read_back_save(
+            store, owned_session, _build_unconfirmed_save(head, end or _build_end_of_whole(transcript), state), error
+        )
+
+
+def _resolve_state(store: Store, owned_session: OwnedSession, change: VersionState | VersionChange) -> VersionState:
+    """Return the state of the next version beside its transcript."""
+    if isinstance(change, VersionState):
+        return change
+    return change.apply_to(load_newest_state(store, owned_session, owned_session.head))
+
+
+def _find_continuation(head: TranscriptHead, transcript: Sequence[dict[str, Any]]) -> TranscriptEnd | None:
+    """Return the messages that a transcript adds to the one that ends at `head`; None if it does not continue that
+    one."""
+    is_comparable = head.snapshot is not None and isinstance(transcript, list | tuple)
+    if is_comparable and transcript_segments.starts_with_copy(head.snapshot or [], transcript):
+        added = transcript[head.length :]
+        copy = transcript_segments.copy_messages(added)
+        end = extend_head(head, added)
+        return replace(end, snapshot=None if copy is None else (head.snapshot or []) + copy)
+    prepared, copy = _prepare_transcript(transcript)
+    return _build_end(prepared, head.length, copy) if transcript_segments.is_continuation(prepared, head) else None
+
+
+def _prepare_transcript(transcript: Sequence[dict[str, Any]]) -> tuple[PreparedTranscript, list[Any] | None]:
+    """Encode a whole transcript and copy it."""
+    copy = None
+    if isinstance(transcript, list | tuple):
+        transcript = list(transcript)
+        copy = transcript_segments.copy_messages(transcript)
+    return transcript_segments.prepare_transcript(transcript), copy
+
+
+def append_messages(
+    store: Store, session_id: str, new: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
+) -> int:
+    """Save the next version from the messages that are new since `expected_version`. Returns its number."""
+    validate_number("expected_version", expected_version)
+    owned_session = row_lookups.get_owned_session(store, session_id)
+    head = owned_session.head
+    if head.version != expected_version:
+        head = _load_current_head(store, owned_session)
+    if head.version != expected_version:
+        raise VersionConflict(session_id, expected_version, head.version)
+    end = extend_head(head, new)
+    state = change.apply_to(load_newest_state(store, owned_session, head))
+    version = None
+    if owned_session.unanswered is not None:
+        version = _find_repeated_save(store, owned_session, owned_session.unanswered, end, state)
+    if version is None:
+        version = _append_next(store, owned_session, head, end, state)
+    store.notify_saved(session_id)
+    return version
+
+
+def _append_next(
+    store: Store, owned_session: OwnedSession, head: TranscriptHead, end: TranscriptEnd, state: VersionState
+) -> int:
+    try:
+        with database_operation(store.using):
+            version = _write_from_head(store, owned_session, head, end, state, head.version)
+            if version is None:
+                raise _build_refusal(store, owned_session, head.version)
+            return version
+    except StorageUnavailable as error:
+        return _read_back_save(store, owned_session, _build_unconfirmed_save(head, end, state), error)
+
+
+@dataclass(frozen=True)
+class TranscriptEnd:
+    """Messages that a save appends, and the end of the transcript after them."""
+
+    new: list[NewMessage]
+    length: int
+    chain: bytes
+    #: Copy of the whole transcript up to there, if whole transcripts are given: an append needs none.
+    snapshot: list[Any] | None = None
+    #: Appended messages as given, and the number of their results that are already in the transcript.
+    said: Sequence[dict[str, Any]] = ()
+    repeated: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def results(self) -> Counter[str]:
+        """Number of new results by call id."""
+        return _count_results(self.said) - self.repeated
+
+
+def _count_results(messages: Sequence[Any]) -> Counter[str]:
+    return Counter(call_id for message in messages for call_id in message_calls.list_answered_call_ids(message))
+
+
+def _build_end(prepared: PreparedTranscript, keep: int, copy: list[Any] | None) -> TranscriptEnd:
+    chain = prepared.chains[-1] if prepared.chains else digests.EMPTY_CHAIN
+    new_messages = transcript_segments.build_new_messages(prepared, keep, keep)
+    return TranscriptEnd(new_messages, len(prepared.chains), chain, copy, prepared.messages[keep:])
+
+
+def _build_end_of_whole(transcript: Sequence[dict[str, Any]]) -> TranscriptEnd:
+    prepared, copy = _prepare_transcript(transcript)
+    return _build_end(prepared, len(prepared.chains), copy)
+
+
+def extend_head(head: TranscriptHead, added: Sequence[dict[str, Any]]) -> TranscriptEnd:
+    """Append `added` to the transcript that ends at `head`. Raises `NotRepresentable`, `TooLarge`."""
+    if not added and isinstance(added, list | tuple):
+        return TranscriptEnd([], head.length, head.chain, head.snapshot)
+    prepared = transcript_segments.prepare_transcript(added, after=head.chain, first=head.length)
+    new_messages = transcript_segments.build_new_messages(prepared, 0, head.length)
+    return TranscriptEnd(new_messages, head.length + len(new_messages), prepared.chains[-1], said=prepared.messages)
+
+
+def _build_unconfirmed_save(head: TranscriptHead, end: TranscriptEnd, state: VersionState) -> UnconfirmedSave:
+    return UnconfirmedSave(head, TranscriptHead(0, end.length, end.chain, 0, state, end.snapshot), state)
+
+
+def _read_back_save(
+    store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave, error: StorageUnavailable
+) -> int:
+    """Read back whether the version is stored, after a commit whose answer was lost, instead of writing it twice.
+
+    If the database cannot be reached, the next save reads it back first.
+    """
+    owned_session.unanswered = lost_save if error.may_have_happened else None
+    with read_back_after_lost_commit(store.using, error):
+        version = _find_unconfirmed_version(store, owned_session, lost_save)
+    if version is None:
+        raise StorageUnavailable(error.what, may_have_happened=False) from error
+    return version
+
+
+def _find_repeated_save(
+    store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave, end: TranscriptEnd, state: VersionState
+) -> int | None:
+    """Return the version of a save whose answer was lost, if this save repeats it."""
+    with database_operation(store.using, writes=False), transaction.atomic(using=store.using):
+        version = _find_unconfirmed_version(store, owned_session, lost_save)
+    is_same = (end.length, end.chain, state) == (lost_save.after.length, lost_save.after.chain, lost_save.state)
+    return version if is_same else None
+
+
+def _find_unconfirmed_version(store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave) -> int | None:
+    """Return the version whose answer was lost: only this run writes under its fence, so it is the newer one that
+    is equal."""
+    row_lookups.get_session(store, owned_session.session_id, lock=True)
+    end_head, state = lost_save.after, lost_save.state
+    checkpoint = (
+        Checkpoint.objects.using(store.using)
+        .filter(
+            session_id=owned_session.pk,
+            run_id=owned_session.run_id,
+            version__gt=lost_save.before.version,
+            length=end_head.length,
+        )
+        .filter(phase=state.phase, plan=state.plan, budget_spent_usd=state.budget)
+        .filter(usage=state.usage, payload=state.payload)
+        .order_by("-version")
+        .first()
+    )
+    owned_session.unanswered = None
+    if checkpoint is None or bytes(checkpoint.chain) != end_head.chain:
+        return None
+    owned_session.operations.require_reload()
+    owned_session.head = replace(end_head, segment_id=checkpoint.segment_id, version=checkpoint.version)
+    return checkpoint.version
+
+
+def _save_under_lock(
+    store: Store,
+    owned_session: OwnedSession,
+    transcript: Sequence[dict[str, Any]],
+    state: VersionState,
+    expected_version: int | None,
+) -> int:
+    """Save under a row lock: the slow path, taken if the transcript does not simply continue and has to branch."""
+    prepared, copy = _prepare_transcript(transcript)
+    with transaction.atomic(using=store.using):
+        row = (
+            Session.objects.using(store.using)
+            .select_for_update()
+            .filter(pk=owned_session.pk, fence=owned_session.fence)
+            .first()
+        )
+        if row is None:
+            raise row_lookups.build_fence_lost_error(store, owned_session)
+        head, keep, repeated = get_session_head(row), row.message_count, Counter[str]()
+        if expected_version is not None and expected_version != head.version:
+            raise VersionConflict(owned_session.session_id, expected_version, head.version)
+        if not transcript_segments.is_continuation(prepared, head):
+            keep = transcript_segments.count_common_prefix(store.using, prepared, head)
+            repeated = _count_repeated_results(store, owned_session, head, prepared, keep)
+            segment = transcript_segments.create_branch_segment(store.using, owned_session.pk, head, keep)
+            Session.objects.using(store.using).filter(pk=owned_session.pk).update(head_segment=segment)
+            head = TranscriptHead(segment.pk, head.length, head.chain, head.version)
+        end = replace(_build_end(prepared, keep, copy), repeated=repeated)
+        version = _write_from_head(store, owned_session, head, end, state, head.version)
+        if version is None:
+            raise row_lookups.build_fence_lost_error(store, owned_session)
+        return version
+
+
+def _count_repeated_results(
+    store: Store, owned_session: OwnedSession, head: TranscriptHead, prepared: PreparedTranscript, first: int
+) -> Counter[str]:
+    """Count the results that an edited transcript has from message `first` on and that are not new in it, by call id.
+
+    They answer no call made since the last version, even one with the same call id. Results are new behind the last
+    message that the transcript up to `head` has as well, and as far as there are more of them than in that one.
+    """
+    results = _count_results(prepared.messages[first:])
+    call_ids = owned_session.operations.filter_known_call_ids(
+        results, lambda: call_queries.list_unanswered_calls(store, owned_session.pk)
+    )
+    if not call_ids:
+        return Counter()
+    texts = [to_canonical_json(call_id)[1:-1] for call_id in call_ids]
+    bodies = [
+        body for body, _ in segment_queries.read_bodies(connections[store.using], head.segment_id, head.length, first)
+    ]
+    try:
+        earlier_results = _count_results([parse_json(body) for body in bodies if any(text in body for text in texts)])
+    except ValueError as error:
+        raise CheckpointCorrupted(owned_session.session_id, "a message of its transcript", str(error)) from error
+    stored_bodies = set(bodies)
+    end = max(
+        (position for position in range(first, len(prepared.bodies)) if prepared.bodies[position] in stored_bodies),
+        default=first - 1,
+    )
+    return results - (_count_results(prepared.messages[end + 1 :]) | (results - earlier_results))
+
+
+def _write_from_head(
+    store: Store,
+    owned_session: OwnedSession,
+    head: TranscriptHead,
+    end: TranscriptEnd,
+    state: VersionState,
+    expected: int | None,
+) -> int | None:
+    """Run the save statement, from `head` to `end`. Returns None if the session is not at `head`."""
+    results = end.results
+    answered = (
+        owned_session.operations.list_rows_answered_by(
+            results, lambda: call_queries.list_unanswered_calls(store, owned_session.pk)
+        )
+        if results
+        else []
+    )
+    base = SaveBase(owned_session.pk, owned_session.fence, head.segment_id, head.length, head.chain, expected)
+    version = write_version(store.using, base, end, state, owned_session.run_id, answered)
+    if version is not None:
+        owned_session.head = TranscriptHead(head.segment_id, end.length, end.chain, version, state, end.snapshot)
+        owned_session.operations.forget_answered(results)
+        for call_id in results:
+            owned_session.open_calls.pop(call_id, None)
+    return version
+
+
+def write_version(
+    using: str,
+    base: SaveBase,
+    end: TranscriptEnd,
+    state: VersionState,
+    run_id: UUID | None,
+    answered: Sequence[int] = (),
+) -> int | None:
+    """Write the version that continues from `base` to `end`, for a run or for none.
+
+    `answered` are the keys of calls whose results it contains. Returns its number, or None if the session is not at
+    `base`.
+    """
+    return hot_statements.save_version(
+        connections[using],
+        base,
+        {
+            "head_chain": end.chain,
+            "message_count": end.length,
+            "budget_spent_usd": money.round_to_decimal(state.budget),
+            "total_tokens": count_total_tokens(state.usage),
+        },
+        end.new,
+        {
+            "run": run_id,
+            "phase": state.phase.value,
+            "segment": base.segment_id,
+            "length": end.length,
+            "chain": end.chain,
+            "plan": state.plan,
+            "budget_spent_usd": state.budget,
+            "usage": state.usage,
+            "payload": state.payload,
+            "schema_version": SCHEMA_VERSION,
+        },
+        answered,
+    )
+
+
+def _build_refusal(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
+    row = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
+    if row is None:
+        return row_lookups.build_fence_lost_error(store, owned_session)
+    return VersionConflict(owned_session.session_id, expected_version, row.latest_version)
+
+
+def _load_current_head(store: Store, owned_session: OwnedSession) -> TranscriptHead:
+    with database_operation(store.using, writes=False):
+        row = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
+        if row is None:
+            raise row_lookups.build_fence_lost_error(store, owned_session)
+        return get_session_head(row)
+
+
+def get_session_head(row: Session) -> TranscriptHead:
+    if row.head_segment_id is None:
+        raise CheckpointCorrupted(row.session_id, "head_segment", "the session has no transcript")
+    return TranscriptHead(row.head_segment_id, row.message_count, bytes(row.head_chain), row.latest_version)
+
+
+def get_version_head(row: Checkpoint) -> TranscriptHead:
+    """Return the end of the transcript of one version."""
+    return TranscriptHead(row.segment_id, row.length, bytes(row.chain), row.version)
+
+
+def build_empty_head(segment_id: int) -> TranscriptHead:
+    """Build the head of a session that has no version."""
+    return TranscriptHead(segment_id, 0, digests.EMPTY_CHAIN, 0)
+
+
+def load_newest_state(store: Store, owned_session: OwnedSession, head: TranscriptHead) -> VersionState:
+    """Load the state of the newest version beside its transcript."""
+    if head.state is not None:
+        return head.state
+    with database_operation(store.using, writes=False):
+        return parse_version_state(owned_session.session_id, find_newest_version(store.using, owned_session.pk))
+
+
+def find_newest_version(using: str, session_pk: int) -> Checkpoint | None:
+    """Find the newest version that still exists."""
+    return Checkpoint.objects.using(using).filter(session=session_pk).order_by("-version").first()
+
+
+def parse_version_state(session_id: str, row: Checkpoint | None) -> VersionState:
+    """Parse the state of a version beside its transcript; None stands for no version."""
+    if row is None:
+        return VersionState.create_empty()
+    for name, text in (("plan", row.plan), ("usage", row.usage)):  # fields that the next version may keep
+        try:
+            parse_json_object(text)
+        except ValueError as error:
+            raise CheckpointCorrupted(session_id, f"the {name} of version {row.version}", str(error)) from error
+    return VersionState(Phase(row.phase), row.plan, row.budget_spent_usd, row.usage, row.payload)

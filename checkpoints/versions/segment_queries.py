@@ -1,0 +1,107 @@
+"""SQL queries along a transcript's segments: from the segment of a version to its root.
+
+Each ancestor contributes the messages before the branch that leaves it. The ORM has no recursive queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from checkpoints.db.column_names import quote_column, quote_columns, quote_table
+from checkpoints.models import Message, Segment
+
+Rows = list[tuple[Any, ...]]
+
+
+def read_messages(
+    connection: BaseDatabaseWrapper, segment_id: int, length: int, fields: Sequence[str], first: int = 0
+) -> Rows:
+    """Read the messages `first` to `length` of the transcript that ends in `segment_id`, in order: a tuple of
+    `fields` each."""
+    return _read_along_segments(connection, f"SELECT {quote_columns(Message, fields)}", [], segment_id, length, first)
+
+
+def read_bodies(connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0) -> Rows:
+    """Read the bodies of messages `first` to `length`, in order, the last one with its chain, the others with NULL."""
+    chain = f"CASE WHEN {quote_column(Message, 'position')} = %s THEN {quote_column(Message, 'chain')} END"
+    return _read_along_segments(
+        connection, f"SELECT {quote_column(Message, 'body')}, {chain}", [length - 1], segment_id, length, first
+    )
+
+
+def read_window(
+    connection: BaseDatabaseWrapper, segment_id: int, first: int, upto: int, fields: Sequence[str], size: int
+) -> Rows:
+    """Read messages `first` to `upto` (exclusive), in order, but from the end no more than `size` characters of bodies.
+
+    The newest message is always included.
+    """
+    body, position = quote_column(Message, "body"), quote_column(Message, "position")
+    # Sizes are added up without the bodies, so that no large body is copied. PostgreSQL knows a size in bytes
+    # without reading the text.
+    size_of = f"OCTET_LENGTH(m.{body})" if connection.vendor == "postgresql" else f"LENGTH(m.{body})"
+    newer = f"SUM({size_of}) OVER (ORDER BY m.{position} DESC) - {size_of} AS newer"
+    sql = (
+        f"{_segment_path_sql()}, sized AS (SELECT m.id, {newer} FROM {_path_messages_sql()}) "
+        f"SELECT {', '.join(f'm.{quote_column(Message, field)}' for field in fields)} "
+        f"FROM sized JOIN {quote_table(Message)} m ON m.id = sized.id WHERE sized.newer < %s ORDER BY m.{position}"
+    )
+    return _fetch_rows(connection, sql, [upto, segment_id, first, first, size])
+
+
+def read_segment_ranges(connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0) -> Rows:
+    """Read the segments that hold the messages `first` to `length`, in order: (segment, first position, end) each."""
+    sql = f"{_segment_path_sql()} SELECT segment_id, low, high FROM path WHERE low < high AND high > %s ORDER BY low"
+    return _fetch_rows(connection, sql, [length, segment_id, first, first])
+
+
+def _read_along_segments(
+    connection: BaseDatabaseWrapper, select: str, params: list[int], segment_id: int, length: int, first: int
+) -> Rows:
+    """Run `select` on the messages `first` to `length`, in order.
+
+    Most are in the last segment: its ancestors are queried only if it does not hold them all.
+    """
+    position = quote_column(Message, "position")
+    sql = (  # columns in the order of the index
+        f"{select} FROM {quote_table(Message)} WHERE {quote_column(Message, 'segment')} = %s "
+        f"AND {position} >= %s AND {position} < %s ORDER BY {position}"
+    )
+    last = _fetch_rows(connection, sql, [*params, segment_id, first, length])
+    if len(last) == length - first:
+        return last
+    older: Rows = []
+    for segment, start, end in read_segment_ranges(connection, segment_id, length, first):
+        if segment != segment_id:
+            older += _fetch_rows(connection, sql, [*params, segment, max(start, first), end])
+    return older + last
+
+
+def _segment_path_sql() -> str:
+    """WITH clause for the path to the root; its parameters are the length, the segment, and the first position."""
+    parent, parent_length = quote_column(Segment, "parent"), quote_column(Segment, "parent_length")
+    return f"""
+        WITH RECURSIVE path(segment_id, parent_id, low, high) AS (
+            SELECT id, {parent}, {parent_length}, CAST(%s AS INTEGER) FROM {quote_table(Segment)} WHERE id = %s
+            UNION ALL
+            SELECT s.id, s.{parent}, s.{parent_length}, CASE WHEN path.low < path.high THEN path.low ELSE path.high END
+            FROM {quote_table(Segment)} s JOIN path ON s.id = path.parent_id WHERE path.low > %s
+        )"""
+
+
+def _path_messages_sql() -> str:
+    """SQL for the messages on the path from a first position on, which is its parameter."""
+    position = quote_column(Message, "position")
+    return (
+        f"path JOIN {quote_table(Message)} m ON m.{quote_column(Message, 'segment')} = path.segment_id "
+        f"AND m.{position} >= path.low AND m.{position} < path.high AND m.{position} >= %s"
+    )
+
+
+def _fetch_rows(connection: BaseDatabaseWrapper, sql: str, params: list[int]) -> Rows:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, params)
+        return list(cursor.fetchall())

@@ -1,0 +1,159 @@
+"""Transcripts as a tree of segments: find the new messages of a transcript, and the segment they belong to.
+
+The common case is recognised with a private copy of the transcript that was saved last. The caller's objects may have
+been changed in place, so they are compared, never trusted. Comparing with a copy is two orders of magnitude faster than
+encoding and hashing the whole transcript again: strings are shared, and an unchanged one is recognised by identity.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import connections
+
+from checkpoints.db import clock
+from checkpoints.db.hot_statements import NewMessage
+from checkpoints.exceptions import NotRepresentable
+from checkpoints.formats import digests
+from checkpoints.formats.canonical import build_changed_meanwhile_error, to_canonical_json
+from checkpoints.models import Segment
+from checkpoints.store.store import TranscriptHead
+from checkpoints.versions import segment_queries
+
+
+@dataclass(frozen=True)
+class PreparedTranscript:
+    """Transcript, or the end of one, validated and digested: `chains[i]` is the chain after message i."""
+
+    messages: Sequence[dict[str, Any]]
+    bodies: Sequence[str]
+    chains: Sequence[bytes]
+
+
+def prepare_transcript(
+    messages: Sequence[dict[str, Any]], *, after: bytes = digests.EMPTY_CHAIN, first: int = 0
+) -> PreparedTranscript:
+    """Validate and digest `messages`, which start at position `first` after the chain `after`.
+
+    Raises `NotRepresentable` and `TooLarge`, naming the place. The objects are read now: later changes to them have no
+    effect.
+    """
+    if not isinstance(messages, list | tuple):
+        raise NotRepresentable("transcript", f"a {type(messages).__name__} is not a list of messages")
+    bodies = []
+    for position, message in enumerate(messages, first):
+        if not isinstance(message, dict):
+            raise NotRepresentable(f"transcript[{position}]", f"a {type(message).__name__} is not a message (a dict)")
+        bodies.append(to_canonical_json(message, f"transcript[{position}]"))
+    return PreparedTranscript(messages, bodies, digests.chain_bodies(bodies, after))
+
+
+def is_continuation(prepared: PreparedTranscript, head: TranscriptHead) -> bool:
+    """Return whether the transcript starts with everything up to `head`."""
+    if head.length == 0:
+        return True
+    return len(prepared.chains) >= head.length and prepared.chains[head.length - 1] == head.chain
+
+
+def build_new_messages(prepared: PreparedTranscript, skip: int, first: int | None = None) -> list[NewMessage]:
+    """Build the messages after the first `skip` of `prepared`; `first` is the position of the first of them."""
+    first = skip if first is None else first
+    now = clock.now()
+    return [
+        NewMessage(
+            position=first + index,
+            message_id=_to_text(prepared.messages[skip + index].get("id")),
+            role=_to_text(prepared.messages[skip + index].get("role"))[:32],
+            created_at=_parse_time(prepared.messages[skip + index].get("created_at"), now),
+            body=prepared.bodies[skip + index],
+            chain=prepared.chains[skip + index],
+        )
+        for index in range(len(prepared.bodies) - skip)
+    ]
+
+
+def _to_text(value: object) -> str:
+    if not isinstance(value, str):
+        return ""
+    prefix = value[:255]
+    return (prefix if prefix.isascii() else prefix.encode("utf-8", "replace").decode()).replace("\0", "")
+
+
+def _parse_time(value: object, default: datetime) -> datetime:
+    try:
+        parsed = datetime.fromisoformat(value) if isinstance(value, str) else default
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return default
+
+
+def count_common_prefix(using: str, prepared: PreparedTranscript, head: TranscriptHead) -> int:
+    """Count the messages that the transcript shares with the one that ends at `head`.
+
+    A chain value depends on everything before it, so equality is monotonic and a binary search finds the border.
+    """
+    rows = segment_queries.read_messages(connections[using], head.segment_id, head.length, ("chain",))
+    stored_chains = [bytes(chain) for (chain,) in rows[: len(prepared.chains)]]
+    return bisect_left(
+        range(len(stored_chains)), 1, key=lambda index: int(stored_chains[index] != prepared.chains[index])
+    )
+
+
+def create_branch_segment(using: str, session_pk: int, head: TranscriptHead, length: int) -> Segment:
+    """Create a segment that shares the first `length` messages of the transcript that ends at `head`."""
+    parent = Segment.objects.using(using).get(pk=head.segment_id)
+    while parent.parent_id is not None and parent.parent_length >= length:
+        parent = Segment.objects.using(using).get(pk=parent.parent_id)
+    return Segment.objects.using(using).create(session_id=session_pk, parent=parent, parent_length=length)
+
+
+# copies of transcripts, for comparison with the next one
+
+
+class _Exact:
+    """Number or boolean that equals only one of the same type and the same text: 1, 1.0 and True differ."""
+
+    __slots__ = ("kind", "text")
+
+    def __init__(self, value: Any) -> None:
+        self.kind, self.text = type(value), repr(value)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is self.kind and repr(other) == self.text
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def copy_value(value: Any) -> Any:
+    """Copy a JSON value so that the copy compares exactly with the original."""
+    kind = type(value)
+    if value is None or kind is str:
+        return value
+    if isinstance(value, dict):
+        return {key: copy_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [copy_value(item) for item in value]
+    return _Exact(value)
+
+
+def copy_messages(messages: Sequence[Any]) -> list[Any] | None:
+    """Copy `messages`; None if they contain themselves, which their encoding refuses with the place.
+
+    Copy them before they are encoded: a change by another thread in between then differs from the copy, and the next
+    save finds it; a copy newer than the stored messages would hide it. Raises `ConcurrentModification`.
+    """
+    try:
+        return [copy_value(message) for message in messages]
+    except RecursionError:
+        return None
+    except RuntimeError as error:
+        raise build_changed_meanwhile_error(error, "transcript") from error
+
+
+def starts_with_copy(copy: Sequence[Any], messages: Sequence[Any]) -> bool:
+    """Return whether `messages` starts with exactly the messages that `copy` was made from."""
+    return len(messages) >= len(copy) and copy == list(messages[: len(copy)])

@@ -1,0 +1,249 @@
+"""Workflow: named steps that each run once, however often their process dies.
+
+A step is a call of the session's log. It is written before it runs and settled after, it holds the session at the
+gate if its outcome is unknown, and the same people decide about it on the same page.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from checkpoints import sansio
+from checkpoints.decisions import verification
+from checkpoints.enums import CallStatus, KeyPolicy
+from checkpoints.exceptions import DuplicateStep, InvalidArguments, ReviewRequired, StepRejected
+from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.models import ToolCall, WorkflowStep
+from checkpoints.sansio import Flow, Invoke, Transact, documented_by
+from checkpoints.store import row_lookups
+from checkpoints.store.call_records import CallIntent, CallOutcome, IssuedCall
+from checkpoints.store.store import OwnedSession, Store
+from checkpoints.tools import dispatch
+from checkpoints.tools.dispatch import WaitOptions
+from checkpoints.tools.registry import Tool
+from checkpoints.workflows import steps
+from checkpoints.workflows.steps import StepRequest
+
+
+class WorkflowJournal:
+    """Common part of the blocking and the async workflow. One object is one pass through the steps."""
+
+    def __init__(self, store: Store, session_id: str, workflow_id: str) -> None:
+        """Open the journal.
+
+        Args:
+            store: State of the client.
+            session_id: Identifier of a session the client owns.
+            workflow_id: Identifier of the workflow in the session.
+
+        Raises:
+            NotOwner: The client does not own the session.
+            SchemaFromFuture: A newer version of this library wrote the journal.
+            CheckpointCorrupted: The journal cannot be read.
+        """
+        self.store = store
+        self.session_id = session_id
+        self.workflow_id = workflow_id
+        self._row = steps.open_workflow(store, row_lookups.get_owned_session(store, session_id), workflow_id)
+        self._tools: dict[str, Tool] = {}
+        self._begun: set[str] = set()
+        self._lock = threading.Lock()
+        store.add_registry(self)
+
+    def knows_tool(self, tool: str) -> bool:
+        """Return whether a step of this workflow is logged as this tool.
+
+        Args:
+            tool: Name of the tool.
+
+        Returns:
+            True if there is such a step.
+        """
+        return tool in self._tools
+
+    def verify_hook(self, tool: str) -> Any | None:
+        """Return the verify hook of a tool.
+
+        Args:
+            tool: Name of the tool.
+
+        Returns:
+            The hook; None where the tool has none or no step has used it.
+        """
+        known_tool = self._tools.get(tool)
+        return None if known_tool is None else known_tool.verify
+
+    def _step_flow(self, request: StepRequest) -> Flow[Any]:
+        """Run one step from its request to its value, for blocking and async drivers."""
+        store = self.store
+        with self._require_once_per_pass(request.step_id):
+            self._tools[request.tool.name] = request.tool
+            owned_session: OwnedSession = yield Transact(lambda: row_lookups.get_owned_session(store, self.session_id))
+            step: WorkflowStep = yield Transact(
+                lambda: steps.find_or_create_step(store, owned_session, self._row, request)
+            )
+            call = yield from self._issue_step_flow(owned_session, step, request)
+            if isinstance(call, ToolCall):
+                return (yield Transact(partial(self._load_stored_value, step, call)))
+            try:
+                return (yield from self._run_step_flow(owned_session, request, call))
+            finally:
+                store.executing.discard(call.pk)
+
+    @contextmanager
+    def _require_once_per_pass(self, step_id: str) -> Iterator[None]:
+        """Require that a step is requested once in a pass; again only if it ended with an error."""
+        with self._lock:
+            if step_id in self._begun:
+                raise DuplicateStep(self.session_id, self.workflow_id, step_id)
+            self._begun.add(step_id)
+        try:
+            yield
+        except BaseException:
+            self._begun.discard(step_id)
+            raise
+
+    def _issue_step_flow(
+        self, owned_session: OwnedSession, step: WorkflowStep, request: StepRequest
+    ) -> Flow[IssuedCall | ToolCall]:
+        """Return the step's intent, or the call that answers it. A verify hook is asked before a person."""
+        intent = _build_step_intent(step, request)
+        try:
+            return (yield from dispatch.issue_call_flow(self.store, owned_session, intent, WaitOptions()))
+        except ReviewRequired as error:
+            review_error = error
+        unknown: ToolCall | None = yield Transact(lambda: steps.find_live_call(self.store, owned_session, step))
+        probe = None
+        if unknown is not None and unknown.status == CallStatus.INTERRUPTED and unknown.session_id == owned_session.pk:
+            probe = verification.probe_with(request.tool.verify, self.session_id, unknown)
+        if probe is None:
+            raise review_error
+        yield from verification.run_probe_flow(self.store, probe)
+        return (yield from dispatch.issue_call_flow(self.store, owned_session, intent, WaitOptions()))
+
+    def _run_step_flow(self, owned_session: OwnedSession, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
+        try:
+            invoke = Invoke(request.bind_function(issued_call.args), timeout=request.tool.timeout)
+        except InvalidArguments as error:
+            outcome = CallOutcome(CallStatus.FAILED, to_canonical_json(str(error)), type(error).__name__)
+            yield from dispatch.record_outcome_flow(self.store, owned_session, issued_call, outcome, str(error))
+            raise
+        try:
+            value = yield invoke
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            call = yield from dispatch.record_error_flow(
+                self.store, owned_session, request.tool, issued_call, error, started=invoke.started
+            )
+            if call is None or call.status != CallStatus.COMPLETED:
+                raise
+            return (yield Transact(partial(steps.load_step_value, self.store, call)))
+        content = _dump_step_value(value)
+        yield from dispatch.record_outcome_flow(
+            self.store, owned_session, issued_call, CallOutcome(CallStatus.COMPLETED, content), content
+        )
+        return parse_json(content)
+
+    def _load_stored_value(self, step: WorkflowStep, call: ToolCall) -> Any:
+        if call.status == CallStatus.REJECTED:
+            raise StepRejected(self.session_id, self.workflow_id, step.step_id, call.result_text or "")
+        return steps.load_step_value(self.store, call)
+
+
+def _build_step_intent(step: WorkflowStep, request: StepRequest) -> CallIntent:
+    args = parse_json(request.args)
+    return dispatch.build_tool_intent(
+        request.tool, args, request.args, KeyPolicy.STEP, step.idempotency_key, step.call_id, None
+    )
+
+
+def _dump_step_value(value: Any) -> str:
+    """Encode a step's value for the log. The step has happened, so this never fails."""
+    try:
+        return to_canonical_json(value, "result")
+    except Exception:  # no exact JSON form
+        return to_canonical_json(dispatch.to_model_content(value), "result")
+
+
+class SyncWorkflow(WorkflowJournal):
+    """Steps of one workflow, blocking. Made by `SyncCheckpointer.workflow`."""
+
+    def step(
+        self, step_id: str, function: Callable[..., Any] | Tool, /, *args: Any, version: int | str = 1, **kwargs: Any
+    ) -> Any:
+        """Run `function(*args, **kwargs)` once in the life of this workflow, and return its result.
+
+        A step that has completed returns what it returned then. An error of the function is raised as it is, and the
+        step runs again in the next pass.
+
+        Args:
+            step_id: Identifier of the step, unique in one pass.
+            function: Function, or a `Tool` that says what it does to the world and how to find out whether it did. A
+                bare function is taken to change something.
+            args: Positional arguments, JSON values.
+            version: Version of the step's code: another one is another step.
+            kwargs: Keyword arguments, JSON values.
+
+        Returns:
+            The result as JSON has it, the first time too; one that has no JSON form comes back as text.
+
+        Raises:
+            StepIdentityChanged: The step that happened had another function, arguments or version.
+            DuplicateStep: The step was requested twice in this pass.
+            StepRejected: A person has rejected the step.
+            ReviewRequired: It is unknown whether the step happened; a person has to decide first.
+            InvalidArguments: The arguments do not fit the function.
+            NotRepresentable: An argument has no exact JSON form.
+            OwnershipLost: Another run has taken the session over.
+        """
+        return sansio.drive(self._step_flow(StepRequest.from_arguments(step_id, function, args, kwargs, version)))
+
+    def journal(self) -> list[dict[str, Any]]:
+        """List the steps in the order in which they were first requested.
+
+        Returns:
+            One dict per step: step_id, function, version, status, attempts, call_id, result, started_at. `status` is
+            that of the call; None for a step that was never begun.
+        """
+        return steps.list_steps(self.store, self._row)
+
+
+class Workflow(WorkflowJournal):
+    """Steps of one workflow, async. Made by `Checkpointer.workflow`.
+
+    Steps may run concurrently: `asyncio.gather` them.
+    """
+
+    def __init__(self, store: Store, session_id: str, workflow_id: str, hop: sansio.Hop) -> None:
+        """Open the journal.
+
+        Args:
+            store: State of the client.
+            session_id: Identifier of a session the client owns.
+            workflow_id: Identifier of the workflow in the session.
+            hop: Function that takes database work to a thread.
+
+        Raises:
+            NotOwner: The client does not own the session.
+            SchemaFromFuture: A newer version of this library wrote the journal.
+            CheckpointCorrupted: The journal cannot be read.
+        """
+        super().__init__(store, session_id, workflow_id)
+        self._hop = hop
+
+    @documented_by(SyncWorkflow.step)
+    async def step(
+        self, step_id: str, function: Callable[..., Any] | Tool, /, *args: Any, version: int | str = 1, **kwargs: Any
+    ) -> Any:
+        return await sansio.adrive(
+            self._step_flow(StepRequest.from_arguments(step_id, function, args, kwargs, version)), self._hop
+        )
+
+    @documented_by(SyncWorkflow.journal)
+    async def journal(self) -> list[dict[str, Any]]:
+        return await self._hop(lambda: steps.list_steps(self.store, self._row))  # type: ignore[no-any-return]

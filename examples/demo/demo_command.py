@@ -1,0 +1,178 @@
+import signal
+import time
+from argparse import ArgumentParser
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from checkpoints.enums import Role
+from examples.demo import rehearsal
+from examples.demo.acts import AgentSupervisor
+from examples.demo.demo_processes import ProcessFailed, describe_port_problem, start_site
+from examples.demo.people import create_or_reset_account
+from examples.demo.stages import DemoSession, create_demo_session, iterate_abandoned_sessions
+from examples.demo.story import EventNarrator
+from harness_site import env
+
+#: Seconds between two checks.
+TICK_SECONDS = 0.1
+#: Seconds the model takes to answer while a person watches.
+MODEL_PACE_SECONDS = 1.5
+
+
+class Command(BaseCommand):
+    help = "Plays the story: an agent is killed in the middle of a payment, a person decides, the run goes on."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--decide",
+            choices=sorted(rehearsal.EXPECTED_REFUNDS),
+            help="decide like this without a person and without the site, and check the outcome against the ledger",
+        )
+        parser.add_argument(
+            "--state",
+            type=Path,
+            default=settings.STATE_DIR / "demo",
+            help="folder for the ledgers and outboxes (default: var/demo)",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        call_command("migrate", verbosity=0, interactive=False)
+        root: Path = options["state"].absolute()
+        self._stopping = False
+        with ExitStack() as leaving:
+            _stop_on_signals(self._request_stop, leaving)
+            try:
+                if options["decide"]:
+                    self._run_rehearsal(create_demo_session(root), options["decide"], leaving)
+                else:
+                    self._run_with_site(root, leaving)
+            except ProcessFailed as failed:
+                raise CommandError(str(failed)) from None
+
+    # Demo with a person
+
+    def _run_with_site(self, root: Path, leaving: ExitStack) -> None:
+        port = _get_port()
+        earlier_sessions, stage = list(iterate_abandoned_sessions(root)), create_demo_session(root)
+        address = f"http://127.0.0.1:{port}"
+        self._print_sign_ins(address)
+        site = start_site(port, stage.folder / "site.log", lambda: self._stopping)
+        leaving.callback(site.stop)
+        supervisors = [
+            self._create_supervisor(demo_session, address, MODEL_PACE_SECONDS, leaving)
+            for demo_session in (*earlier_sessions, stage)
+        ]
+        for supervisor in supervisors[:-1]:
+            supervisor.story.skip_past_events()
+            self._print_event(
+                f"{supervisor.story.stage.session_id} was left unfinished by an earlier demo: it goes on as well."
+            )
+        while not self._stopping:
+            supervisors = [supervisor for supervisor in supervisors if self._is_unfinished(supervisor)]
+            if site.code is not None:
+                raise site.build_failure("The site")
+            time.sleep(TICK_SECONDS)
+        self._print_lines("", "The demo ends. Its sessions and ledgers stay.")
+
+    def _print_sign_ins(self, address: str) -> None:
+        approver, auditor = (
+            create_or_reset_account("approver", Role.APPROVER),
+            create_or_reset_account("auditor", Role.AUDITOR),
+        )
+        self._print_lines(
+            "",
+            f"  Open      {address}/",
+            f"  Sign in   {approver.name:<10}{approver.password:<16}decides",
+            f"            {auditor.name:<10}{auditor.password:<16}only looks",
+            "  Stop      Ctrl-C",
+            "",
+        )
+
+    def _is_unfinished(self, supervisor: AgentSupervisor) -> bool:
+        """Return True if the supervisor's session is not finished. A failing agent does not stop the site."""
+        try:
+            return not self._supervise_agent(supervisor)
+        except ProcessFailed as failed:
+            self._print_event(str(failed))
+            return False
+
+    def _supervise_agent(self, supervisor: AgentSupervisor) -> bool:
+        is_finished = supervisor.restart_if_killed()
+        if is_finished:
+            self._print_result(supervisor.story.stage)
+        return is_finished
+
+    def _print_result(self, stage: DemoSession) -> None:
+        refunds, mails = _format_count(stage.refunds, "refund"), _format_count(stage.mails, "mail")
+        self._print_event(f"The ledger has {refunds}, the outbox {mails}: {stage.folder}")
+
+    # Demo without a person
+
+    def _run_rehearsal(self, stage: DemoSession, decision: str, leaving: ExitStack) -> None:
+        supervisor = self._create_supervisor(stage, "", 0, leaving)
+        while not self._supervise_agent(supervisor):
+            if self._stopping:
+                raise CommandError("The demo was stopped before its end.")
+            rehearsal.decide_waiting_calls(stage, decision)
+            time.sleep(TICK_SECONDS)
+        if disagreements := rehearsal.find_disagreements(stage, decision):
+            raise CommandError("\n".join(["Ledger and session do not agree.", *disagreements]))
+        self._print_event("Ledger and session agree.")
+
+    # Common parts
+
+    def _create_supervisor(self, stage: DemoSession, address: str, pace: float, leaving: ExitStack) -> AgentSupervisor:
+        supervisor = AgentSupervisor(EventNarrator(stage, self._print_event, address), _get_database_url(), pace)
+        leaving.callback(supervisor.stop)
+        return supervisor
+
+    def _print_event(self, line: str) -> None:
+        self._print_lines(f"{datetime.now().astimezone():%H:%M:%S}  {line}")
+
+    def _print_lines(self, *lines: str) -> None:
+        self.stdout.write("\n".join(lines) + "\n")
+        self.stdout.flush()
+
+    def _request_stop(self) -> None:
+        self._stopping = True
+
+
+def _stop_on_signals(stop: Callable[[], None], leaving: ExitStack) -> None:
+    """Turn termination signals into a stop request until the end, so that no child process outlives this one."""
+
+    def handle_signal(_number: int, _frame: FrameType | None) -> None:
+        stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        leaving.callback(signal.signal, number, signal.signal(number, handle_signal))
+
+
+def _get_port() -> int:
+    """Return the port from PORT after checking that it can be used."""
+    try:
+        port = env.read_number("PORT", 8000)
+    except ImproperlyConfigured as error:
+        raise CommandError(str(error)) from None
+    if problem := describe_port_problem(port):
+        raise CommandError(f"Port {port} cannot be used: {problem}. Name another one: PORT=8765 make demo")
+    return port
+
+
+def _format_count(items: list[Any], noun: str) -> str:
+    return f"1 {noun}" if len(items) == 1 else f"{len(items)} {noun}s"
+
+
+def _get_database_url() -> str:
+    """Return the site's database URL for an agent outside of Django."""
+    database = settings.DATABASES["default"]
+    is_file = database["ENGINE"] == "django.db.backends.sqlite3"
+    return str(database["NAME"]) if is_file else env.read_text("HARNESS_DATABASE_URL")

@@ -1,0 +1,150 @@
+"""API tokens: create, revoke, authenticate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+
+from checkpoints.audit import log
+from checkpoints.db import clock
+from checkpoints.decisions.actors import Actor
+from checkpoints.enums import ActorKind, AuditKind
+from checkpoints.models import AuditEvent, Workspace
+from harness_site.accounts import decision_eligibility, one_time_secrets
+from harness_site.accounts.models import ApiToken, TokenRole
+
+#: Prefix of every token; secret scanners search for it.
+PREFIX: Final = "harness"
+_HINT: Final = len(PREFIX) + 7
+#: Interval of updates of `last_used_at`: a busy token does not cause a write per request.
+_SEEN: Final = timedelta(minutes=1)
+#: Interval in which the use or the refusal of a token is recorded in the audit trail once.
+_TOLD: Final = timedelta(hours=1)
+
+
+class TokenNameTaken(Exception):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"There is a token called “{name}” already. Revoke it first, or choose another name.")
+
+
+class TokenRefused(Exception):
+    """Authentication failure; the caller only gets 401.
+
+    `reason` is `missing`, `malformed`, `unknown`, `revoked` or `expired`.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"The token is {reason}.")
+
+
+@dataclass(frozen=True)
+class TokenIssuer:
+    """Actor who creates or revokes a token, as named in the audit trail."""
+
+    kind: ActorKind
+    name: str
+    address: str = ""
+
+    def told(self, **details: Any) -> dict[str, Any]:
+        return {**details, "address": self.address} if self.address else details
+
+
+def create_token(
+    workspace: Workspace, *, name: str, role: TokenRole, lifetime: timedelta | None, by: TokenIssuer
+) -> tuple[ApiToken, str]:
+    """Create a token and return it with its secret, which is not stored. Raises `TokenNameTaken`."""
+    secret = one_time_secrets.generate_secret(PREFIX)
+    try:
+        with transaction.atomic():
+            token = ApiToken.objects.create(
+                workspace=workspace,
+                name=name,
+                role=role,
+                hint=secret[:_HINT],
+                digest=one_time_secrets.compute_secret_digest(secret),
+                created_by=by.name,
+                expires_at=None if lifetime is None else clock.now() + lifetime,
+            )
+            _record_token_event(token, AuditKind.TOKEN_CREATED, by.kind, by.name, by.told(token=name, role=role))
+    except IntegrityError as error:
+        raise TokenNameTaken(name) from error
+    return token, secret
+
+
+def revoke_token(token: ApiToken, *, by: TokenIssuer) -> None:
+    """Revoke a token; do nothing if it is revoked already."""
+    with transaction.atomic():
+        if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=clock.now()):
+            _record_token_event(token, AuditKind.TOKEN_REVOKED, by.kind, by.name, by.told(token=token.name))
+
+
+def authenticate_token(header: str, *, address: str = "") -> ApiToken:
+    """Return the token of an `Authorization` header. Raises `TokenRefused`."""
+    secret = _parse_bearer_header(header)
+    token = (
+        ApiToken.objects.filter(digest=one_time_secrets.compute_secret_digest(secret))
+        .select_related("workspace")
+        .first()
+    )
+    if token is None:
+        raise TokenRefused("unknown")
+    now = clock.now()
+    if token.status != "active":
+        _record_event_once(token, AuditKind.TOKEN_REFUSED, now, {"why": token.status, "address": address})
+        raise TokenRefused(token.status)
+    _record_token_use(token, now, address)
+    return token
+
+
+def build_token_actor(token: ApiToken) -> Actor:
+    """Build the actor of a token, for example “token nightly”, which cannot be mistaken for a person.
+
+    Where several people have to agree, it counts as the person who created it.
+    """
+    return Actor(
+        ActorKind.TOKEN,
+        f"{decision_eligibility.TOKEN_PREFIX}{token.name}",
+        token.member_role,
+        owner=decision_eligibility.find_token_owner(token),
+        electorate=decision_eligibility.build_electorate(token.workspace),
+    )
+
+
+def _parse_bearer_header(header: str) -> str:
+    if not header:
+        raise TokenRefused("missing")
+    scheme, _, secret = header.partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise TokenRefused("malformed")
+    return secret.strip()
+
+
+def _record_token_use(token: ApiToken, now: datetime, address: str) -> None:
+    """Record the use of a token; of concurrent requests, one writes."""
+    last_use = token.last_used_at
+    is_stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _SEEN)
+    if last_use is not None and last_use > now - _SEEN:
+        return
+    if ApiToken.objects.filter(is_stale, pk=token.pk).update(last_used_at=now):
+        token.last_used_at = now
+        _record_event_once(token, AuditKind.TOKEN_USED, now, {"address": address})
+
+
+def _record_event_once(token: ApiToken, kind: AuditKind, now: datetime, details: dict[str, Any]) -> None:
+    name = build_token_actor(token).name
+    recent_events = AuditEvent.objects.filter(
+        workspace=token.workspace_id, kind=kind, actor=name, created_at__gt=now - _TOLD
+    )
+    if not recent_events.exists():
+        _record_token_event(token, kind, ActorKind.TOKEN, name, {"token": token.name, **details})
+
+
+def _record_token_event(
+    token: ApiToken, kind: AuditKind, actor_kind: ActorKind, name: str, details: dict[str, Any]
+) -> None:
+    log.append_event("default", token.workspace_id, kind, actor=name, actor_kind=actor_kind, details=details)

@@ -1,0 +1,108 @@
+"""Role check for views: `@require_member(Role.AUDITOR)` sets `request.membership`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django_htmx.middleware import HtmxDetails
+
+from checkpoints.enums import Role
+from checkpoints.models import Workspace
+from harness_site.accounts import membership_queries, unmasking
+from harness_site.accounts.models import Membership
+from harness_site.core.masking import masker
+
+P = ParamSpec("P")
+R = TypeVar("R", bound=HttpResponseBase)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownExcerpts:
+    """Name of a page and the keys of the sessions it displays parts of."""
+
+    page: str
+    sessions: frozenset[int]
+
+
+class MemberRequest(HttpRequest):
+    """Request of a member; created only by `require_member`."""
+
+    htmx: HtmxDetails
+    membership: Membership
+    #: Keys of sessions whose text or arguments the response shows, set by the functions that render them.
+    sessions_shown: set[int]
+    #: Set by pages that show parts of several sessions.
+    excerpts: ShownExcerpts
+
+
+View: TypeAlias = Callable[Concatenate[HttpRequest, P], R]
+MemberView: TypeAlias = Callable[Concatenate[MemberRequest, P], R]
+
+
+class NotAMember(PermissionDenied):
+    """Refusal of a signed-in user without a membership."""
+
+
+class RoleTooSmall(PermissionDenied):
+    """Refusal of a member whose role is too low."""
+
+    def __init__(self, membership: Membership, needed: Role) -> None:
+        self.membership, self.needed = membership, needed
+        super().__init__(f"{membership} may not do what takes the role {needed}.")
+
+
+#: Key of the chosen workspace in the user session.
+WORKSPACE_KEY: Final = "workspace"
+
+
+def find_membership(user: AbstractBaseUser | AnonymousUser, chosen: object = None) -> Membership | None:
+    """Return the membership that a user acts under: in the workspace `chosen`, else the oldest one.
+
+    Returns None for anonymous and for inactive users.
+    """
+    if not user.is_authenticated or not user.is_active:
+        return None
+    memberships = membership_queries.list_memberships(user)
+    return next(
+        (membership for membership in memberships if membership.workspace_id == chosen),
+        memberships[0] if memberships else None,
+    )
+
+
+def get_request_membership(request: HttpRequest) -> Membership | None:
+    """Return the membership that applies to a request, or None."""
+    return find_membership(request.user, request.session.get(WORKSPACE_KEY))
+
+
+def list_members_with_role(workspace: Workspace, role: Role) -> list[str]:
+    """List the usernames of the active members whose role includes `role`."""
+    members = Membership.objects.filter(workspace=workspace, user__is_active=True).select_related("user")
+    return [member.user.get_username() for member in members.order_by("user__username") if member.has_role(role)]
+
+
+def require_member(at_least: Role) -> Callable[[MemberView[P, R]], View[P, R]]:
+    """Restrict a view to members with at least this role. Raises `NotAMember` or `RoleTooSmall` (both 403)."""
+
+    def decorate(view: MemberView[P, R]) -> View[P, R]:
+        @wraps(view)
+        def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            membership = get_request_membership(request)
+            if membership is None:
+                raise NotAMember
+            if not membership.has_role(at_least):
+                raise RoleTooSmall(membership, at_least)
+            member_request = cast(MemberRequest, request)
+            member_request.membership = membership
+            with masker.use_masking_rules(unmasking.get_rules_for_member(request, membership)):
+                return view(member_request, *args, **kwargs)
+
+        return guarded
+
+    return decorate

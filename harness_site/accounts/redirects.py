@@ -1,0 +1,15 @@
+"""Validation of user-supplied redirect targets."""
+
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+
+
+def get_safe_redirect(place: str) -> str:
+    """Return `place` if it is a path of this site, else the start page."""
+    is_safe = place.startswith("/") and url_has_allowed_host_and_scheme(place, allowed_hosts=None)
+    return place if is_safe else reverse("harness:home")
+
+
+def belongs_to_site(path: str) -> bool:
+    """Return whether `path` (with the script's prefix) is an address of the site; a project may have others."""
+    return path.startswith(reverse("harness:home"))

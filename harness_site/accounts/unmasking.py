@@ -1,0 +1,70 @@
+"""Temporary display of secrets: masked for everybody until a permitted user asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from django.http import HttpRequest
+
+from checkpoints.db import clock
+from checkpoints.enums import Role
+from checkpoints.models import Workspace
+from harness_site.accounts.models import MaskingSettings, Membership
+from harness_site.core.masking import masker
+
+#: Duration for which secrets are displayed after a request.
+SHOWN_FOR: Final = timedelta(minutes=10)
+#: Key in the user session: workspace, and end in seconds since 1970.
+_KEY: Final = "secrets_shown"
+
+
+@dataclass(frozen=True)
+class UnmaskingState:
+    """State of the button: whether the reader may unmask, and until when secrets are displayed."""
+
+    may_show: bool
+    shown_until: datetime | None
+
+
+def load_masking_settings(workspace: Workspace) -> MaskingSettings:
+    """Return the masking settings of a workspace, or unsaved defaults."""
+    stored: MaskingSettings | None = getattr(workspace, "masking", None)
+    return stored or MaskingSettings(workspace=workspace)
+
+
+def load_masking_rules(workspace: Workspace) -> masker.MaskingRules:
+    masking = load_masking_settings(workspace)
+    return masker.build_masking_rules(_split_lines(masking.names), _split_lines(masking.words), usual=masking.usual)
+
+
+def get_rules_for_member(request: HttpRequest, member: Membership) -> masker.MaskingRules | None:
+    """Return the masking rules for a member, or None while secrets are displayed to them."""
+    return None if get_unmasking_state(request, member).shown_until else load_masking_rules(member.workspace)
+
+
+def get_unmasking_state(request: HttpRequest, member: Membership) -> UnmaskingState:
+    is_permitted = member.has_role(Role(load_masking_settings(member.workspace).reveal_role))
+    return UnmaskingState(is_permitted, _get_unmasking_end(request, member) if is_permitted else None)
+
+
+def start_unmasking(request: HttpRequest, member: Membership) -> None:
+    end = (clock.now() + SHOWN_FOR).timestamp()
+    request.session[_KEY] = [member.workspace_id, int(end)]
+
+
+def stop_unmasking(request: HttpRequest) -> None:
+    request.session.pop(_KEY, None)
+
+
+def _get_unmasking_end(request: HttpRequest, member: Membership) -> datetime | None:
+    stored: Any = request.session.get(_KEY)
+    if not isinstance(stored, list) or stored[0] != member.workspace_id:
+        return None
+    end = datetime.fromtimestamp(stored[1], UTC)
+    return end if end > clock.now() else None
+
+
+def _split_lines(text: str) -> tuple[str, ...]:
+    return tuple(line.strip() for line in text.splitlines() if line.strip())

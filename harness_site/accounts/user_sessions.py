@@ -1,0 +1,23 @@
+"""User sessions: the browsers in which a user is signed in."""
+
+from __future__ import annotations
+
+from allauth.usersessions.models import UserSession
+from django.contrib.auth.models import User
+
+
+def list_user_sessions(user: User) -> list[UserSession]:
+    """List the valid sessions of a user, newest first, and delete the expired ones."""
+    sessions: list[UserSession] = UserSession.objects.purge_and_list(user)
+    return sorted(sessions, key=lambda session: session.created_at, reverse=True)
+
+
+def end_user_sessions(user: User, *, but: str | None = None) -> int:
+    """End every session of `user` except the one with the session key `but`; return the number ended.
+
+    Open pages notice within seconds, because their websocket closes.
+    """
+    sessions = [session for session in UserSession.objects.filter(user=user) if session.session_key != but]
+    for session in sessions:
+        session.end()
+    return len(sessions)

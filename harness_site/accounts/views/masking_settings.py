@@ -1,0 +1,87 @@
+"""Masking settings of the workspace, for admins."""
+
+from typing import Any, Final
+
+from django import forms
+from django.db import transaction
+from django.forms.models import model_to_dict
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from checkpoints.enums import AuditKind, Role
+from harness_site.accounts import audit_events, unmasking
+from harness_site.accounts.forms import style_form_fields
+from harness_site.accounts.models import MaskingSettings
+from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.reauthentication import require_recent_login
+from harness_site.core.masking.secret_names import ENDINGS, PARTS, WORDS
+
+_LINES: Final = 100
+_LONGEST: Final = 100
+_STARS: Final = 4
+#: Minimum number of letters: shorter words would mask large parts of every page.
+_SHORTEST: Final = 4
+
+
+class MaskingForm(forms.Form):
+    names = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}))
+    words = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}))
+    usual = forms.BooleanField(required=False)
+    reveal_role = forms.ChoiceField(choices=Role.choices)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        style_form_fields(
+            self,
+            names="Names of fields",
+            words="Words in texts",
+            usual="Mask what is usually secret",
+            reveal_role="Who may have secrets shown",
+        )
+        self.fields["names"].help_text = "One in each line. Whatever stands in a field of this name is masked."
+        self.fields["words"].help_text = "One in each line; * stands for any letters: acme_live_*"
+        self.fields["usual"].help_text = (
+            "Keys and tokens of well-known services, card numbers, private keys, passwords in addresses, and fields "
+            "called password, secret, token, api_key and the like."
+        )
+        self.fields[
+            "reveal_role"
+        ].help_text = "This role and greater ones: after their password, for ten minutes each time, and recorded."
+
+    def clean_names(self) -> str:
+        return "\n".join(_split_unique_lines(self.cleaned_data["names"]))
+
+    def clean_words(self) -> str:
+        lines = _split_unique_lines(self.cleaned_data["words"])
+        for line in lines:
+            if line.count("*") > _STARS or len(line.replace("*", "")) < _SHORTEST:
+                raise forms.ValidationError(f"“{line}”: at least four letters, and at most four stars.")
+        return "\n".join(lines)
+
+
+def _split_unique_lines(text: str) -> list[str]:
+    lines = list(dict.fromkeys(line.strip() for line in text.replace("\0", "").splitlines() if line.strip()))
+    if len(lines) > _LINES or any(len(line) > _LONGEST for line in lines):
+        raise forms.ValidationError("At most a hundred lines of a hundred letters.")
+    return lines
+
+
+@require_http_methods(["GET", "POST"])
+@require_member(Role.ADMIN)
+@require_recent_login
+def edit_masking_settings(request: MemberRequest) -> HttpResponse:
+    workspace = request.membership.workspace
+    masking = unmasking.load_masking_settings(workspace)
+    form = MaskingForm(request.POST or None, initial=model_to_dict(masking, fields=list(MaskingForm.base_fields)))
+    if request.method == "POST" and form.is_valid():
+        with transaction.atomic():
+            MaskingSettings.objects.update_or_create(workspace=workspace, defaults=form.cleaned_data)
+            # The listed words may be sensitive, so only the names of changed fields are recorded.
+            audit_events.record_member_event(
+                request.membership, AuditKind.MASKING_CHANGED, request=request, fields=form.changed_data
+            )
+        return redirect("harness_settings:masking")
+    status = 422 if request.method == "POST" else 200
+    context = {"form": form, "tab": "masking", "endings": ENDINGS, "parts": PARTS, "words": WORDS}
+    return render(request, "settings/masking.html", context, status=status)

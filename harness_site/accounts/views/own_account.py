@@ -1,0 +1,93 @@
+"""A user's own account: factors, user sessions, choice of workspace."""
+
+from typing import Any, cast
+
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
+from allauth.usersessions.models import UserSession
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from checkpoints.enums import AuditKind
+from harness_site.accounts import audit_events
+from harness_site.accounts.models import Membership
+from harness_site.accounts.permissions import WORKSPACE_KEY, get_request_membership
+from harness_site.accounts.redirects import get_safe_redirect
+from harness_site.accounts.user_sessions import end_user_sessions, list_user_sessions
+
+
+@require_GET
+def show_account(request: HttpRequest) -> HttpResponse:
+    """Show the account of any signed-in user, also of one without a workspace."""
+    user = cast(User, request.user)
+    if not UserSession.objects.filter(session_key=request.session.session_key).exists():
+        UserSession.objects.create_from_request(request)
+    context = {
+        "factors": _build_factors_context(user),
+        "foreign": SocialAccount.objects.filter(user=user).order_by("pk"),
+        "sign_ins": list_user_sessions(user),
+        "this_sign_in": request.session.session_key,
+        "memberships": Membership.objects.filter(user=user).select_related("workspace").order_by("pk"),
+        "here": get_request_membership(request),
+    }
+    return render(request, "accounts/account.html", context)
+
+
+@require_POST
+def end_other_sessions(request: HttpRequest) -> HttpResponse:
+    """End every other session of the user, or only the one given as `which`."""
+    user = cast(User, request.user)
+    session_pk = request.POST.get("which", "")
+    if session_pk:
+        session = UserSession.objects.filter(user=user, pk=session_pk).first() if session_pk.isdecimal() else None
+        if session is None:
+            raise Http404("There is no such sign-in.")
+        session.end()
+        ended_count = 1
+    else:
+        ended_count = end_user_sessions(user, but=request.session.session_key)
+    audit_events.record_account_event(user, AuditKind.SIGN_INS_ENDED, request=request, ended=ended_count)
+    return redirect("harness_accounts:account")
+
+
+@require_POST
+def switch_workspace(request: HttpRequest) -> HttpResponse:
+    """Switch to another workspace of the user; raise 404 for any other."""
+    user = cast(User, request.user)
+    slug = request.POST.get("workspace", "").replace("\0", "")
+    workspace_pk = (
+        Membership.objects.filter(user=user, workspace__slug=slug).values_list("workspace_id", flat=True).first()
+    )
+    if workspace_pk is None:
+        raise Http404("There is no such workspace.")
+    request.session[WORKSPACE_KEY] = workspace_pk
+    return redirect(get_safe_redirect(request.POST.get("next", "")))
+
+
+@require_GET
+def enter_workspace(request: HttpRequest, workspace: str, place: str) -> HttpResponse:
+    """Open a link from a message in its workspace; ask before switching to another workspace."""
+    memberships = Membership.objects.filter(user=cast(User, request.user)).select_related("workspace")
+    membership = memberships.filter(workspace__slug=workspace.replace("\0", "")).first()
+    if membership is None:
+        raise Http404("There is no such workspace.")
+    query = request.META["QUERY_STRING"]
+    target = get_safe_redirect(f"/{place}?{query}" if query else f"/{place}")
+    if get_request_membership(request) == membership:
+        return redirect(target)
+    return render(request, "accounts/enter.html", {"workspace": membership.workspace, "onward": target})
+
+
+def _build_factors_context(user: User) -> dict[str, Any]:
+    authenticators = list(Authenticator.objects.filter(user=user).order_by("pk"))
+    by_type = {authenticator.type: authenticator for authenticator in authenticators}
+    codes = by_type.get(Authenticator.Type.RECOVERY_CODES)
+    return {
+        "totp": by_type.get(Authenticator.Type.TOTP),
+        "passkeys": [
+            authenticator for authenticator in authenticators if authenticator.type == Authenticator.Type.WEBAUTHN
+        ],
+        "codes_left": None if codes is None else len(codes.wrap().get_unused_codes()),
+    }

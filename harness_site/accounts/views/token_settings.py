@@ -1,0 +1,90 @@
+"""API tokens of the workspace, for admins."""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from allauth.account.adapter import get_adapter
+from django import forms
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from checkpoints.enums import ActorKind, Role
+from harness_site.accounts import api_tokens
+from harness_site.accounts.forms import style_form_fields
+from harness_site.accounts.models import ApiToken, TokenRole
+from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.reauthentication import require_recent_login
+
+#: Days → label.
+LIFETIMES: Final = (("30", "30 days"), ("90", "90 days"), ("365", "A year"), ("", "Until it is revoked"))
+
+
+class TokenForm(forms.Form):
+    name = forms.CharField(max_length=100, label="Name")
+    role = forms.ChoiceField(choices=TokenRole.choices, label="For")
+    days = forms.ChoiceField(choices=LIFETIMES, required=False, initial="90", label="Valid for")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        style_form_fields(self)
+
+    def lifetime(self) -> timedelta | None:
+        days = self.cleaned_data["days"]
+        return timedelta(days=int(days)) if days else None
+
+
+@require_GET
+@require_member(Role.ADMIN)
+def list_tokens(request: MemberRequest) -> HttpResponse:
+    return _render_tokens_page(request)
+
+
+@require_POST
+@require_member(Role.ADMIN)
+@require_recent_login
+def create_token(request: MemberRequest) -> HttpResponse:
+    """Create a token and show its secret, once."""
+    form = TokenForm(request.POST)
+    if not form.is_valid():
+        return _render_tokens_page(request, form=form, status=422)
+    name, role = form.cleaned_data["name"], TokenRole(form.cleaned_data["role"])
+    try:
+        token, secret = api_tokens.create_token(
+            request.membership.workspace,
+            name=name,
+            role=role,
+            lifetime=form.lifetime(),
+            by=_build_token_issuer(request),
+        )
+    except api_tokens.TokenNameTaken as error:
+        form.add_error("name", str(error))
+        return _render_tokens_page(request, form=form, status=422)
+    return _render_tokens_page(request, made=token, secret=secret)
+
+
+@require_POST
+@require_member(Role.ADMIN)
+def revoke_token(request: MemberRequest, pk: int) -> HttpResponse:
+    key = pk if pk < 2**63 else 0
+    api_tokens.revoke_token(
+        get_object_or_404(ApiToken, pk=key, workspace=request.membership.workspace), by=_build_token_issuer(request)
+    )
+    return redirect("harness_settings:tokens")
+
+
+def _build_token_issuer(request: MemberRequest) -> api_tokens.TokenIssuer:
+    name = request.membership.user.get_username()
+    return api_tokens.TokenIssuer(ActorKind.PERSON, name, get_adapter().get_client_ip(request))
+
+
+def _render_tokens_page(
+    request: MemberRequest, *, form: TokenForm | None = None, status: int = 200, **extra_context: Any
+) -> HttpResponse:
+    context = {
+        "tokens": ApiToken.objects.filter(workspace=request.membership.workspace).order_by("-pk"),
+        "form": form or TokenForm(),
+        "tab": "tokens",
+        **extra_context,
+    }
+    return render(request, "settings/tokens.html", context, status=status)

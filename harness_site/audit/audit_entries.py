@@ -1,0 +1,264 @@
+"""Query of a workspace's audit trail, newest first, with the integrity of each displayed entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final
+
+from django.db.models import QuerySet, TextChoices
+
+from checkpoints.audit.hash_chain import compute_seal
+from checkpoints.enums import AuditKind
+from checkpoints.formats import parse_json
+from checkpoints.models import AuditChain, AuditEvent, Session
+from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
+
+PAGE = 100
+#: Number of rows that an export reads at once.
+_CHUNK = 1000
+
+
+class AuditSubject(TextChoices):
+    """Subject of audit events, for the filter."""
+
+    ACCESS = "access", "Sign-ins"
+    READING = "reading", "Reading and exports"
+    DECISIONS = "decisions", "Decisions"
+    PEOPLE = "people", "Members and accounts"
+    TOKENS = "tokens", "API tokens and webhooks"
+    SESSIONS = "sessions", "Sessions and runs"
+
+
+_KINDS: Final = {
+    AuditSubject.ACCESS: {
+        AuditKind.SIGNED_IN,
+        AuditKind.SIGN_IN_FAILED,
+        AuditKind.SIGNED_OUT,
+        AuditKind.SIGN_INS_ENDED,
+    },
+    AuditSubject.READING: {
+        AuditKind.VIEWED,
+        AuditKind.EXCERPTED,
+        AuditKind.EVIDENCE_OPENED,
+        AuditKind.EXPORTED,
+        AuditKind.UNMASKED,
+        AuditKind.AUDIT_VERIFIED,
+    },
+    AuditSubject.DECISIONS: {
+        AuditKind.DECIDED,
+        AuditKind.VERIFY_REQUESTED,
+        AuditKind.TAKEOVER,
+        AuditKind.CLAIMED,
+        AuditKind.RELEASED,
+    },
+    AuditSubject.PEOPLE: {
+        AuditKind.PASSWORD_CHANGED,
+        AuditKind.FACTOR_ADDED,
+        AuditKind.FACTOR_REMOVED,
+        AuditKind.INVITED,
+        AuditKind.INVITATION_REVOKED,
+        AuditKind.MEMBER_ADDED,
+        AuditKind.ROLE_CHANGED,
+        AuditKind.MEMBER_REMOVED,
+        AuditKind.MASKING_CHANGED,
+        AuditKind.NOTIFICATIONS_CHANGED,
+        AuditKind.ADDRESS_CONFIRMED,
+    },
+    AuditSubject.TOKENS: {
+        AuditKind.TOKEN_CREATED,
+        AuditKind.TOKEN_REVOKED,
+        AuditKind.TOKEN_USED,
+        AuditKind.TOKEN_REFUSED,
+        AuditKind.WEBHOOK_CREATED,
+        AuditKind.WEBHOOK_PAUSED,
+        AuditKind.WEBHOOK_RESUMED,
+        AuditKind.WEBHOOK_DELETED,
+        AuditKind.WEBHOOK_TESTED,
+        AuditKind.MESSAGE_RETRIED,
+    },
+}
+
+
+def list_kinds_of_subject(subject: AuditSubject) -> frozenset[AuditKind]:
+    """List the kinds of a subject; kinds without another subject belong to `SESSIONS`."""
+    if subject in _KINDS:
+        return frozenset(_KINDS[subject])
+    return frozenset(set(AuditKind) - set().union(*_KINDS.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """`actor` is a whole name, `session` a session's own id; both days count."""
+
+    subject: AuditSubject | None = None
+    actor: str = ""
+    session: str = ""
+    first: date | None = None
+    last: date | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.subject or self.actor or self.session or self.first or self.last)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """`number` is its place in the chain, None while it is not sealed; `intact` says whether its seal fits its content.
+
+    `session_pk` and `session_id` are empty where it is about none, or about one that is gone.
+    """
+
+    pk: int
+    at: datetime
+    kind: str
+    label: str
+    actor: str
+    actor_kind: str
+    details: dict[str, Any]
+    number: int | None
+    intact: bool
+    session_pk: int | None
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """`before` is where the next page starts."""
+
+    entries: tuple[AuditEntry | UnreadableRecord, ...]
+    before: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChainIntegrity:
+    """The end of the chain, how many entries wait for their seal, and what the last verification found."""
+
+    number: int
+    seal: str
+    waiting: int
+    verified_at: datetime | None
+    verified_number: int
+    problem: str
+
+
+def load_audit_page(
+    workspace_pk: int, wanted: AuditFilter, *, before: int | None = None, size: int = PAGE
+) -> AuditPage:
+    matching_events = _query_filtered_events(workspace_pk, wanted).order_by("-pk")
+    if before is not None:
+        matching_events = matching_events.filter(pk__lt=before)
+    events = list(matching_events[: size + 1])
+    return AuditPage(_build_entries(workspace_pk, events[:size]), events[size - 1].pk if len(events) > size else None)
+
+
+def iterate_all_entries(workspace_pk: int, wanted: AuditFilter) -> Iterator[AuditEntry | UnreadableRecord]:
+    """Iterate over all matching entries that exist at the start, newest first, in batches."""
+    before: int | None = None
+    while True:
+        page = load_audit_page(workspace_pk, wanted, before=before, size=_CHUNK)
+        yield from page.entries
+        before = page.before
+        if before is None:
+            return
+
+
+def load_chain_integrity(workspace_pk: int) -> ChainIntegrity:
+    chain = _query_audit_chain(workspace_pk).first() or AuditChain()
+    waiting = _query_unsealed_events(workspace_pk).count()
+    return ChainIntegrity(chain.number, chain.seal, waiting, chain.verified_at, chain.verified_number, chain.problem)
+
+
+def _query_audit_chain(workspace: int) -> QuerySet[AuditChain]:
+    return AuditChain.objects.filter(workspace=workspace)
+
+
+def _query_unsealed_events(workspace: int) -> QuerySet[AuditEvent]:
+    return AuditEvent.objects.filter(workspace=workspace, number=None)
+
+
+def find_broken_events(workspace_pk: int, events: list[AuditEvent]) -> frozenset[int]:
+    """Return the keys of the given events of one workspace whose content or position was changed. One query."""
+    seals = _load_preceding_seals(workspace_pk, events)
+    return frozenset(
+        event.pk for event in events if event.number is not None and not _is_entry_intact(event, event.number, seals)
+    )
+
+
+def _query_filtered_events(workspace_pk: int, audit_filter: AuditFilter) -> QuerySet[AuditEvent]:
+    matching_events = AuditEvent.objects.filter(workspace=workspace_pk)
+    if audit_filter.subject:
+        matching_events = matching_events.filter(kind__in=sorted(list_kinds_of_subject(audit_filter.subject)))
+    if audit_filter.actor:
+        matching_events = matching_events.filter(actor=audit_filter.actor.replace("\0", ""))
+    if audit_filter.session:
+        matching_sessions = Session.objects.filter(
+            workspace=workspace_pk, session_id=audit_filter.session.replace("\0", "")
+        )
+        matching_events = matching_events.filter(session__in=list(matching_sessions.values_list("pk", flat=True)))
+    if audit_filter.first:
+        matching_events = matching_events.filter(created_at__gte=_get_midnight(audit_filter.first))
+    if audit_filter.last:
+        matching_events = matching_events.filter(created_at__lt=_get_midnight(audit_filter.last) + timedelta(days=1))
+    return matching_events
+
+
+def _get_midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)
+
+
+def _build_entries(workspace_pk: int, events: list[AuditEvent]) -> tuple[AuditEntry | UnreadableRecord, ...]:
+    seals = _load_preceding_seals(workspace_pk, events)
+    pks = {event.session_id for event in events if event.session_id is not None}
+    sessions = dict(_query_session_names(workspace_pk, sorted(pks)) if pks else ())
+    return tuple(
+        read_rows_or_mark_unreadable(events, lambda event: _build_entry(event, seals, sessions), "audit entry")
+    )
+
+
+def _load_preceding_seals(workspace_pk: int, events: list[AuditEvent]) -> dict[int, str]:
+    """Map number → seal of each entry before one of `events`; number 0 is the start of the chain."""
+    numbers = [event.number - 1 for event in events if event.number]
+    return {0: ""} | dict(_query_seals(workspace_pk, numbers) if numbers else ())
+
+
+def _query_seals(workspace: int, numbers: list[int]) -> QuerySet[AuditEvent, tuple[Any, str]]:
+    return AuditEvent.objects.filter(workspace=workspace, number__in=numbers).values_list("number", "seal")
+
+
+def _query_session_names(workspace: int, pks: list[int]) -> QuerySet[Session, tuple[int, str]]:
+    return Session.objects.filter(workspace=workspace, pk__in=pks).values_list("pk", "session_id")
+
+
+def _build_entry(event: AuditEvent, seals: dict[int, str], sessions: dict[int, str]) -> AuditEntry:
+    pk = event.session_id if event.session_id in sessions else None
+    return AuditEntry(
+        pk=event.pk,
+        at=event.created_at,
+        kind=event.kind,
+        label=_get_kind_label(event.kind),
+        actor=event.actor,
+        actor_kind=event.actor_kind,
+        details=_parse_event_details(event.details),
+        number=event.number,
+        intact=event.number is None or _is_entry_intact(event, event.number, seals),
+        session_pk=pk,
+        session_id=sessions.get(event.session_id or 0, ""),
+    )
+
+
+def _is_entry_intact(event: AuditEvent, number: int, seals: dict[int, str]) -> bool:
+    return number - 1 in seals and event.seal == compute_seal(seals[number - 1], number, event)
+
+
+def _get_kind_label(kind: str) -> str:
+    """Return the label of a kind; derived from its value if a newer version wrote it."""
+    return str(AuditKind(kind).label) if kind in AuditKind.values else kind.replace("_", " ").capitalize()
+
+
+def _parse_event_details(stored: str) -> dict[str, Any]:
+    try:
+        details = parse_json(stored)
+    except (ValueError, RecursionError):
+        return {"details": stored}
+    return details if isinstance(details, dict) else {"details": details}

@@ -1,0 +1,37 @@
+"""CSV export of the audit trail."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from harness_site.audit.audit_entries import AuditEntry
+from harness_site.core import csv_rows, formatting
+from harness_site.core.rendering.json_tree import dump_masked_json
+from harness_site.core.unreadable_rows import UnreadableRecord
+
+HEAD: Final = ("number", "time", "what", "kind", "who", "who_kind", "session", "details", "intact")
+
+
+def generate_csv_lines(entries: Iterable[AuditEntry | UnreadableRecord]) -> Iterator[str]:
+    """Generate the CSV header, a line for each entry, and the end mark."""
+    yield csv_rows.format_csv_line(HEAD)
+    for entry in entries:
+        yield csv_rows.format_csv_line(
+            csv_rows.build_unreadable_cells(entry, HEAD)
+            if isinstance(entry, UnreadableRecord)
+            else _build_entry_cells(entry)
+        )
+    yield csv_rows.format_csv_line([csv_rows.COMPLETE])
+
+
+def _build_entry_cells(entry: AuditEntry) -> tuple[str, ...]:
+    return (
+        str(entry.number or ""),
+        formatting.format_iso_time(entry.at),
+        entry.label,
+        entry.kind,
+        entry.actor,
+        entry.actor_kind,
+        entry.session_id,
+        dump_masked_json(entry.details),
+        "yes" if entry.intact else "NO",
+    )

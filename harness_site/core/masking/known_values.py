@@ -1,0 +1,110 @@
+"""Values that were given under a secret name, searched in all other text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from harness_site.core.masking.secret_shapes import Span
+
+#: Shorter values occur in too much unrelated text.
+SHORTEST: Final = 4
+#: Minimum characters of a value before the ellipsis that truncates it.
+_CUT_OFF: Final = 6
+_ELLIPSES: Final = ("…", "...")
+#: Placeholder words, which are not secret under any name.
+_SAYING_NOTHING: Final = frozenset(
+    {"true", "false", "none", "null", "undefined", "required", "optional", "string", "‹masked›", "****", "redacted"}
+)
+#: Maximum number of values; each takes one scan of every displayed text.
+MOST: Final = 200
+#: Longer values are searched by their beginning, as preparing a search takes time in proportion to its length.
+_HEAD: Final = 64
+#: Steps beside one for each character of the text, and maximum of all.
+_STEPS: Final = 1_000
+_MOST_STEPS: Final = 300_000
+
+
+def iterate_value_texts(value: Any) -> Iterator[str]:
+    """Yield the texts and numbers in the value of a secret field, as text."""
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from iterate_value_texts(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from iterate_value_texts(inner)
+    elif isinstance(value, str):
+        if value.strip() and value.strip().lower() not in _SAYING_NOTHING:
+            yield value.strip()
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield str(value)
+
+
+def find_known_values(text: str, values: Iterable[str]) -> Iterator[Span]:
+    """Yield the spans where one of `values` occurs as a whole word, also if its end is truncated.
+
+    The work is bounded: only the longest `MOST` values are searched, and a text that repeats the beginning of one
+    extremely often is treated as secret as a whole.
+    """
+    searched_values = [value for value in values if len(value) >= SHORTEST]
+    if len(searched_values) > MOST:
+        searched_values = sorted(searched_values, key=lambda value: (-len(value), value))[:MOST]
+    cut_off = any(mark in text for mark in _ELLIPSES)
+    search = _Search(text)
+    for value in searched_values:
+        yield from search.find(value)
+        if cut_off and len(value) > _CUT_OFF:
+            yield from search.find_cut_off(value)
+        if search.steps_left < 0:
+            yield 0, len(text)
+            return
+
+
+def has_short_value(text: str, values: Iterable[str]) -> bool:
+    """Return whether a text contains one of the values that are too short to be searched everywhere."""
+    return any(True for value in values if len(value) < SHORTEST for _ in _Search(text).find(value))
+
+
+class _Search:
+    """Searches in one text with a shared budget of steps."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.steps_left = min(_STEPS + len(text), _MOST_STEPS)
+
+    def find(self, value: str) -> Iterator[Span]:
+        """Yield the spans where `value` occurs as a whole word."""
+        head, text = value[:_HEAD], self.text
+        at = text.find(head)
+        while at >= 0 and self.steps_left >= 0:
+            # Comparing a long value costs one step for each thousand characters.
+            self.steps_left -= 1 + len(value) // 1_000
+            end = at + len(value)
+            if text.startswith(value, at) and _is_word_boundary(text, at) and _is_word_boundary(text, end):
+                yield at, end
+                at = text.find(head, end)
+            else:
+                at = text.find(head, at + 1)
+
+    def find_cut_off(self, value: str) -> Iterator[Span]:
+        """Yield the spans where the beginning of `value` precedes an ellipsis."""
+        head, text = value[:_CUT_OFF], self.text
+        at = text.find(head)
+        while at >= 0 and self.steps_left >= 0:
+            end = at + _CUT_OFF
+            limit = at + len(value)
+            while end < limit and text[end : end + 1] == value[end - at]:
+                end += 1
+            self.steps_left -= end - at - _CUT_OFF + 1
+            if _is_word_boundary(text, at) and text.startswith(_ELLIPSES, end):
+                yield at, end
+            at = text.find(head, end)
+
+
+def _is_word_boundary(text: str, at: int) -> bool:
+    """Return whether no word extends across this position."""
+    return at == 0 or at == len(text) or not (_is_word_character(text[at - 1]) and _is_word_character(text[at]))
+
+
+def _is_word_character(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"

@@ -1,0 +1,357 @@
+"""Masking of secrets in the text of agents for readers who may not see them.
+
+All content of pages, exports and notifications passes `mask_text` or `mask_json_value`, called by the functions that
+make text safe to display. Unless a reader is set (`use_masking_rules`), every secret is masked. What counts as secret
+is documented in docs/masking.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import groupby
+from typing import Any, Final, TypeVar
+
+from harness_site.core.masking import secret_names, secret_shapes
+from harness_site.core.masking.known_values import find_known_values, iterate_value_texts
+from harness_site.core.masking.secret_shapes import Span
+from harness_site.core.masking.text_decoding import DecodedText, decode_escapes
+from harness_site.core.rendering.linear_regex import LinearPattern, compile_pattern
+
+T = TypeVar("T")
+
+#: Replacement of a secret.
+MASK: Final = "‹masked›"
+#: Longer texts are not cached, as thousands of them would exhaust memory.
+_LONGEST: Final = 50_000
+#: Maximum nesting of encodings, such as an ANSI sequence inside of JSON.
+_CODES_IN_CODES: Final = 3
+#: Characters scanned beyond the displayed end, to recognize a secret that is cut off there.
+MARGIN: Final = 8_000
+
+
+@dataclass(frozen=True)
+class MaskingRules:
+    """Rules that tell what is secret.
+
+    `names` are exact field names in addition to the usual ones; `words` matches the secret words of a workspace;
+    `usual` enables the built-in rules. `values` are secret wherever they occur, because they were given in a secret
+    field of the displayed content.
+    """
+
+    names: frozenset[str]
+    words: LinearPattern | None
+    usual: bool
+    values: frozenset[str] = frozenset()
+
+    @cached_property
+    def patterns(self) -> secret_names.SecretPatterns | None:
+        return secret_names.build_secret_patterns(self.names, usual=self.usual) if self.names or self.usual else None
+
+    def may_hide(self, stored: str) -> bool:
+        """Return whether stored JSON may contain a secret name."""
+        return self.patterns is not None and self.patterns.hint.search(stored) is not None
+
+    def secret_name(self, name: str) -> bool:
+        if self.names and secret_names.normalize_field_name(name) in self.names:
+            return True
+        return self.usual and secret_names.is_usual_secret_name(name)
+
+    def with_known_values(self, values: Iterable[str]) -> MaskingRules:
+        """Return these rules with `values` added to the secret values."""
+        all_values = self.values.union(values)
+        return self if all_values == self.values else replace(self, values=all_values)
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedField:
+    """A field of a JSON object: its `key`, its displayed name, its value, and whether that is secret."""
+
+    key: Any
+    name: str
+    value: Any
+    hidden: bool
+
+
+@lru_cache(maxsize=64)
+def build_masking_rules(
+    names: tuple[str, ...] = (), words: tuple[str, ...] = (), *, usual: bool = True
+) -> MaskingRules:
+    """Build the rules of a workspace: `names` of fields, and `words` in which `*` matches any letters."""
+    normalized_names = frozenset(secret_names.normalize_field_name(name) for name in names)
+    word_pattern = compile_pattern("|".join(map(_build_wildcard_pattern, words))) if words else None
+    return MaskingRules(normalized_names - {""}, word_pattern, usual)
+
+
+def _build_wildcard_pattern(word: str) -> str:
+    first, *parts = word.split("*")
+    return re.escape(first) + "".join(
+        rf"[^\s\"']{{0,200}}?{re.escape(part)}" if part else r"[^\s\"']*" for part in parts
+    )
+
+
+USUAL: Final = build_masking_rules()
+_reader: ContextVar[MaskingRules | None] = ContextVar("masking_rules", default=USUAL)
+
+
+@contextmanager
+def use_masking_rules(wanted: MaskingRules | None) -> Iterator[None]:
+    """Apply rules to the content rendered in this context; None masks nothing."""
+    before = _reader.set(wanted)
+    try:
+        yield
+    finally:
+        _reader.reset(before)
+
+
+@contextmanager
+def mask_secret_values_of(*content: Any) -> Iterator[None]:
+    """Mask the values of secret fields of these JSON values, wherever they occur, in this context."""
+    with mask_given_values(collect_secret_values(*content)):
+        yield
+
+
+@contextmanager
+def mask_given_values(values: Iterable[str]) -> Iterator[None]:
+    """Mask these texts, wherever they occur, in this context."""
+    rules = _reader.get()
+    with use_masking_rules(rules and rules.with_known_values(values)):
+        yield
+
+
+def mask_values_until_response(values: Iterable[str]) -> None:
+    """Mask these texts, wherever they occur, until the end of the request."""
+    rules = _reader.get()
+    if rules is not None:
+        _reader.set(rules.with_known_values(values))
+
+
+def collect_secret_values(*content: Any) -> frozenset[str]:
+    """Collect the texts under secret names in these JSON values, for the current reader."""
+    rules = _reader.get()
+    return frozenset() if rules is None else frozenset(_collect_secret_texts(content, rules))
+
+
+def _collect_secret_texts(content: Any, rules: MaskingRules) -> Iterator[str]:
+    if isinstance(content, dict):
+        for field in _build_masked_fields(content, rules):
+            yield from iterate_value_texts(field.value) if field.hidden else _collect_secret_texts(field.value, rules)
+    elif isinstance(content, list | tuple):
+        secret_places = secret_names.find_secret_list_items(content, rules.secret_name)
+        for place, item in enumerate(content):
+            yield from iterate_value_texts(item) if place in secret_places else _collect_secret_texts(item, rules)
+
+
+def keep_rules_while_iterating(pieces: Iterable[T]) -> Iterator[T]:
+    """Produce each piece under the rules that are active now.
+
+    For streamed content, which is produced after the view has returned.
+    """
+    return _iterate_under_rules(_reader.get(), iter(pieces))
+
+
+def _iterate_under_rules(rules: MaskingRules | None, pieces: Iterator[T]) -> Iterator[T]:
+    while True:
+        with use_masking_rules(rules):
+            try:
+                piece = next(pieces)
+            except StopIteration:
+                return
+        yield piece
+
+
+def get_current_rules() -> MaskingRules | None:
+    """Return the rules for the current reader."""
+    return _reader.get()
+
+
+def is_masking_active() -> bool:
+    """Return whether anything is masked for the current reader."""
+    return _reader.get() is not None
+
+
+def mask_text(text: str) -> str:
+    """Replace everything in `text` that is secret to the current reader by `MASK`."""
+    return _replace_spans_with_mask(text, find_secret_spans(text))
+
+
+def mask_text_beginning(text: str, size: int) -> str:
+    """Mask the first `size` characters of a text or a few more, without scanning all of it."""
+    if len(text) <= size:
+        return mask_text(text)
+    window = text[: size + MARGIN]
+    spans = find_secret_spans(window)
+    cut = next((stop for start, stop in spans if start < size < stop), size)
+    return _replace_spans_with_mask(window[:cut], [span for span in spans if span[1] <= cut])
+
+
+def _replace_spans_with_mask(text: str, spans: Sequence[Span]) -> str:
+    if not spans:
+        return text
+    parts, end = [], 0
+    for start, stop in spans:
+        parts += [text[end:start], MASK]
+        end = stop
+    return "".join([*parts, text[end:]])
+
+
+def mask_adjacent_texts(pieces: Sequence[str]) -> list[str]:
+    """Mask texts that are displayed next to each other as if they were one."""
+    spans = find_secret_spans("".join(pieces))
+    if not spans:
+        return list(pieces)
+    masked_places = {place for span in spans for place in range(*span)}
+    masked_pieces, at = [], 0
+    for piece in pieces:
+        letters = groupby(enumerate(piece, at), lambda numbered: numbered[0] in masked_places)
+        masked_pieces.append(
+            "".join(MASK if is_masked else "".join(letter for _, letter in run) for is_masked, run in letters)
+        )
+        at += len(piece)
+    return masked_pieces
+
+
+def mask_json_value(value: Any) -> Any:
+    """Mask a JSON value by the names of its fields and by the shapes of its texts.
+
+    Field names and numbers are masked too.
+    """
+    rules = _reader.get()
+    return value if rules is None else _mask_value_recursively(value, rules)
+
+
+def _mask_value_recursively(value: Any, rules: MaskingRules) -> Any:
+    if isinstance(value, str):
+        return mask_text(value)
+    if isinstance(value, list | tuple):
+        secret_places = secret_names.find_secret_list_items(value, rules.secret_name)
+        return [
+            MASK if place in secret_places else _mask_value_recursively(item, rules) for place, item in enumerate(value)
+        ]
+    if isinstance(value, dict):
+        return {
+            field.name: MASK if field.hidden else _mask_value_recursively(field.value, rules)
+            for field in _build_masked_fields(value, rules)
+        }
+    return MASK if is_secret_number(value) else value
+
+
+def list_masked_fields(value: dict[str, Any]) -> list[MaskedField]:
+    """List the fields of a JSON object in order, as the current reader may see them, with unique names."""
+    rules = _reader.get()
+    return (
+        [MaskedField(key, key, inner, False) for key, inner in value.items()]
+        if rules is None
+        else _build_masked_fields(value, rules)
+    )
+
+
+def find_hidden_list_items(value: Sequence[Any]) -> frozenset[int]:
+    """Return the indexes of items in a JSON list that are secret because of the item before them."""
+    rules = _reader.get()
+    return frozenset() if rules is None else secret_names.find_secret_list_items(value, rules.secret_name)
+
+
+def _build_masked_fields(value: dict[str, Any], rules: MaskingRules) -> list[MaskedField]:
+    secret_keys = secret_names.find_secret_object_keys(value, rules.secret_name)
+    fields: list[MaskedField] = []
+    used_names: dict[str, int] = {}
+    for key, inner in value.items():
+        name = str(key)
+        masked_name = mask_text(name)
+        if masked_name != name or masked_name in used_names:
+            number = used_names[masked_name] = used_names.get(masked_name, 0) + 1
+            masked_name = masked_name if number == 1 and masked_name not in value else f"{masked_name} {number}"
+        fields.append(MaskedField(key, masked_name, inner, key in secret_keys))
+    return fields
+
+
+def is_secret_number(value: Any) -> bool:
+    """Return whether a JSON number is secret to the current reader: a card number, or a value of a secret field."""
+    rules = _reader.get()
+    if rules is None or isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if isinstance(value, float):
+        if not value.is_integer() or abs(value) > 1e20:
+            return str(value) in rules.values
+        value = int(value)
+    elif abs(value) > 10**20:
+        return False
+    digits = str(abs(value))
+    return (rules.usual and secret_shapes.is_card_number(digits)) or (len(digits) > 3 and digits in rules.values)
+
+
+def restore_masked_values(edited: Any, original: Any) -> Any:
+    """Restore the original values at masks that remain in an edited JSON value."""
+    if edited == MASK:
+        return original
+    if isinstance(edited, str) and MASK in edited and isinstance(original, str) and edited == mask_text(original):
+        return original
+    if isinstance(edited, dict) and isinstance(original, dict):
+        keys = {field.name: field.key for field in list_masked_fields(original)}
+        pairs = ((keys.get(name, name), inner) for name, inner in edited.items())
+        return {key: restore_masked_values(inner, original[key]) if key in original else inner for key, inner in pairs}
+    if isinstance(edited, list) and isinstance(original, list) and len(edited) == len(original):
+        return [restore_masked_values(inner, before) for inner, before in zip(edited, original, strict=True)]
+    return edited
+
+
+def find_secret_spans(text: str) -> tuple[Span, ...]:
+    """Return the spans in `text` that are secret to the current reader, ordered and disjoint."""
+    rules = _reader.get()
+    if rules is None or not text:
+        return ()
+    return _find_spans_with_decoding(text, rules) if len(text) > _LONGEST else _find_known_value_spans(text, rules)
+
+
+@lru_cache(maxsize=2048)
+def _find_known_value_spans(text: str, rules: MaskingRules) -> tuple[Span, ...]:
+    return _find_spans_with_decoding(text, rules)
+
+
+def _find_spans_with_decoding(text: str, rules: MaskingRules) -> tuple[Span, ...]:
+    """Find secrets in the text as written, and as decoded if that differs."""
+    places = set(_iterate_secret_spans(text, rules))
+    readings: list[DecodedText] = []
+    while (
+        len(readings) < _CODES_IN_CODES
+        and (decoded := decode_escapes(readings[-1].text if readings else text)) is not None
+    ):
+        readings.append(decoded)
+        places.update(_map_span_to_original(place, readings) for place in _iterate_secret_spans(decoded.text, rules))
+    return _merge_overlapping_spans(sorted(places)) if places else ()
+
+
+def _map_span_to_original(place: Span, readings: Sequence[DecodedText]) -> Span:
+    """Map a span of the last of these successively decoded texts to the original text."""
+    for decoded in reversed(readings):
+        place = decoded.written(*place)
+    return place
+
+
+def _iterate_secret_spans(text: str, rules: MaskingRules) -> Iterator[Span]:
+    if rules.values:
+        yield from find_known_values(text, rules.values)
+    if len(text) < 4:
+        return
+    if rules.words is not None:
+        yield from (match.span() for match in rules.words.finditer(text))
+    if rules.usual:
+        yield from secret_shapes.find_tokens(text)
+        yield from secret_shapes.find_card_numbers(text)
+    if rules.patterns is not None:
+        yield from secret_names.find_named_values(text, rules.patterns, rules.secret_name)
+
+
+def _merge_overlapping_spans(spans: list[Span]) -> tuple[Span, ...]:
+    merged: list[Span] = []
+    for start, end in spans:
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        elif end > start:
+            merged.append((start, end))
+    return tuple(merged)

@@ -1,0 +1,1 @@
+"""HTML from untrusted text of agents, tools and customers."""

@@ -1,0 +1,65 @@
+"""Text for display: masked, without invisible or reordering characters, and encodable."""
+
+import math
+from dataclasses import dataclass
+
+from harness_site.core.masking.masker import mask_text, mask_text_beginning
+from harness_site.core.rendering.safe_text import name_hidden_characters
+
+_UNITS = ("KB", "MB", "GB")
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedText:
+    """The beginning of a text. `whole` is True if it is complete; `size` is that of the whole text in bytes."""
+
+    text: str
+    whole: bool
+    size: int
+
+
+def mask_and_reveal_hidden(text: str) -> str:
+    """Mask secrets and name every hidden, reordering or unencodable character."""
+    return reveal_hidden_characters(mask_text(text))
+
+
+def reveal_hidden_characters(text: str) -> str:
+    """Name hidden characters in a text whose secrets are masked already."""
+    return name_hidden_characters(text)
+
+
+def get_byte_size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def format_byte_size(count: int) -> str:
+    """Format a size: 980 bytes, 12 KB, 5.2 MB."""
+    if count < 1000:
+        return f"{count} byte" if count == 1 else f"{count} bytes"
+    power = min(len(_UNITS), int(math.log(count, 1000) + 1e-9))
+    amount = count / 1000**power
+    return f"{amount:.1f} {_UNITS[power - 1]}" if amount < 9.95 else f"{amount:.0f} {_UNITS[power - 1]}"
+
+
+def fold_text(text: str, limit: int, lines: int | None = None) -> FoldedText:
+    """Return the first `limit` characters or `lines` lines, cut at a line end or between words if one is near.
+
+    A text that is only a little longer is returned completely.
+    """
+    size = get_byte_size(text)
+    if lines is not None and text.count("\n") > lines * 5 // 4:
+        head = "\n".join(text.split("\n", lines)[:lines])
+        if len(head) <= limit:
+            return FoldedText(head, False, size)
+    if len(text) <= limit * 5 // 4:
+        return FoldedText(text, True, size)
+    cut = next((at for at in (text.rfind(mark, limit // 2, limit) for mark in ("\n", " ")) if at > 0), limit)
+    return FoldedText(text[:cut], False, size)
+
+
+def fold_masked_text(text: str, limit: int, lines: int | None = None) -> FoldedText:
+    """Fold and mask a text; the omitted part is not scanned."""
+    beginning = fold_text(text, limit, lines)
+    if beginning.whole:
+        return FoldedText(mask_text(text), True, beginning.size)
+    return FoldedText(mask_text_beginning(text, len(beginning.text)), False, beginning.size)

@@ -1,0 +1,158 @@
+"""JSON values as foldable labelled lists, complete unless a limit is given, in which case the omission is named."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from harness_site.core.masking.masker import (
+    MASK,
+    find_hidden_list_items,
+    is_secret_number,
+    list_masked_fields,
+    mask_json_value,
+    mask_text_beginning,
+)
+from harness_site.core.rendering.display_text import fold_text, format_byte_size, get_byte_size, mask_and_reveal_hidden
+from harness_site.core.rendering.safe_text import escape_hidden
+
+#: Maximum characters of a tree in a conversation.
+PREVIEW = 6_000
+#: Longer texts and lists are folded.
+_LONG = 600
+_MANY = 12
+#: Values nested deeper are written as JSON text.
+_DEEP = 8
+#: Maximum number of values in a tree; larger values are written as JSON text.
+MAX_NODES = 5_000
+_NOTE = mark_safe('<p class="muted">Shown as JSON text: it has too many values for a list of them.</p>')
+#: Maximum number of values for indentation.
+MAX_INDENTED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedTree:
+    """A rendered value. `whole` is True if nothing is omitted; `size` is that of the JSON text in bytes."""
+
+    html: SafeString
+    whole: bool
+    size: int
+
+
+def render_json_tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = True) -> RenderedTree:
+    """Render a JSON value as HTML.
+
+    With `limit`, content beyond that many characters is omitted with a note; without `fold`, nothing is folded.
+    """
+    if limit is None and _has_more_nodes_than(value, MAX_NODES):
+        text = json.dumps(mask_json_value(value), ensure_ascii=False)
+        return RenderedTree(format_html("{}{}", _NOTE, _render_plain_json(text)), True, get_byte_size(text))
+    writer = _Writer(limit, fold)
+    html = writer.value(value, 0)
+    return RenderedTree(html, writer.whole, get_byte_size(json.dumps(value, ensure_ascii=False)))
+
+
+def dump_masked_json(value: Any, indent: int | None = None) -> str:
+    """Serialize a JSON value with secrets masked and hidden characters escaped, so that it parses to the same value.
+
+    Large values are written on one line regardless of `indent`, as indentation would multiply their length.
+    """
+    value = mask_json_value(value)
+    text = json.dumps(value, ensure_ascii=False)
+    if indent is not None and not _has_more_nodes_than(value, MAX_INDENTED):
+        text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return escape_hidden(text)
+
+
+def _has_more_nodes_than(value: Any, limit: int) -> bool:
+    """Return whether nested lists and objects hold more than `limit` values."""
+    count, pending = 0, [value]
+    while pending and count <= limit:
+        inner = pending.pop()
+        if isinstance(inner, dict | list):
+            count += len(inner)
+            pending += inner.values() if isinstance(inner, dict) else inner
+    return count > limit
+
+
+def _render_plain_json(text: str) -> SafeString:
+    return format_html('<pre class="plain">{}</pre>', mask_and_reveal_hidden(text))
+
+
+class _Writer:
+    """Writer of a tree. Values are masked one by one, so that omitted ones take no time."""
+
+    def __init__(self, limit: int | None, fold: bool) -> None:
+        self.left = limit
+        self.fold = fold
+        self.whole = True
+
+    def value(self, value: Any, depth: int) -> SafeString:
+        if isinstance(value, dict | list) and value:
+            return self._write_nested(value, depth)
+        if isinstance(value, str):
+            return self._write_text(value, '"')
+        return self._write_text(MASK if is_secret_number(value) else dump_masked_json(value), "")
+
+    def _write_nested(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
+        if depth >= _DEEP:
+            return self._write_text(dump_masked_json(value), "")
+        pairs = _list_displayed_pairs(value)
+        rows: list[tuple[str, SafeString]] = []
+        for name, inner, is_secret in pairs:
+            if self.left is not None and self.left <= 0:
+                break
+            self._spend_budget(len(name) + 4)
+            rows.append(
+                (
+                    mask_and_reveal_hidden(name),
+                    self._write_text(MASK, '"') if is_secret else self.value(inner, depth + 1),
+                )
+            )
+        body = format_html_join("", '<dt><bdi>{}</bdi></dt><dd dir="auto">{}</dd>', rows)
+        if len(rows) < len(pairs):
+            self.whole = False
+            missing = len(pairs) - len(rows)
+            body += format_html('<dt>…</dt><dd class="cut">{} more</dd>', missing)
+        listing = format_html('<dl class="kv">{}</dl>', body)
+        if self.fold and depth and len(pairs) > _MANY:
+            return format_html("<details><summary>{}</summary>{}</details>", _render_item_count(value), listing)
+        return listing
+
+    def _write_text(self, text: str, quote: str) -> SafeString:
+        visible_part, missing = text, 0
+        if self.left is not None and len(text) > max(self.left, _LONG):
+            beginning_of_text = fold_text(text, max(self.left, _LONG))
+            visible_part, missing = beginning_of_text.text, get_byte_size(text) - get_byte_size(beginning_of_text.text)
+        self._spend_budget(len(visible_part))
+        beginning = mask_text_beginning(text, len(visible_part)) if missing else visible_part
+        quoted = f"{quote}{mask_and_reveal_hidden(beginning)}{quote if not missing else ''}"
+        if missing:
+            self.whole = False
+            return format_html('{}<span class="cut">… {} more</span>', quoted, format_byte_size(missing))
+        if self.fold and len(text) > _LONG:
+            head = mask_and_reveal_hidden(mask_text_beginning(text, len(fold_text(text, _LONG // 4).text)))
+            summary = format_html(
+                '{}{}… <span class="cut">{}</span>', quote, head, format_byte_size(get_byte_size(text))
+            )
+            return format_html('<details class="long"><summary>{}</summary>{}</details>', summary, quoted)
+        return conditional_escape(quoted)
+
+    def _spend_budget(self, amount: int) -> None:
+        if self.left is not None:
+            self.left -= amount
+
+
+def _list_displayed_pairs(value: dict[str, Any] | list[Any]) -> list[tuple[str, Any, bool]]:
+    """List the displayed names, the values, and whether they are secret."""
+    if isinstance(value, dict):
+        return [(field.name, field.value, field.hidden) for field in list_masked_fields(value)]
+    secret_places = find_hidden_list_items(value)
+    return [(str(place + 1), item, place in secret_places) for place, item in enumerate(value)]
+
+
+def _render_item_count(value: dict[str, Any] | list[Any]) -> SafeString:
+    noun = "entries" if isinstance(value, dict) else "items"
+    return mark_safe(f"{len(value)} {noun}")  # noqa: S308 - a number and a word of ours

@@ -1,0 +1,141 @@
+"""Rendering of Markdown as harmless HTML: no tags or classes of the author, links to http, https and mailto only.
+
+There are two independent protections: the parser accepts neither HTML nor other schemes, and its output passes a
+sanitizer with an allowlist.
+"""
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import nh3
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+from markdown_it.utils import OptionsDict
+
+from harness_site.core.masking.masker import MaskingRules, get_current_rules, mask_adjacent_texts, mask_text
+from harness_site.core.rendering import ansi_colors, markdown_rules
+from harness_site.core.rendering.display_text import format_byte_size, get_byte_size, reveal_hidden_characters
+from harness_site.core.rendering.syntax_highlighting import CLASSES, highlight_code
+
+#: Longer text is not parsed (characters).
+LIMIT = 50_000
+_NOTE = mark_safe('<p class="muted">Shown as it is written: it would take too long to format.</p>')
+#: Heading levels for Markdown; the headings of the page end at h2.
+_FIRST, _LAST = 3, 6
+_BLOCKS = {"blockquote", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul"}
+_TABLES = {"table", "tbody", "td", "th", "thead", "tr"}
+_WORDS = {"a", "br", "code", "del", "em", "s", "span", "strong", "sub", "sup"}
+
+_cleaner = nh3.Cleaner(
+    tags=_BLOCKS | _TABLES | _WORDS,
+    attributes={"a": {"href", "title"}, "ol": {"start"}},
+    allowed_classes={"pre": {"code"}, "span": set(CLASSES)},
+    url_schemes={"http", "https", "mailto"},
+    url_relative="deny",
+    link_rel="noopener noreferrer nofollow",
+)
+
+
+def render_markdown(text: str) -> SafeString:
+    """Render Markdown as safe HTML; text with terminal colours is not parsed.
+
+    Remote images become links, so that a page loads nothing from other hosts.
+    """
+    text = mask_text(text)
+    return _render_unparsed_with_note(text) if len(text) > LIMIT else _render_parsed_markdown(text, get_current_rules())
+
+
+def _render_plain_text(text: str) -> SafeString:
+    return format_html('<pre class="plain">{}</pre>', ansi_colors.render_ansi_as_html(text))
+
+
+def _render_unparsed_with_note(text: str) -> SafeString:
+    """Render text that is too expensive to parse as it is, with a note."""
+    return format_html("{}{}", _NOTE, _render_plain_text(text))
+
+
+@lru_cache(maxsize=1024)
+def _render_parsed_markdown(text: str, _rules: MaskingRules | None) -> SafeString:
+    # Cached by the masking rules of the reader, which `_mask_tokens` uses.
+    if ansi_colors.has_ansi_codes(text):
+        return _render_plain_text(text)
+    try:
+        html = markdown_rules.render_with_budget(_parser, reveal_hidden_characters(text))
+    except markdown_rules.TooMuchWork:
+        return _render_unparsed_with_note(text)
+    # Reveal hidden characters again, as entities become characters only in this step.
+    return mark_safe(reveal_hidden_characters(_cleaner.clean(html)))  # noqa: S308 - this is the sanitiser
+
+
+def _highlight_code_block(code: str, language: str, _attributes: str) -> str:
+    return f'<pre class="code">{highlight_code(code, language)}</pre>'
+
+
+def _demote_headings(state: StateCore) -> None:
+    """Demote headings below those of the page, without gaps between their levels."""
+    headings = [token for token in state.tokens if token.type in {"heading_open", "heading_close"}]
+    levels = sorted({token.tag for token in headings})
+    for token in headings:
+        token.tag = f"h{min(_FIRST + levels.index(token.tag), _LAST)}"
+
+
+def _mask_tokens(state: StateCore) -> None:
+    """Mask the text of tokens; markup, entities and escapes may have split a secret."""
+    for token in state.tokens:
+        if token.type == "inline":
+            _mask_inline_tokens(token.children or [])
+        elif token.content:
+            token.content = mask_text(token.content)
+
+
+def _mask_inline_tokens(tokens: Sequence[Token]) -> None:
+    token_texts = list(_iterate_token_texts(tokens))
+    pieces = mask_adjacent_texts([piece for _, piece in token_texts])
+    for (token, _), piece in zip(token_texts, pieces, strict=True):
+        if token is not None:
+            token.content = piece
+    for token in tokens:
+        for name in ("href", "src", "title"):
+            if isinstance(address := token.attrs.get(name), str):
+                token.attrs[name] = mask_text(address)
+
+
+def _iterate_token_texts(tokens: Sequence[Token]) -> Iterator[tuple[Token | None, str]]:
+    """Yield the text of each token, and the separators between them."""
+    for token in tokens:
+        if token.type == "image":
+            yield from _iterate_token_texts(token.children or [])
+        elif token.type == "code_inline":
+            yield from ((None, "`"), (token, token.content), (None, "`"))
+        elif token.type in {"softbreak", "hardbreak"}:
+            yield None, "\n"
+        else:
+            yield token, token.content
+
+
+def _render_image_as_link(
+    renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]
+) -> str:
+    token = tokens[index]
+    source = str(token.attrs.get("src", ""))
+    alt = renderer.renderInlineAsText(token.children or [], options, env)
+    if source.startswith("data:"):
+        return escape(f"[image: {alt or 'without a name'}, {format_byte_size(get_byte_size(source))} inside the text]")
+    return format_html('<a href="{}">{}</a>', source, f"Image: {alt or source}")
+
+
+def _build_parser() -> MarkdownIt:
+    parser = MarkdownIt("js-default", {"html": False, "breaks": True, "highlight": _highlight_code_block})
+    parser.core.ruler.push("demote", _demote_headings)
+    parser.core.ruler.push("mask", _mask_tokens)
+    parser.add_render_rule("image", _render_image_as_link)
+    markdown_rules.install_markdown_rules(parser)
+    return parser
+
+
+_parser = _build_parser()

@@ -1,0 +1,33 @@
+"""Django templates whose output contains no hidden characters.
+
+Hidden characters are named once more in the complete output, so that no forgotten value, attribute or error message
+reorders a page or prevents its encoding. Not in a middleware, as a response cannot hold unpaired surrogates, and
+e-mails and exports are rendered without one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.template.backends import django
+from django.utils.safestring import SafeString, mark_safe
+
+from harness_site.core.rendering.safe_text import name_hidden_characters
+
+
+class Template(django.Template):
+    """A template of `Templates`."""
+
+    def render(self, context: dict[str, Any] | None = None, request: HttpRequest | None = None) -> SafeString:
+        return mark_safe(name_hidden_characters(super().render(context, request)))  # noqa: S308 - a template's output
+
+
+class Templates(django.DjangoTemplates):
+    """The template backend of the site: that of Django, with its output filtered by `name_hidden_characters`."""
+
+    def get_template(self, template_name: str) -> Template:
+        return Template(super().get_template(template_name).template, self)
+
+    def from_string(self, template_code: str) -> Template:
+        return Template(super().from_string(template_code).template, self)

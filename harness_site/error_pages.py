@@ -1,0 +1,61 @@
+"""Error pages: what happened, whether anything was lost, what to do."""
+
+from typing import Final
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseServerError
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.views.decorators.csrf import requires_csrf_token
+
+from harness_site.accounts.permissions import RoleTooSmall, list_members_with_role
+
+#: URL name of the heartbeat that an open card sends automatically.
+_BY_ITSELF: Final = "present"
+_BESIDE_THE_FORM: Final = {
+    "HX-Retarget": "#refusal",
+    "HX-Reswap": "innerHTML",
+    "HX-Reselect": ".note",
+    "HX-Trigger": "live:any",
+}
+
+
+@requires_csrf_token
+def show_bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return render(request, "errors/400.html", status=400)
+
+
+@requires_csrf_token
+def show_permission_denied(request: HttpRequest, exception: PermissionDenied) -> HttpResponse:
+    if not isinstance(exception, RoleTooSmall):
+        return render(request, "errors/403_stranger.html", status=403)
+    membership = exception.membership
+    context = {
+        "membership": membership,
+        "needed": exception.needed,
+        "able": list_members_with_role(membership.workspace, exception.needed),
+    }
+    return render(request, "errors/403_role.html", context, status=403)
+
+
+@requires_csrf_token
+def show_page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return render(request, "errors/404.html", status=404)
+
+
+def show_server_error(request: HttpRequest) -> HttpResponse:
+    # Rendered without the request, so that the cause of the error cannot fail again here.
+    return HttpResponseServerError(render_to_string("errors/500.html"))
+
+
+def show_csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    if not request.headers.get("HX-Request"):
+        return render(request, "errors/403_csrf.html", status=403)
+    if request.resolver_match is not None and request.resolver_match.url_name == _BY_ITSELF:
+        # An automatic request: the page fetches a fresh token and continues.
+        return HttpResponse(status=403, headers={"HX-Reswap": "none", "HX-Trigger": "live:any"})
+    # A note beside the submitted form, and a fresh token for it; the typed text stays in place.
+    note = render(request, "errors/csrf_note.html", status=403)
+    for name, value in _BESIDE_THE_FORM.items():
+        note.headers[name] = value
+    return note

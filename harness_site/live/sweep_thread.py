@@ -1,0 +1,31 @@
+"""Background task of each web process that sweeps lost runs and overdue requests to other agents.
+
+Any number may run, so no leader is elected; a site without web processes uses `manage.py sweep`.
+"""
+
+import asyncio
+import logging
+
+from channels.db import database_sync_to_async
+
+from checkpoints.peers.sweep_workspaces import sweep_workspaces
+from harness_site.core.background_thread import BackgroundTask
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between two rounds, which is the maximum delay in noticing a missed deadline.
+SWEEP_SECONDS = 5.0
+
+
+class SweepTask(BackgroundTask):
+    """Task that runs as long as the server. An unreachable database delays a round but does not end the task."""
+
+    name = "sweeper"
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await database_sync_to_async(sweep_workspaces)("default")
+            except Exception:
+                logger.exception("The sweeper could not make its round; it tries again.")
+            await asyncio.sleep(SWEEP_SECONDS)

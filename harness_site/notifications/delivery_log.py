@@ -1,0 +1,57 @@
+"""Log of deliveries: queries for the settings pages, and retry of deliveries that were given up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Count
+from django.db.models.functions import Now
+from django.http import HttpRequest
+
+from checkpoints.enums import AuditKind
+from harness_site.accounts import audit_events
+from harness_site.accounts.models import Membership
+from harness_site.notifications.models import Delivery, DeliveryStatus
+
+PAGE: Final = 50
+RECENT: Final = 10
+
+
+@dataclass(frozen=True)
+class DeliveryLogPage:
+    """Page of the log, newest first. `before` is the key to continue before (None at the end)."""
+
+    rows: tuple[Delivery, ...]
+    before: UUID | None
+
+
+def load_delivery_page(
+    workspace: int, *, status: DeliveryStatus | None = None, before: UUID | None = None, size: int = PAGE
+) -> DeliveryLogPage:
+    deliveries = Delivery.objects.filter(notice__workspace=workspace)
+    if status is not None:
+        deliveries = deliveries.filter(status=status)
+    if before is not None:
+        deliveries = deliveries.filter(pk__lt=before)
+    rows = deliveries.select_related("notice", "webhook", "user").order_by("-pk")[: size + 1]
+    page_rows = list(rows.annotate(calls=Count("notice__noticed")))
+    page = tuple(page_rows[:size])
+    return DeliveryLogPage(page, page[-1].pk if len(page_rows) > size else None)
+
+
+def load_recent_deliveries(workspace: int) -> DeliveryLogPage:
+    """Load the first page of the log."""
+    return load_delivery_page(workspace, size=RECENT)
+
+
+def retry_delivery(by: Membership, pk: UUID, *, request: HttpRequest) -> bool:
+    """Queue a delivery again that was given up; return False if this workspace has no such delivery."""
+    with transaction.atomic():
+        deliveries = Delivery.objects.filter(pk=pk, notice__workspace=by.workspace_id)
+        given_up_deliveries = deliveries.filter(status=DeliveryStatus.GIVEN_UP)
+        if given_up_deliveries.update(status=DeliveryStatus.WAITING, attempts=0, due_at=Now()):
+            audit_events.record_member_event(by, AuditKind.MESSAGE_RETRIED, request=request, message=str(pk))
+        return deliveries.exists()

@@ -1,0 +1,201 @@
+"""Sending of due deliveries from the outbox, by any number of processes.
+
+A process claims a delivery by postponing its due time. If the process dies, the delivery becomes due again; it may then
+arrive twice, with the same id, but is never lost. Failed deliveries are retried with growing delays and finally given
+up, which the log shows.
+"""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import random
+import smtplib
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+from django.http import HttpRequest
+
+from checkpoints.db import clock
+from checkpoints.enums import AuditKind
+from harness_site.accounts.models import Membership
+from harness_site.notifications import delivery_errors, emails, safe_http, webhook_services
+from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice, Webhook
+from harness_site.notifications.notice_text import NoticeMessage, build_notice_message
+from harness_site.notifications.recipients import can_be_notified
+
+logger = logging.getLogger(__name__)
+
+#: Time until a claimed delivery is due again if the process that claimed it dies.
+CLAIM: Final = timedelta(minutes=2)
+#: Delay after the first failed attempt; doubled after each further one, up to the maximum.
+AGAIN: Final = timedelta(seconds=5)
+LONGEST_PAUSE: Final = timedelta(hours=1)
+#: With these delays, about a day.
+MOST_ATTEMPTS: Final = 30
+#: Maximum number of deliveries per round.
+LIMIT: Final = 100
+_chance = random.SystemRandom()
+
+
+@dataclass(frozen=True)
+class DeliveryOutcome:
+    """Outcome of one attempt.
+
+    `problem` is empty if the message was sent; `away` means that other messages to this receiver will fail, too.
+    """
+
+    problem: str = ""
+    answer: int | None = None
+    away: bool = False
+    not_needed: bool = False
+
+
+@dataclass(frozen=True)
+class DeliveryRound:
+    """Numbers of deliveries that were sent, failed for now, given up, or not needed."""
+
+    sent: int = 0
+    failed: int = 0
+    given_up: int = 0
+    not_needed: int = 0
+
+    def __add__(self, other: DeliveryRound) -> DeliveryRound:
+        return DeliveryRound(
+            self.sent + other.sent,
+            self.failed + other.failed,
+            self.given_up + other.given_up,
+            self.not_needed + other.not_needed,
+        )
+
+
+def send_due_deliveries(*, limit: int = LIMIT) -> DeliveryRound:
+    """Send the due deliveries, one at a time, at most `limit`."""
+    totals = DeliveryRound()
+    for _ in range(limit):
+        delivery = _claim_due_delivery()
+        if delivery is None:
+            break
+        totals += attempt_delivery(delivery)
+    return totals
+
+
+def send_test_message(webhook: Webhook, *, by: Membership, request: HttpRequest) -> None:
+    """Send a test message at once, with a single attempt; the log shows the outcome."""
+    now = clock.database_now("default")
+    with transaction.atomic():
+        notice = Notice.objects.create(workspace_id=webhook.workspace_id, event=Event.TEST, send_at=now, closed=True)
+        delivery = Delivery.objects.create(
+            notice=notice, webhook=webhook, recipient=webhook.host, attempts=1, due_at=now + CLAIM
+        )
+        webhook_services.record_webhook_event(by, AuditKind.WEBHOOK_TESTED, webhook, request)
+    attempt_delivery(delivery, most=1)
+
+
+def attempt_delivery(delivery: Delivery, *, most: int = MOST_ATTEMPTS) -> DeliveryRound:
+    """Try to send a claimed delivery, and record the outcome."""
+    started_at = time.monotonic()
+    outcome = _send_and_get_outcome(delivery)
+    duration = timedelta(seconds=time.monotonic() - started_at)
+    status = _get_next_status(delivery, outcome, most)
+    pause = _compute_retry_delay(delivery.attempts)
+    changes: dict[str, Any] = {"status": status, "answer": outcome.answer, "problem": outcome.problem, "took": duration}
+    if status == DeliveryStatus.WAITING:
+        changes["due_at"] = clock.database_time_after(pause)
+        _postpone_same_receiver(delivery, outcome, pause)
+    # If another process has claimed the delivery since, that process records the outcome.
+    Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts, status=DeliveryStatus.WAITING).update(
+        attempted_at=Now(), **changes
+    )
+    return DeliveryRound(
+        sent=int(status == DeliveryStatus.SENT),
+        failed=int(status == DeliveryStatus.WAITING),
+        given_up=int(status == DeliveryStatus.GIVEN_UP),
+        not_needed=int(status == DeliveryStatus.NOT_NEEDED),
+    )
+
+
+def _claim_due_delivery() -> Delivery | None:
+    due = Delivery.objects.filter(status=DeliveryStatus.WAITING, due_at__lte=Now(), webhook__paused_at=None)
+    if not due.exists():  # a round without due deliveries writes nothing
+        return None
+    with transaction.atomic():
+        due_and_unlocked = due.select_for_update(skip_locked=True, of=("self",)).order_by("due_at", "pk")
+        delivery = due_and_unlocked.select_related("notice__workspace__masking", "webhook", "user").first()
+        if delivery is None:
+            return None
+        delivery.attempts += 1
+        Delivery.objects.filter(pk=delivery.pk).update(
+            attempts=delivery.attempts, due_at=clock.database_time_after(CLAIM)
+        )
+        # The content of the message is fixed now: further calls become another notice.
+        Notice.objects.filter(pk=delivery.notice_id, closed=False).update(closed=True)
+        return delivery
+
+
+def _send_and_get_outcome(delivery: Delivery) -> DeliveryOutcome:
+    try:
+        message = build_notice_message(delivery.notice)
+        not_needed_reason = _build_not_needed_problem(delivery, message)
+        if not_needed_reason or message is None:
+            return DeliveryOutcome(problem=not_needed_reason, not_needed=True)
+        if delivery.webhook is None:
+            emails.send_notification_email(delivery, message)
+            return DeliveryOutcome()
+        status = webhook_services.send_to_webhook(delivery, message)
+        return DeliveryOutcome(
+            answer=status, problem="" if 200 <= status < 300 else f"The answer was {status}.", away=True
+        )
+    except (smtplib.SMTPRecipientsRefused, smtplib.SMTPDataError) as error:
+        # The server may accept other recipients.
+        return DeliveryOutcome(problem=delivery_errors.format_delivery_error(error))
+    except (OSError, http.client.HTTPException, safe_http.AddressRefused, emails.NoMailServer) as error:
+        return DeliveryOutcome(problem=delivery_errors.format_delivery_error(error), away=True)
+    except Exception as error:
+        # One message that cannot be built must not block all others.
+        logger.exception("Delivery %s could not be made.", delivery.pk)
+        return DeliveryOutcome(problem=delivery_errors.format_delivery_error(error))
+
+
+def _build_not_needed_problem(delivery: Delivery, message: NoticeMessage | None) -> str:
+    if message is None:
+        return "Everything was decided before it was sent."
+    if delivery.user is None:
+        return ""
+    member = Membership.objects.filter(user=delivery.user, workspace=delivery.notice.workspace).first()
+    if member is None or not can_be_notified(member, Event(delivery.notice.event)):
+        return "Whom it was for may not decide here any more."
+    return ""
+
+
+def _get_next_status(delivery: Delivery, outcome: DeliveryOutcome, max_attempts: int) -> DeliveryStatus:
+    if outcome.not_needed:
+        return DeliveryStatus.NOT_NEEDED
+    if not outcome.problem:
+        return DeliveryStatus.SENT
+    return DeliveryStatus.GIVEN_UP if delivery.attempts >= max_attempts else DeliveryStatus.WAITING
+
+
+def _compute_retry_delay(attempts: int) -> timedelta:
+    """Return the delay before the next attempt, with random variation so that retries spread out."""
+    base_delay: timedelta = min(AGAIN * 2 ** min(attempts - 1, 20), LONGEST_PAUSE)
+    return base_delay * _chance.uniform(0.8, 1.2)
+
+
+def _postpone_same_receiver(delivery: Delivery, outcome: DeliveryOutcome, pause: timedelta) -> None:
+    """Postpone the other deliveries to an unreachable receiver, so that not each of them has to fail."""
+    if outcome.away:
+        next_attempt_at = clock.database_time_after(pause)
+        _query_same_receiver(delivery).exclude(pk=delivery.pk).filter(due_at__lt=next_attempt_at).update(
+            due_at=next_attempt_at
+        )
+
+
+def _query_same_receiver(delivery: Delivery) -> QuerySet[Delivery]:
+    waiting = Delivery.objects.filter(status=DeliveryStatus.WAITING)
+    return waiting.filter(webhook=delivery.webhook_id)  # without a webhook: all e-mail goes through one server

@@ -1,0 +1,175 @@
+"""Content of a notification: a headline, and the pending calls with links to their cards.
+
+Messages are read outside of the site, so the workspace's secrets are masked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.urls import reverse
+
+from checkpoints.enums import CallStatus
+from checkpoints.models import ToolCall, Workspace
+from harness_site.accounts import call_secrets, unmasking
+from harness_site.core import formatting
+from harness_site.core.formatting import format_call_sentence
+from harness_site.core.masking import masker
+from harness_site.core.masking.masked_references import build_masked_reference
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.safe_text import format_on_one_line
+from harness_site.notifications.models import Event, Notice
+
+#: Maximum number of calls listed in a message.
+LISTED: Final = 20
+_HEADLINES: Final = {
+    Event.INTERRUPTED: ("Needs a decision: {}", "{} calls of {} need a decision"),
+    Event.AWAITING_APPROVAL: ("Awaits approval: {}", "{} calls of {} await approval"),
+    Event.REMINDER: ("Due soon: {}", "{} calls of {} are due soon"),
+    Event.ESCALATION: ("Overdue, an admin has to decide: {}", "{} calls of {} are overdue: an admin has to decide"),
+}
+_EXPLANATIONS: Final = {
+    Event.INTERRUPTED: "Nobody knows whether this call happened. The agent waits until a person decides.",
+    Event.AWAITING_APPROVAL: "The agent waits until a person approves or rejects this call.",
+    Event.REMINDER: "After the deadline, only an admin can decide.",
+    Event.ESCALATION: "The deadline has passed without a decision. Only an admin can decide now.",
+    Event.TEST: "This is a test message. Nothing happened, and nothing waits for you.",
+}
+_TABS: Final = {CallStatus.INTERRUPTED: "interrupted", CallStatus.AWAITING_APPROVAL: "awaiting"}
+
+
+@dataclass(frozen=True)
+class NoticeItem:
+    """One call in a message. Every text is masked for all recipients."""
+
+    call: int
+    call_id: str
+    session_id: str
+    agent: str
+    tool: str
+    status: str
+    sentence: str
+    facts: str
+    since: datetime | None
+    deadline: datetime | None
+    link: str
+
+
+@dataclass(frozen=True)
+class NoticeMessage:
+    """Message about a notice; `items` are the first of `count` calls that still wait."""
+
+    event: Event
+    workspace: str
+    tool: str
+    headline: str
+    explanation: str
+    link: str
+    count: int
+    items: tuple[NoticeItem, ...]
+
+    @property
+    def more(self) -> int:
+        return self.count - len(self.items)
+
+
+def build_notice_message(notice: Notice) -> NoticeMessage | None:
+    """Build the current message of a notice; None if every call has been decided."""
+    event = Event(notice.event)
+    with masker.use_masking_rules(unmasking.load_masking_rules(notice.workspace)):
+        if event is Event.TEST:
+            return _build_message(
+                notice,
+                "A test message",
+                [],
+                0,
+                _build_workspace_url(reverse("harness_review:review"), notice.workspace),
+            )
+        calls, count = _list_waiting_calls(notice)
+        if not calls:
+            return None
+        singular, plural = _HEADLINES[event]
+        items = []
+        secrets = call_secrets.load_secrets_of_sessions({call.session_id for call in calls})
+        for call in calls:
+            values = secrets.get(call.session_id, ())
+            with (
+                masker.mask_given_values(values),
+                masker.mask_secret_values_of(formatting.parse_json_or_text(call.args)),
+            ):
+                items.append(_build_item(call, notice.workspace))
+        tool = _format_masked_line(notice.tool)
+        headline = singular.format(items[0].sentence) if count == 1 else plural.format(count, tool)
+        return _build_message(
+            notice,
+            headline,
+            items,
+            count,
+            items[0].link if count == 1 else _build_queue_url(calls[0], notice.workspace),
+        )
+
+
+def _format_masked_line(text: str) -> str:
+    """Mask a text and escape hidden characters and line breaks, so that it cannot start a line of its own."""
+    return format_on_one_line(mask_and_reveal_hidden(text))
+
+
+def build_absolute_url(path: str) -> str:
+    """Return the absolute URL of a path of this site."""
+    return f"{settings.SITE_ADDRESS}{path}"
+
+
+def _build_message(notice: Notice, headline: str, items: list[NoticeItem], count: int, link: str) -> NoticeMessage:
+    event = Event(notice.event)
+    workspace, tool = _format_masked_line(notice.workspace.name), _format_masked_line(notice.tool)
+    return NoticeMessage(event, workspace, tool, headline, _EXPLANATIONS[event], link, count, tuple(items))
+
+
+def _list_waiting_calls(notice: Notice) -> tuple[list[ToolCall], int]:
+    """Return the first calls of a notice that still wait in the same status, and their number."""
+    call_pks = notice.noticed.values("tool_call_id")
+    calls = ToolCall.objects.filter(pk__in=call_pks, status__in=notice.noticed.values("status")).order_by("pk")
+    return list(calls.select_related("session", "run")[:LISTED]), calls.count()
+
+
+def _build_workspace_url(path: str, workspace: Workspace) -> str:
+    """Build a link to a page; with several workspaces, one that also switches to this workspace."""
+    if Workspace.objects.exclude(pk=workspace.pk).exists():
+        return build_absolute_url(
+            reverse("harness_accounts:enter-workspace", args=[workspace.slug, path.removeprefix("/")])
+        )
+    return build_absolute_url(path)
+
+
+def _build_queue_url(call: ToolCall, workspace: Workspace) -> str:
+    query = urlencode({"tab": _TABS[CallStatus(call.status)], "tool": build_masked_reference(call.tool)})
+    return f"{_build_workspace_url(reverse('harness_review:review'), workspace)}?{query}"
+
+
+def _build_item(call: ToolCall, workspace: Workspace) -> NoticeItem:
+    agent, session_id, tool = (
+        _format_masked_line(call.session.agent),
+        _format_masked_line(call.session.session_id),
+        _format_masked_line(call.tool),
+    )
+    interrupted = call.status == CallStatus.INTERRUPTED
+    facts = [tool, agent, f"session {session_id}"]
+    if interrupted:
+        facts.append(formatting.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable))
+    return NoticeItem(
+        call=call.pk,
+        call_id=_format_masked_line(call.call_id),
+        session_id=session_id,
+        agent=agent,
+        tool=tool,
+        status=call.status,
+        sentence=_format_masked_line(format_call_sentence(call)),
+        facts=" · ".join(filter(None, facts)),
+        since=call.interrupted_at if interrupted else call.issued_at,
+        deadline=call.deadline,
+        link=_build_workspace_url(reverse("harness_review:card", args=[call.pk]), workspace),
+    )

@@ -1,0 +1,47 @@
+"""Log of deliveries, for admins."""
+
+from uuid import UUID
+
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from checkpoints.enums import Role
+from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.notifications import delivery_log as kept
+from harness_site.notifications.models import DeliveryStatus
+
+
+@require_GET
+@require_member(Role.ADMIN)
+def show_delivery_log(request: MemberRequest) -> HttpResponse:
+    status_value = request.GET.get("status", "")
+    status = DeliveryStatus(status_value) if status_value in DeliveryStatus.values else None
+    before_id = _parse_delivery_id(request.GET.get("before", ""))
+    context = {
+        "log": kept.load_delivery_page(request.membership.workspace_id, status=status, before=before_id),
+        "status": status,
+        "statuses": DeliveryStatus.choices,
+        "later": before_id is not None,
+        "tab": "webhooks",
+    }
+    return render(request, "notifications/log.html", context)
+
+
+@require_POST
+@require_member(Role.ADMIN)
+def retry_delivery(request: MemberRequest, pk: UUID) -> HttpResponse:
+    """Queue a delivery again that was given up."""
+    if not kept.retry_delivery(request.membership, pk, request=request):
+        raise Http404("There is no such message.")
+    return redirect("harness_notifications:delivery-log")
+
+
+def _parse_delivery_id(text: str) -> UUID | None:
+    if not text:
+        return None
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise BadRequest("The place to go on from cannot be read.") from error

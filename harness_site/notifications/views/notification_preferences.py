@@ -1,0 +1,88 @@
+"""E-mail preferences of the user."""
+
+from typing import Any, Final, cast
+
+from django import forms
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.forms.models import model_to_dict
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from harness_site.accounts.forms import style_form_fields
+from harness_site.notifications import email_addresses
+from harness_site.notifications.preference_changes import update_preferences
+from harness_site.notifications.recipients import get_email_address, get_preferences
+
+_HELP: Final = {
+    "address": "Empty: the address of your account. A new one counts once you have opened the link that is sent there.",
+    "interrupted": "A call may have happened, and nobody knows.",
+    "awaiting_approval": "An agent asks before it does something.",
+    "reminder": "A deadline is near, and nothing is decided.",
+    "escalation": "A deadline has passed. Only admins are told, because only they can decide then.",
+}
+
+
+class PreferencesForm(forms.Form):
+    email = forms.BooleanField(required=False)
+    address = forms.EmailField(required=False, max_length=254)
+    interrupted = forms.BooleanField(required=False)
+    awaiting_approval = forms.BooleanField(required=False)
+    reminder = forms.BooleanField(required=False)
+    escalation = forms.BooleanField(required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        style_form_fields(
+            self,
+            email="Send me e-mail",
+            address="Address",
+            interrupted="Outcome unknown",
+            awaiting_approval="Awaiting approval",
+            reminder="Reminder before a deadline",
+            escalation="Passed deadline",
+        )
+        self.fields["address"].widget.attrs["autocomplete"] = "email"
+        for name, words in _HELP.items():
+            self.fields[name].help_text = words
+
+
+@require_http_methods(["GET", "POST"])
+def edit_preferences(request: HttpRequest) -> HttpResponse:
+    """Edit the preferences of any signed-in user; they belong to a user, not to a workspace."""
+    user = cast(User, request.user)
+    preferences = get_preferences(user)
+    initial = model_to_dict(preferences, fields=list(PreferencesForm.base_fields))
+    initial["address"] = preferences.asked_address or preferences.address
+    form = PreferencesForm(request.POST if request.method == "POST" else None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        new_preferences = update_preferences(user, form.cleaned_data, request=request)
+        if not new_preferences.asked_address:
+            return redirect("harness_accounts:account")
+        link_result = email_addresses.send_confirmation_link(user, new_preferences.asked_address, request=request)
+        return redirect(f"{reverse('harness_notifications:notification-preferences')}?link={link_result}")
+    context = {
+        "form": form,
+        "possible": settings.MAIL_SERVER is not None,
+        "goes_to": get_email_address(user),
+        "asked": preferences.asked_address,
+        "link": request.GET.get("link", ""),
+    }
+    status = 422 if request.method == "POST" else 200
+    return render(request, "notifications/preferences.html", context, status=status)
+
+
+@require_http_methods(["GET", "POST"])
+def confirm_email_address(request: HttpRequest, token: str) -> HttpResponse:
+    """Show the target page of a confirmation link; only the button on it confirms the address."""
+    user = cast(User, request.user)
+    try:
+        if request.method == "POST":
+            email_addresses.confirm_address(token, user, request=request)
+            return redirect("harness_notifications:notification-preferences")
+        context = {"address": email_addresses.parse_confirmed_address(token, user)}
+    except email_addresses.LinkRefused:
+        return render(request, "notifications/confirm.html", {"days": email_addresses.LASTS.days}, status=404)
+    return render(request, "notifications/confirm.html", context)

@@ -1,0 +1,122 @@
+"""Webhooks of the workspace, for admins."""
+
+from typing import Any
+
+from django import forms
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from checkpoints.enums import Role
+from harness_site.accounts.forms import style_form_fields
+from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.reauthentication import require_recent_login
+from harness_site.notifications import safe_http
+from harness_site.notifications import webhook_services as hooks
+from harness_site.notifications.delivery_log import load_recent_deliveries
+from harness_site.notifications.delivery_queue import send_test_message
+from harness_site.notifications.models import CALL_EVENTS, Webhook, WebhookFormat
+
+_EVENTS = [(event.value, event.label) for event in CALL_EVENTS]
+
+
+class WebhookForm(forms.Form):
+    name = forms.CharField(max_length=100, label="Name")
+    address = forms.CharField(max_length=2000, label="Address")
+    format = forms.ChoiceField(choices=WebhookFormat.choices, label="Format")
+    events = forms.MultipleChoiceField(
+        choices=_EVENTS,
+        label="Told about",
+        widget=forms.CheckboxSelectMultiple,
+        initial=[value for value, _ in _EVENTS],
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        style_form_fields(self)
+        self.fields["address"].widget.attrs |= {"placeholder": "https://", "spellcheck": "false", "autocomplete": "off"}
+        self.fields["events"].widget.attrs.pop("class")
+
+    def clean_address(self) -> str:
+        address: str = self.cleaned_data["address"]
+        try:
+            safe_http.check_webhook_url(address)
+        except safe_http.AddressRefused as error:
+            raise forms.ValidationError(str(error)) from error
+        return address
+
+
+@require_GET
+@require_member(Role.ADMIN)
+def list_webhooks(request: MemberRequest) -> HttpResponse:
+    return _render_webhooks_page(request)
+
+
+@require_POST
+@require_member(Role.ADMIN)
+@require_recent_login
+def create_webhook(request: MemberRequest) -> HttpResponse:
+    """Create a webhook and show its secret, once."""
+    form = WebhookForm(request.POST)
+    if not form.is_valid():
+        return _render_webhooks_page(request, form=form, status=422)
+    data = form.cleaned_data
+    webhook, secret = hooks.create_webhook(
+        request.membership,
+        name=data["name"],
+        address=data["address"],
+        format=WebhookFormat(data["format"]),
+        events=data["events"],
+        request=request,
+    )
+    return _render_webhooks_page(request, made=webhook, secret=secret)
+
+
+@require_POST
+@require_member(Role.ADMIN)
+def send_webhook_test(request: MemberRequest, pk: int) -> HttpResponse:
+    """Send a test message at once; the log shows the outcome."""
+    send_test_message(_get_webhook_or_404(request, pk), by=request.membership, request=request)
+    return redirect(f"{reverse('harness_notifications:webhooks')}#log")
+
+
+@require_POST
+@require_member(Role.ADMIN)
+def pause_webhook(request: MemberRequest, pk: int) -> HttpResponse:
+    hooks.pause_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
+    return redirect("harness_notifications:webhooks")
+
+
+@require_POST
+@require_member(Role.ADMIN)
+def resume_webhook(request: MemberRequest, pk: int) -> HttpResponse:
+    hooks.resume_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
+    return redirect("harness_notifications:webhooks")
+
+
+@require_POST
+@require_member(Role.ADMIN)
+@require_recent_login
+def delete_webhook(request: MemberRequest, pk: int) -> HttpResponse:
+    hooks.delete_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
+    return redirect("harness_notifications:webhooks")
+
+
+def _get_webhook_or_404(request: MemberRequest, pk: int) -> Webhook:
+    webhooks = Webhook.objects.filter(workspace=request.membership.workspace)
+    return get_object_or_404(webhooks, pk=pk if pk < 2**63 else 0)
+
+
+def _render_webhooks_page(
+    request: MemberRequest, *, form: WebhookForm | None = None, status: int = 200, **extra_context: Any
+) -> HttpResponse:
+    workspace = request.membership.workspace
+    context = {
+        "webhooks": Webhook.objects.filter(workspace=workspace).order_by("name", "pk"),
+        "log": load_recent_deliveries(workspace.pk),
+        "form": form or WebhookForm(),
+        "tab": "webhooks",
+        **extra_context,
+    }
+    return render(request, "notifications/webhooks.html", context, status=status)

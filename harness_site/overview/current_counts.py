@@ -1,0 +1,63 @@
+"""Current numbers of sessions by state, each from an index scan with a limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models.functions import Now
+
+from checkpoints.enums import SessionStatus
+from checkpoints.models import Session
+from harness_site.review.selectors.pending_calls import BoundedCount
+
+#: Upper bound of the counts; beyond it the page displays that there are more.
+LIMIT: Final = 1000
+_DAY: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentCounts:
+    """`running` and `stalled` are of the active sessions with the newest activity; the last two are of 24 hours."""
+
+    running: BoundedCount
+    stalled: BoundedCount
+    paused: BoundedCount
+    failed: BoundedCount
+    completed: BoundedCount
+
+
+def load_current_counts(workspace: int) -> CurrentCounts:
+    """Load the counts with four queries."""
+    has_owner = list(_query_active_sessions(workspace))
+    is_truncated = len(has_owner) > LIMIT
+    return CurrentCounts(
+        running=BoundedCount(min(sum(map(bool, has_owner)), LIMIT), is_truncated),
+        stalled=BoundedCount(min(sum(not held for held in has_owner), LIMIT), is_truncated),
+        paused=_count_up_to_limit(_query_paused_sessions(workspace).count()),
+        failed=_count_up_to_limit(_query_recently_ended(workspace, SessionStatus.FAILED).count()),
+        completed=_count_up_to_limit(_query_recently_ended(workspace, SessionStatus.COMPLETED).count()),
+    )
+
+
+def _count_up_to_limit(number: int) -> BoundedCount:
+    return BoundedCount(min(number, LIMIT), number > LIMIT)
+
+
+def _query_active_sessions(workspace: int) -> QuerySet[Session, bool]:
+    active = Session.objects.filter(workspace=workspace, status=SessionStatus.ACTIVE)
+    has_live_owner = ExpressionWrapper(Q(owner__lease_expires_at__gt=Now()), output_field=BooleanField())
+    newest_sessions = active.order_by("-updated_at", "-pk").annotate(held=has_live_owner)
+    return newest_sessions.values_list("held", flat=True)[: LIMIT + 1]
+
+
+def _query_paused_sessions(workspace: int) -> QuerySet[Session]:
+    statuses = [SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED]
+    return Session.objects.filter(workspace=workspace, status__in=statuses)[: LIMIT + 1]
+
+
+def _query_recently_ended(workspace: int, status: SessionStatus) -> QuerySet[Session]:
+    recent = Session.objects.filter(workspace=workspace, updated_at__gt=Now() - _DAY)
+    return recent.filter(status=status)[: LIMIT + 1]

@@ -1,0 +1,81 @@
+"""Conversion between the arguments of a call and form fields, one for each argument."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from checkpoints.formats import parse_json
+from harness_site.core.masking.masker import MASK, list_masked_fields, mask_json_value, mask_text
+from harness_site.core.rendering.safe_text import escape_hidden, has_hidden_characters
+from harness_site.review.argument_changes import InvalidArgumentText, format_editable_arguments
+
+#: Maximum number of fields; more arguments are edited as JSON.
+MOST: Final = 30
+_LINE: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentField:
+    """Form field of one argument: `name` of the argument, `key` in the form, `typed` text, and kind.
+
+    `kind` is `text` (taken literally), `number`, `boolean`, or `json` for everything else.
+    """
+
+    name: str
+    key: str
+    kind: str
+    typed: str
+
+    @property
+    def lines(self) -> int:
+        """Height of the text area in lines, from 1 to 12."""
+        return min(max(self.typed.count("\n") + 1 + len(self.typed) // _LINE, 1), 12)
+
+    def value(self) -> Any:
+        """Return the typed text as a JSON value. Raises `InvalidArgumentText`."""
+        if self.kind == "text":
+            return self.typed.replace("\r\n", "\n")
+        try:
+            value = parse_json(self.typed)
+        except ValueError:
+            raise InvalidArgumentText(f"{mask_text(self.name)}: {self._describe_expected_kind()}") from None
+        if self.kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise InvalidArgumentText(f"{mask_text(self.name)}: {self._describe_expected_kind()}")
+        return value
+
+    def _describe_expected_kind(self) -> str:
+        return "this is not a number." if self.kind == "number" else "this is not JSON; a text needs quotes around it."
+
+
+def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[ArgumentField, ...]:
+    """Build a masked field for each stored argument, with the text in `typed` where there is any.
+
+    The result is empty for arguments that cannot be edited, for no arguments, and for more than `MOST`.
+    """
+    arguments = parse_json(stored) if format_editable_arguments(stored) is not None else {}
+    if len(arguments) > MOST:
+        return ()
+    masked_values = (
+        (field.key, MASK if field.hidden else mask_json_value(field.value)) for field in list_masked_fields(arguments)
+    )
+    fields = enumerate((name, *_format_field_input(value)) for name, value in masked_values)
+    return tuple(
+        ArgumentField(name, f"argument-{index}", kind, typed.get(f"argument-{index}", text))
+        for index, (name, kind, text) in fields
+    )
+
+
+def compose_arguments_json(fields: tuple[ArgumentField, ...]) -> str:
+    """Compose the arguments of these fields as JSON text. Raises `InvalidArgumentText`."""
+    return json.dumps({field.name: field.value() for field in fields}, ensure_ascii=False)
+
+
+def _format_field_input(value: Any) -> tuple[str, str]:
+    """Return the field kind of a value and its text in the field."""
+    if isinstance(value, str) and not has_hidden_characters(value):
+        return "text", value
+    text = escape_hidden(json.dumps(value, ensure_ascii=False, indent=2))
+    if isinstance(value, bool):
+        return "boolean", text
+    return ("number" if isinstance(value, int | float) else "json"), text

@@ -1,0 +1,101 @@
+"""Trace of one call: the known events in order of time, with gaps marked."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from checkpoints.db import clock
+from checkpoints.decisions.decide import RULES
+from checkpoints.enums import DECIDING_KINDS, NOT_RUN_CALL_STATUSES, DecisionKind, InterruptReason
+from checkpoints.models import ToolCall
+from harness_site.review.selectors.pending_calls import CallEvidence
+from harness_site.sessions.selectors.agreements import number_equal_decisions
+from harness_site.sessions.timeline.selectors.run_events import RunEvents
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """Event in the trace: `kind` selects the text, `about` is the row it describes, `at` is None if undated.
+
+    `place` is the ordinal of a decision among several, `takeover` the takeover of the run.
+    """
+
+    kind: str
+    about: Any
+    at: datetime | None = None
+    seconds: float | None = None
+    place: int = 0
+    takeover: Any = None
+
+
+def has_never_run(call: ToolCall, evidence: CallEvidence) -> bool:
+    """Return True if this attempt has not started the tool."""
+    decision = evidence.deciding
+    return call.status in NOT_RUN_CALL_STATUSES or (decision is not None and decision.kind == DecisionKind.RESPOND)
+
+
+def build_call_trace(call: ToolCall, evidence: CallEvidence, occasions: RunEvents) -> list[TraceEvent]:
+    """Build the events of the card's trace section."""
+    decision_events = list(_build_decision_events(call, evidence))
+    if has_never_run(call, evidence):
+        return [
+            TraceEvent("asked", call.run.number, call.issued_at),
+            *_build_later_events(call, evidence, occasions, decision_events),
+        ]
+    before = [event for event in decision_events if event.at is not None and event.at < call.issued_at]
+    after = decision_events[len(before) :]
+    question = occasions.find_last_question(call.call_id, call.issued_at) if before else None
+    question_events = [] if question is None else [TraceEvent("asked", question.run_number, question.at)]
+    start_events = [*question_events, *before, _build_issue_event(call), *_build_interruption_events(call, occasions)]
+    return [*start_events, *_build_later_events(call, evidence, occasions, after)]
+
+
+def _build_issue_event(call: ToolCall) -> TraceEvent:
+    if call.reason == InterruptReason.FORKED:  # the call's own run is that of the fork, which never started it
+        return TraceEvent("carried", call.session, call.issued_at)
+    return TraceEvent("intent", call.run, call.issued_at)
+
+
+def _build_interruption_events(call: ToolCall, events_of_runs: RunEvents) -> list[TraceEvent]:
+    if call.interrupted_at is None:
+        return [] if call.settled_at is None else [TraceEvent("settled", call, call.settled_at)]
+    run_lost = call.reason == InterruptReason.RUN_LOST
+    ended_at = call.run.ended_at if run_lost and call.run.ended_at else call.interrupted_at
+    takeover = events_of_runs.takeovers.get(call.run.number) if run_lost else None
+    gap = TraceEvent("gap", call, seconds=max((ended_at - call.issued_at).total_seconds(), 0.0), takeover=takeover)
+    return [gap, TraceEvent("lost", call.run, ended_at)] if run_lost and takeover is None else [gap]
+
+
+def _build_decision_events(call: ToolCall, evidence: CallEvidence) -> Iterator[TraceEvent]:
+    places = number_equal_decisions(evidence.decisions)
+    for decision in evidence.decisions:
+        needs_several = call.approvals > 1 and decision.kind in RULES and not RULES[DecisionKind(decision.kind)].by_one
+        kind = "decision" if decision.kind in DECIDING_KINDS else "probe"
+        # A vote that did not count any more when the last one was given has made that number too large.
+        number = min(places.get(decision.pk, 0), call.approvals) if needs_several else 0
+        yield TraceEvent(kind, decision, decision.created_at, place=number)
+
+
+def _build_later_events(
+    call: ToolCall, evidence: CallEvidence, events_of_runs: RunEvents, decision_events: list[TraceEvent]
+) -> list[TraceEvent]:
+    first_kind = "later_run" if has_never_run(call, evidence) else "took"
+    events = [
+        TraceEvent(
+            "later_run" if index else first_kind,
+            run,
+            run.started_at,
+            takeover=events_of_runs.takeovers.get(run.number - 1),
+        )
+        for index, run in enumerate(evidence.successors)
+    ]
+    events += [TraceEvent("late", late, late.received_at) for late in evidence.late_results]
+    if evidence.next_attempt is not None:
+        events.append(TraceEvent("again", evidence.next_attempt, evidence.next_attempt.issued_at))
+    if call.deadline is not None and call.deadline < clock.now():
+        events.append(TraceEvent("deadline", call, call.deadline))
+    events = sorted([*events, *decision_events], key=lambda event: event.at or call.issued_at)
+    if call.verify_requested_by:
+        events.append(TraceEvent("requested", call, events_of_runs.probes.get((call.call_id, call.step))))
+    return events

@@ -1,0 +1,218 @@
+"""Template context of the decision card."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from checkpoints.db import clock
+from checkpoints.enums import DECIDING_KINDS, UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind, Role
+from checkpoints.exceptions import CheckpointsError
+from checkpoints.models import Decision, ToolCall
+from harness_site.accounts.decision_eligibility import build_electorate
+from harness_site.accounts.models import Membership
+from harness_site.core import formatting
+from harness_site.core.masking.masker import is_masking_active
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.unreadable_rows import read_or_use_fallback
+from harness_site.review import argument_changes, decision_preview
+from harness_site.review.call_trace import TraceEvent, build_call_trace, has_never_run
+from harness_site.review.decision_options import ANSWERS, AnswerOption
+from harness_site.review.forms import ApprovalForm, OutcomeForm
+from harness_site.review.selectors import pending_calls
+from harness_site.sessions.selectors import conversation
+from harness_site.sessions.selectors.agreements import Agreement, list_call_agreements
+from harness_site.sessions.session_formatting import mask_safe_link
+from harness_site.sessions.timeline.selectors import run_events
+
+#: Number of transcript messages shown around a call.
+AROUND = 4
+_UNFORESEEN: Final = "What follows cannot be foreseen: "
+_DECIDED: Final[dict[str, str]] = {
+    DecisionKind.APPROVE_RERUN: "Approved: one more run",
+    DecisionKind.REJECT: "Rejected: it does not run",
+    DecisionKind.RESPOND: "Answered instead: it does not run",
+    DecisionKind.CONFIRM_LANDED: "Decided: it happened",
+    DecisionKind.PROBE_LANDED: "Decided: it happened",
+}
+_APPROVED: Final[dict[str, str]] = {
+    CallStatus.APPROVED: "Approved: it has not run yet",
+    CallStatus.ISSUED: "Approved: it is running",
+    CallStatus.COMPLETED: "Approved: it has run",
+    CallStatus.FAILED: "Approved: it ran and failed",
+}
+
+
+def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
+    evidence = pending_calls.load_call_evidence(call)
+    events_of_runs = run_events.load_run_events(call.session_id)
+    undecided = call.status in UNDECIDED_CALL_STATUSES
+    decision = None if undecided else evidence.deciding
+    no_events: list[TraceEvent] = []
+    return {
+        "call": call,
+        "session": call.session,
+        "args": formatting.parse_json_or_text(call.args),
+        "secrets_hidden": is_masking_active(),
+        "undecided": undecided,
+        "asking": call.status == CallStatus.AWAITING_APPROVAL,
+        "overdue": call.deadline is not None and call.deadline < clock.now(),
+        "late_for": reader.role != Role.ADMIN,
+        "heading": get_card_heading(call, decision),
+        "known": evidence,
+        "idle": has_never_run(call, evidence),
+        "resumed": _is_decision_used(call, decision),
+        "decision": decision,
+        "agreed_before": _list_earlier_agreements(evidence, decision),
+        "agreements": list_call_agreements(call, evidence.decisions, build_electorate(reader.workspace)),
+        "edit": read_or_use_fallback(
+            f"What people changed about call {call.pk}", lambda: _build_edit_context(call, evidence), None
+        ),
+        "cited": read_or_use_fallback(
+            f"The evidence about call {call.pk}", lambda: _build_evidence_context(decision), None
+        ),
+        "events": read_or_use_fallback(
+            f"What happened to call {call.pk}", lambda: build_call_trace(call, evidence, events_of_runs), no_events
+        ),
+        "takeovers": events_of_runs.takeovers,
+        "around": read_or_use_fallback(
+            f"The conversation around call {call.pk}", lambda: _load_surrounding_conversation(call), None
+        ),
+        "driver": decision_preview.get_live_owner_run(call.session),
+        "waiting_run": decision_preview.get_waiting_run(call.session),
+        "next_call": None if undecided else pending_calls.find_longest_waiting_call(call.workspace_id),
+    }
+
+
+def _load_surrounding_conversation(call: ToolCall) -> conversation.Conversation | None:
+    return conversation.load_conversation_around_step(call.session, call.step, size=AROUND)
+
+
+def get_card_heading(call: ToolCall, decision: Decision | None) -> str:
+    """Return the question that the card asks, or the decision it got."""
+    if call.status == CallStatus.INTERRUPTED:
+        return "Did this happen?"
+    if call.status == CallStatus.AWAITING_APPROVAL:
+        return "May this happen?"
+    if decision is None:
+        return "What became of this call"
+    if decision.kind == DecisionKind.APPROVE:
+        return _APPROVED.get(call.status, "Approved")
+    return _DECIDED.get(decision.kind, "Decided: it did not happen")
+
+
+def _is_decision_used(call: ToolCall, decision: Decision | None) -> bool:
+    """Return True if the agent has used the decision."""
+    ran = decision is not None and decision.kind == DecisionKind.APPROVE and call.status != CallStatus.APPROVED
+    return ran or call.replay_count > 0
+
+
+def build_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
+    """Build the form for a pending call, prefilled with the latest agreed or late result."""
+    call: ToolCall = shown["call"]
+    result_texts = {agreement.kind: agreement.voices[-1].result_text for agreement in shown["agreements"]}
+    if shown["asking"]:
+        answer = mask_and_reveal_hidden(result_texts.get(DecisionKind.RESPOND) or "")
+        initial = {
+            "revision": call.revision,
+            "args": argument_changes.format_editable_arguments(call.args),
+            "answer": answer,
+        }
+        return ApprovalForm(initial=initial, call=call)
+    successful_results = [late_result.result_text for late_result in shown["known"].late_results if late_result.success]
+    result = result_texts.get(DecisionKind.CONFIRM_LANDED) or (successful_results[-1] if successful_results else "")
+    return OutcomeForm(initial={"revision": call.revision, "result": mask_and_reveal_hidden(result)})
+
+
+def _list_earlier_agreements(evidence: pending_calls.CallEvidence, decision: Decision | None) -> list[Decision]:
+    """List the earlier decisions that agree with the one that counted."""
+    if decision is None:
+        return []
+    agreeing_decisions: list[Decision] = []
+    for other in evidence.decisions[: evidence.decisions.index(decision)]:
+        if other.final and other.kind in DECIDING_KINDS:
+            agreeing_decisions.clear()
+        elif other.kind == decision.kind and not other.final:
+            agreeing_decisions.append(other)
+    return agreeing_decisions
+
+
+def _build_edit_context(call: ToolCall, evidence: pending_calls.CallEvidence) -> dict[str, Any] | None:
+    """Build the difference between the edited arguments and those of the model, or None without an edit."""
+    edits = [candidate for candidate in evidence.decisions if candidate.kind == DecisionKind.EDIT]
+    if not edits:
+        return None
+    differences = argument_changes.list_value_differences(
+        argument_changes.get_model_arguments(call), formatting.parse_json_or_text(call.args)
+    )
+    return {"last": edits[-1], "differences": differences}
+
+
+def _build_evidence_context(decision: Decision | None) -> dict[str, Any] | None:
+    """Build the evidence of the decision: a safe `link`, a `text`, and the `rest` of the evidence."""
+    if decision is None or decision.evidence is None:
+        return None
+    evidence = formatting.parse_json_or_text(decision.evidence)
+    if not isinstance(evidence, dict):
+        return {"rest": evidence}
+    link = mask_safe_link(evidence.get("link"))
+    text = evidence.get("text") if isinstance(evidence.get("text"), str) else ""
+    handled_names = {name for name, content in (("link", link), ("text", text)) if content} | {"file"}
+    return {
+        "link": link,
+        "text": text,
+        "rest": {name: value for name, value in evidence.items() if name not in handled_names},
+    }
+
+
+def _answers(status: str) -> tuple[AnswerOption, ...]:
+    """Return the possible answers about a call of this status; empty for an unknown status."""
+    return tuple(ANSWERS.get(CallStatus(status), ())) if status in CallStatus.values else ()
+
+
+def build_answer_options(
+    call: ToolCall, agreed: tuple[Agreement, ...], decisions: Sequence[Decision], reader: str
+) -> list[dict[str, Any]]:
+    """Build each answer with its effect; `mine` is the decision of a reader who has given it already.
+
+    `edited` is True if the reader has edited the arguments and therefore may not approve them.
+    """
+    editor = call.approvals > 1 and any(
+        decision.kind == DecisionKind.EDIT and decision.actor == reader for decision in decisions
+    )
+    by_kind = {agreement.kind: agreement for agreement in agreed}
+    options = [option for option in _answers(call.status) if _is_answer_possible(call, option.kind)]
+    fallback_effects = dict.fromkeys((option.kind for option in options), f"{_UNFORESEEN}its session cannot be read.")
+    description = f"What follows from a decision about call {call.pk}"
+    effects = read_or_use_fallback(
+        description, lambda: _describe_answer_effects(call, by_kind, options), fallback_effects
+    )
+    return [
+        {
+            "kind": option.kind.value,
+            "name": option.name,
+            "does": option.does,
+            "button": option.button,
+            "then": effects[option.kind],
+            "mine": _find_own_decision(by_kind.get(option.kind), reader),
+            "edited": editor and option.kind == DecisionKind.APPROVE,
+        }
+        for option in options
+    ]
+
+
+def _describe_answer_effects(
+    call: ToolCall, by_kind: dict[DecisionKind, Agreement], options: Sequence[AnswerOption]
+) -> dict[DecisionKind, str]:
+    try:
+        return decision_preview.preview_decision_effects(call, by_kind)
+    except CheckpointsError as error:
+        return dict.fromkeys((option.kind for option in options), f"{_UNFORESEEN}{error.detail}")
+
+
+def _is_answer_possible(call: ToolCall, kind: DecisionKind) -> bool:
+    return kind != DecisionKind.EDIT or argument_changes.format_editable_arguments(call.args) is not None
+
+
+def _find_own_decision(agreement: Agreement | None, reader: str) -> Decision | None:
+    if agreement is None:
+        return None
+    return next((voice for voice in agreement.voices if voice.actor == reader), None)

@@ -1,0 +1,40 @@
+"""Detection of lost runs on page load, ahead of the sweeper's next round.
+
+A page that is opened right after a crash shows what the crash left undecided. If the database cannot be written at that
+moment, the page shows the stored state and the sweeper follows up.
+"""
+
+import logging
+
+from checkpoints.client import SyncCheckpointer
+from checkpoints.enums import CallStatus
+from checkpoints.exceptions import CheckpointsError
+from checkpoints.models import ToolCall, Workspace
+from checkpoints.sessions import lost_runs
+from checkpoints.store import run_liveness
+
+logger = logging.getLogger(__name__)
+
+#: Maximum number of sessions handled for one page load; the sweeper handles the rest.
+LIMIT = 20
+
+
+def interrupt_lost_calls(workspace: Workspace) -> None:
+    """Interrupt the calls of lost runs in this workspace."""
+    try:
+        SyncCheckpointer(workspace=workspace.slug).sweep_lost_runs(limit=LIMIT)
+    except CheckpointsError as error:
+        logger.warning("Runs that are gone could not be looked for: %s", error)
+
+
+def interrupt_if_lost(call: ToolCall) -> bool:
+    """Interrupt this call if its run is lost; return True if the call may have changed."""
+    if call.status != CallStatus.ISSUED or run_liveness.is_run_alive(call.run):
+        return False
+    store = SyncCheckpointer(workspace=call.session.workspace.slug).store
+    try:
+        lost_runs.interrupt_lost_call(store, call.session.session_id, call.pk)
+    except CheckpointsError as error:
+        logger.warning("A call of a run that is gone could not be interrupted: %s", error)
+        return False
+    return True

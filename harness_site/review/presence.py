@@ -1,0 +1,94 @@
+"""Presence of other people at a call: claims and open cards."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from checkpoints.db import clock
+from harness_site.accounts.models import Membership
+from harness_site.review.models import Claim, Presence
+
+#: A claim expires this long after the last heartbeat of its card.
+CLAIMED_FOR: Final = timedelta(minutes=15)
+#: Presence expires after this time; an open card sends a heartbeat every ten seconds.
+PRESENT_FOR: Final = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """Claim of a member, by name."""
+
+    name: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CallPresence:
+    """People at a call: the reader's own claim `mine`, somebody else's claim `theirs`, and the names of others
+    `looking`."""
+
+    mine: Claimed | None = None
+    theirs: Claimed | None = None
+    looking: tuple[str, ...] = ()
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Names of the people who look without a claim."""
+        holder = "" if self.theirs is None else self.theirs.name
+        return tuple(name for name in self.looking if name != holder)
+
+
+NOBODY: Final = CallPresence()
+
+
+def load_presence_of_calls(pks: Iterable[int], reader: Membership) -> dict[int, CallPresence]:
+    """Load the presence of each call that has any, by primary key; two queries."""
+    call_pks, now = sorted(pks), clock.now()
+    claims = {call: claim for call, *claim in _query_live_claims(call_pks, now - CLAIMED_FOR)} if call_pks else {}
+    names: defaultdict[int, list[str]] = defaultdict(list)
+    for pk, name in _query_recent_presence(call_pks, now - PRESENT_FOR, reader.pk) if call_pks else ():
+        names[pk].append(name)
+    return {pk: _build_call_presence(claims.get(pk), tuple(names[pk]), reader) for pk in claims.keys() | names.keys()}
+
+
+def _query_live_claims(calls: list[int], since: datetime) -> QuerySet[Claim, tuple[Any, ...]]:
+    """Select call, member, username and start of each live claim."""
+    claims = Claim.objects.filter(call__in=calls, seen_at__gt=since)
+    return claims.values_list("call", "member", "member__user__username", "since")
+
+
+def _query_recent_presence(
+    calls: list[int], since: datetime, excluded_member: int
+) -> QuerySet[Presence, tuple[Any, str]]:
+    rows = Presence.objects.filter(call__in=calls, seen_at__gt=since).exclude(member=excluded_member)
+    return rows.order_by("member__user__username").values_list("call", "member__user__username")
+
+
+def load_presence_of_call(pk: int, reader: Membership) -> CallPresence:
+    return load_presence_of_calls([pk], reader).get(pk, NOBODY)
+
+
+def build_claimed_condition(by: Membership | None = None) -> Q:
+    """Build a condition on calls: claimed by anybody, or by the given member."""
+    claims = _query_unexpired_claims(clock.now()).filter(call=OuterRef("pk"))
+    return Q(Exists(claims if by is None else claims.filter(member=by)))
+
+
+def _query_unexpired_claims(now: datetime) -> QuerySet[Claim]:
+    return Claim.objects.filter(seen_at__gt=now - CLAIMED_FOR)
+
+
+def _build_call_presence(claim: list[Any] | None, names: tuple[str, ...], reader: Membership) -> CallPresence:
+    if claim is None:
+        return CallPresence(looking=names)
+    member, name, since = claim
+    claimed = Claimed(name, since)
+    return (
+        CallPresence(mine=claimed, looking=names)
+        if member == reader.pk
+        else CallPresence(theirs=claimed, looking=names)
+    )

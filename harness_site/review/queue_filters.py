@@ -1,0 +1,93 @@
+"""Filters and order of the review queue, parsed from the query string."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from django.db.models import Q
+from django.http import QueryDict
+
+from checkpoints.enums import CallStatus, Risk
+from harness_site.accounts.models import Membership
+from harness_site.core.masking.masked_references import resolve_masked_reference
+from harness_site.review import presence
+from harness_site.review.selectors.pending_calls import CallFilters, DeadlineFilter
+from harness_site.review.selectors.queue_order import QueueSort
+
+TABS: Final = ("interrupted", "awaiting", "decided")
+STATUS_OF: Final = {"interrupted": CallStatus.INTERRUPTED, "awaiting": CallStatus.AWAITING_APPROVAL}
+#: Query value → minimum waiting time and its label.
+AGES: Final = {
+    "15m": (timedelta(minutes=15), "15 minutes"),
+    "1h": (timedelta(hours=1), "an hour"),
+    "4h": (timedelta(hours=4), "four hours"),
+    "1d": (timedelta(days=1), "a day"),
+}
+CLAIMED: Final = {"me": "I am on it", "nobody": "Nobody is on it", "somebody": "Somebody is on it"}
+#: Maximum length of a text parameter in characters.
+_LONGEST: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFilters:
+    """Parsed filters and order of the list; unknown values are ignored."""
+
+    tool: str
+    agent: str
+    risk: Risk | None
+    age: str
+    limit: DeadlineFilter | None
+    claimed: str
+    sort: QueueSort
+
+    @property
+    def narrows(self) -> bool:
+        return any((self.tool, self.agent, self.risk, self.age, self.limit, self.claimed))
+
+    @property
+    def age_words(self) -> str:
+        return AGES[self.age][1] if self.age else ""
+
+    @property
+    def claimed_words(self) -> str:
+        return CLAIMED.get(self.claimed, "")
+
+    def filters(self, reader: Membership) -> CallFilters:
+        """Convert to the filters of the selectors."""
+        age = AGES[self.age][0] if self.age else None
+        return CallFilters(self.tool, self.agent, self.risk, age, self.limit, self._build_condition(reader))
+
+    def _build_condition(self, reader: Membership) -> Q | None:
+        if self.claimed == "me":
+            return presence.build_claimed_condition(reader)
+        if not self.claimed:
+            return None
+        return presence.build_claimed_condition() if self.claimed == "somebody" else ~presence.build_claimed_condition()
+
+
+def parse_queue_filters(asked: QueryDict) -> QueueFilters:
+    risk, limit, sort = (asked.get(name, "") for name in ("risk", "deadline", "sort"))
+    age, claimed = asked.get("age", ""), asked.get("claimed", "")
+    return QueueFilters(
+        tool=_get_text_parameter(asked, "tool"),
+        agent=_get_text_parameter(asked, "agent"),
+        risk=Risk(risk) if risk in Risk.values else None,
+        age=age if age in AGES else "",
+        limit=DeadlineFilter(limit) if limit in DeadlineFilter.values else None,
+        claimed=claimed if claimed in CLAIMED else "",
+        sort=QueueSort(sort) if sort in QueueSort.values else QueueSort.OLDEST,
+    )
+
+
+def _get_text_parameter(query: QueryDict, name: str) -> str:
+    return resolve_masked_reference(query.get(name, "").replace("\0", "").strip())[:_LONGEST]
+
+
+#: Choices of the filter form by field name: value and label.
+CHOICES: Final = {
+    "risks": [(risk.value, risk.label) for risk in reversed(Risk)],
+    "ages": [(value, f"Longer than {words}") for value, (_, words) in AGES.items()],
+    "limits": DeadlineFilter.choices,
+    "claims": list(CLAIMED.items()),
+    "sorts": QueueSort.choices,
+}

@@ -1,0 +1,71 @@
+"""Recording of decisions from the review forms."""
+
+from typing import Any
+
+from checkpoints.decisions.actors import Actor
+from checkpoints.decisions.decide import DecisionTarget, record_decision
+from checkpoints.enums import DecisionKind
+from checkpoints.exceptions import CheckpointsError
+from checkpoints.models import ToolCall
+from checkpoints.store.store import Store
+from harness_site.review import evidence_files
+from harness_site.review.forms import ApprovalForm, OutcomeForm
+from harness_site.review.masked_results import restore_masked_result
+
+
+def submit_decision(store: Store, call: ToolCall, actor: Actor, form: OutcomeForm | ApprovalForm) -> None:
+    """Record the decision of a valid form, with the uploaded file as evidence.
+
+    Raises:
+        CheckpointsError: From `checkpoints.decisions.decide.record_decision`; nothing was changed.
+    """
+    file = form.cleaned_data["file"]
+    if not file:
+        _submit_decision(store, call, actor, form, form.build_evidence())
+        return
+    evidence_file = evidence_files.store_evidence_file(call, file, given_by=actor.name)
+    try:
+        _submit_decision(
+            store,
+            call,
+            actor,
+            form,
+            {**form.build_evidence(), "file": evidence_files.build_evidence_reference(evidence_file)},
+        )
+    except CheckpointsError:
+        evidence_file.delete()
+        raise
+
+
+def _submit_decision(
+    store: Store, call: ToolCall, actor: Actor, form: OutcomeForm | ApprovalForm, evidence: dict[str, Any]
+) -> None:
+    data = form.cleaned_data
+    kind = DecisionKind(data["kind"])
+    record_decision(
+        store,
+        call_target(call, data["revision"]),
+        kind,
+        actor=actor,
+        reason=data["reason"],
+        result=_result(call, data),
+        evidence=evidence or None,
+        new_args=form.changed if kind == DecisionKind.EDIT and isinstance(form, ApprovalForm) else None,
+    )
+
+
+def _result(call: ToolCall, data: dict[str, Any]) -> str | None:
+    """Return the text that the agent gets as the result of the call, or None if the decision has none."""
+    match data["kind"]:
+        case DecisionKind.CONFIRM_LANDED:
+            return restore_masked_result(call, data["result"])
+        case DecisionKind.REJECT:
+            return str(data["message"])
+        case DecisionKind.RESPOND:
+            return restore_masked_result(call, data["answer"])
+    return None
+
+
+def call_target(call: ToolCall, revision: int) -> DecisionTarget:
+    """Build the decision target for this `revision` of the call."""
+    return DecisionTarget(call.session.session_id, call.call_id, revision, call.step, call.attempt)

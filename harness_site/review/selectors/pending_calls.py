@@ -1,0 +1,285 @@
+"""Queries for pending calls and recorded decisions of the review pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Q, QuerySet, TextChoices
+
+from checkpoints.db import clock
+from checkpoints.enums import (
+    DECIDING_KINDS,
+    LIVE_CALL_STATUSES,
+    UNDECIDED_CALL_STATUSES,
+    CallStatus,
+    DecisionKind,
+    KeyScope,
+    Risk,
+)
+from checkpoints.models import Decision, LateResult, Run, ToolCall, Workspace
+from harness_site.review.selectors import queue_order
+from harness_site.review.selectors.queue_order import QueueSort
+
+PAGE = 50
+#: Upper bound of counts, so that a page never scans a table to display a number.
+COUNT_LIMIT = 99
+EARLIER_LIMIT = 10
+#: Decisions to list: discards of read-only calls are automatic and left out.
+SHOWN_DECISIONS = sorted(DECIDING_KINDS - {DecisionKind.DISCARD})
+#: Decisions that end the wait; a call goes on waiting after an edit.
+_ENDING = DECIDING_KINDS - {DecisionKind.EDIT}
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedCount:
+    """Count that is exact up to `COUNT_LIMIT`; `more` is True beyond it."""
+
+    number: int
+    more: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.number}+" if self.more else str(self.number)
+
+    def __bool__(self) -> bool:
+        return self.number > 0
+
+    def __add__(self, other: BoundedCount) -> BoundedCount:
+        both = self.number + other.number
+        return BoundedCount(min(both, COUNT_LIMIT), self.more or other.more or both > COUNT_LIMIT)
+
+
+class DeadlineFilter(TextChoices):
+    """Filter by the time left to decide."""
+
+    OVERDUE = "overdue", "Overdue"
+    HOUR = "hour", "Within an hour"
+    DAY = "day", "Within a day"
+    NONE = "none", "No deadline"
+
+
+_LEFT = {
+    DeadlineFilter.OVERDUE: timedelta(),
+    DeadlineFilter.HOUR: timedelta(hours=1),
+    DeadlineFilter.DAY: timedelta(days=1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CallFilters:
+    """Filters of a list of calls; empty filters select everything.
+
+    `age` is the minimum waiting time. `condition` is an additional condition on pending calls.
+    """
+
+    tool: str = ""
+    agent: str = ""
+    risk: Risk | None = None
+    age: timedelta | None = None
+    limit: DeadlineFilter | None = None
+    condition: Q | None = None
+
+    def __bool__(self) -> bool:
+        return any((self.tool, self.agent, self.risk, self.age, self.limit, self.condition))
+
+
+def count_pending_calls(
+    workspace: Workspace, filters: CallFilters = CallFilters(), *, status: CallStatus | None = None
+) -> BoundedCount:
+    """Count the pending calls that match, of all statuses or of `status` alone."""
+    if filters:
+        calls = (
+            _filter_calls(_query_undecided_calls(workspace), filters)
+            if status is None
+            else query_pending_calls(workspace, status, filters)
+        )
+        number = calls[: COUNT_LIMIT + 1].count()
+    else:
+        number = (
+            _query_undecided_for_count(workspace.pk)
+            if status is None
+            else _query_status_for_count(workspace.pk, status)
+        ).count()
+    return BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT)
+
+
+def _query_undecided_for_count(workspace: int) -> QuerySet[ToolCall]:
+    return ToolCall.objects.filter(workspace=workspace, status__in=sorted(UNDECIDED_CALL_STATUSES))[: COUNT_LIMIT + 1]
+
+
+def _query_status_for_count(workspace: int, status: CallStatus) -> QuerySet[ToolCall]:
+    return ToolCall.objects.filter(workspace=workspace, status=status)[: COUNT_LIMIT + 1]
+
+
+def load_pending_page(
+    workspace: Workspace,
+    status: CallStatus,
+    filters: CallFilters = CallFilters(),
+    *,
+    sort: QueueSort = QueueSort.OLDEST,
+    after: int | None = None,
+    limit: int = PAGE,
+) -> tuple[list[ToolCall], int | None]:
+    """Load a page of pending calls in this status, and the key to continue after (None at the end)."""
+    page_query = queue_order.order_queue(query_pending_calls(workspace, status, filters), sort, status, after=after)
+    calls = list(_select_sessions(page_query[: limit + 1], sort, status))
+    page = calls[:limit]
+    return page, page[-1].pk if len(calls) > limit else None
+
+
+def _select_sessions(page_query: QuerySet[ToolCall], sort: QueueSort, status: CallStatus) -> QuerySet[ToolCall]:
+    # Join sessions only for the calls of the page, not for all rows that are sorted.
+    calls = ToolCall.objects.filter(pk__in=page_query.values("pk")).select_related("session")
+    return queue_order.order_queue(calls, sort, status, after=None)
+
+
+def list_recently_pending_calls(workspace: Workspace, since: datetime, *, limit: int = 4 * PAGE) -> list[ToolCall]:
+    """List the pending calls that began to wait after `since`, the longest waiting first."""
+    condition = Q(status=CallStatus.INTERRUPTED, interrupted_at__gt=since)
+    condition |= Q(status=CallStatus.AWAITING_APPROVAL, issued_at__gt=since)
+    return list(_query_undecided_calls(workspace).filter(condition).order_by("pk")[:limit])
+
+
+def load_decided_page(
+    workspace: Workspace, filters: CallFilters = CallFilters(), *, before: int | None = None, limit: int = PAGE
+) -> tuple[list[Decision], int | None]:
+    """Load decisions of people and hooks, the latest first, and the key to continue before (None at the end)."""
+    decisions = Decision.objects.filter(session__workspace=workspace, kind__in=SHOWN_DECISIONS)
+    if filters.tool:
+        decisions = decisions.filter(tool_call__tool=filters.tool)
+    if filters.agent:
+        decisions = decisions.filter(session__agent=filters.agent)
+    if filters.risk is not None:
+        decisions = decisions.filter(tool_call__risk=filters.risk)
+    if before is not None:
+        decisions = decisions.filter(pk__lt=before)
+    decision_rows = list(decisions.select_related("tool_call", "session").order_by("-pk")[: limit + 1])
+    page_decisions = decision_rows[:limit]
+    return page_decisions, page_decisions[-1].pk if len(decision_rows) > limit else None
+
+
+@dataclass(frozen=True, slots=True)
+class CallEvidence:
+    """Known facts about one call beside its own row, each list in order of time."""
+
+    decisions: list[Decision]
+    late_results: list[LateResult]
+    #: Runs after the call's own: the first took over, the last one is the current owner.
+    successors: list[Run]
+    previous_attempt: ToolCall | None
+    next_attempt: ToolCall | None
+    #: Other calls with the same idempotency key, the latest first.
+    same_key: list[ToolCall]
+
+    @property
+    def deciding(self) -> Decision | None:
+        """The decision that ended the last wait for a person, not a single vote or an edit."""
+        return next(
+            (decision for decision in reversed(self.decisions) if decision.final and decision.kind in _ENDING), None
+        )
+
+
+def find_call(workspace: Workspace, pk: int) -> ToolCall | None:
+    """Return a call of this workspace with its session and runs, or None."""
+    return _query_call(workspace.pk, pk).first() if pk < 2**63 else None
+
+
+def _query_call(workspace: int, pk: int) -> QuerySet[ToolCall]:
+    calls = ToolCall.objects.filter(workspace=workspace, pk=pk)
+    return calls.select_related("session__owner", "session__workspace", "run")
+
+
+def find_longest_waiting_call(workspace_id: int) -> ToolCall | None:
+    """Return the call that has waited longest; calls with an unknown outcome come first."""
+    return _query_longest_unknown_outcome(workspace_id).first() or _query_longest_unapproved(workspace_id).first()
+
+
+def _query_longest_unknown_outcome(workspace: int) -> QuerySet[ToolCall]:
+    calls = ToolCall.objects.filter(workspace=workspace, status=CallStatus.INTERRUPTED)
+    return calls.order_by("interrupted_at", "pk")[:1]
+
+
+def _query_longest_unapproved(workspace: int) -> QuerySet[ToolCall]:
+    return ToolCall.objects.filter(workspace=workspace, status=CallStatus.AWAITING_APPROVAL).order_by("pk")[:1]
+
+
+def load_call_evidence(call: ToolCall) -> CallEvidence:
+    """Load the known facts about a call; five queries."""
+    attempts = _query_attempts(call.session_id, call.step, call.call_id)
+    other_attempts = {other.attempt: other for other in attempts if other.pk != call.pk}
+    return CallEvidence(
+        decisions=list(_query_decisions(call.pk)),
+        late_results=list(_query_late_results(call.pk)),
+        successors=list(_query_successor_runs(call.session_id, call.run.number)),
+        previous_attempt=other_attempts.get(call.attempt - 1),
+        next_attempt=other_attempts.get(call.attempt + 1),
+        same_key=[
+            other
+            for other in _list_calls_with_same_key(call)
+            if other.pk not in {attempt.pk for attempt in other_attempts.values()}
+        ],
+    )
+
+
+def _query_attempts(session: int, step: int, call_id: str) -> QuerySet[ToolCall]:
+    return ToolCall.objects.filter(session=session, step=step, call_id=call_id).select_related("run")
+
+
+def _query_decisions(call: int) -> QuerySet[Decision]:
+    return Decision.objects.filter(tool_call=call).order_by("pk")
+
+
+def _query_late_results(call: int) -> QuerySet[LateResult]:
+    return LateResult.objects.filter(tool_call=call).select_related("run").order_by("pk")
+
+
+def _query_successor_runs(session: int, number: int) -> QuerySet[Run]:
+    return Run.objects.filter(session=session, number__gt=number).order_by("number")[:EARLIER_LIMIT]
+
+
+def _list_calls_with_same_key(call: ToolCall) -> QuerySet[ToolCall]:
+    if call.key_scope == KeyScope.WORKSPACE:
+        return _query_same_key_in_workspace(call.workspace_id, call.idempotency_key, call.pk)
+    return _query_same_key_in_session(call.session_id, call.idempotency_key, call.pk)
+
+
+def _query_same_key_in_workspace(workspace: int, key: str, excluded_pk: int) -> QuerySet[ToolCall]:
+    live = {"key_scope": KeyScope.WORKSPACE, "status__in": sorted(LIVE_CALL_STATUSES)}
+    return _exclude_and_order_newest(
+        ToolCall.objects.filter(workspace=workspace, idempotency_key=key, **live), excluded_pk
+    )
+
+
+def _query_same_key_in_session(session: int, key: str, excluded_pk: int) -> QuerySet[ToolCall]:
+    return _exclude_and_order_newest(ToolCall.objects.filter(session=session, idempotency_key=key), excluded_pk)
+
+
+def _exclude_and_order_newest(calls: QuerySet[ToolCall], excluded_pk: int) -> QuerySet[ToolCall]:
+    return calls.exclude(pk=excluded_pk).select_related("run", "session").order_by("-pk")[:EARLIER_LIMIT]
+
+
+def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallFilters) -> QuerySet[ToolCall]:
+    """Select the calls that wait in this status and match, unordered."""
+    # If all pending statuses were named, PostgreSQL would expect few rows and sort all of them.
+    calls = _filter_calls(ToolCall.objects.filter(workspace=workspace, status=status), filters)
+    if filters.age is not None:
+        calls = calls.filter(**{f"{queue_order.get_waiting_since_column(status)}__lte": clock.now() - filters.age})
+    if filters.limit == DeadlineFilter.NONE:
+        calls = calls.filter(decide_within=None)
+    elif filters.limit is not None:
+        latest_deadline = clock.now() + _LEFT[filters.limit]
+        calls = calls.alias(until=queue_order.build_deadline_expression(status)).filter(until__lt=latest_deadline)
+    return calls if filters.condition is None else calls.filter(filters.condition)
+
+
+def _query_undecided_calls(workspace: Workspace) -> QuerySet[ToolCall]:
+    return ToolCall.objects.filter(workspace=workspace, status__in=sorted(UNDECIDED_CALL_STATUSES))
+
+
+def _filter_calls(calls: QuerySet[ToolCall], filters: CallFilters) -> QuerySet[ToolCall]:
+    """Filter calls by the conditions that do not depend on their status."""
+    if filters.tool:
+        calls = calls.filter(tool=filters.tool)
+    if filters.agent:
+        calls = calls.filter(session__agent=filters.agent)
+    return calls if filters.risk is None else calls.filter(risk=filters.risk)

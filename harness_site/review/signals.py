@@ -1,0 +1,18 @@
+"""Release of a user's call claims on logout."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.contrib.auth.signals import user_logged_out
+from django.http import HttpRequest
+
+from harness_site.review import claim_services
+
+
+def connect_signals() -> None:
+    user_logged_out.connect(_release_claims_on_logout, dispatch_uid="review-claims")
+
+
+def _release_claims_on_logout(*, request: HttpRequest, user: User | None, **_: Any) -> None:
+    if user is not None:
+        claim_services.release_all_claims(user, request=request)

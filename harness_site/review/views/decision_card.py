@@ -1,0 +1,193 @@
+"""Decision card of one call: its evidence and the form to decide."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST
+
+from checkpoints.client import SyncCheckpointer
+from checkpoints.decisions.actors import Actor
+from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
+from checkpoints.exceptions import CheckpointsError, NotFound
+from checkpoints.models import ToolCall
+from harness_site.accounts import call_secrets
+from harness_site.accounts.decision_eligibility import build_electorate
+from harness_site.accounts.permissions import MemberRequest, list_members_with_role, require_member
+from harness_site.accounts.read_records import note_excerpts_shown, note_session_shown
+from harness_site.core import formatting
+from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
+from harness_site.review import card_context, claim_services, evidence_files, presence
+from harness_site.review.decision_errors import DecisionProblem, describe_decision_error, get_session_ended_problem
+from harness_site.review.forms import ApprovalForm, OutcomeForm, bind_decision_form
+from harness_site.review.lost_run_detection import interrupt_if_lost
+from harness_site.review.presence import CallPresence
+from harness_site.review.record_decision import submit_decision
+from harness_site.review.selectors import pending_calls
+from harness_site.review.upload_limits import is_upload_too_large
+
+
+@require_http_methods(["GET", "POST"])
+@require_member(Role.AUDITOR)
+def show_decision_card(request: MemberRequest, pk: int) -> HttpResponse:
+    call = get_call_or_404(request, pk)
+    if request.method == "GET":
+        people = presence.load_presence_of_call(pk, request.membership)
+        if call.undecided and not request.htmx:
+            claim_services.record_card_presence(call, by=request.membership, mine=people.mine is not None)
+        return _render_card(request, call, people=people)
+    form = bind_decision_form(request.POST, call, request.FILES)
+    form.too_large = is_upload_too_large(request)
+    if not request.membership.has_role(Role.APPROVER):
+        problem = DecisionProblem(403, "Your role does not cover deciding.", "Nothing was recorded.")
+        return _render_card(request, call, form=form, problem=problem)
+    if not form.is_valid():
+        return _render_card(request, call, form=form, status=422)
+    if isinstance(form, ApprovalForm) and form.has_unseen_change and call.status == CallStatus.AWAITING_APPROVAL:
+        return _render_card(request, call, form=form)
+    return _handle_decision(request, call, form)
+
+
+def _handle_decision(request: MemberRequest, call: ToolCall, form: OutcomeForm | ApprovalForm) -> HttpResponse:
+    problem = get_session_ended_problem(call, form.cleaned_data["kind"])
+    if problem is not None:
+        return _render_card(request, call, form=form, problem=problem)
+    try:
+        submit_decision(_build_checkpointer(request).store, call, get_actor(request), form)
+    except NotFound as error:
+        raise Http404(error.detail) from error
+    except CheckpointsError as error:
+        call = get_call_or_404(request, call.pk)
+        return _render_card(request, call, form=form, problem=describe_decision_error(error, call))
+    claim_services.remove_claims_after_decision(call, by=request.membership)
+    return redirect("harness_review:card", call.pk)
+
+
+@require_POST
+@require_member(Role.APPROVER)
+def preview_argument_change(request: MemberRequest, pk: int) -> HttpResponse:
+    """Render the differences of the arguments being edited; nothing is recorded."""
+    call = get_call_or_404(request, pk)
+    data = request.POST.copy()
+    data["kind"] = DecisionKind.EDIT
+    form = ApprovalForm(data, call=call) if call.status == CallStatus.AWAITING_APPROVAL else None
+    note_session_shown(request, call.session_id)
+    return render(request, "review/parts/change.html", {"form": form})
+
+
+@require_POST
+@require_member(Role.APPROVER)
+def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
+    """Ask the waiting process to run the tool's probe again; the result appears on the card."""
+    call = get_call_or_404(request, pk)
+    checkpointer = _build_checkpointer(request)
+    try:
+        checkpointer.verify_call(
+            call.session.session_id, call.call_id, actor=get_actor(request), step=call.step, attempt=call.attempt
+        )
+    except NotFound as error:
+        raise Http404(error.detail) from error
+    except CheckpointsError as error:
+        call = get_call_or_404(request, pk)
+        return _render_card(
+            request, call, problem=describe_decision_error(error, call, nothing="The probe was not asked for.")
+        )
+    return redirect(f"{reverse('harness_review:card', args=[pk])}{_build_seen_query(request)}")
+
+
+def get_call_or_404(request: MemberRequest, pk: int) -> ToolCall:
+    """Return a call of the reader's workspace, else raise 404; mask the secret values of its session from now on."""
+    call = pending_calls.find_call(request.membership.workspace, pk)
+    if call is None:
+        raise Http404("There is no such call in this workspace.")
+    if interrupt_if_lost(call):
+        call = pending_calls.find_call(request.membership.workspace, pk) or call
+    call_secrets.mask_session_secrets(call.session_id)
+    mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))
+    return call
+
+
+def _build_checkpointer(request: MemberRequest) -> SyncCheckpointer:
+    return SyncCheckpointer(workspace=request.membership.workspace.slug)
+
+
+def get_actor(request: MemberRequest) -> Actor:
+    """Return the reader as the actor of decisions."""
+    membership = request.membership
+    electorate = build_electorate(membership.workspace)
+    return Actor(ActorKind.PERSON, membership.user.get_username(), Role(membership.role), electorate=electorate)
+
+
+def _render_card(
+    request: MemberRequest,
+    call: ToolCall,
+    *,
+    people: CallPresence | None = None,
+    form: OutcomeForm | ApprovalForm | None = None,
+    problem: DecisionProblem | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    context: dict[str, Any] = {
+        **card_context.build_card_context(call, request.membership),
+        "evidence_limit": settings.EVIDENCE_BYTES,
+        "files": evidence_files.list_evidence_files(call),
+        "company": people or presence.load_presence_of_call(call.pk, request.membership),
+        "refused": problem,
+        "seen": _get_seen_revision(request) or str(call.revision),
+    }
+    if context["undecided"]:
+        context |= _build_decision_context(request, context, form, problem)
+    if problem and type(context.get("form")) is not type(form):
+        context["typed"] = form
+    note_session_shown(request, call.session_id)
+    # The same operation may have run in other sessions; the card shows its results there.
+    note_excerpts_shown(request, "card", {other.session_id for other in context["known"].same_key})
+    return render(request, "review/card.html", context, status=problem.status if problem else status)
+
+
+def _build_decision_context(
+    request: MemberRequest,
+    card: dict[str, Any],
+    form: OutcomeForm | ApprovalForm | None,
+    problem: DecisionProblem | None,
+) -> dict[str, Any]:
+    """Build the decision form for readers who may decide, else the members who may."""
+    membership, call = request.membership, card["call"]
+    required_role = Role.ADMIN if card["overdue"] else Role.APPROVER
+    if not membership.has_role(required_role):
+        return {"able": list_members_with_role(membership.workspace, required_role)}
+    answers = card_context.build_answer_options(
+        call, card["agreements"], card["known"].decisions, membership.user.get_username()
+    )
+    new_form = card_context.build_decision_form(card)
+    if type(form) is not type(new_form):
+        form = new_form  # the typed data answers another question
+        form.initial["kind"] = _get_preselected_answer(request, answers)
+    elif problem:
+        form = _get_current_form(request, call)
+    return {"answers": answers, "form": form}
+
+
+def _get_preselected_answer(request: MemberRequest, answers: list[dict[str, Any]]) -> str:
+    """Return the answer that the query string preselects by its number; nothing is recorded."""
+    answer_option = {str(number): answer for number, answer in enumerate(answers, 1)}.get(request.GET.get("answer", ""))
+    return "" if answer_option is None or answer_option["mine"] else answer_option["kind"]
+
+
+def _get_seen_revision(request: MemberRequest) -> str:
+    """Return the revision that the page was rendered with; its HTMX parts send it along."""
+    return (request.POST.get("seen") or request.GET.get("seen", "")) if request.htmx else ""
+
+
+def _build_seen_query(request: MemberRequest) -> str:
+    return f"?{urlencode({'seen': revision})}" if (revision := _get_seen_revision(request)) else ""
+
+
+def _get_current_form(request: MemberRequest, call: ToolCall) -> OutcomeForm | ApprovalForm:
+    """Bind the typed data to the current revision of the call."""
+    data = request.POST.copy()
+    data["revision"] = str(call.revision)
+    return bind_decision_form(data, call)

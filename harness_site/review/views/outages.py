@@ -1,0 +1,217 @@
+"""Page of the calls lost in one outage, each decided by its own evidence."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from re import ASCII, fullmatch
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.core.exceptions import BadRequest
+from django.http import HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from checkpoints.client import SyncCheckpointer
+from checkpoints.db import clock
+from checkpoints.enums import CallStatus, Role
+from checkpoints.exceptions import CheckpointsError
+from checkpoints.models import Decision, LateResult, Run, ToolCall
+from harness_site.accounts import call_secrets
+from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.read_records import note_excerpts_shown
+from harness_site.core import formatting
+from harness_site.core.masking.masked_references import build_masked_reference, resolve_masked_reference
+from harness_site.core.time_parameters import parse_moment
+from harness_site.review import bulk_results, decision_preview, presence
+from harness_site.review.bulk_decisions import ChosenCall, decide_all
+from harness_site.review.presence import CallPresence
+from harness_site.review.selectors import outage_groups
+from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary, Outage
+from harness_site.review.views.decision_card import get_actor
+from harness_site.sessions.timeline.selectors import run_events
+
+
+@dataclass(frozen=True, slots=True)
+class OutageWindow:
+    """Outage in a URL: a tool and two times in whole seconds (inclusive), and on later pages the last call before."""
+
+    tool: str
+    first: datetime
+    last: datetime
+    after: int | None = None
+
+    @property
+    def first_page_url(self) -> str:
+        """URL of the first page."""
+        query = {
+            "tool": build_masked_reference(self.tool),
+            "from": formatting.format_iso_time(self.first),
+            "to": formatting.format_iso_time(self.last),
+        }
+        return f"{reverse('harness_review:outage')}?{urlencode(query)}"
+
+    @property
+    def address(self) -> str:
+        return self.first_page_url if self.after is None else self.behind(self.after)
+
+    def behind(self, call: int) -> str:
+        """Return the URL of the page after this call."""
+        return f"{self.first_page_url}&after={call}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutageCallRow:
+    """One call and its known facts. `witness` is None if late results are missing or contradict each other."""
+
+    call: ToolCall
+    decisions: tuple[Decision, ...]
+    late: tuple[LateResult, ...]
+    witness: LateResultSummary | None
+    waiting_run: Run | None
+    company: CallPresence
+    #: Time of the last request for its probe.
+    asked_at: datetime | None
+
+    @property
+    def undecided(self) -> bool:
+        return self.call.status == CallStatus.INTERRUPTED
+
+    @property
+    def can_be_verified(self) -> bool:
+        """True if its probe can be requested now."""
+        call = self.call
+        return self.undecided and call.verifiable and self.waiting_run is not None and not call.verify_requested_by
+
+    @property
+    def overdue(self) -> bool:
+        return self.call.deadline is not None and self.call.deadline < clock.now()
+
+    @property
+    def settles(self) -> bool:
+        """True if the late results determine the outcome."""
+        return self.undecided and self.witness is not None
+
+    @property
+    def chosen(self) -> str:
+        return "" if self.witness is None else str(ChosenCall(self.call.pk, self.call.revision, self.witness.kind))
+
+
+class ReasonForm(forms.Form):
+    reason = forms.CharField(
+        max_length=4000,
+        label="Why",
+        widget=forms.Textarea(attrs={"rows": 2}),
+        error_messages={"required": "Say why in a sentence: it is kept with your name on each of them."},
+    )
+
+
+def build_outage_url(outage: Outage) -> str:
+    first = outage.first.replace(microsecond=0)
+    return OutageWindow(outage.tool, first, outage.last.replace(microsecond=0)).address
+
+
+@require_GET
+@require_member(Role.AUDITOR)
+def show_outage(request: MemberRequest) -> HttpResponse:
+    return _render_outage_page(request, _parse_outage_window(request.GET), ReasonForm())
+
+
+@require_POST
+@require_member(Role.APPROVER)
+def request_verifications(request: MemberRequest) -> HttpResponse:
+    """Request the probe of each call that waits for one; the results appear on the page."""
+    window = _parse_outage_window(request.POST)
+    checkpointer, actor = SyncCheckpointer(workspace=request.membership.workspace.slug), get_actor(request)
+    for row in _load_outage_call_rows(request, _load_outage_page(request, window)):
+        call = row.call
+        if not row.can_be_verified:
+            continue
+        try:
+            checkpointer.verify_call(
+                call.session.session_id, call.call_id, actor=actor, step=call.step, attempt=call.attempt
+            )
+        except CheckpointsError:
+            continue  # decided in the meantime; the page shows it
+    return redirect(window.address)
+
+
+@require_POST
+@require_member(Role.APPROVER)
+def decide_chosen_calls(request: MemberRequest) -> HttpResponse:
+    """Decide about each selected call by its own evidence; a refusal does not affect the others."""
+    window = _parse_outage_window(request.POST)
+    choices = [choice for choice in map(ChosenCall.parse, request.POST.getlist("call")[:PAGE]) if choice is not None]
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return _render_outage_page(request, window, form, status=422)
+    results = decide_all(choices, by=request.membership, actor=get_actor(request), reason=form.cleaned_data["reason"])
+    return redirect(f"{window.first_page_url}&settled={bulk_results.store_bulk_results(request, results)}")
+
+
+def _render_outage_page(
+    request: MemberRequest, window: OutageWindow, form: ReasonForm, *, status: int = 200
+) -> HttpResponse:
+    page = _load_outage_page(request, window)
+    rows = _load_outage_call_rows(request, page)
+    undecided = [row for row in rows if row.undecided]
+    context: dict[str, Any] = {
+        "window": window,
+        "page": page,
+        "rows": rows,
+        "page_size": min(PAGE, page.following),
+        "next_page": window.behind(page.calls[-1].pk) if page.following else "",
+        "undecided": undecided,
+        "probes": [row for row in undecided if row.can_be_verified],
+        "asked": [row for row in undecided if row.call.verify_requested_by],
+        "settling": [row for row in undecided if row.settles],
+        "form": form,
+        "outcome": bulk_results.load_bulk_results(request, request.GET.get("settled", "")),
+    }
+    results = context["outcome"].rows if context["outcome"] else ()
+    session_pks = [*(row.call.session_id for row in rows), *(result.call.session_id for result in results)]
+    note_excerpts_shown(request, "outage", session_pks)
+    context["secrets"] = call_secrets.load_secrets_of_sessions(set(session_pks))
+    return render(request, "review/outage.html", context, status=status)
+
+
+def _parse_outage_window(query: QueryDict) -> OutageWindow:
+    first, last = (parse_moment(query.get(name, "")) for name in ("from", "to"))
+    tool, after = query.get("tool", ""), query.get("after", "")
+    if first is None or last is None or first > last or "\0" in tool or not fullmatch(r"\d{0,18}", after, ASCII):
+        raise BadRequest("The outage has to be named by a tool, and two times with their zone.")
+    return OutageWindow(resolve_masked_reference(tool), first, last, int(after) if after else None)
+
+
+def _load_outage_page(request: MemberRequest, window: OutageWindow) -> outage_groups.OutageCallPage:
+    last = window.last + timedelta(seconds=1)
+    return outage_groups.load_outage_calls(
+        request.membership.workspace, window.tool, window.first, last, after=window.after
+    )
+
+
+def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCallPage) -> list[OutageCallRow]:
+    """Build the rows of a page with the known facts about each call; five queries."""
+    calls = page.calls
+    people = presence.load_presence_of_calls([call.pk for call in calls], request.membership)
+    probe_times = run_events.load_probe_times([call.session_id for call in calls if call.verify_requested_by])
+    decisions: defaultdict[int, list[Decision]] = defaultdict(list)
+    late_results: defaultdict[int, list[LateResult]] = defaultdict(list)
+    for decision in Decision.objects.filter(tool_call__in=calls).order_by("pk"):
+        decisions[decision.tool_call_id].append(decision)
+    for late_result in LateResult.objects.filter(tool_call__in=calls).select_related("run").order_by("pk"):
+        late_results[late_result.tool_call_id].append(late_result)
+    return [
+        OutageCallRow(
+            call,
+            tuple(decisions[call.pk]),
+            tuple(late_results[call.pk]),
+            outage_groups.combine_late_results(late_results[call.pk]),
+            decision_preview.get_waiting_run(call.session),
+            people.get(call.pk, presence.NOBODY),
+            probe_times.get((call.session_id, (call.call_id, call.step))),
+        )
+        for call in calls
+    ]

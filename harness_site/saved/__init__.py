@@ -1,1 +1,0 @@
-"""Views of lists that the team has kept: a name for a set of filters."""

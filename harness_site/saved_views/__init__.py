@@ -1,0 +1,1 @@
+"""Saved views: named filters of a list, shared in the workspace."""

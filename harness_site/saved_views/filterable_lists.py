@@ -1,0 +1,42 @@
+"""Lists whose filters can be saved, and the normalized form of their query string."""
+
+from typing import Final
+
+from django.http import QueryDict
+from django.urls import reverse_lazy
+
+#: Query parameters of each list that filter or sort it.
+FILTERS: Final = {
+    "sessions": (
+        "q",
+        "status",
+        "agent",
+        "label",
+        "tool",
+        "first",
+        "last",
+        "least",
+        "most",
+        "interrupted",
+        "by",
+        "sort",
+    ),
+    "review": ("tab", "tool", "agent", "risk", "age", "deadline", "claimed", "sort"),
+}
+#: URL of each list.
+ADDRESSES: Final = {
+    "sessions": reverse_lazy("harness_sessions:sessions"),
+    "review": reverse_lazy("harness_review:review"),
+}
+#: Maximum length of one filter value.
+_LONGEST: Final = 255
+
+
+def normalize_filter_query(page: str, asked: QueryDict) -> str:
+    """Normalize the filters of a query string: fixed order, without empty and unknown parameters."""
+    filters = QueryDict(mutable=True)
+    for name in FILTERS[page]:
+        value = asked.get(name, "").replace("\0", "").strip()[:_LONGEST]
+        if value:
+            filters[name] = value
+    return filters.urlencode()

@@ -1,0 +1,33 @@
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+
+from checkpoints.enums import Role
+from checkpoints.models import Workspace
+from harness_site.accounts.models import Membership
+
+
+class SavedView(models.Model):
+    """Named filters of a list, for all members of the workspace.
+
+    `query` is the result of `list_pages.normalize_filter_query`.
+    """
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="saved_views")
+    #: Key of the list in `list_pages.FILTERS`.
+    page = models.CharField(max_length=20)
+    name = models.CharField(max_length=60)
+    query = models.TextField(blank=True)
+    #: None if the user was deleted; then an admin may remove the view.
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["workspace", "page", "name"], name="one_saved_view_of_a_name"),)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def can_be_removed_by(self, member: Membership) -> bool:
+        """Return True for the creator of the view and for admins."""
+        return self.created_by_id == member.user_id or member.has_role(Role.ADMIN)

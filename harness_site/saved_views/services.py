@@ -1,0 +1,44 @@
+"""Creation and deletion of saved views."""
+
+from typing import Final
+
+from django.db import IntegrityError, transaction
+
+from harness_site.accounts.models import Membership
+from harness_site.saved_views.models import SavedView
+
+#: Maximum number of views per list; more would need a search of their own.
+MOST: Final = 40
+
+
+class SavedViewRefused(Exception):
+    """Refusal to save a view; the message gives the reason and what to do."""
+
+
+class NameTaken(SavedViewRefused):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"There is a view called “{name}” already. Choose another name, or remove that one first.")
+
+
+class TooManyViews(SavedViewRefused):
+    def __init__(self) -> None:
+        super().__init__(f"There are {MOST} views of this list already. Remove one that nobody needs first.")
+
+
+def create_saved_view(member: Membership, *, page: str, name: str, query: str) -> SavedView:
+    """Create a view for the whole workspace. Raises `NameTaken` and `TooManyViews`."""
+    views = SavedView.objects.filter(workspace=member.workspace_id, page=page)
+    try:
+        with transaction.atomic():
+            if views.count() >= MOST:
+                raise TooManyViews
+            return SavedView.objects.create(
+                workspace=member.workspace, page=page, name=name, query=query, created_by_id=member.user_id
+            )
+    except IntegrityError as error:
+        raise NameTaken(name) from error
+
+
+def delete_saved_view(view: SavedView) -> None:
+    """Delete a saved view; the sessions or calls it lists are unaffected."""
+    SavedView.objects.filter(pk=view.pk).delete()

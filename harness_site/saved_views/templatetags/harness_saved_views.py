@@ -1,0 +1,36 @@
+"""Template tag for the row of saved views above a list."""
+
+from typing import Any
+
+from django import template
+from django.db.models import QuerySet
+from django.template import Context
+
+from harness_site.accounts.models import Membership
+from harness_site.saved_views.filterable_lists import normalize_filter_query
+from harness_site.saved_views.models import SavedView
+
+register = template.Library()
+
+
+def _query_saved_views(workspace: int, page: str) -> QuerySet[SavedView]:
+    return SavedView.objects.filter(workspace=workspace, page=page).order_by("name", "pk")
+
+
+@register.inclusion_tag("saved/parts/views.html", takes_context=True)
+def saved_views(context: Context, page: str) -> dict[str, Any]:
+    """Render the saved views of `page` and a form to save the current filters. One query."""
+    request = context["request"]
+    member: Membership = request.membership
+    query = normalize_filter_query(page, request.GET)
+    views = list(_query_saved_views(member.workspace_id, page))
+    current = next((view for view in views if view.query == query), None)
+    return {
+        "page": page,
+        "views": views,
+        "current": current,
+        "removable": current is not None and current.can_be_removed_by(member),
+        "query": query,
+        "address": request.path,
+        "csrf_token": context.get("csrf_token"),
+    }

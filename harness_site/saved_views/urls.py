@@ -1,0 +1,9 @@
+from django.urls import path
+
+from harness_site.saved_views import views
+
+app_name = "harness_saved"
+urlpatterns = [
+    path("<str:page>/", views.create_saved_view, name="keep-view"),
+    path("views/<int:pk>/remove/", views.delete_saved_view, name="remove-view"),
+]

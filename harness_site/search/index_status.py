@@ -1,0 +1,72 @@
+"""Progress of the index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import BigIntegerField, Case, Max, QuerySet, Subquery, When
+
+from harness_site.search.delete_triggers import SOURCES
+from harness_site.search.models import Kind, Progress
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """Progress of the index.
+
+    `behind` is the approximate number of texts not indexed yet, `older` how many of them existed before the index,
+    `complete_at` the last time when none was left.
+    """
+
+    behind: int
+    older: int
+    complete_at: datetime | None
+
+    @property
+    def begun(self) -> bool:
+        return self.complete_at is not None
+
+
+def load_index_status() -> IndexStatus:
+    """Load the status in one query, and one more for each kind of which nothing is indexed yet."""
+    progress = list(_query_progress())
+    missing_kinds = SOURCES.keys() - {row.kind for row in progress}
+    behind = sum(_estimate_unindexed_texts(row) for row in progress)
+    behind += sum(SOURCES[kind]._default_manager.aggregate(last=Max("pk"))["last"] or 0 for kind in missing_kinds)
+    older = sum(row.older for row in progress)
+    return IndexStatus(behind + older, older, _get_earliest_progress_time(progress))
+
+
+def _estimate_unindexed_texts(row: Progress) -> int:
+    last: int = row.last or 0  # type: ignore[attr-defined]
+    return max(0, last - row.reached)
+
+
+def _query_progress() -> QuerySet[Progress]:
+    """Query the progress with the last key of each source table."""
+    last_keys = [
+        When(kind=kind, then=Subquery(model._default_manager.order_by("-pk").values("pk")[:1]))
+        for kind, model in SOURCES.items()
+    ]
+    return Progress.objects.annotate(last=Case(*last_keys, output_field=BigIntegerField()))
+
+
+def get_index_completion_time() -> datetime | None:
+    """Return the last time when the index was complete; None before the first time."""
+    return _get_earliest_progress_time(_query_progress())
+
+
+def count_unindexed_of_kinds(kinds: Iterable[Kind]) -> int:
+    """Estimate how many texts of these kinds existed before the index and are not indexed yet."""
+    return sum(_query_older_counts(sorted(kinds)))
+
+
+def _query_older_counts(kinds: list[str]) -> QuerySet[Progress, int]:
+    return Progress.objects.filter(kind__in=kinds).values_list("older", flat=True)
+
+
+def _get_earliest_progress_time(progress: Iterable[Progress]) -> datetime | None:
+    times = [row.complete_at for row in progress if row.complete_at is not None]
+    return min(times) if len(times) == len(Kind) else None

@@ -1,0 +1,38 @@
+"""Background indexing in every web process; without one, use `manage.py index_search`."""
+
+import asyncio
+import logging
+
+from channels.db import database_sync_to_async
+
+from harness_site.core.background_thread import BackgroundTask
+from harness_site.search import indexer, session_days
+
+logger = logging.getLogger(__name__)
+
+#: Pause while the index is up to date, and so its maximum delay.
+PAUSE_SECONDS = 1.0
+#: Pause between batches, to leave processor time for requests.
+BREATH_SECONDS = 0.02
+#: Interval of recounting changed days.
+DAYS_SECONDS = 10.0
+
+
+class IndexerTask(BackgroundTask):
+    """Indexer for the lifetime of the server. Database outages delay the index but do not stop the indexer."""
+
+    name = "indexer"
+
+    async def _run(self) -> None:
+        clock = asyncio.get_running_loop().time
+        next_days, days = 0.0, None
+        while True:
+            count = 0
+            try:
+                count = await database_sync_to_async(indexer.index_next_batch)()
+                if clock() >= next_days:
+                    next_days = clock() + DAYS_SECONDS
+                    days = await database_sync_to_async(session_days.update_session_days)(days)
+            except Exception:
+                logger.exception("The search index could not be brought up to date; it tries again.")
+            await asyncio.sleep(BREATH_SECONDS if count else PAUSE_SECONDS)

@@ -1,0 +1,234 @@
+"""Incremental indexing in small batches, by any process.
+
+Indexing does not interfere with agents: it reads committed rows by primary key. Rows that existed before the index are
+read newest first, so that recent texts can be found soon; later rows in their order. An assigned key may not be
+committed yet: on PostgreSQL, a transaction may end after younger ones. A batch therefore reads all keys above
+`settled`, which advances when every transaction that was open at that time has ended.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db import connection, transaction
+from django.db.models import Exists, Max, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
+
+from checkpoints.db import clock
+from checkpoints.models import ToolCall
+from harness_site.search import index_writer, text_sources, tool_days
+from harness_site.search.delete_triggers import SOURCES
+from harness_site.search.models import Fact, Kind, Passage, Progress, ToolDay
+from harness_site.search.text_sources import IndexedText
+
+#: Texts of one batch, few enough for a short transaction.
+STEP: Final = 1_000
+#: Time that a process may take for a batch before another one may start.
+_LEASE: Final = timedelta(seconds=60)
+#: Interval in which an idle process records that nothing is left.
+_QUIET: Final = timedelta(seconds=10)
+#: Number of keys below `reached` that are always read again, for a key assigned just before its transaction got its id.
+_MARGIN: Final = 1_000
+
+
+def index_next_batch() -> int:
+    """Index the next texts of each kind.
+
+    Returns their number; 0 if the index is complete.
+    """
+    return sum(_index_batch_of_kind(kind) for kind in reversed(Kind))
+
+
+def is_other_process_indexing() -> bool:
+    """Return whether a process is indexing, or was and its lease has not expired."""
+    return Progress.objects.filter(leased_until__gt=Now()).exists()
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexBatch:
+    """The keys of one batch: new ones above `settled`, changed calls, and the backlog from before the index.
+
+    `more` is True if more new keys follow; `older` is the largest key of the remaining backlog.
+    """
+
+    new: list[int]
+    changed: list[int]
+    backlog: list[int]
+    more: bool
+    older: int
+
+    @property
+    def keys(self) -> list[int]:
+        return [*self.new, *self.changed, *self.backlog]
+
+
+def _index_batch_of_kind(kind: Kind) -> int:
+    progress, oldest = _get_or_create_progress(kind), _get_oldest_open_transaction()
+    if not progress.older and not _has_unindexed_rows(progress):
+        _record_idle_progress(progress, oldest)
+        return 0
+    lease = _take_index_lease(kind)
+    if lease is None:
+        return 0
+    progress, oldest = Progress.objects.get(kind=kind), _get_oldest_open_transaction()
+    batch = _choose_batch(progress)
+    texts = text_sources.load_indexed_texts(kind, batch.keys)
+    with _use_non_durable_transaction():
+        # Lock all kinds, as keys below all others may be assigned by one process at a time only.
+        leases = {row.kind: row.leased_until for row in Progress.objects.select_for_update().order_by("kind")}
+        if leases.get(kind) != lease:
+            return 0  # The lease expired and another process may have taken over.
+        _write_batch(kind, batch, texts)
+        _advance_progress(progress, batch, oldest)
+    if not batch.keys:
+        _record_idle_progress(progress, oldest)
+    return len(batch.keys)
+
+
+def _get_or_create_progress(kind: Kind) -> Progress:
+    progress = Progress.objects.filter(kind=kind).first()
+    if progress is None:
+        last = SOURCES[kind]._default_manager.aggregate(last=Max("pk"))["last"] or 0
+        first = {"reached": last, "older": last, "horizon": _get_next_transaction_id()}
+        progress, _ = Progress.objects.get_or_create(kind=kind, defaults=first)
+    return progress
+
+
+def _take_index_lease(kind: Kind) -> datetime | None:
+    """Take the lease for a kind; return its end, or None if another process holds it."""
+    is_free = Q(leased_until=None) | Q(leased_until__lt=Now())
+    with _use_non_durable_transaction():
+        if not Progress.objects.filter(is_free, kind=kind).update(leased_until=clock.database_time_after(_LEASE)):
+            return None
+        return Progress.objects.values_list("leased_until", flat=True).get(kind=kind)
+
+
+@contextmanager
+def _use_non_durable_transaction() -> Iterator[None]:
+    """Commit without waiting for the disk.
+
+    A power failure loses the index entries together with `Progress`, so they stay consistent.
+    """
+    with transaction.atomic():
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SET LOCAL synchronous_commit = off")
+        yield
+
+
+def _choose_batch(progress: Progress) -> _IndexBatch:
+    """Choose the rows of the next batch, limited by their size in memory."""
+    kind = Kind(progress.kind)
+    new = text_sources.list_row_sizes(kind, _query_new_rows(progress).order_by("pk")[:STEP])
+    room = STEP - len(new)
+    changed_calls = (
+        text_sources.list_row_sizes(kind, _query_changed_calls().order_by("pk")[:room]) if kind == Kind.CALL else []
+    )
+    room -= len(changed_calls)
+    backlog = text_sources.list_row_sizes(kind, _query_older_rows(progress)[:room]) if progress.older else []
+    keys = text_sources.take_rows_that_fit([*new, *changed_calls, *backlog])
+    backlog_keys = keys[len(new) + len(changed_calls) :]
+    older = backlog_keys[-1] - 1 if backlog_keys else progress.older
+    return _IndexBatch(
+        new=keys[: len(new)],
+        changed=keys[len(new) : len(new) + len(changed_calls)],
+        backlog=backlog_keys,
+        more=len(new) == STEP or len(keys) < len(new),
+        older=0 if len(backlog_keys) == len(backlog) < room else older,
+    )
+
+
+def _advance_progress(progress: Progress, batch: _IndexBatch, oldest: int) -> None:
+    if progress.horizon <= oldest:
+        # If more follow, there may be unread keys below `reached`.
+        last_read = batch.new[-1] if batch.more else progress.reached
+        progress.settled = max(progress.settled, min(progress.reached, last_read) - _MARGIN)
+    if batch.new and batch.new[-1] > progress.reached:
+        progress.reached, progress.horizon = batch.new[-1], _get_next_transaction_id()
+    progress.older, progress.leased_until = batch.older, None
+    progress.save(update_fields=["settled", "reached", "horizon", "older", "leased_until"])
+
+
+def _record_idle_progress(progress: Progress, oldest: int) -> None:
+    """Record that no row was found.
+
+    All keys up to `reached` are settled if no transaction from that time is still open.
+    """
+    now = clock.now()
+    if progress.complete_at is None or now - progress.complete_at > _QUIET:
+        settled_key = (
+            max(progress.settled, progress.reached - _MARGIN) if progress.horizon <= oldest else progress.settled
+        )
+        Progress.objects.filter(pk=progress.pk).update(complete_at=now, settled=settled_key)
+
+
+def _get_oldest_open_transaction() -> int:
+    """Return the oldest open transaction id.
+
+    SQLite has a single writer, whose keys are committed in order.
+    """
+    return (
+        0
+        if connection.vendor == "sqlite"
+        else _fetch_number("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+    )
+
+
+def _get_next_transaction_id() -> int:
+    """Return the next transaction id; every later transaction has this id or a larger one."""
+    return (
+        0
+        if connection.vendor == "sqlite"
+        else _fetch_number("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+    )
+
+
+def _fetch_number(sql: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return int(cursor.fetchone()[0])
+
+
+def _query_unindexed_rows(kind: str) -> QuerySet[Any]:
+    """Query rows that are not indexed."""
+    passages = Passage.objects.filter(kind=kind, source=OuterRef("pk"), part=0)
+    return SOURCES[Kind(kind)]._default_manager.filter(~Exists(passages))
+
+
+def _query_new_rows(progress: Progress) -> QuerySet[Any]:
+    return _query_unindexed_rows(progress.kind).filter(pk__gt=max(progress.settled, progress.older))
+
+
+def _query_older_rows(progress: Progress) -> QuerySet[Any]:
+    return _query_unindexed_rows(progress.kind).filter(pk__lte=progress.older).order_by("-pk")
+
+
+def _query_changed_calls() -> QuerySet[ToolCall]:
+    """Query calls that have changed since they were indexed while not settled."""
+    open_passages = Passage.objects.filter(open=True, part=0, kind=Kind.CALL, source=OuterRef("pk"))
+    open_sources = Passage.objects.filter(open=True, part=0, kind=Kind.CALL).values("source")
+    return ToolCall.objects.filter(Exists(open_passages.exclude(revision=OuterRef("revision"))), pk__in=open_sources)
+
+
+def _has_unindexed_rows(progress: Progress) -> bool:
+    return _query_new_rows(progress).exists() or (progress.kind == Kind.CALL and _query_changed_calls().exists())
+
+
+def _write_batch(kind: Kind, batch: _IndexBatch, texts: list[IndexedText]) -> None:
+    Passage.objects.filter(kind=kind, source__in=batch.changed).delete()
+    texts = index_writer.lock_existing_rows(kind, texts)
+    backlog = set(batch.backlog)
+    index_writer.append_passages(kind, [text for text in texts if text.source not in backlog])
+    index_writer.prepend_passages(kind, [text for text in texts if text.source in backlog])
+    tool_days.add_tallies(text.tally for text in texts if text.tally)
+
+
+def clear_index() -> None:
+    """Empty the index, to be rebuilt under the current masking rules."""
+    with transaction.atomic():
+        ToolDay.objects.all().delete()
+        Progress.objects.all().delete()
+        Passage.objects.all().delete()
+        Fact.objects.all().delete()

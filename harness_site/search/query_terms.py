@@ -1,0 +1,97 @@
+"""Parsing of search queries, and preparation of texts for them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+#: Maximum number of terms.
+MOST: Final = 8
+LONGEST: Final = 200
+_TERM = re.compile(r'"([^"]+)"|(\S+)')
+#: Scripts in which one or two letters are a word: kana, bopomofo, Han, Hangul, Yi.
+_DENSE: Final = (
+    "\u3040-\u30ff\u3100-\u312f\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua48f\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_DENSE_RUN = re.compile(f"[{_DENSE}]+")
+#: Minimum sequence of letters or digits that the trigram index can find.
+_WORD = re.compile(r"[^\W_]{3}")
+#: Separator before each pair: makes even a single letter long enough for a trigram index.
+GAP: Final = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTerm:
+    """One word or quoted phrase, found anywhere in a text, ignoring case."""
+
+    text: str
+
+    @property
+    def pairs(self) -> tuple[str, ...]:
+        """Return the pairs that `Passage.dense` contains for every text with this term."""
+        return tuple(
+            dict.fromkeys(letters for run in _DENSE_RUN.findall(self.text) for letters in _build_character_pairs(run))
+        )
+
+    @property
+    def indexed(self) -> bool:
+        """Return whether the index can find this term."""
+        return bool(_WORD.search(self.text) or self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """A conjunction of terms: all of them have to occur in one text."""
+
+    terms: tuple[SearchTerm, ...]
+
+    @classmethod
+    def parse(cls, typed: str) -> SearchQuery:
+        cleaned_text = "".join(
+            character for character in typed[:LONGEST] if character != "\0" and not "\ud800" <= character <= "\udfff"
+        )
+        texts = (phrase or word for phrase, word in _TERM.findall(cleaned_text))
+        return cls(tuple(map(SearchTerm, dict.fromkeys(text.strip('"') for text in texts if text.strip(' "'))))[:MOST])
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    def __str__(self) -> str:
+        """Return the query as typed."""
+        return " ".join(f'"{term.text}"' if " " in term.text else term.text for term in self.terms)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(term.text for term in self.terms)
+
+    @property
+    def indexed(self) -> bool:
+        """Return whether the index can find one of the terms; otherwise texts have to be read one by one."""
+        return any(term.indexed for term in self.terms)
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """Compile a pattern that matches any term, longest first."""
+        texts = sorted((term.text for term in self.terms), key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, texts)), re.IGNORECASE)
+
+    def within(self, text: str) -> bool:
+        """Return whether every term occurs in `text`."""
+        return all(re.search(re.escape(term.text), text, re.IGNORECASE) for term in self.terms)
+
+
+def fold_case(text: str) -> str:
+    """Fold the case of each letter separately, regardless of its position in a word."""
+    return text.replace("İ", "i").lower().replace("ς", "σ")
+
+
+def build_dense_pairs(text: str) -> str:
+    """Build `Passage.dense`: each distinct pair of adjacent letters of dense scripts, and single last letters."""
+    runs = _DENSE_RUN.findall(text)
+    words = dict.fromkeys(run[at : at + 2] for run in runs for at in range(len(run)))
+    return "".join(f"{GAP}{word}" for word in words)
+
+
+def _build_character_pairs(run: str) -> list[str]:
+    return [run] if len(run) == 1 else [run[at : at + 2] for at in range(len(run) - 1)]

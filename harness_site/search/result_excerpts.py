@@ -1,0 +1,155 @@
+"""Hits of a page of results, with their sources and excerpts."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from django.db.models import Max, QuerySet
+
+from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
+from harness_site.search.models import Kind, Passage
+from harness_site.search.query_terms import SearchQuery
+
+#: Characters before the first match, and in total.
+_BEFORE: Final = 60
+_LENGTH: Final = 240
+
+Row = TypeVar("Row", Message, ToolCall, Decision)
+
+
+@dataclass(frozen=True, slots=True)
+class ExcerptPart:
+    """A part of a text; `marked` is True if it matches the query."""
+
+    text: str
+    marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """One hit. `source` is the key of the message or of the call, the latter also for a decision about it.
+
+    `version` is the one to open if the newest version no longer contains the message.
+    """
+
+    passage: int
+    kind: str
+    session: int
+    source: int
+    position: int | None
+    version: int | None
+    who: str
+    at: datetime | None
+    stretches: tuple[ExcerptPart, ...]
+
+
+def load_search_hits(passages: Sequence[Passage], query: SearchQuery) -> dict[int, list[SearchHit]]:
+    """Load the hits by session, both in the order of the passages. Hits whose source is deleted are left out."""
+    hits: defaultdict[int, list[SearchHit]] = defaultdict(list)
+    messages = _load_source_rows(_query_messages, passages, Kind.MESSAGE)
+    calls = _load_source_rows(_query_calls, passages, Kind.CALL)
+    decisions = _load_source_rows(_query_decisions, passages, Kind.DECISION)
+    versions = _load_message_versions(messages.values())
+    sources: set[tuple[str, int]] = set()
+    for passage in passages:
+        message = messages.get(passage.source) if passage.kind == Kind.MESSAGE else None
+        call = calls.get(passage.source) if passage.kind == Kind.CALL else None
+        decision = decisions.get(passage.source) if passage.kind == Kind.DECISION else None
+        row = message or call or decision
+        if (row is None and passage.kind != Kind.SESSION) or (passage.kind, passage.source) in sources:
+            continue
+        sources.add((passage.kind, passage.source))
+        hits[passage.session_id].append(
+            SearchHit(
+                passage=passage.pk,
+                kind=passage.kind,
+                session=passage.session_id,
+                source=decision.tool_call_id if decision else passage.source,
+                position=passage.position,
+                version=None if message is None else versions.get(message.segment_id),
+                who=_get_author_name(row),
+                at=_get_row_time(row),
+                stretches=build_excerpt_parts(_strip_leading_id(passage, row, query), query.pattern),
+            )
+        )
+    return dict(hits)
+
+
+def _strip_leading_id(passage: Passage, row: Message | ToolCall | Decision | None, query: SearchQuery) -> str:
+    """Return the text without the leading id of a message or call, unless the id matches the query."""
+    name = row.message_id if isinstance(row, Message) else row.call_id if isinstance(row, ToolCall) else ""
+    text = passage.text.removeprefix(f"{name}\n")
+    return text if name and query.pattern.search(text) else passage.text
+
+
+def build_excerpt_parts(text: str, pattern: re.Pattern[str]) -> tuple[ExcerptPart, ...]:
+    """Build the excerpt around the first match in `text`, with all matches marked."""
+    first = pattern.search(text)
+    start = max(0, first.start() - _BEFORE) if first else 0
+    end = max(start + _LENGTH, first.end() if first else 0)
+    parts = [ExcerptPart("… ", False)] if start else []
+    at = start
+    for match in pattern.finditer(text, start, min(end, len(text))):
+        parts += [ExcerptPart(text[at : match.start()], False), ExcerptPart(match.group(), True)]
+        at = match.end()
+    parts.append(ExcerptPart(text[at:end] + (" …" if end < len(text) else ""), False))
+    return tuple(part for part in parts if part.text)
+
+
+def _get_author_name(row: Message | ToolCall | Decision | None) -> str:
+    if isinstance(row, Message):
+        return row.role
+    if isinstance(row, ToolCall):
+        return row.tool
+    return row.actor if row else ""
+
+
+def _get_row_time(row: Message | ToolCall | Decision | None) -> datetime | None:
+    if isinstance(row, ToolCall):
+        return row.issued_at
+    return row.created_at if row else None
+
+
+def _load_source_rows(
+    rows: Callable[[list[int]], QuerySet[Row]], passages: Iterable[Passage], kind: Kind
+) -> dict[int, Row]:
+    """Load the source rows of the passages of one kind by key."""
+    sources = [passage.source for passage in passages if passage.kind == kind]
+    return {row.pk: row for row in rows(sources)} if sources else {}
+
+
+def _query_messages(pks: list[int]) -> QuerySet[Message]:
+    return Message.objects.filter(pk__in=pks).defer("body", "chain")
+
+
+def _query_calls(pks: list[int]) -> QuerySet[ToolCall]:
+    return ToolCall.objects.filter(pk__in=pks).only("call_id", "tool", "issued_at")
+
+
+def _query_decisions(pks: list[int]) -> QuerySet[Decision]:
+    return Decision.objects.filter(pk__in=pks).only("actor", "created_at", "tool_call")
+
+
+def _load_message_versions(messages: Iterable[Message]) -> dict[int, int]:
+    """Map messages outside of the current segment to the last version that ends in their segment."""
+    segments = {message.segment_id: message.session_id for message in messages}
+    heads = set(_query_head_segments(sorted(set(segments.values())))) if segments else set()
+    other_segments = [segment for segment in segments if segment not in heads]
+    if not other_segments:
+        return {}
+    return dict(_query_last_versions(sorted({segments[segment] for segment in other_segments}), other_segments))
+
+
+def _query_head_segments(sessions: list[int]) -> QuerySet[Session, int | None]:
+    return Session.objects.filter(pk__in=sessions).values_list("head_segment_id", flat=True)
+
+
+def _query_last_versions(sessions: list[int], segments: list[int]) -> QuerySet[Checkpoint, Any]:
+    """Query the last version that ends in each segment."""
+    checkpoints = Checkpoint.objects.filter(session__in=sessions, segment__in=segments)
+    return checkpoints.values_list("segment_id").annotate(last=Max("version"))

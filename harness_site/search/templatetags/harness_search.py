@@ -1,0 +1,37 @@
+"""Template tags of the search results."""
+
+from typing import Any
+
+from django import template
+from django.template import Context
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from harness_site.search.models import Kind
+from harness_site.search.query_terms import SearchQuery
+from harness_site.search.result_excerpts import SearchHit
+
+register = template.Library()
+
+
+@register.simple_tag(takes_context=True)
+def build_search_url(context: Context, **changed: Any) -> str:
+    """Return the URL of this search with changed parameters; empty ones are left out."""
+    query = context["request"].GET.copy()
+    for name, value in changed.items():
+        query[name] = str(value)
+    parameters = {name: value for name, value in query.items() if value}
+    return f"?{urlencode(parameters)}"
+
+
+@register.simple_tag
+def get_search_hit_url(place: SearchHit, query: SearchQuery) -> str:
+    """Return the URL of a hit: the transcript at the message, the page of the call, or the session."""
+    find = {"find": str(query)}
+    if place.kind in {Kind.CALL, Kind.DECISION}:
+        return f"{reverse('harness_sessions:session-call', args=[place.session, place.source])}?{urlencode(find)}#found"
+    if place.kind == Kind.SESSION:
+        return reverse("harness_sessions:session", args=[place.session])
+    version = {} if place.version is None else {"v": str(place.version)}
+    query_string = urlencode({**version, "at": str(place.position), **find})
+    return f"{reverse('harness_sessions:session', args=[place.session])}?{query_string}#m-{place.position}"

@@ -1,0 +1,180 @@
+"""Searchable text of messages, calls, decisions and sessions, masked.
+
+The rules of the workspace apply to all readers: hidden text must not be guessable by searching, and a separate index
+for each reader is not feasible. Members who may see secrets read them in the transcript.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, Final
+
+from checkpoints.formats import content_blocks, parse_or_text
+from checkpoints.formats.content_blocks import CallPart, ImagePart, Part, ReasoningPart, ResultPart, TextPart
+from checkpoints.models import Decision, Session, ToolCall
+from harness_site.core.formatting import mask_call_sentence
+from harness_site.core.masking.masker import mask_json_value, mask_secret_values_of, mask_text
+
+#: Length of the pieces of a long text, and their overlap, so that no term is split.
+PIECE: Final = 8_000
+OVERLAP: Final = 200
+#: Maximum searchable characters of one text, the length of a long book. More would delay all other texts.
+LONGEST: Final = 1_000_000
+_MARGIN: Final = 10_000
+#: Characters that PostgreSQL cannot store, and surrogates.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedText:
+    """Searchable text; `whole` is False if it is truncated."""
+
+    text: str
+    whole: bool = True
+
+
+def extract_message_text(body: str, message_id: str) -> ExtractedText:
+    parts = content_blocks.read_message_parts(body)
+    with mask_secret_values_of(*(part.args for part in parts if isinstance(part, CallPart))):
+        words = _TextCollector()
+        words.add(message_id)
+        words.add_parts(parts)
+        return words.extract()
+
+
+def extract_call_text(call: ToolCall) -> ExtractedText:
+    args = parse_or_text(call.args)
+    with mask_secret_values_of(args):
+        words = _TextCollector()
+        sentence = mask_call_sentence(call.tool, call.sentence, args) if call.sentence else ""
+        for text in (call.call_id, call.tool, sentence):
+            words.add(text)
+        words.add_value(args)
+        words.add(call.error_type)
+        words.add_value(parse_or_text(call.result or "null"))
+        return words.extract()
+
+
+def extract_decision_text(decision: Decision) -> ExtractedText:
+    words = _TextCollector()
+    words.add(decision.actor)
+    words.add(decision.reason)
+    words.add_value(parse_or_text(decision.evidence or "null"))
+    words.add_value(parse_or_text(decision.result or "null"))
+    return words.extract()
+
+
+def extract_session_text(session: Session) -> ExtractedText:
+    words = _TextCollector()
+    for text in (session.session_id, session.title, session.agent):
+        words.add(text)
+    return words.extract()
+
+
+def split_into_pieces(text: str) -> Iterator[str]:
+    """Split `text` into overlapping pieces; at least one, which may be empty."""
+    yield text[:PIECE]
+    for start in range(PIECE - OVERLAP, len(text) - OVERLAP, PIECE - OVERLAP):
+        yield text[start : start + PIECE]
+
+
+def replace_unstorable(text: str) -> str:
+    """Replace characters that a database cannot store."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+class _TextCollector:
+    """Collector of lines up to `LONGEST` characters.
+
+    Text beyond that is neither masked nor kept, which bounds the time.
+    """
+
+    def __init__(self) -> None:
+        # The margin allows masking of secrets that extend beyond the last character kept.
+        self.left = LONGEST + _MARGIN
+        self.whole = True
+        self.lines: list[str] = []
+
+    def extract(self) -> ExtractedText:
+        text = mask_text("\n".join(self.lines))
+        return ExtractedText(replace_unstorable(text[:LONGEST]), self.whole and len(text) <= LONGEST)
+
+    def add(self, text: str) -> None:
+        if not text:
+            return
+        self.whole = self.whole and len(text) <= self.left
+        if self.left > 0:
+            self.lines.append(text[: self.left])
+        self.left -= len(text) + 1
+
+    def add_parts(self, parts: Iterable[Part]) -> None:
+        for part in parts:
+            match part:
+                case TextPart(text=text) | ReasoningPart(text=text):
+                    self.add(text)
+                case ImagePart(url=url, alt=alt):
+                    self.add(alt if alt or url.startswith("data:") else url)
+                case CallPart(call_id=call_id, name=name, args=args):
+                    self.add(f"{name} {call_id}")
+                    self.add_value(args)
+                case ResultPart(call_id=call_id, parts=inner):
+                    self.add(call_id)
+                    self.add_parts(inner)
+                case _:
+                    self.add_value(part.value)
+
+    def add_value(self, value: Any) -> None:
+        """Add a JSON value line by line, strings without quotes and escapes."""
+        beginning = _ValueTruncator(self.left)
+        first = beginning.of(value)
+        self.whole = self.whole and beginning.left >= 0
+        for line in _iterate_value_lines("", mask_json_value(first)):
+            self.add(line)
+
+
+class _ValueTruncator:
+    """Truncation of a JSON value to `left` characters, where each number, text and list costs one more.
+
+    `left` is negative if something was omitted.
+    """
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def of(self, value: Any) -> Any:
+        self.left -= 1
+        if isinstance(value, dict):
+            fields: dict[str, Any] = {}
+            for key, inner in value.items():
+                if self.left <= 0:
+                    break
+                self.left -= len(key)
+                fields[key] = self.of(inner)
+            self._append_omission_note(len(value) - len(fields))
+            return fields
+        if isinstance(value, list):
+            items = [self.of(inner) for inner in takewhile(lambda _: self.left > 0, value)]
+            self._append_omission_note(len(value) - len(items))
+            return items
+        if not isinstance(value, str):
+            return value
+        room = max(self.left, 0)
+        self.left -= len(value)
+        return value[:room]
+
+    def _append_omission_note(self, count: int) -> None:
+        if count:
+            self.left = min(self.left, -1)
+
+
+def _iterate_value_lines(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _iterate_value_lines(str(key), inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _iterate_value_lines(name, inner)
+    elif value is not None:
+        text = value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+        yield f"{name}: {text}" if name else text

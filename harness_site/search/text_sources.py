@@ -1,0 +1,189 @@
+"""Rows to be indexed, with their texts masked under the rules of their workspaces."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.models import F, QuerySet
+from django.db.models.functions import Coalesce
+
+from checkpoints.enums import ActorKind, CallStatus
+from checkpoints.models import Workspace
+from checkpoints.sessions.facets import parse_labels
+from harness_site.accounts import call_secrets, unmasking
+from harness_site.accounts.call_secrets import StoredSize
+from harness_site.core.masking import masker
+from harness_site.core.rendering.safe_text import replace_unencodable
+from harness_site.search import active_days, text_extraction, tool_days
+from harness_site.search.delete_triggers import SOURCES
+from harness_site.search.models import Kind, Problem, Trait
+from harness_site.search.text_extraction import ExtractedText
+from harness_site.search.tool_days import Tally
+
+logger = logging.getLogger(__name__)
+
+#: Maximum characters in memory; batches of longer texts have fewer rows and stay short.
+_CHARACTERS: Final = 2_000_000
+#: Statuses of calls that do not change any more.
+SETTLED_CALL: Final = frozenset(
+    {CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED, CallStatus.SUPERSEDED, CallStatus.DISCARDED}
+)
+#: Columns to read; the workspace of messages and decisions is that of their session.
+_FIELDS: Final[dict[Kind, tuple[str, ...]]] = {
+    Kind.MESSAGE: ("pk", "session_id", "message_id", "body", "position", "created_at"),
+    Kind.CALL: (
+        *("pk", "session_id", "call_id", "tool", "sentence", "args", "result", "error_type", "status", "revision"),
+        *("issued_at", "settled_at", "interrupted_at"),
+    ),
+    Kind.DECISION: ("pk", "session_id", "actor", "actor_kind", "reason", "evidence", "result", "created_at"),
+    Kind.SESSION: ("pk", "session_id", "title", "agent", "labels", "created_at"),
+}
+_WORKSPACE: Final = {
+    Kind.MESSAGE: "session__workspace",
+    Kind.CALL: "workspace",
+    Kind.DECISION: "session__workspace",
+    Kind.SESSION: "workspace",
+}
+#: Columns that may be long.
+_LONG: Final = {
+    Kind.MESSAGE: ("body",),
+    Kind.CALL: ("args", "result"),
+    Kind.DECISION: ("evidence", "result"),
+    Kind.SESSION: ("title",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedText:
+    """One text of the store, prepared for the index."""
+
+    session: int
+    workspace: int
+    source: int
+    text: str
+    position: int | None = None
+    revision: int = 0
+    open: bool = False
+    facts: tuple[tuple[Trait, str], ...] = ()
+    #: Set for a call that will not change any more, if it tells something about its tool.
+    tally: Tally | None = None
+    problem: Problem | None = None
+
+
+def list_row_sizes(kind: Kind, rows: QuerySet[Any]) -> list[tuple[int, int]]:
+    """List the keys of rows and the approximate length of their texts."""
+    size = sum((Coalesce(StoredSize(name), 0) for name in _LONG[kind][1:]), Coalesce(StoredSize(_LONG[kind][0]), 0))
+    return list(rows.values_list("pk", size))
+
+
+def take_rows_that_fit(rows: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the first keys whose texts fit into memory, at least one."""
+    keys: list[int] = []
+    characters = 0
+    for key, size in rows:
+        characters += min(size, text_extraction.LONGEST)
+        if keys and characters > _CHARACTERS:
+            break
+        keys.append(key)
+    return keys
+
+
+def load_indexed_texts(kind: Kind, keys: list[int]) -> list[IndexedText]:
+    """Load the texts of these rows in the order of their keys."""
+    rows: QuerySet[Any] = SOURCES[kind]._default_manager.filter(pk__in=keys).annotate(read_for=F(_WORKSPACE[kind]))
+    by_workspace: defaultdict[int, list[Any]] = defaultdict(list)
+    for row in rows.values_list(*_FIELDS[kind], "read_for", named=True):
+        by_workspace[row.read_for].append(row)
+    workspaces = Workspace.objects.select_related("masking").in_bulk(by_workspace)
+    texts: list[IndexedText] = []
+    for pk, workspace_rows in by_workspace.items():
+        rules = unmasking.load_masking_rules(workspaces[pk])
+        with masker.use_masking_rules(rules):
+            secrets = call_secrets.load_secrets_of_sessions({_get_session_pk(kind, row) for row in workspace_rows})
+        for row in workspace_rows:
+            with masker.use_masking_rules(
+                rules.with_known_values(secrets.get(_get_session_pk(kind, row), frozenset()))
+            ):
+                texts.append(_build_indexed_text(kind, row, pk))
+    return sorted(texts, key=lambda text: text.source)
+
+
+def _get_session_pk(kind: Kind, row: Any) -> int:
+    return int(row.pk if kind is Kind.SESSION else row.session_id)
+
+
+def _build_indexed_text(kind: Kind, row: Any, workspace: int) -> IndexedText:
+    """Build the indexed text of a row.
+
+    A row that cannot be read is indexed without text, so that indexing does not stop at it.
+    """
+    try:
+        return _FOUND[kind](row, workspace)
+    except Exception:
+        session = row.pk if kind == Kind.SESSION else row.session_id
+        logger.exception("The %s %s of session %s is not in the search index.", kind.value, row.pk, session)
+        position, revision = getattr(row, "position", None), getattr(row, "revision", 0)
+        still_open = kind == Kind.CALL and row.status not in SETTLED_CALL
+        return IndexedText(session, workspace, row.pk, "", position, revision, still_open, problem=Problem.SKIPPED)
+
+
+def _get_index_problem(extract: ExtractedText) -> Problem | None:
+    return None if extract.whole else Problem.CUT
+
+
+def _build_message_text(row: Any, workspace: int) -> IndexedText:
+    extract = text_extraction.extract_message_text(row.body, row.message_id)
+    facts = active_days.build_day_facts(row.created_at)
+    return IndexedText(
+        row.session_id,
+        workspace,
+        row.pk,
+        extract.text,
+        position=row.position,
+        facts=facts,
+        problem=_get_index_problem(extract),
+    )
+
+
+def _build_call_text(row: Any, workspace: int) -> IndexedText:
+    still_open, extract = row.status not in SETTLED_CALL, text_extraction.extract_call_text(row)
+    interrupted = ((Trait.INTERRUPTED, ""),) if row.interrupted_at is not None else ()
+    return IndexedText(
+        row.session_id,
+        workspace,
+        row.pk,
+        extract.text,
+        revision=row.revision,
+        open=still_open,
+        facts=((Trait.TOOL, row.tool), *interrupted, *active_days.build_day_facts(row.issued_at, row.settled_at)),
+        tally=None if still_open else tool_days.compute_call_tally(workspace, row),
+        problem=_get_index_problem(extract),
+    )
+
+
+def _build_decision_text(row: Any, workspace: int) -> IndexedText:
+    by = ((Trait.DECIDED_BY, row.actor),) if row.actor_kind != ActorKind.MACHINE else ()
+    facts = (*by, *active_days.build_day_facts(row.created_at))
+    extract = text_extraction.extract_decision_text(row)
+    return IndexedText(
+        row.session_id, workspace, row.pk, extract.text, facts=facts, problem=_get_index_problem(extract)
+    )
+
+
+def _build_session_text(row: Any, workspace: int) -> IndexedText:
+    labels = tuple((Trait.LABEL, replace_unencodable(label)) for label in parse_labels(row.labels))
+    facts = (*labels, *active_days.build_day_facts(row.created_at))
+    extract = text_extraction.extract_session_text(row)
+    return IndexedText(row.pk, workspace, row.pk, extract.text, facts=facts, problem=_get_index_problem(extract))
+
+
+_FOUND: Final[dict[Kind, Callable[[Any, int], IndexedText]]] = {
+    Kind.MESSAGE: _build_message_text,
+    Kind.CALL: _build_call_text,
+    Kind.DECISION: _build_decision_text,
+    Kind.SESSION: _build_session_text,
+}

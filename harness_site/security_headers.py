@@ -1,0 +1,79 @@
+"""Security headers: content security policy, caching, permissions."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from csp.constants import NONCE
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from harness_site.accounts.redirects import belongs_to_site
+
+#: URL for reports of policy violations; a project that includes the site has no such page.
+REPORTS: Final = "/development/policy/report/"
+_KEY_LETTERS: Final = 32
+#: Random keys of 32 hexadecimal digits have fewer different letters in one case of a million.
+_KEY_DIFFERENT_LETTERS: Final = 8
+LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
+def build_content_security_policy(*, form_targets: Sequence[str] = (), reports: bool = False) -> dict[str, list[Any]]:
+    """Build a policy without inline code, eval and other hosts; scripts need the nonce of the response.
+
+    With `reports`, browsers report violations (see `harness_site.development`).
+    """
+    return {
+        "default-src": ["'self'"],
+        "base-uri": ["'none'"],
+        "connect-src": ["'self'"],
+        "font-src": ["'none'"],
+        "form-action": ["'self'", *form_targets],
+        "frame-ancestors": ["'none'"],
+        "img-src": ["'self'"],
+        "object-src": ["'none'"],
+        "script-src": [NONCE],
+        "style-src": ["'self'"],
+        **({"report-uri": [REPORTS]} if reports else {}),
+    }
+
+
+def check_secret_key(key: str) -> None:
+    """Refuse a key that can be guessed. Raises `ImproperlyConfigured`.
+
+    Sessions, forms and encrypted fields depend on it, and a dictionary attack tries billions of keys a second.
+    """
+    if len(key) < _KEY_LETTERS or len(set(key)) < _KEY_DIFFERENT_LETTERS or key.startswith("django-insecure-"):
+        raise ImproperlyConfigured(
+            f"HARNESS_SECRET_KEY is too easy to guess: it takes {_KEY_LETTERS} letters or more, made at random. "
+            'Make one: python -c "import secrets; print(secrets.token_urlsafe(48))"'
+        )
+
+
+def guess_site_address(allowed_hosts: Sequence[str], *, https: bool) -> str:
+    """Guess the address of the site from its first public host name."""
+    public_hosts = [
+        host for host in allowed_hosts if host not in LOCAL_HOSTS and "*" not in host and not host.startswith(".")
+    ]
+    return f"{'https' if https else 'http'}://{public_hosts[0] if public_hosts else '127.0.0.1:8000'}"
+
+
+class PrivateResponsesMiddleware:
+    """Middleware that forbids caches to store pages with customer data, and pages to use devices."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        if not belongs_to_site(request.path):
+            return response
+        response.setdefault("Cache-Control", "private, no-store")
+        response.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+        response.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+        return response
+
+
+def add_csp_nonce(request: HttpRequest) -> dict[str, Any]:
+    """Provide the nonce for scripts of this response to templates."""
+    return {"csp_nonce": getattr(request, "csp_nonce", "")}

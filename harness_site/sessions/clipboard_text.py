@@ -1,0 +1,46 @@
+"""Plain text of messages, calls and arguments for copying: complete and masked for the reader."""
+
+from typing import Final
+
+from django.http import HttpResponse
+
+from checkpoints.formats.content_blocks import Part
+from harness_site.core.rendering.json_tree import dump_masked_json
+from harness_site.core.rendering.safe_text import name_hidden_characters
+from harness_site.sessions.selectors.conversation import CallCard
+from harness_site.sessions.session_formatting import get_call_result_parts, parse_stored_value
+from harness_site.sessions.transcript_search import iterate_visible_texts
+
+_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
+
+
+def build_text_response(text: str) -> HttpResponse:
+    """Return text as a plain text response, with hidden characters named as on the page."""
+    return HttpResponse(name_hidden_characters(text), content_type="text/plain; charset=utf-8", headers=_HEADERS)
+
+
+def format_message_text(parts: tuple[Part | CallCard, ...]) -> str:
+    return "\n\n".join(
+        format_call_json(part) if isinstance(part, CallCard) else "\n".join(iterate_visible_texts(part))
+        for part in parts
+    )
+
+
+def format_call_json(card: CallCard) -> str:
+    """Format a call with its effective arguments and its result as a JSON object."""
+    content = {"call_id": card.call.call_id, "tool": card.call.name, "arguments": _get_current_arguments(card)}
+    if parts := get_call_result_parts(card):
+        content["result"] = "\n".join(text for part in parts for text in iterate_visible_texts(part))
+    return dump_masked_json(content, indent=2)
+
+
+def format_call_arguments(card: CallCard) -> str:
+    return dump_masked_json(_get_current_arguments(card), indent=2)
+
+
+def _get_current_arguments(card: CallCard) -> object:
+    return card.call.args if card.record is None else parse_stored_value(card.record.args)
+
+
+def get_call_part_text(wanted: str, card: CallCard) -> str:
+    return format_call_arguments(card) if wanted == "arguments" else format_call_json(card)

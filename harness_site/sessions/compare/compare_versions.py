@@ -1,0 +1,242 @@
+"""Comparison of two versions of one session, or of two sessions such as a fork and its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkpoints.models import Session
+from harness_site.sessions.compare import common_prefix, json_diff, word_diff
+from harness_site.sessions.compare.json_diff import Differences
+from harness_site.sessions.compare.message_alignment import (
+    Added,
+    ComparedMessage,
+    Fold,
+    FurtherMessages,
+    Line,
+    Removed,
+    Same,
+    align_messages,
+    merge_adjacent_folds,
+    shorten_long_stretches,
+    split_range_ends,
+)
+from harness_site.sessions.compare.word_diff import DiffPiece
+from harness_site.sessions.selectors import calls_between, message_windows, plan_steps, version_list
+from harness_site.sessions.selectors.calls_between import CallsBetween
+from harness_site.sessions.selectors.message_windows import StoredMessage
+from harness_site.sessions.selectors.plan_steps import StepChange, StepChangeKind
+from harness_site.sessions.selectors.version_list import Version
+
+#: Maximum number of messages compared after the common prefix of each version; the page tells if there are more.
+COMPARED = 2000
+COMPARED_SIZE = 32_000_000
+#: Number of unchanged messages displayed when a fold is expanded.
+OPENED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Differences between the versions `a` and `b`.
+
+    The first `shared` messages are the same and were not read. `rest_a` and `rest_b` count the messages after the last
+    compared one. `calls` were issued between the two versions, whichever is older. For two sessions, `calls_a` and
+    `calls` are the calls that the first and the second one issued since they diverged, and `headlines` are the
+    differences of their titles, agents, labels and metadata.
+    """
+
+    a: Version
+    b: Version
+    shared: int
+    lines: tuple[Line, ...]
+    rest_a: int
+    rest_b: int
+    plan: tuple[StepChange, ...]
+    plan_rest: tuple[DiffPiece, ...]
+    payload: Differences
+    calls: CallsBetween
+    calls_a: CallsBetween = field(default_factory=CallsBetween)
+    headlines: Differences = field(default_factory=Differences)
+
+    @property
+    def added(self) -> int:
+        return _count_lines_of_kind(self.lines, "added")
+
+    @property
+    def removed(self) -> int:
+        return _count_lines_of_kind(self.lines, "removed")
+
+    @property
+    def edited(self) -> int:
+        return sum(line.kind == "edited" for line in self.lines)
+
+    @property
+    def moved(self) -> int:
+        return _count_lines_of_kind(self.lines, "moved")
+
+    @property
+    def unchanged(self) -> int:
+        return sum(line.count for line in self.lines if isinstance(line, Fold)) + _count_lines_of_kind(
+            self.lines, "same"
+        )
+
+    @property
+    def folded(self) -> int:
+        return sum(line.count for line in self.lines if isinstance(line, Fold))
+
+    @property
+    def plan_changed(self) -> bool:
+        return any(change.change is not StepChangeKind.SAME for change in self.plan) or bool(self.plan_rest)
+
+
+def _count_lines_of_kind(lines: Sequence[Line], kind: str) -> int:
+    omitted = sum(line.count for line in lines if isinstance(line, FurtherMessages) and line.what == kind)
+    return omitted + sum(line.kind == kind for line in lines)
+
+
+def compare_two_versions(
+    session_pk: int, a: int, b: int, *, other: int | None = None, opened: Sequence[int] = ()
+) -> Comparison | None:
+    """Compare version `a` of a session with version `b` of it, or of the session `other`.
+
+    Returns None if one of the versions does not exist. From each position of `opened` on, unchanged messages are loaded
+    and displayed.
+    """
+    other = session_pk if other is None else other
+    old, new = version_list.load_version(session_pk, a), version_list.load_version(other, b)
+    if old is None or new is None:
+        return None
+    shared = common_prefix.count_common_messages(old, new)
+    lines, rest_a, rest_b = _compare_messages_after_prefix(old, new, shared)
+    calls_a, calls_b = _load_calls_on_both_sides((session_pk, old), (other, new), shared)
+    old_plan_rest, new_plan_rest = (
+        plan_steps.format_other_plan_fields(old.plan),
+        plan_steps.format_other_plan_fields(new.plan),
+    )
+    return Comparison(
+        a=old,
+        b=new,
+        shared=shared,
+        lines=tuple(
+            _open_requested_folds(
+                shorten_long_stretches(merge_adjacent_folds([*_build_shared_fold(shared), *lines])), new, opened
+            )
+        ),
+        rest_a=rest_a,
+        rest_b=rest_b,
+        plan=plan_steps.compare_plan_steps(old.plan, new.plan),
+        plan_rest=word_diff.compute_word_diff(old_plan_rest, new_plan_rest) if old_plan_rest != new_plan_rest else (),
+        payload=json_diff.compare_json_texts(
+            version_list.load_version_payload(session_pk, a), version_list.load_version_payload(other, b)
+        ),
+        calls=calls_b,
+        calls_a=calls_a,
+        headlines=_compare_session_headlines(session_pk, other),
+    )
+
+
+def _compare_session_headlines(first_pk: int, second_pk: int) -> Differences:
+    """Compare title, agent, labels and metadata of two sessions."""
+    if first_pk == second_pk:
+        return Differences()
+    sessions = Session.objects.filter(pk__in=(first_pk, second_pk))
+    headlines = {
+        pk: _build_headline_dict(*columns)
+        for pk, *columns in sessions.values_list("pk", "title", "agent", "labels", "metadata")
+    }
+    return json_diff.compare_json_values(headlines.get(first_pk, {}), headlines.get(second_pk, {}))
+
+
+def _build_headline_dict(title: str, agent: str, labels: str, metadata: str) -> dict[str, Any]:
+    return {
+        "title": title,
+        "agent": agent,
+        "labels": json_diff.parse_json_or_text(labels),
+        "metadata": json_diff.parse_json_or_text(metadata),
+    }
+
+
+def _load_calls_on_both_sides(
+    first_side: tuple[int, Version], second_side: tuple[int, Version], shared: int
+) -> tuple[CallsBetween, CallsBetween]:
+    """Load the calls of each session since they diverged; for one session, those between the versions, as the
+    second."""
+    (first_pk, old), (second_pk, new) = first_side, second_side
+    if first_pk == second_pk:
+        start, end = sorted((old.at, new.at))
+        return CallsBetween(), calls_between.load_calls_between(first_pk, start, end)
+    first_since, second_since = (
+        version_list.find_last_common_save_time(first_pk, old, shared),
+        version_list.find_last_common_save_time(second_pk, new, shared),
+    )
+    return calls_between.load_calls_between(first_pk, first_since, old.at), calls_between.load_calls_between(
+        second_pk, second_since, new.at
+    )
+
+
+def _build_shared_fold(shared: int) -> list[Line]:
+    return [Fold(shared, 0)] if shared else []
+
+
+def _compare_messages_after_prefix(old: Version, new: Version, shared: int) -> tuple[Iterable[Line], int, int]:
+    """Compare the messages after the common prefix; return the lines and the number of messages not compared.
+
+    If the messages are too large together, none is compared.
+    """
+    if shared in {old.length, new.length}:
+        return [*_iterate_one_sided_lines(old, shared, Removed), *_iterate_one_sided_lines(new, shared, Added)], 0, 0
+    before, after = _load_compared_messages(old, shared), _load_compared_messages(new, shared)
+    if before is None or after is None:
+        before = after = []
+    return align_messages(before, after), old.length - shared - len(before), new.length - shared - len(after)
+
+
+def _iterate_one_sided_lines(version: Version, first: int, kind: type[Added | Removed]) -> Iterator[Line]:
+    """Yield the messages by which one version is longer.
+
+    There may be any number, so only the beginning and the end of a long stretch are loaded.
+    """
+    at = first
+    for begin, end in split_range_ends(first, version.length):
+        for message in message_windows.load_message_window(version.segment_id, begin, end, size=COMPARED_SIZE):
+            line = kind(_build_compared_message(message))
+            if message.position > at:
+                yield FurtherMessages(line.kind, message.position - at, at)
+            yield line
+            at = message.position + 1
+
+
+def _load_compared_messages(version: Version, first: int) -> list[ComparedMessage] | None:
+    upto = min(version.length, first + COMPARED)
+    stored = message_windows.load_message_window(version.segment_id, first, upto, size=COMPARED_SIZE)
+    return [_build_compared_message(message) for message in stored] if len(stored) == upto - first else None
+
+
+def _build_compared_message(message: StoredMessage) -> ComparedMessage:
+    return ComparedMessage(message.position, message.message_id, message.role, message.created_at, message.body)
+
+
+def _open_requested_folds(lines: Iterable[Line], new: Version, positions: Sequence[int]) -> Iterator[Line]:
+    for line in lines:
+        if isinstance(line, Fold):
+            yield from _open_fold_at_positions(line, new, sorted(positions))
+        else:
+            yield line
+
+
+def _open_fold_at_positions(fold: Fold, new: Version, positions: Sequence[int]) -> Iterator[Line]:
+    """Yield a fold with the messages from each of `positions` expanded; the others stay folded."""
+    at, end = fold.position, fold.position + fold.count
+    for position in positions:
+        if not at - OPENED < position < end or position < fold.position:
+            continue
+        for message in message_windows.load_message_window(
+            new.segment_id, max(at, position), min(position + OPENED, end)
+        ):
+            if message.position > at:
+                yield Fold(message.position - at, at)
+            yield Same(_build_compared_message(message))
+            at = message.position + 1
+    if at < end:
+        yield Fold(end - at, at)

@@ -1,0 +1,88 @@
+"""Differences of two texts, word by word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import Match, SequenceMatcher
+from itertools import accumulate
+from typing import Literal
+
+#: A word with the space before it, so that a changed word does not split the text around it.
+_WORD = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+#: Longer texts, and texts that take too many steps, are compared by line, or else as a whole.
+_MOST = 3000
+#: Maximum steps of one comparison. Texts that share only their most frequent words would take billions.
+_STEPS = 4_000_000
+#: Number of words that the similarity of two texts is computed from.
+_SAMPLE = 300
+_SAMPLE_STEPS = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class DiffPiece:
+    change: Literal["same", "del", "ins"]
+    text: str
+
+
+class TooManySteps(Exception):
+    """Raised if a comparison exceeds its maximum number of steps."""
+
+
+class BoundedMatcher(SequenceMatcher[str]):
+    """Sequence matcher that counts its steps: the pairs of equal items in each searched range.
+
+    Raises `TooManySteps` beyond `steps`.
+    """
+
+    def __init__(self, old: Sequence[str], new: Sequence[str], steps: int) -> None:
+        self.left, self.old = steps, old
+        self._pairs: list[int] | None = None
+        super().__init__(None, old, new, autojunk=False)
+
+    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
+        if self._pairs is None:
+            counts = {item: len(places) for item, places in self.b2j.items()}  # type: ignore[attr-defined]
+            self._pairs = [0, *accumulate(1 + counts.get(item, 0) for item in self.old)]
+        self.left -= self._pairs[len(self.old) if ahi is None else ahi] - self._pairs[alo]
+        if self.left < 0:
+            raise TooManySteps
+        return super().find_longest_match(alo, ahi, blo, bhi)
+
+
+def compute_word_diff(old: str, new: str) -> tuple[DiffPiece, ...]:
+    """Return the pieces of both texts in order.
+
+    Without the `ins` pieces they form `old`, without the `del` pieces `new`.
+    """
+    for pattern in (_WORD, _LINE):
+        before, after = pattern.findall(old), pattern.findall(new)
+        if max(len(before), len(after)) <= _MOST:
+            with suppress(TooManySteps):
+                return _build_diff_pieces(before, after)
+    return _build_diff_pieces([old], [new])
+
+
+def _build_diff_pieces(before: list[str], after: list[str]) -> tuple[DiffPiece, ...]:
+    pieces: list[DiffPiece] = []
+    for tag, i1, i2, j1, j2 in BoundedMatcher(before, after, _STEPS).get_opcodes():
+        if tag == "equal":
+            pieces.append(DiffPiece("same", "".join(before[i1:i2])))
+            continue
+        if i1 < i2:
+            pieces.append(DiffPiece("del", "".join(before[i1:i2])))
+        if j1 < j2:
+            pieces.append(DiffPiece("ins", "".join(after[j1:j2])))
+    return tuple(pieces)
+
+
+def compute_text_similarity(old: str, new: str) -> float:
+    """Return the similarity of the beginnings of two texts, from 0 (nothing in common) to 1 (equal)."""
+    before, after = _WORD.findall(old[: _SAMPLE * 8])[:_SAMPLE], _WORD.findall(new[: _SAMPLE * 8])[:_SAMPLE]
+    matcher = BoundedMatcher(before, after, _SAMPLE_STEPS)
+    with suppress(TooManySteps):
+        return matcher.ratio() if matcher.quick_ratio() >= 0.5 else 0.0
+    return 0.0

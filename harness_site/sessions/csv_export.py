@@ -1,0 +1,64 @@
+"""CSV export of a session list."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from harness_site.accounts import call_secrets
+from harness_site.core import csv_rows, formatting
+from harness_site.core.masking.masker import mask_given_values
+from harness_site.core.unreadable_rows import UnreadableRecord
+from harness_site.sessions.selectors.session_rows import SessionRow
+
+HEAD: Final = (
+    "session",
+    "title",
+    "agent",
+    "status",
+    "calls_undecided",
+    "version",
+    "messages",
+    "cost_usd",
+    "tokens",
+    "started",
+    "updated",
+    "ended",
+    "host",
+)
+
+#: Number of sessions whose secret values are loaded at once.
+_SEVERAL: Final = 100
+
+
+def generate_csv_lines(rows: Iterable[SessionRow | UnreadableRecord]) -> Iterator[str]:
+    """Yield the header, one line for each session, and a last line that marks the file as complete."""
+    yield csv_rows.format_csv_line(HEAD)
+    remaining = iter(rows)
+    while batch := list(islice(remaining, _SEVERAL)):
+        secrets = call_secrets.load_secrets_of_sessions([row.pk for row in batch])
+        for row in batch:
+            with mask_given_values(secrets.get(row.pk, ())):
+                yield csv_rows.format_csv_line(
+                    csv_rows.build_unreadable_cells(row, HEAD)
+                    if isinstance(row, UnreadableRecord)
+                    else _build_row_cells(row)
+                )
+    yield csv_rows.format_csv_line([csv_rows.COMPLETE])
+
+
+def _build_row_cells(row: SessionRow) -> tuple[str, ...]:
+    return (
+        row.session_id,
+        row.title,
+        row.agent,
+        str(row.standing),
+        str(row.undecided),
+        str(row.version),
+        str(row.messages),
+        str(row.cost),
+        str(row.tokens),
+        formatting.format_iso_time(row.created_at),
+        formatting.format_iso_time(row.updated_at),
+        formatting.format_iso_time(row.ended_at) if row.ended_at else "",
+        row.owner.host if row.owner else "",
+    )

@@ -1,0 +1,94 @@
+"""Query parameters of the session list."""
+
+from decimal import Decimal
+from typing import Final
+
+from django.db.models import Q, Subquery
+from django.http import QueryDict
+
+from checkpoints.sessions.display_status import Standing
+from checkpoints.sessions.list_filters import SessionFilter, Sort
+from harness_site.core.date_parameters import DateRange
+from harness_site.core.masking.masked_references import resolve_masked_reference
+from harness_site.search import active_days, search_query
+from harness_site.search.models import Fact, Kind, Trait
+from harness_site.search.query_terms import SearchQuery
+
+#: Longest text parameter in characters; longer ones are cut.
+LONGEST: Final = 200
+#: Upper bound of an amount: the column holds twelve digits before the point.
+_LARGEST: Final = Decimal(10**12)
+_TRAITS: Final = {"label": Trait.LABEL, "tool": Trait.TOOL, "by": Trait.DECIDED_BY}
+#: The kind of indexed text that each trait is derived from.
+_TOLD_BY: Final = {
+    Trait.LABEL: Kind.SESSION,
+    Trait.TOOL: Kind.CALL,
+    Trait.INTERRUPTED: Kind.CALL,
+    Trait.DECIDED_BY: Kind.DECISION,
+}
+
+
+def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
+    """Parse all filters of the session list except the search words.
+
+    Invalid values are ignored. The days filter by activity or, if the list is sorted by start, by start.
+    """
+    status, sort = asked.get("status", ""), asked.get("sort", "")
+    by_start, days = sort == Sort.STARTED, DateRange.of(asked)
+    conditions = [_build_trait_condition(workspace, *trait_value) for trait_value in _parse_trait_parameters(asked)]
+    if days and not by_start:
+        conditions.append(Q(pk__in=active_days.query_sessions_active_between(workspace, days.first, days.last)))
+    return SessionFilter(
+        standing=Standing(status) if status in Standing.values else None,
+        agent=get_text_parameter(asked, "agent"),
+        first=days.first if by_start else None,
+        last=days.last if by_start else None,
+        least=_parse_amount(asked.get("least", "")),
+        most=_parse_amount(asked.get("most", "")),
+        among=tuple(conditions),
+        sort=Sort(sort) if sort in Sort.values else Sort.UPDATED,
+    )
+
+
+def get_required_index_kinds(asked: QueryDict) -> set[Kind]:
+    """Return the kinds of text that must be indexed completely for the list to be complete."""
+    if asked.get("sort") != Sort.STARTED and DateRange.of(asked):
+        return set(Kind)
+    return {_TOLD_BY[trait] for trait, _ in _parse_trait_parameters(asked)}
+
+
+def matching_keys(workspace: int, asked: QueryDict) -> frozenset[int] | None:
+    """Return the keys of all sessions that match the search words; None if there are none.
+
+    For exports of all matches: the number of keys may exceed the parameter limit of one statement.
+    """
+    query = SearchQuery.parse(get_text_parameter(asked, "q"))
+    return frozenset(search_query.list_matching_sessions(workspace, query)) if query else None
+
+
+def get_text_parameter(asked: QueryDict, name: str) -> str:
+    return resolve_masked_reference(asked.get(name, "").replace("\0", "").strip())[:LONGEST]
+
+
+def _parse_trait_parameters(query: QueryDict) -> list[tuple[Trait, str]]:
+    traits = [
+        (trait, get_text_parameter(query, name)) for name, trait in _TRAITS.items() if get_text_parameter(query, name)
+    ]
+    return [*traits, (Trait.INTERRUPTED, "")] if query.get("interrupted") else traits
+
+
+def _build_trait_condition(workspace: int, trait: str, value: str) -> Q:
+    """Build the condition for sessions with a trait.
+
+    The additional lower bound lets a plan that walks the primary key start at the first match.
+    """
+    keys = Fact.objects.filter(workspace=workspace, trait=trait, value=value).values("session")
+    return Q(pk__in=keys, pk__gte=Subquery(keys.order_by("session")[:1]))
+
+
+def _parse_amount(text: str) -> Decimal | None:
+    number = text.strip().lstrip("$")
+    if not (number.isascii() and number.replace(".", "", 1).isdecimal()):
+        return None
+    amount = Decimal(number).quantize(Decimal("0.000001")) if len(number) <= 24 else _LARGEST
+    return amount if amount < _LARGEST else None

@@ -1,0 +1,63 @@
+"""Export of a session as one self-contained HTML file without scripts or external resources."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from django.contrib.staticfiles import finders
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+
+from checkpoints.db import clock
+from harness_site.sessions.selectors import conversation, session_history, version_list
+from harness_site.sessions.selectors.session_history import HistoryPage
+from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.timeline.selectors import run_events
+
+_STYLES: Final = (
+    "tokens",
+    "base",
+    "layout",
+    "surfaces",
+    "states",
+    "conversation",
+    "card",
+    "transcript",
+    "reading",
+    "trail",
+    "offline",
+)
+
+
+def generate_html_pieces(head: SessionHead) -> Iterator[str]:
+    """Yield the file in pieces: the complete newest version, then the plan and the history."""
+    session = head.stored
+    place = conversation.get_newest_place(session)
+    shared = {"session_pk": session.pk, "version_text": str(place.version), "whole": True, "offline": True}
+    context = {"head": head, "place": place, "now": clock.now(), "styles": _load_inline_styles()}
+    yield render_to_string("sessions/offline/start.html", context)
+    shared |= {"takeovers": run_events.load_run_events(session.pk).takeovers}
+    for window in conversation.iterate_conversation_windows(session, place):
+        yield render_to_string("sessions/offline/items.html", {**shared, "conversation": window})
+    yield render_to_string("sessions/offline/plan.html", {"version": version_list.load_newest_version(session.pk)})
+    for page in _iterate_history_pages(session.pk):
+        shared |= {"takers": session_history.load_takeover_runs(session.pk, page)}
+        for row in page.rows:
+            yield render_to_string("sessions/parts/history_item.html", {**shared, "row": row})
+    yield render_to_string("sessions/offline/end.html")
+
+
+def _iterate_history_pages(session_pk: int) -> Iterator[HistoryPage]:
+    """Yield all pages of the history, newest first."""
+    page = session_history.load_history_page(session_pk)
+    yield page
+    while page.before is not None:
+        page = session_history.load_history_page(session_pk, before=page.before)
+        yield page
+
+
+def _load_inline_styles() -> SafeString:
+    """Return a `<style>` element with all styles, as the file must not load any."""
+    paths = [finders.find(f"css/{name}.css") for name in _STYLES]
+    css = "\n".join(Path(path).read_text() for path in paths if isinstance(path, str))
+    return mark_safe(f"<style>{css}</style>")  # noqa: S308 - the project's own files

@@ -1,0 +1,20 @@
+"""Export of a session as JSON Lines, with secrets masked and hidden characters escaped so that none is lost."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from harness_site.core.masking.masked_references import mask_file_digests
+from harness_site.core.masking.masker import mask_json_value
+from harness_site.core.rendering.safe_text import escape_hidden
+from harness_site.sessions.selectors import export_records
+
+
+def generate_jsonl_lines(session_pk: int) -> Iterator[bytes]:
+    """Yield the records of a session as JSON Lines in UTF-8."""
+    return map(_encode_record, export_records.generate_export_records(session_pk))
+
+
+def _encode_record(record: export_records.Record) -> bytes:
+    value: Any = mask_json_value(mask_file_digests(record))
+    return f"{escape_hidden(json.dumps(value, ensure_ascii=False))}\n".encode()

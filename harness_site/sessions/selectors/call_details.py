@@ -1,0 +1,289 @@
+"""Tool calls as logged, with their decisions and late results."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Final
+
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models.functions import Now
+
+from checkpoints.db import keyset_pagination
+from checkpoints.enums import NOT_RUN_CALL_STATUSES, UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind
+from checkpoints.ids import is_storable
+from checkpoints.models import Decision, LateResult, ToolCall
+
+PAGE = 50
+#: Maximum number of open calls displayed after the end of a transcript.
+OPEN_LIMIT = 100
+#: Statuses of calls that are issued and not settled.
+OPEN_CALL = UNDECIDED_CALL_STATUSES | {CallStatus.APPROVED, CallStatus.ISSUED, CallStatus.RERUN_APPROVED}
+_ALIVE: Final = ExpressionWrapper(Q(run__lease_expires_at__gt=Now()), output_field=BooleanField())
+
+
+@dataclass(frozen=True, slots=True)
+class CallDecision:
+    """One decision about a call. `evidence` is canonical JSON text; `final` is False if more people have to agree."""
+
+    kind: str
+    actor: str
+    actor_kind: str
+    reason: str
+    evidence: str | None
+    result: str | None
+    revision: int
+    final: bool
+    at: datetime
+
+    @property
+    def label(self) -> str:
+        return str(DecisionKind(self.kind).label)
+
+
+@dataclass(frozen=True, slots=True)
+class LateCallResult:
+    """A result received after the call was settled otherwise."""
+
+    success: bool
+    result: str | None
+    run_number: int | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One logged attempt at a call. `args` is canonical JSON text; `approvals` is the number of people who have to
+    agree.
+
+    `result` is None without a result, and in lists, which do not load it.
+    """
+
+    pk: int
+    call_id: str
+    step: int
+    attempt: int
+    tool: str
+    args: str
+    sentence: str
+    side_effects: tuple[str, ...]
+    status: str
+    reason: str
+    result: str | None
+    error_type: str
+    replays: int
+    revision: int
+    approvals: int
+    key_policy: str
+    key_scope: str
+    answered_version: int | None
+    run_number: int
+    run_alive: bool
+    issued_at: datetime
+    interrupted_at: datetime | None
+    settled_at: datetime | None
+    rulings: tuple[CallDecision, ...]
+    late: tuple[LateCallResult, ...]
+
+    @property
+    def duration(self) -> timedelta | None:
+        """Return how long the tool ran; None if it did not run or the end is unknown, as after an interruption."""
+        if self.settled_at is None or self.interrupted_at is not None or self.idle:
+            return None
+        return max(self.settled_at - self.issued_at, timedelta())
+
+    @property
+    def idle(self) -> bool:
+        """Return whether the tool was not started: not approved yet, or answered by a person instead."""
+        return self.status in NOT_RUN_CALL_STATUSES or any(
+            decision.kind == DecisionKind.RESPOND and decision.final for decision in self.rulings
+        )
+
+    @property
+    def undecided(self) -> bool:
+        return self.status in UNDECIDED_CALL_STATUSES
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Return whether the run that issued the call is no longer alive, so that nobody is working on it."""
+        return self.status == CallStatus.ISSUED and not self.run_alive
+
+    @property
+    def open(self) -> bool:
+        return self.status in OPEN_CALL
+
+
+@dataclass(frozen=True, slots=True)
+class CallFilter:
+    """Filters of the call log. `key` is a complete call id or idempotency key."""
+
+    status: CallStatus | None = None
+    tool: str = ""
+    key: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.status or self.tool or self.key)
+
+    def filter_calls(self, calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
+        if self.tool:
+            calls = calls.filter(tool=self.tool.replace("\0", ""))
+        if self.status:
+            calls = calls.filter(status=self.status)
+        if self.key:
+            key = self.key.replace("\0", "")
+            calls = calls.filter(Q(call_id=key) | Q(idempotency_key=key))
+        return calls
+
+
+@dataclass(frozen=True, slots=True)
+class CallPage:
+    """A page of calls, newest first. `before` is the cursor of the next page; `tools` are those of the session."""
+
+    rows: tuple[CallRecord, ...]
+    before: int | None
+    tools: tuple[str, ...]
+
+
+def load_call_page(session_pk: int, wanted: CallFilter, *, before: int | None = None, size: int = PAGE) -> CallPage:
+    calls = wanted.filter_calls(ToolCall.objects.filter(session=session_pk))
+    if before is not None:
+        calls = calls.filter(pk__lt=before)
+    keys = list(calls.order_by(keyset_pagination.order_newest_first()).values_list("pk", flat=True)[: size + 1])
+    records = tuple(sorted(load_calls_by_pk(keys[:size]), key=attrgetter("pk"), reverse=True))
+    return CallPage(
+        records, keys[size - 1] if len(keys) > size else None, tuple(sorted(set(_query_tool_names(session_pk))))
+    )
+
+
+def _query_tool_names(session: int) -> QuerySet[ToolCall, str]:
+    return ToolCall.objects.filter(session=session).values_list("tool", flat=True).distinct()
+
+
+def load_call_record(session_pk: int, pk: int) -> CallRecord | None:
+    records = build_call_records(ToolCall.objects.filter(session=session_pk, pk=pk))
+    return records[0] if records else None
+
+
+def load_calls_by_call_id(
+    session_pk: int, call_ids: Iterable[str], *, since_step: int | None = None
+) -> tuple[CallRecord, ...]:
+    """Load the calls with these ids; with `since_step` also the open ones and those issued at that step or later."""
+    storable_ids = [call_id for call_id in call_ids if is_storable(call_id)]
+    calls = {call.pk: call for call in _query_calls_by_call_id(session_pk, storable_ids)} if storable_ids else {}
+    if since_step is not None:
+        calls |= {call.pk: call for call in _query_calls_since_step(session_pk, since_step)}
+    return attach_decisions(sorted(calls.values(), key=attrgetter("step", "attempt", "pk")))
+
+
+def _query_calls_by_call_id(session: int, call_ids: list[str]) -> QuerySet[ToolCall]:
+    return select_record_columns(ToolCall.objects.filter(session=session, call_id__in=call_ids))
+
+
+def _query_calls_since_step(session: int, since_step: int) -> QuerySet[ToolCall]:
+    """Query the calls since a step, separately from those by id, as no index covers both."""
+    calls = ToolCall.objects.filter(Q(status__in=OPEN_CALL) | Q(step__gte=since_step), session=session)
+    return select_record_columns(calls.order_by(keyset_pagination.order_newest_first())[:OPEN_LIMIT])
+
+
+def load_calls_by_pk(pks: list[int]) -> tuple[CallRecord, ...]:
+    """Load the calls with these keys without their results, in no particular order."""
+    return attach_decisions(list(_query_calls_by_pk(pks)) if pks else [], results=False)
+
+
+def _query_calls_by_pk(pks: list[int]) -> QuerySet[ToolCall]:
+    return select_record_columns(ToolCall.objects.filter(pk__in=pks)).defer("result")
+
+
+def build_call_records(calls: QuerySet[ToolCall]) -> tuple[CallRecord, ...]:
+    """Load complete records, including results, which may be megabytes each."""
+    return attach_decisions(list(select_record_columns(calls)))
+
+
+def select_record_columns(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
+    """Select the columns that `attach_decisions` needs."""
+    return calls.select_related("run").annotate(run_alive=_ALIVE)
+
+
+def attach_decisions(rows: list[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:
+    """Build records with the decisions of each call.
+
+    If `results` is False, the result of each record is None and may not have been loaded.
+    """
+    if not rows:
+        return ()
+    pks = [call.pk for call in rows]
+    rulings, late = _load_decisions_by_call(pks), _load_late_results_by_call(pks)
+    return tuple(
+        _build_call_record(call, call.result_text if results else None, tuple(rulings[call.pk]), tuple(late[call.pk]))
+        for call in rows
+    )
+
+
+def _build_call_record(
+    call: ToolCall, result: str | None, rulings: tuple[CallDecision, ...], late: tuple[LateCallResult, ...]
+) -> CallRecord:
+    return CallRecord(
+        pk=call.pk,
+        call_id=call.call_id,
+        step=call.step,
+        attempt=call.attempt,
+        tool=call.tool,
+        args=call.args,
+        sentence=call.sentence,
+        side_effects=tuple(effect for effect in call.side_effects.split(",") if effect),
+        status=call.status,
+        reason=call.reason,
+        result=result,
+        error_type=call.error_type,
+        replays=call.replay_count,
+        revision=call.revision,
+        approvals=call.approvals,
+        key_policy=call.key_policy,
+        key_scope=call.key_scope,
+        answered_version=call.answered_version,
+        run_number=call.run.number,
+        run_alive=call.run.is_owning and call.run_alive,  # type: ignore[attr-defined]
+        issued_at=call.issued_at,
+        interrupted_at=call.interrupted_at,
+        settled_at=call.settled_at,
+        rulings=rulings,
+        late=late,
+    )
+
+
+def _load_decisions_by_call(pks: list[int]) -> defaultdict[int, list[CallDecision]]:
+    decisions: defaultdict[int, list[CallDecision]] = defaultdict(list)
+    for decision in _query_call_decisions(pks):
+        decisions[decision.tool_call_id].append(
+            CallDecision(
+                kind=decision.kind,
+                actor=decision.actor,
+                actor_kind=decision.actor_kind,
+                reason=decision.reason,
+                evidence=decision.evidence,
+                result=decision.result_text,
+                revision=decision.revision,
+                final=decision.final,
+                at=decision.created_at,
+            )
+        )
+    return decisions
+
+
+def _query_call_decisions(calls: list[int]) -> QuerySet[Decision]:
+    return Decision.objects.filter(tool_call__in=calls).order_by("pk")
+
+
+def _query_late_results(calls: list[int]) -> QuerySet[LateResult]:
+    return LateResult.objects.filter(tool_call__in=calls).select_related("run").order_by("pk")
+
+
+def _load_late_results_by_call(pks: list[int]) -> defaultdict[int, list[LateCallResult]]:
+    results: defaultdict[int, list[LateCallResult]] = defaultdict(list)
+    for late in _query_late_results(pks):
+        run_number = late.run.number if late.run else None
+        results[late.tool_call_id].append(LateCallResult(late.success, late.result_text, run_number, late.received_at))
+    return results

@@ -1,0 +1,340 @@
+"""A window of a transcript as a conversation: messages, calls with their outcomes, and handovers between runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from math import inf
+from typing import Any
+
+from django.db.models import QuerySet
+
+from checkpoints.enums import RunStatus
+from checkpoints.exceptions import InvalidInput
+from checkpoints.formats import content_blocks, parse_or_text, to_canonical_json
+from checkpoints.formats.content_blocks import CallPart, Part, ResultPart
+from checkpoints.models import Checkpoint, Session
+from harness_site.sessions.selectors import call_details, call_result_pairs, message_origins, message_windows
+from harness_site.sessions.selectors.call_details import CallRecord
+from harness_site.sessions.selectors.call_result_pairs import Spot
+from harness_site.sessions.selectors.message_origins import Origin, RunFacts
+from harness_site.sessions.selectors.message_windows import WINDOW, StoredMessage
+
+#: Number of messages by which a window may grow to keep a call and its result together.
+_MARGIN = 16
+#: Remaining messages up to this number are included, instead of a link to so few.
+_FEW = 10
+#: Maximum number of ended runs named between two messages; there may be thousands that wrote nothing.
+NAMED_RUNS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A version of a session: the first `length` messages of the transcript that ends in `segment_id`.
+
+    If `newest`, calls that are not in the transcript yet belong to it.
+    """
+
+    version: int
+    segment_id: int | None
+    length: int
+    newest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CallCard:
+    """A call in the conversation with its result and its logged attempts, oldest first.
+
+    Read-only calls are not logged and have no attempts.
+    """
+
+    call: CallPart
+    result: ResultPart | None
+    result_position: int | None
+    attempts: tuple[CallRecord, ...]
+    kind: str = field(default="card", init=False)
+
+    @property
+    def record(self) -> CallRecord | None:
+        return self.attempts[-1] if self.attempts else None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One message. `version` is the first version that contains it; None if that version was deleted."""
+
+    pk: int
+    position: int
+    role: str
+    at: datetime
+    version: int | None
+    run_number: int | None
+    size: int
+    parts: tuple[Part | CallCard, ...]
+    kind: str = field(default="message", init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """Handover from the runs `ended` (in order) to `follower`."""
+
+    ended: tuple[RunFacts, ...]
+    follower: RunFacts
+    kind: str = field(default="handover", init=False)
+
+    @property
+    def named(self) -> tuple[RunFacts, ...]:
+        """Return the ended runs to name; of many, the first, the newest lost ones, and the last."""
+        if len(self.ended) <= NAMED_RUNS:
+            return self.ended
+        lost_runs = [run for run in self.ended[1:-1] if run.status == RunStatus.LOST]
+        return (self.ended[0], *lost_runs[-(NAMED_RUNS - 2) :], self.ended[-1])
+
+    @property
+    def unnamed(self) -> int:
+        """Return the number of ended runs that are only counted."""
+        return len(self.ended) - len(self.named)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Start of messages in which `version` replaced those of an earlier version, of another session if `forked`."""
+
+    version: int | None
+    forked: bool
+    kind: str = field(default="rewrite", init=False)
+
+
+Item = Entry | CallCard | Handover | Rewrite
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The messages `first` to `upto` (exclusive) of a version, with the items between them."""
+
+    place: Place
+    first: int
+    upto: int
+    items: tuple[Item, ...]
+
+    @property
+    def earlier(self) -> bool:
+        return self.first > 0
+
+    @property
+    def later(self) -> bool:
+        return self.upto < self.place.length
+
+
+def get_newest_place(session: Session) -> Place:
+    return Place(session.latest_version, session.head_segment_id, session.message_count, newest=True)
+
+
+def find_version_place(session: Session, version: int | None = None) -> Place | None:
+    """Return the place of a version, the newest by default; None if the version does not exist."""
+    if version is None or version == session.latest_version:
+        return get_newest_place(session)
+    stored = Checkpoint.objects.filter(session=session, version=version).values_list("segment_id", "length").first()
+    return None if stored is None else Place(version, *stored, newest=False)
+
+
+def load_conversation(
+    session: Session, at: Place, *, first: int | None = None, upto: int | None = None
+) -> Conversation:
+    """Load a window of the conversation of a version.
+
+    Without bounds, the newest messages; with one bound, the window beside it.
+    """
+    if upto is None:
+        upto = at.length if first is None or at.length - first - WINDOW <= _FEW else first + WINDOW
+    upto = max(0, min(upto, at.length))
+    if first is None:
+        first = upto - WINDOW if upto - WINDOW > _FEW else 0
+    lead, messages = _load_widened_window(at, first, upto)
+    first, upto = (messages[0].position, messages[-1].position + 1) if messages else (upto, upto)
+    return Conversation(
+        at, first, upto, _ConversationBuilder(session, at, messages, lead, ends=upto == at.length).items()
+    )
+
+
+def load_conversation_around_step(session: Session, step: int, *, size: int = 4) -> Conversation | None:
+    """Load the end of the conversation in the newest version up to `step`, where a call was issued."""
+    version_columns = _query_last_version_before(session.pk, step).first()
+    if version_columns is None:
+        return None
+    return load_conversation(session, Place(*version_columns, newest=False), first=max(0, version_columns[2] - size))
+
+
+def _query_last_version_before(session: int, step: int) -> QuerySet[Checkpoint, tuple[int, int, int]]:
+    stored = Checkpoint.objects.filter(session=session, version__lte=step).order_by("-version")
+    return stored.values_list("version", "segment_id", "length")[:1]
+
+
+def iterate_conversation_windows(session: Session, at: Place, *, size: int = 100) -> Iterator[Conversation]:
+    """Yield a version from start to end in windows of `size` messages, or fewer if the messages are large."""
+    first, width = 0, size
+    while not first or first < at.length:
+        window = load_conversation(session, at, first=first, upto=first + width)
+        if window.first > first and width > 1:
+            width //= 2
+            continue
+        yield replace(window, items=tuple(item for item in window.items if _get_item_position(item) >= first))
+        first, width = max(window.upto, first + 1), size
+
+
+def _get_item_position(item: Item) -> float:
+    return item.position if isinstance(item, Entry) else inf
+
+
+def _load_widened_window(at: Place, first: int, upto: int) -> tuple[StoredMessage | None, list[StoredMessage]]:
+    """Load the messages of a window, widened so that no result is separated from its call, and the one before it."""
+    if at.segment_id is None or first >= upto:
+        return None, []
+    stored = message_windows.load_message_window(at.segment_id, max(0, first - _MARGIN), min(at.length, upto + _MARGIN))
+    if stored[0].position > first:  # very large neighbours would displace the requested messages
+        stored = message_windows.load_message_window(at.segment_id, first, upto)
+    start = next((index for index, message in enumerate(stored) if message.position >= first), 0)
+    while start > 0 and _has_tool_results(stored[start]):
+        start -= 1
+    end = next((index for index, message in enumerate(stored) if message.position >= upto), len(stored))
+    while end < len(stored) and _has_tool_results(stored[end]):
+        end += 1
+    return stored[start - 1] if start else None, stored[start:end]
+
+
+def _has_tool_results(message: StoredMessage) -> bool:
+    parts = content_blocks.read_message_parts(message.body)
+    return bool(parts) and isinstance(parts[0], ResultPart)
+
+
+def _canonicalize_arguments(args: Any) -> str:
+    """Return arguments as canonical JSON, as the log stores them; empty if they cannot be encoded (for example
+    infinity)."""
+    try:
+        return to_canonical_json(args)
+    except InvalidInput:
+        return ""
+
+
+class _ConversationBuilder:
+    """Builder of one window, in six queries for any length."""
+
+    def __init__(
+        self,
+        session: Session,
+        at: Place,
+        messages: Sequence[StoredMessage],
+        lead: StoredMessage | None,
+        *,
+        ends: bool,
+    ) -> None:
+        self.session, self.messages, self.lead = session, messages, lead
+        self.parts = [content_blocks.read_message_parts(message.body) for message in messages]
+        self.newest_end = at.newest and ends
+        self.segments = message_origins.load_segments(messages)
+        self.origins = message_origins.load_message_origins(session.pk, [lead, *messages] if lead else messages)
+        self.log = self._load_logged_calls(at.version)
+        self.pairs = call_result_pairs.pair_calls_with_results(self.parts)
+        self.used: set[tuple[str, int]] = set()
+        self.runs = self._load_runs()
+
+    def items(self) -> tuple[Item, ...]:
+        items: list[Item] = []
+        before = self.origins.get(self.lead.position) if self.lead else None
+        run_number = before.run_number if before else None
+        for index, message in enumerate(self.messages):
+            origin = self.origins.get(message.position)
+            entry = self._build_entry(index, message, origin)
+            items += self._build_rewrites(message, origin)
+            if origin is not None and origin.run_number is not None:
+                items += self._build_handovers(run_number, origin.run_number)
+                run_number = origin.run_number
+            if entry.parts or not self.parts[index]:  # a result is displayed with its call
+                items.append(entry)
+        return (*items, *self._build_pending_items(run_number)) if self.newest_end else tuple(items)
+
+    def _build_entry(self, index: int, message: StoredMessage, origin: Origin | None) -> Entry:
+        version = origin.version if origin else None
+        parts = [
+            self._build_call_card(part, (index, number), version) if isinstance(part, CallPart) else part
+            for number, part in enumerate(self.parts[index])
+            if (index, number) not in self.pairs.taken
+        ]
+        return Entry(
+            pk=message.pk,
+            position=message.position,
+            role=message.role,
+            at=message.created_at,
+            version=version,
+            run_number=origin.run_number if origin else None,
+            size=message.size,
+            parts=tuple(parts),
+        )
+
+    def _build_call_card(self, call: CallPart, spot: Spot, version: int | None) -> CallCard:
+        attempts = self._match_call_attempts(call, version)
+        if spot not in self.pairs.answers:
+            return CallCard(call, None, None, attempts)
+        index, number = self.pairs.answers[spot]
+        result = self.parts[index][number]
+        return CallCard(
+            call, result if isinstance(result, ResultPart) else None, self.messages[index].position, attempts
+        )
+
+    def _match_call_attempts(self, call: CallPart, version: int | None) -> tuple[CallRecord, ...]:
+        """Find the logged attempts of a call in the transcript.
+
+        Providers reuse call ids, so the tool, the arguments and the step have to match too; without an unused match, an
+        earlier call answered it.
+        """
+        steps = {key: rows for key, rows in self.log.items() if key[0] == call.call_id and rows[0].tool == call.name}
+        text = _canonicalize_arguments(call.args)
+        steps = {key: rows for key, rows in steps.items() if rows[0].args == text} or steps
+        if not steps:
+            return ()
+        fresh = [key for key in steps if key not in self.used and (version is None or key[1] >= version - 1)]
+        key_of_match = min(fresh) if fresh else max(steps)
+        self.used.add(key_of_match)
+        return tuple(steps[key_of_match])
+
+    def _load_logged_calls(self, version: int) -> dict[tuple[str, int], list[CallRecord]]:
+        call_ids = {part.call_id for parts in self.parts for part in parts if isinstance(part, CallPart)}
+        log: defaultdict[tuple[str, int], list[CallRecord]] = defaultdict(list)
+        for record in call_details.load_calls_by_call_id(
+            self.session.pk, call_ids, since_step=version if self.newest_end else None
+        ):
+            log[record.call_id, record.step].append(record)
+        return log
+
+    def _build_rewrites(self, message: StoredMessage, origin: Origin | None) -> Iterator[Rewrite]:
+        segment = self.segments.get(message.segment_id)
+        if segment and segment.parent_id is not None and segment.parent_length == message.position:
+            yield Rewrite(origin.version if origin else None, forked=segment.parent_session != self.session.pk)
+
+    def _build_pending_items(self, run_number: int | None) -> Iterator[Item]:
+        """Yield logged calls that the transcript does not contain yet, then runs that have not saved."""
+        pending = [rows for key, rows in self.log.items() if key not in self.used]
+        for rows in sorted(pending, key=lambda rows: rows[0].pk):
+            last = rows[-1]
+            yield from self._build_handovers(run_number, last.run_number)
+            run_number = max(run_number or 0, last.run_number)
+            yield CallCard(CallPart(last.call_id, last.tool, parse_or_text(last.args)), None, None, tuple(rows))
+        if self.runs:
+            yield from self._build_handovers(run_number, max(self.runs))
+
+    def _build_handovers(self, before: int | None, after: int) -> Iterator[Handover]:
+        if before is None or after <= before or after not in self.runs:
+            return
+        ended_runs = tuple(self.runs[number] for number in range(before, after) if number in self.runs)
+        yield Handover(ended_runs, self.runs[after])
+
+    def _load_runs(self) -> dict[int, RunFacts]:
+        numbers = [origin.run_number for origin in self.origins.values() if origin.run_number is not None]
+        numbers += [record.run_number for rows in self.log.values() for record in rows]
+        if not numbers:
+            return {}
+        return message_origins.load_runs_by_number(
+            self.session.pk, min(numbers), None if self.newest_end else max(numbers)
+        )

@@ -1,0 +1,221 @@
+"""Complete contents of one session as a sequence of JSON records for other tools.
+
+The records are a snapshot of the start of the export, ordered so that references point backwards. Rows are read in
+chunks, so that memory does not grow with the session. For a verifiable file that can be imported see
+`checkpoints.archive`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS
+from django.db.models import Model, QuerySet
+
+from checkpoints.archive import segment_closure
+from checkpoints.formats import parse_or_text
+from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Segment, Session, ToolCall
+
+#: A JSON object; `record` names its type.
+Record = dict[str, Any]
+FORMAT = "harness session records"
+VERSION = 1
+#: Rows in memory at once; a single row may be large.
+_PIECE = 25
+
+
+def generate_export_records(session_pk: int) -> Iterator[Record]:
+    """Yield the records of a session; the last one counts the others, so that a truncated file can be detected."""
+    session = Session.objects.select_related("workspace", "forked_from").get(pk=session_pk)
+    number = 0
+    for record in _generate_record_groups(session):
+        number += 1
+        yield record
+    yield {"record": "end", "records": number, "complete": True}
+
+
+def _generate_record_groups(session: Session) -> Iterator[Record]:
+    yield _build_session_record(session)
+    of_session = {"session": session.pk}
+    yield from _iterate_existing_rows(Run.objects.filter(**of_session), "number", _build_run_record)
+    borrowed_segments = segment_closure.find_borrowed_segments(DEFAULT_DB_ALIAS, session)
+    for segment in segment_closure.select_segments(DEFAULT_DB_ALIAS, session, borrowed_segments):
+        yield _build_segment_record(segment, session)
+        messages = segment_closure.select_segment_messages(DEFAULT_DB_ALIAS, segment, borrowed_segments)
+        if segment.pk == session.head_segment_id:
+            messages = messages.filter(position__lt=session.message_count)
+        yield from _iterate_existing_rows(messages, "position", _build_message_record)
+    checkpoints = Checkpoint.objects.filter(**of_session, version__lte=session.latest_version).select_related("run")
+    yield from _iterate_existing_rows(checkpoints, "version", _build_checkpoint_record)
+    yield from _iterate_existing_rows(
+        ToolCall.objects.filter(**of_session).select_related("run"), "pk", _build_call_record
+    )
+    yield from _iterate_existing_rows(
+        Decision.objects.filter(**of_session).select_related("tool_call"), "pk", _build_decision_record
+    )
+    late = LateResult.objects.filter(**of_session).select_related("tool_call", "run")
+    yield from _iterate_existing_rows(late, "pk", _build_late_result_record)
+    yield from _iterate_existing_rows(AuditEvent.objects.filter(**of_session), "pk", _build_event_record)
+
+
+def _iterate_existing_rows(queryset: QuerySet[Any], order: str, build: Callable[[Any], Record]) -> Iterator[Record]:
+    """Yield the rows that exist at the start, without those that are deleted meanwhile."""
+    pks = list(queryset.order_by(order).values_list("pk", flat=True))
+    for start in range(0, len(pks), _PIECE):
+        piece = pks[start : start + _PIECE]
+        rows: dict[Any, Model] = queryset.in_bulk(piece)
+        yield from (build(rows[pk]) for pk in piece if pk in rows)
+
+
+def _build_session_record(session: Session) -> Record:
+    origin = session.forked_from
+    return {
+        "record": "session",
+        "format": FORMAT,
+        "format_version": VERSION,
+        "id": session.session_id,
+        "workspace": session.workspace.slug,
+        "agent": session.agent,
+        "title": session.title,
+        "status": session.status,
+        "result": _parse_json_or_text(session.result),
+        "metadata": _parse_json_or_text(session.metadata),
+        "labels": _parse_json_or_text(session.labels),
+        "version": session.latest_version,
+        "messages": session.message_count,
+        "cost_usd": str(session.budget_spent_usd),
+        "tokens": session.total_tokens,
+        "forked_from": None if origin is None else {"id": origin.session_id, "version": session.forked_version},
+        "created_at": _format_time(session.created_at),
+        "updated_at": _format_time(session.updated_at),
+    }
+
+
+def _build_run_record(run: Run) -> Record:
+    return {
+        "record": "run",
+        "number": run.number,
+        "id": str(run.pk),
+        "status": run.status,
+        "host": run.host,
+        "pid": run.pid,
+        "code_version": run.code_version,
+        "started_at": _format_time(run.started_at),
+        "seen_at": _format_time(run.heartbeat_at),
+        "ended_at": _format_time(run.ended_at),
+    }
+
+
+def _build_segment_record(segment: Segment, session: Session) -> Record:
+    return {
+        "record": "segment",
+        "segment": segment.pk,
+        "parent": segment.parent_id,
+        "parent_length": segment.parent_length,
+        "of_this_session": segment.session_id == session.pk,
+    }
+
+
+def _build_message_record(message: Message) -> Record:
+    return {
+        "record": "message",
+        "segment": message.segment_id,
+        "position": message.position,
+        "id": message.message_id,
+        "role": message.role,
+        "at": _format_time(message.created_at),
+        "message": _parse_json_or_text(message.body),
+    }
+
+
+def _build_checkpoint_record(checkpoint: Checkpoint) -> Record:
+    return {
+        "record": "checkpoint",
+        "version": checkpoint.version,
+        "run": None if checkpoint.run is None else checkpoint.run.number,
+        "phase": checkpoint.phase,
+        "segment": checkpoint.segment_id,
+        "length": checkpoint.length,
+        "plan": _parse_json_or_text(checkpoint.plan),
+        "cost_usd": _parse_json_or_text(checkpoint.budget_spent_usd),
+        "usage": _parse_json_or_text(checkpoint.usage),
+        "payload": _parse_json_or_text(checkpoint.payload),
+        "at": _format_time(checkpoint.created_at),
+    }
+
+
+def _build_call_record(call: ToolCall) -> Record:
+    return {
+        "record": "call",
+        "call": call.pk,
+        "call_id": call.call_id,
+        "step": call.step,
+        "attempt": call.attempt,
+        "run": call.run.number,
+        "tool": call.tool,
+        "args": _parse_json_or_text(call.args),
+        "sentence": call.sentence,
+        "side_effects": call.side_effects,
+        "status": call.status,
+        "reason": call.reason,
+        "result": _parse_json_or_text(call.result),
+        "error_type": call.error_type,
+        "replays": call.replay_count,
+        "revision": call.revision,
+        "approvals": call.approvals,
+        "issued_at": _format_time(call.issued_at),
+        "interrupted_at": _format_time(call.interrupted_at),
+        "settled_at": _format_time(call.settled_at),
+    }
+
+
+def _build_decision_record(decision: Decision) -> Record:
+    return {
+        "record": "decision",
+        "call": decision.tool_call_id,
+        "call_id": decision.tool_call.call_id,
+        "kind": decision.kind,
+        "actor": decision.actor,
+        "actor_kind": decision.actor_kind,
+        "reason": decision.reason,
+        "evidence": _parse_json_or_text(decision.evidence),
+        "result": _parse_json_or_text(decision.result),
+        "final": decision.final,
+        "revision": decision.revision,
+        "at": _format_time(decision.created_at),
+    }
+
+
+def _build_late_result_record(late: LateResult) -> Record:
+    return {
+        "record": "late_result",
+        "call": late.tool_call_id,
+        "call_id": late.tool_call.call_id,
+        "run": late.run.number if late.run else None,
+        "success": late.success,
+        "result": _parse_json_or_text(late.result),
+        "at": _format_time(late.received_at),
+    }
+
+
+def _build_event_record(event: AuditEvent) -> Record:
+    return {
+        "record": "event",
+        "kind": event.kind,
+        "actor": event.actor,
+        "actor_kind": event.actor_kind,
+        "details": _parse_json_or_text(event.details),
+        "number": event.number,
+        "seal": event.seal,
+        "at": _format_time(event.created_at),
+    }
+
+
+def _parse_json_or_text(stored: str | None) -> Any:
+    """Parse stored JSON text; damaged JSON is returned as text."""
+    return None if stored is None else parse_or_text(stored)
+
+
+def _format_time(moment: Any) -> str | None:
+    return None if moment is None else moment.isoformat()

@@ -1,0 +1,88 @@
+"""Forks of a session, and preview of a new one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Count, Q
+
+from checkpoints.enums import CallStatus, KeyScope
+from checkpoints.models import Session, ToolCall, Workflow
+from checkpoints.sessions.fork import CARRIED_STATUSES
+from harness_site.sessions.selectors import call_details
+from harness_site.sessions.selectors.call_details import CallRecord
+from harness_site.sessions.selectors.version_list import Version
+
+#: Maximum number of forks named on the pages of their origin, and of undecided calls named in the preview.
+NAMED = 4
+SHOWN = 20
+_SETTLED = sorted(status for status, becomes in CARRIED_STATUSES.items() if becomes == CallStatus.COMPLETED)
+_OPEN = sorted(set(CARRIED_STATUSES) - set(_SETTLED))
+
+
+@dataclass(frozen=True, slots=True)
+class ForkRow:
+    pk: int
+    session_id: str
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Forks:
+    """The newest forks of a session, and the number of all."""
+
+    rows: tuple[ForkRow, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForkPreview:
+    """Contents of a fork from `version`: `settled` calls, `later` of them issued after the version, and `workflows`.
+
+    `open` calls are copied unsettled; `undecided` lists the first of them. `left` counts the calls that are not copied
+    by status; `shared` calls belong to the workspace and answer in every session.
+    """
+
+    version: Version
+    settled: int
+    later: int
+    open: int
+    undecided: tuple[CallRecord, ...]
+    left: tuple[tuple[str, int], ...]
+    shared: int
+    workflows: int
+
+
+def load_session_forks(session_pk: int) -> Forks:
+    """Load the forks of a session, in two queries."""
+    forks = Session.objects.filter(forked_from=session_pk)
+    rows = forks.order_by("-pk").values_list("pk", "session_id", "forked_version")[:NAMED]
+    return Forks(tuple(ForkRow(*row) for row in rows), forks.count())
+
+
+def load_fork_preview(session_pk: int, version: Version) -> ForkPreview:
+    """Load the preview of a fork, in five queries."""
+    calls = ToolCall.objects.filter(session=session_pk, key_scope=KeyScope.SESSION)
+    later_count = Count("pk", filter=Q(issued_at__gt=version.at))
+    by_status = calls.values_list("status").annotate(count=Count("pk"), later=later_count)
+    counts = {status: (count, after) for status, count, after in by_status}
+    open_ = calls.filter(status__in=_OPEN).order_by("pk")
+    return ForkPreview(
+        version=version,
+        settled=sum(counts[status][0] for status in _SETTLED if status in counts),
+        later=sum(counts[status][1] for status in _SETTLED if status in counts),
+        open=sum(counts[status][0] for status in _OPEN if status in counts),
+        undecided=call_details.build_call_records(open_[:SHOWN]),
+        left=tuple(sorted((status, count) for status, (count, _) in counts.items() if status not in CARRIED_STATUSES)),
+        shared=ToolCall.objects.filter(session=session_pk).exclude(key_scope=KeyScope.SESSION).count(),
+        workflows=Workflow.objects.filter(session=session_pk).count(),
+    )
+
+
+def find_unused_fork_id(workspace_id: int, session_id: str, version: int) -> str:
+    """Return an unused id for a fork, derived from the id of its origin."""
+    stem = f"{session_id[:220]}-fork-v{version}"
+    sessions = Session.objects.filter(workspace=workspace_id, session_id__startswith=stem)
+    used_ids = set(sessions.values_list("session_id", flat=True))
+    names = (stem, *(f"{stem}-{number}" for number in range(2, len(used_ids) + 3)))
+    return next(name for name in names if name not in used_ids)

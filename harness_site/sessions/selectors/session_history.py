@@ -1,0 +1,141 @@
+"""History of one session: audit events and decisions, newest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+from django.db.models import TextChoices
+
+from checkpoints.db import keyset_pagination
+from checkpoints.enums import AuditKind, DecisionKind
+from checkpoints.formats import parse_json
+from checkpoints.models import AuditEvent, Decision
+from harness_site.audit import audit_entries
+from harness_site.sessions.selectors import message_origins
+from harness_site.sessions.selectors.message_origins import RunFacts
+
+PAGE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryItem:
+    """An audit event, or a decision about a call (then `call_pk` and `tool` are set), with its key. `details` is JSON.
+
+    `final` is False if more of the `approvals` people have to agree; `intact` is False if the event does not match its
+    recorded hash.
+    """
+
+    pk: int
+    at: datetime
+    label: str
+    kind: str
+    actor: str
+    actor_kind: str
+    details: dict[str, Any]
+    reason: str = ""
+    evidence: str | None = None
+    result: str | None = None
+    call_pk: int | None = None
+    call_id: str = ""
+    tool: str = ""
+    final: bool = True
+    approvals: int = 1
+    intact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """A page of the history. `before` is the cursor of the next page: the ids of the last event and the last
+    decision."""
+
+    rows: tuple[HistoryItem, ...]
+    before: tuple[int, int] | None
+
+
+def load_takeover_runs(session_pk: int, page: HistoryPage) -> dict[str, RunFacts]:
+    """Load the runs that took the session over on this page, by the name of the run that they took it from."""
+    lost_runs = [row.actor for row in page.rows if row.kind == AuditKind.TAKEOVER]
+    numbers = [int(name.removeprefix("run ")) for name in lost_runs if name.removeprefix("run ").isdecimal()]
+    if not numbers:
+        return {}
+    runs = message_origins.load_runs_by_number(session_pk, min(numbers) + 1, max(numbers) + 1)
+    return {f"run {number}": runs[number + 1] for number in numbers if number + 1 in runs}
+
+
+def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None, size: int = PAGE) -> HistoryPage:
+    """Load a page of the history; a decision replaces the audit event that records it."""
+    events = AuditEvent.objects.filter(session=session_pk).exclude(kind=AuditKind.DECIDED)
+    decisions = Decision.objects.filter(session=session_pk).select_related("tool_call")
+    if before is not None:
+        events, decisions = events.filter(pk__lt=before[0]), decisions.filter(pk__lt=before[1])
+    recorded_events = list(events.order_by(keyset_pagination.order_newest_first())[: size + 1])
+    broken_pks = (
+        audit_entries.find_broken_events(recorded_events[0].workspace_id, recorded_events)
+        if recorded_events
+        else frozenset()
+    )
+    event_rows = [
+        (event.created_at, event.pk, 0, _build_event_item(event, event.pk not in broken_pks))
+        for event in recorded_events
+    ]
+    decision_rows = [
+        (row.created_at, row.pk, 1, _build_decision_item(row))
+        for row in decisions.order_by(keyset_pagination.order_newest_first())[: size + 1]
+    ]
+    newest = list(islice(merge(event_rows, decision_rows, key=lambda row: row[:3], reverse=True), size + 1))
+    page_rows = newest[:size]
+    if len(newest) <= size:
+        return HistoryPage(tuple(row[3] for row in page_rows), None)
+    top = before or (2**62, 2**62)
+    last = [min((row[1] for row in page_rows if row[2] == source), default=top[source]) for source in (0, 1)]
+    return HistoryPage(tuple(row[3] for row in page_rows), (last[0], last[1]))
+
+
+def _build_event_item(event: AuditEvent, intact: bool) -> HistoryItem:
+    return HistoryItem(
+        pk=event.pk,
+        at=event.created_at,
+        label=_get_kind_label(AuditKind, event.kind),
+        kind=event.kind,
+        actor=event.actor,
+        actor_kind=event.actor_kind,
+        details=_parse_event_details(event.details),
+        intact=intact,
+    )
+
+
+def _build_decision_item(decision: Decision) -> HistoryItem:
+    return HistoryItem(
+        pk=decision.pk,
+        at=decision.created_at,
+        label=_get_kind_label(DecisionKind, decision.kind),
+        kind=decision.kind,
+        actor=decision.actor,
+        actor_kind=decision.actor_kind,
+        details={},
+        reason=decision.reason,
+        evidence=decision.evidence,
+        result=decision.result_text,
+        call_pk=decision.tool_call_id,
+        call_id=decision.tool_call.call_id,
+        tool=decision.tool_call.tool,
+        final=decision.final,
+        approvals=decision.tool_call.approvals,
+    )
+
+
+def _get_kind_label(kinds: type[TextChoices], kind: str) -> str:
+    """Return the label of a kind; an unknown kind of a newer version is returned as is."""
+    return str(kinds(kind).label) if kind in kinds.values else kind.replace("_", " ").capitalize()
+
+
+def _parse_event_details(stored: str) -> dict[str, Any]:
+    try:
+        details = parse_json(stored)
+    except (ValueError, RecursionError):
+        return {"details": stored}
+    return details if isinstance(details, dict) else {"details": details}

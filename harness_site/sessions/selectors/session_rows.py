@@ -1,0 +1,298 @@
+"""Session list and session head: rows with their status and counts."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import (
+    BooleanField,
+    Count,
+    Exists,
+    ExpressionWrapper,
+    F,
+    Manager,
+    OuterRef,
+    QuerySet,
+    Subquery,
+)
+
+from checkpoints.db import clock
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, SessionStatus
+from checkpoints.ids import is_storable
+from checkpoints.models import Checkpoint, PausedTask, Run, Session, ToolCall, Workflow
+from checkpoints.sessions.display_status import HAS_LIVE_OWNER, SessionOwner, Standing, build_owner, get_standing
+from checkpoints.sessions.facets import SessionFacets, list_session_facets, parse_labels
+from checkpoints.sessions.list_filters import SessionFilter, filter_sessions, get_order_fields, select_sessions
+from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
+from harness_site.sessions.selectors import list_pages, peer_calls, session_forks
+from harness_site.sessions.selectors.list_pages import Place
+from harness_site.sessions.selectors.peer_calls import PeerWaitSummary
+from harness_site.sessions.selectors.session_forks import Forks
+
+PAGE = 50
+#: Maximum number of blocking calls counted for one session.
+COUNT_LIMIT = 1000
+#: Number of rows that an export loads at once.
+_CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """Summary of one session.
+
+    `cost` is in US dollars; `undecided` counts the calls that block it, `awaiting` those of them that have not run and
+    await an approval. `standing` is the stored text if that is not a known status.
+    """
+
+    pk: int
+    session_id: str
+    title: str
+    agent: str
+    standing: Standing | str
+    undecided: int
+    awaiting: int
+    version: int
+    messages: int
+    cost: Decimal
+    tokens: int
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None
+    labels: tuple[str, ...]
+    owner: SessionOwner | None
+
+    @property
+    def finished(self) -> bool:
+        return self.standing in {Standing.COMPLETED, Standing.FAILED, Standing.CANCELLED}
+
+    @property
+    def duration(self) -> timedelta:
+        """Return the time from start to end, or until now if the session has not ended."""
+        end = (self.ended_at or self.updated_at) if self.finished else clock.now()
+        return max(end - self.created_at, timedelta())
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHead:
+    """Data of the head of every session page.
+
+    `result` is canonical JSON text; `waiting` describes what a paused session is waiting for. A fork names its origin
+    by key (`forked_from`) and id (`origin_id`).
+    """
+
+    row: SessionRow
+    #: The database row that the other fields are derived from.
+    stored: Session
+    runs: int
+    versions: int
+    calls: int
+    labels: tuple[str, ...]
+    result: str | None
+    undecided_call: int | None
+    forked_from: int | None
+    forked_version: int | None
+    origin_id: str | None
+    forks: Forks | None
+    has_workflows: bool
+    has_pauses: bool
+    waiting: PeerWaitSummary | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """A page of sessions. `total` is exact up to `list_pages.LIMIT`; `more` is True if there are more than that."""
+
+    rows: tuple[SessionRow | UnreadableRecord, ...]
+    after: Place | None
+    total: int
+    more: bool
+    known: SessionFacets
+
+
+def load_session_page(
+    workspace_id: int, wanted: SessionFilter, *, after: Place | None = None, size: int = PAGE
+) -> SessionPage:
+    """Load a page of sessions in the order of the filter, starting after the cursor `after`."""
+    # A combination of several conditions has to be evaluated completely to find its first row, so count with the same
+    # query.
+    limit = list_pages.LIMIT if after is None and len(wanted.among) > 1 else size
+    first = list_pages.load_first_sessions(workspace_id, wanted, limit + 1, after=after)
+    is_counted = after is None and (len(first) <= size or limit > size)
+    total = len(first) if is_counted else list_pages.count_sessions(workspace_id, wanted)
+    last = list_pages.get_session_cursor(first[size - 1], wanted.sort) if len(first) > size else None
+    pks = [session.pk for session in first[:size]]
+    rows = {row.pk: row for row in _build_session_rows(list(_query_row_columns(pks)) if pks else [])}
+    page_rows = tuple(rows[pk] for pk in pks if pk in rows)
+    return SessionPage(
+        page_rows, last, min(total, list_pages.LIMIT), total > list_pages.LIMIT, list_session_facets(workspace_id)
+    )
+
+
+def _query_row_columns(pks: list[int]) -> QuerySet[Session]:
+    return _select_owner_run(Session.objects.filter(pk__in=pks))
+
+
+def load_newest_session_ids(workspace_id: int, wanted: SessionFilter, *, size: int = PAGE) -> tuple[int, ...]:
+    """Load the keys of the sessions that the first page displays now."""
+    return tuple(session.pk for session in list_pages.load_first_sessions(workspace_id, wanted, size))
+
+
+def load_matching_session_keys(workspace_id: int, wanted: SessionFilter, *, only: Set[int] | None = None) -> array[int]:
+    """Load the keys of all matching sessions in order, limited to the keys in `only` if given."""
+    matches = (
+        filter_sessions(workspace_id, wanted).order_by(*get_order_fields(wanted.sort)).values_list("pk", flat=True)
+    )
+    return array("q", (pk for pk in matches.iterator(_CHUNK) if only is None or pk in only))
+
+
+def iterate_session_rows(workspace_id: int, pks: array[int]) -> Iterator[SessionRow | UnreadableRecord]:
+    """Yield these sessions in chunks.
+
+    The keys were read in one query, so that activity meanwhile neither hides nor repeats a session.
+    """
+    for start in range(0, len(pks), _CHUNK):
+        yield from load_sessions_by_pk(workspace_id, tuple(pks[start : start + _CHUNK]))
+
+
+def load_sessions_by_pk(
+    workspace_id: int, pks: tuple[int, ...], wanted: SessionFilter | None = None
+) -> tuple[SessionRow | UnreadableRecord, ...]:
+    """Load the sessions with these keys in this order, without those that are deleted or do not match."""
+    if not pks:
+        return ()
+    sessions = (
+        _select_owner_run(filter_sessions(workspace_id, wanted).filter(pk__in=pks))
+        if wanted
+        else _query_sessions_by_pk(workspace_id, pks)
+    )
+    rows = {row.pk: row for row in _build_session_rows(list(sessions))}
+    return tuple(rows[pk] for pk in pks if pk in rows)
+
+
+def _query_sessions_by_pk(workspace_id: int, pks: tuple[int, ...]) -> QuerySet[Session]:
+    return _select_owner_run(select_sessions(workspace_id).filter(pk__in=pks))
+
+
+def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
+    """Load one session with the counts that its pages display; None if the workspace has no such session."""
+    session = _query_session_head(workspace_id, pk).first()
+    if session is None:
+        return None
+    blocking_calls = list(_query_blocking_calls(pk))
+    undecided = [call_pk for call_pk, _ in blocking_calls]
+    return SessionHead(
+        row=_build_session_row(session, Counter(status for _, status in blocking_calls)),
+        stored=session,
+        runs=session.runs_made or 0,  # type: ignore[attr-defined]
+        versions=session.versions_kept or 0,  # type: ignore[attr-defined]
+        calls=session.calls_logged or 0,  # type: ignore[attr-defined]
+        labels=parse_labels(session.labels),
+        result=session.result,
+        undecided_call=undecided[0] if undecided else None,
+        forked_from=session.forked_from_id,
+        forked_version=session.forked_version,
+        origin_id=session.origin_id,  # type: ignore[attr-defined]
+        forks=session_forks.load_session_forks(pk) if session.has_forks else None,  # type: ignore[attr-defined]
+        has_workflows=session.has_workflows,  # type: ignore[attr-defined]
+        has_pauses=session.has_pauses,  # type: ignore[attr-defined]
+        waiting=peer_calls.load_waiting_summary(pk) if session.status == SessionStatus.PAUSED else None,
+    )
+
+
+def find_session_pk(workspace_id: int, session_id: str) -> int | None:
+    """Return the primary key of the session with this id; None if there is none."""
+    if not is_storable(session_id):
+        return None
+    return _query_session_pk(workspace_id, session_id).first()
+
+
+def _query_session_pk(workspace_id: int, session_id: str) -> QuerySet[Session, int]:
+    return select_sessions(workspace_id).filter(session_id=session_id).values_list("pk", flat=True)
+
+
+def _select_owner_run(sessions: QuerySet[Session]) -> QuerySet[Session]:
+    driven = ExpressionWrapper(HAS_LIVE_OWNER, output_field=BooleanField())
+    ended_at = Subquery(Run.objects.filter(session=OuterRef("pk")).order_by("-number").values("ended_at")[:1])
+    return sessions.select_related("owner").annotate(driven=driven, ended=ended_at)
+
+
+def _query_session_head(workspace_id: int, pk: int) -> QuerySet[Session]:
+    return _annotate_related_counts(_annotate_journal_flags(_select_owner_run(select_sessions(workspace_id)))).filter(
+        pk=pk
+    )
+
+
+def _query_blocking_calls(session: int) -> QuerySet[ToolCall, tuple[int, str]]:
+    """Query the calls that block a session, longest waiting first."""
+    calls = ToolCall.objects.filter(session=session, status__in=UNDECIDED_CALL_STATUSES)
+    return calls.order_by("interrupted_at", "pk").values_list("pk", "status")[:COUNT_LIMIT]
+
+
+def _annotate_journal_flags(sessions: QuerySet[Session]) -> QuerySet[Session]:
+    return sessions.annotate(
+        has_workflows=Exists(Workflow.objects.filter(session=OuterRef("pk"))),
+        has_pauses=Exists(PausedTask.objects.filter(session=OuterRef("pk"))),
+        has_forks=Exists(Session.objects.filter(forked_from=OuterRef("pk"))),
+        origin_id=F("forked_from__session_id"),
+    )
+
+
+def _annotate_related_counts(sessions: QuerySet[Session]) -> QuerySet[Session]:
+    """Annotate each session with the counts of its related rows; NULL if there are none."""
+    return sessions.annotate(
+        runs_made=_build_count_subquery(Run.objects),
+        versions_kept=_build_count_subquery(Checkpoint.objects),
+        calls_logged=_build_count_subquery(ToolCall.objects),
+    )
+
+
+def _build_count_subquery(rows: Manager[Any]) -> Subquery:
+    # Count rows, not keys: the index on the session covers that without the primary key.
+    of_session = rows.filter(session=OuterRef("pk")).order_by().values("session")
+    return Subquery(of_session.annotate(number=Count("*")).values("number"))
+
+
+def _query_undecided_counts(pks: list[int]) -> QuerySet[ToolCall, tuple[int, str, int]]:
+    """Query the number of undecided calls of each session by status."""
+    calls = ToolCall.objects.filter(session__in=pks, status__in=UNDECIDED_CALL_STATUSES)
+    return calls.values_list("session", "status").annotate(Count("pk"))
+
+
+def _build_session_rows(sessions: list[Session]) -> list[SessionRow | UnreadableRecord]:
+    undecided: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    counts = _query_undecided_counts([session.pk for session in sessions]) if sessions else []
+    for session_pk, status, number in counts:
+        undecided[session_pk][status] = number
+    return read_rows_or_mark_unreadable(
+        sessions, lambda session: _build_session_row(session, undecided[session.pk]), "session"
+    )
+
+
+def _build_session_row(session: Session, undecided: Counter[str]) -> SessionRow:
+    is_alive = bool(session.driven)  # type: ignore[attr-defined]
+    return SessionRow(
+        pk=session.pk,
+        session_id=session.session_id,
+        title=session.title,
+        agent=session.agent,
+        standing=get_standing(session.status, is_alive),
+        undecided=undecided.total(),
+        awaiting=undecided[CallStatus.AWAITING_APPROVAL],
+        version=session.latest_version,
+        messages=session.message_count,
+        cost=session.budget_spent_usd,
+        tokens=session.total_tokens,
+        revision=session.revision,
+        created_at=session.created_at,
+        updated_at=session.updated_at,
+        ended_at=session.ended,  # type: ignore[attr-defined]
+        labels=parse_labels(session.labels),
+        owner=build_owner(session.owner, is_alive),
+    )

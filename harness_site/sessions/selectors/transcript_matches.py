@@ -1,0 +1,170 @@
+"""Search for words, errors and decisions in a whole stored transcript."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import reduce
+from operator import and_, or_
+
+from django.db.models import Q, QuerySet
+
+from checkpoints.enums import CallStatus
+from checkpoints.formats import content_blocks
+from checkpoints.formats.content_blocks import ResultPart
+from checkpoints.models import Checkpoint, Message, Session, ToolCall
+from harness_site.sessions.selectors import message_windows
+from harness_site.sessions.selectors.conversation import Place
+
+#: Messages in memory at once.
+_PIECE = 25
+#: Number of calls examined for the next landmark.
+_CALLS = 50
+#: Maximum distance in messages between a call and its result.
+_NEAR = 16
+#: Spelling of the flag in canonical JSON; inside of a string its quotes would be escaped.
+_FLAG = '"is_error":true'
+_WENT_WRONG = (CallStatus.FAILED, CallStatus.INTERRUPTED, CallStatus.REJECTED)
+
+
+class Landmark(StrEnum):
+    ERROR = "error"
+    DECISION = "decision"
+
+
+@dataclass(frozen=True, slots=True)
+class LandmarkSpot:
+    """A message, or a call that is not in the transcript yet (then `position` is None)."""
+
+    position: int | None
+    call_pk: int | None = None
+
+
+def find_messages_with_words(
+    at: Place, words: Iterable[str], *, beyond: int, back: bool = False
+) -> Iterator[tuple[int, str]]:
+    """Yield position and body of the messages that contain all `words`, ignoring case, nearest first.
+
+    Searches behind position `beyond`, or with `back` before it. On SQLite, letters beyond ASCII match in their
+    common case variants only.
+    """
+    condition = reduce(and_, map(_build_word_condition, words))
+    while True:
+        rows = _query_messages_beyond(at, beyond, back=back).filter(condition).values_list("position", "body")[:_PIECE]
+        yield from rows
+        if len(rows) < _PIECE:
+            return
+        beyond = rows[len(rows) - 1][0]
+
+
+def _build_word_condition(word: str) -> Q:
+    stored = json.dumps(word.replace("\0", ""), ensure_ascii=False)[1:-1]
+    cases = {stored} if stored.isascii() else {stored, stored.lower(), stored.upper(), stored.title()}
+    return reduce(or_, (Q(body__icontains=case) for case in sorted(cases)))
+
+
+def find_first_message_since(at: Place, moment: datetime) -> int | None:
+    """Return the position of the first message created at `moment` or later; None if there is none."""
+    messages = _query_version_messages(at).filter(created_at__gte=moment).order_by("position")
+    return messages.values_list("position", flat=True).first()
+
+
+def find_next_landmark(
+    session: Session, at: Place, wanted: Landmark, *, beyond: int, back: bool = False
+) -> LandmarkSpot | None:
+    """Find the next error or decision behind position `beyond`, or with `back` the last one before it."""
+    spots = [
+        spot
+        for spot in (
+            _find_error_result(at, wanted, beyond, back),
+            _find_call_landmark(session, at, wanted, beyond, back),
+        )
+        if spot
+    ]
+    ending = at.length
+    order = sorted(spots, key=lambda spot: ending if spot.position is None else spot.position, reverse=back)
+    return order[0] if order else None
+
+
+def _find_error_result(at: Place, landmark: Landmark, start: int, back: bool) -> LandmarkSpot | None:
+    """Find the next result flagged as an error; it is displayed at the position of its call."""
+    if landmark is not Landmark.ERROR:
+        return None
+    matches = _query_messages_beyond(at, start, back=back).filter(body__contains=_FLAG).values_list("position", "body")
+    for position, body in matches[:_PIECE]:
+        place = _find_call_position(at, position, body)
+        if place < start if back else place > start:
+            return LandmarkSpot(place)
+    return None
+
+
+def _find_call_position(at: Place, position: int, body: str) -> int:
+    error_call_ids = [
+        part.call_id
+        for part in content_blocks.read_message_parts(body)
+        if isinstance(part, ResultPart) and part.is_error
+    ]
+    conditions = [Q(body__contains=json.dumps(call_id, ensure_ascii=False)) for call_id in error_call_ids]
+    if not conditions:
+        return position
+    messages = _query_version_messages(at).filter(
+        reduce(or_, conditions), position__gte=position - _NEAR, position__lt=position
+    )
+    call_position = messages.order_by("-position").values_list("position", flat=True).first()
+    return position if call_position is None else call_position
+
+
+def _find_call_landmark(session: Session, at: Place, landmark: Landmark, start: int, back: bool) -> LandmarkSpot | None:
+    lengths = _load_version_lengths(session, at)
+    step_at_start = next((version for version, length in lengths if length > start), at.version + 1)
+    calls = ToolCall.objects.filter(session=session)
+    calls = calls.filter(status__in=_WENT_WRONG) if landmark is Landmark.ERROR else calls.filter(decisions__final=True)
+    calls = calls.filter(step__lte=step_at_start) if back else calls.filter(step__gte=step_at_start - 1)
+    order = ("-step", "-pk") if back else ("step", "pk")
+    for pk, call_id, step in calls.order_by(*order).values_list("pk", "call_id", "step").distinct()[:_CALLS]:
+        position = _find_call_request_position(at, call_id, step, lengths)
+        if position is None:
+            if at.newest and not back and start < at.length:
+                return LandmarkSpot(None, pk)
+        elif position < start if back else position > start:
+            return LandmarkSpot(position, pk)
+    return None
+
+
+def _find_call_request_position(at: Place, call_id: str, step: int, lengths: list[tuple[int, int]]) -> int | None:
+    """Find the position of a call issued while `step` was the newest version.
+
+    The message was saved with that version or with the next one.
+    """
+    first = max((length for version, length in lengths if version < step), default=0)
+    upto = min((length for version, length in lengths if version > step), default=at.length)
+    call_id_json = json.dumps(call_id, ensure_ascii=False)
+    messages = _query_version_messages(at).filter(position__gte=first, position__lt=upto, body__contains=call_id_json)
+    return messages.order_by("position").values_list("position", flat=True).first()
+
+
+def _load_version_lengths(session: Session, at: Place) -> list[tuple[int, int]]:
+    """Load version and length of each version up to this one, oldest first."""
+    checkpoints = Checkpoint.objects.filter(session=session, version__lte=at.version).order_by("version")
+    return list(checkpoints.values_list("version", "length"))
+
+
+def _query_messages_beyond(at: Place, beyond: int, *, back: bool) -> QuerySet[Message]:
+    messages = _query_version_messages(at)
+    if back:
+        return messages.filter(position__lt=beyond).order_by("-position")
+    return messages.filter(position__gt=beyond).order_by("position")
+
+
+def _query_version_messages(at: Place) -> QuerySet[Message]:
+    """Query the messages of a version."""
+    if at.segment_id is None:
+        return Message.objects.none()
+    parts = [
+        Q(segment=part.segment_id, position__gte=part.first, position__lt=part.upto)
+        for part in message_windows.resolve_transcript_stretches(at.segment_id, at.length)
+    ]
+    return Message.objects.filter(reduce(or_, parts)) if parts else Message.objects.none()

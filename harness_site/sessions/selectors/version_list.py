@@ -1,0 +1,236 @@
+"""Versions of a session, each with its changes since the previous one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeVar
+
+from django.db.models import Count, Q, QuerySet
+
+from checkpoints.enums import Phase
+from checkpoints.formats import money, parse_json
+from checkpoints.models import Checkpoint, Segment, ToolCall
+from harness_site.sessions.selectors import plan_steps
+from harness_site.sessions.selectors.message_windows import Stretch, count_shared_messages
+from harness_site.sessions.selectors.plan_steps import Plan, StepChange, StepChangeKind
+
+PAGE = 50
+#: Maximum number of versions to choose from.
+CHOICES = 200
+N = TypeVar("N", int, Decimal)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One checkpoint without its transcript.
+
+    `cost` (US dollars) and `tokens` are totals since the start of the session, None if absent or unreadable.
+    `run_number` is None if the version was saved without a run.
+    """
+
+    version: int
+    at: datetime
+    phase: str
+    run_number: int | None
+    segment_id: int
+    length: int
+    plan: Plan | None
+    cost: Decimal | None
+    tokens: int | None
+
+    @property
+    def phase_label(self) -> str:
+        return str(Phase(self.phase).label) if self.phase in Phase.values else self.phase
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """A version with its changes since `previous`, the nearest earlier version that exists.
+
+    `calls` is the number of calls issued between the two.
+    """
+
+    version: Version
+    previous: Version | None
+    added: int
+    removed: int
+    plan_changes: tuple[StepChange, ...]
+    plan_changed: bool
+    cost_delta: Decimal | None
+    tokens_delta: int | None
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class VersionPage:
+    """A page of versions, newest first. `before` is the cursor of the next page."""
+
+    rows: tuple[VersionRow, ...]
+    before: int | None
+
+
+def load_version_page(session_pk: int, *, before: int | None = None, size: int = PAGE) -> VersionPage:
+    checkpoints = Checkpoint.objects.filter(session=session_pk)
+    if before is not None:
+        checkpoints = checkpoints.filter(version__lt=before)
+    versions = [
+        build_version(row)
+        for row in checkpoints.select_related("run").defer("payload").order_by("-version")[: size + 1]
+    ]
+    tree = _load_segment_tree(session_pk)
+    pairs = list(zip(versions, [*versions[1:], None], strict=False))[:size]
+    calls = _count_calls_by_version(session_pk, pairs)
+    rows = tuple(_build_version_row(version, previous, tree, calls[version.version]) for version, previous in pairs)
+    return VersionPage(rows, rows[-1].version.version if len(versions) > size else None)
+
+
+def load_version(session_pk: int, version: int) -> Version | None:
+    row = _query_version(session_pk, version).first()
+    return build_version(row) if row else None
+
+
+def _query_version(session: int, version: int) -> QuerySet[Checkpoint]:
+    return Checkpoint.objects.filter(session=session, version=version).select_related("run").defer("payload")
+
+
+def load_version_payload(session_pk: int, version: int) -> str | None:
+    """Load the additional data saved with a version, as canonical JSON text."""
+    return _query_version_payload(session_pk, version).first()
+
+
+def _query_version_payload(session: int, version: int) -> QuerySet[Checkpoint, str | None]:
+    return Checkpoint.objects.filter(session=session, version=version).values_list("payload", flat=True)
+
+
+def load_newest_version(session_pk: int) -> Version | None:
+    row = _query_newest_version(session_pk).first()
+    return build_version(row) if row else None
+
+
+def _query_newest_version(session: int) -> QuerySet[Checkpoint]:
+    checkpoints = Checkpoint.objects.filter(session=session).select_related("run").defer("payload")
+    return checkpoints.order_by("-version")[:1]
+
+
+def find_last_common_save_time(session_pk: int, version: Version, shared: int) -> datetime | None:
+    """Return when the session was last saved with at most `shared` messages, up to `version`; None if never."""
+    checkpoints = Checkpoint.objects.filter(session=session_pk, version__lte=version.version, length__lte=shared)
+    return checkpoints.order_by("-version").values_list("created_at", flat=True).first()
+
+
+def list_version_numbers(session_pk: int, *, around: int) -> tuple[int, ...]:
+    """List version numbers to choose from, newest first, always including `around`."""
+    newest = list(_query_version_numbers(session_pk))
+    return tuple(newest if around in newest else [*newest, around])
+
+
+def _query_version_numbers(session: int) -> QuerySet[Checkpoint, int]:
+    checkpoints = Checkpoint.objects.filter(session=session).order_by("-version")
+    return checkpoints.values_list("version", flat=True)[:CHOICES]
+
+
+def build_version(row: Checkpoint) -> Version:
+    return Version(
+        version=row.version,
+        at=row.created_at,
+        phase=row.phase,
+        run_number=None if row.run is None else row.run.number,
+        segment_id=row.segment_id,
+        length=row.length,
+        plan=plan_steps.parse_plan(row.plan),
+        cost=parse_cost(row.budget_spent_usd),
+        tokens=parse_total_tokens(row.usage),
+    )
+
+
+def _count_calls_by_version(session_pk: int, pairs: Sequence[tuple[Version, Version | None]]) -> dict[int, int]:
+    """Count in the database the calls issued between each version and its predecessor, by version number."""
+    counts = {}
+    for version, previous in pairs:
+        condition = Q(issued_at__lte=version.at)
+        if previous is not None:
+            condition &= Q(issued_at__gt=previous.at)
+        counts[f"v{version.version}"] = Count("pk", filter=condition)
+    call_counts = ToolCall.objects.filter(session=session_pk).aggregate(**counts)
+    return {int(name.removeprefix("v")): count for name, count in call_counts.items()}
+
+
+def _build_version_row(
+    version: Version, previous: Version | None, tree: Mapping[int, tuple[int | None, int]], calls: int
+) -> VersionRow:
+    if previous is None:
+        planned = version.plan is not None
+        return VersionRow(version, None, version.length, 0, (), planned, version.cost, version.tokens, calls)
+    common = _count_shared_messages(previous, version, tree)
+    changes = plan_steps.compare_plan_steps(previous.plan, version.plan)
+    return VersionRow(
+        version=version,
+        previous=previous,
+        added=version.length - common,
+        removed=previous.length - common,
+        plan_changes=tuple(change for change in changes if change.change is not StepChangeKind.SAME),
+        plan_changed=previous.plan != version.plan,
+        cost_delta=_compute_delta(previous.cost, version.cost),
+        tokens_delta=_compute_delta(previous.tokens, version.tokens),
+        calls=calls,
+    )
+
+
+def _compute_delta(old: N | None, new: N | None) -> N | None:
+    return None if old is None or new is None else new - old
+
+
+def _count_shared_messages(old: Version, new: Version, tree: Mapping[int, tuple[int | None, int]]) -> int:
+    """Count the messages that two versions share."""
+    if old.segment_id == new.segment_id:
+        return min(old.length, new.length)
+    return count_shared_messages(_resolve_stretches(tree, old), _resolve_stretches(tree, new))
+
+
+def _load_segment_tree(session_pk: int) -> dict[int, tuple[int | None, int]]:
+    """Load the parent and the branching point of each segment of the session."""
+    return {pk: (parent, length) for pk, parent, length in _query_segments(session_pk)}
+
+
+def _query_segments(session: int) -> QuerySet[Segment, tuple[int, int | None, int]]:
+    return Segment.objects.filter(session=session).values_list("pk", "parent", "parent_length")
+
+
+def _resolve_stretches(tree: Mapping[int, tuple[int | None, int]], version: Version) -> list[Stretch]:
+    """Resolve the stretches of a version from memory, as `resolve_transcript_stretches` does with a query.
+
+    A parent in another session counts as a root.
+    """
+    stretches: list[Stretch] = []
+    segment: int | None = version.segment_id
+    high = version.length
+    while segment is not None:
+        parent, low = tree.get(segment, (None, 0))
+        if low < high:
+            stretches.append(Stretch(segment, low, high))
+        segment, high = parent, min(low, high)
+    return stretches[::-1]
+
+
+def parse_cost(stored: str) -> Decimal | None:
+    try:
+        return money.round_to_decimal(stored)
+    except (ValueError, InvalidOperation):
+        return None
+
+
+def parse_total_tokens(stored: str | None) -> int | None:
+    """Return the total of a usage object, or the sum of its input and output tokens."""
+    try:
+        usage: Any = parse_json(stored) if stored else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(usage, dict):
+        return None
+    total = usage.get("total_tokens")
+    counts = [total] if isinstance(total, int) else [usage.get(key) for key in ("input_tokens", "output_tokens")]
+    numbers = [count for count in counts if isinstance(count, int)]
+    return sum(numbers) if numbers else None

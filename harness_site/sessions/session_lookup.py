@@ -1,0 +1,78 @@
+"""Lookup of the objects that a URL names, and the response if one does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+
+from checkpoints.enums import Role
+from harness_site.accounts import call_secrets
+from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.sessions.selectors import session_rows
+from harness_site.sessions.selectors.session_rows import SessionHead
+
+P = ParamSpec("P")
+
+#: Largest primary key of both databases.
+_MOST = 2**63 - 1
+
+
+class PageNotFound(Exception):
+    """Raised if an object that a page needs does not exist.
+
+    `what` and `hint` are sentences for the reader.
+    """
+
+    def __init__(self, what: str, hint: str, head: SessionHead | None = None) -> None:
+        self.what, self.hint, self.head = what, hint, head
+        super().__init__(what)
+
+
+def serve_session_page(
+    view: Callable[Concatenate[MemberRequest, P], HttpResponseBase],
+) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
+    """Decorate a view for every member; `PageNotFound` becomes a page with status 404."""
+
+    @wraps(view)
+    def answered(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        try:
+            return view(request, *args, **kwargs)
+        except PageNotFound as missing:
+            return render(request, "sessions/not_found.html", {"missing": missing, "head": missing.head}, status=404)
+
+    return require_member(Role.AUDITOR)(answered)
+
+
+def get_session_head_or_404(request: MemberRequest, pk: int) -> SessionHead:
+    """Load the session of a page and mask its secret values until the response.
+
+    Raises `PageNotFound`, also if the session belongs to another workspace.
+    """
+    head = session_rows.load_session_head(request.membership.workspace_id, pk) if pk <= _MOST else None
+    if head is None:
+        raise PageNotFound(
+            "There is no such session here.",
+            "It may have been deleted, or belong to a workspace you are not a member of. Nothing was changed.",
+        )
+    call_secrets.mask_session_secrets(pk)
+    return head
+
+
+def parse_number_parameter(request: HttpRequest, name: str) -> int | None:
+    """Parse a whole number from the query; None if it is absent or invalid."""
+    text = request.GET.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
+def build_missing_version_error(head: SessionHead, version: str) -> PageNotFound:
+    """Build the error for a URL with a version that does not exist."""
+    return PageNotFound(
+        f"This session has no version {version}.",
+        f"Its newest version is {head.row.version}. Older ones may have been deleted; numbers are never used again.",
+        head,
+    )

@@ -1,0 +1,162 @@
+"""Filters of the version comparison page."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from itertools import islice
+from operator import itemgetter
+from urllib.parse import urlencode
+
+from django import template
+from django.template import Context
+from django.utils.safestring import SafeString
+
+from checkpoints.formats import content_blocks
+from checkpoints.formats.content_blocks import ResultPart
+from harness_site.core.masking import masker
+from harness_site.core.rendering import display_text, json_tree, markdown
+from harness_site.sessions import session_formatting
+from harness_site.sessions.compare.compare_versions import OPENED, Comparison
+from harness_site.sessions.compare.json_diff import FieldChange
+from harness_site.sessions.compare.message_alignment import Fold
+from harness_site.sessions.compare.word_diff import DiffPiece
+from harness_site.sessions.selectors.plan_steps import Plan
+
+register = template.Library()
+
+#: Unchanged characters displayed on either side of a change.
+_CONTEXT = 160
+
+
+@register.filter
+def format_messages_delta(found: Comparison) -> str:
+    """Format the change of the number of messages: +4, or +4 −1 if some were removed."""
+    added, removed = (found.added, found.removed) if not found.rest_a + found.rest_b else _get_version_lengths(found)
+    return " ".join(session_formatting.format_signed_number(number) for number in (added, -removed) if number) or "0"
+
+
+def _get_version_lengths(comparison: Comparison) -> tuple[int, int]:
+    """Return the net numbers of added and removed messages, for an incomplete comparison."""
+    difference = comparison.b.length - comparison.a.length
+    return max(difference, 0), max(-difference, 0)
+
+
+@register.simple_tag(takes_context=True)
+def build_open_fold_url(context: Context, position: int) -> str:
+    """Return the URL of this page with the unchanged messages from `position` expanded too."""
+    comparison: Comparison = context["found"]
+    query: list[tuple[str, object]] = [("a", comparison.a.version), ("b", comparison.b.version)]
+    if context["two"]:
+        query.append(("with", context["other"].row.pk))
+    query += [("open", open_position) for open_position in [*context["opened"], position]]
+    return f"?{urlencode(query)}#m-{position}"
+
+
+@register.filter
+def get_last_fold_position(fold: Fold) -> int:
+    """Return the start of the last range of a fold that can be expanded at once."""
+    return fold.position + max(0, fold.count - OPENED)
+
+
+@register.filter
+def format_dotted_path(path: tuple[str | int, ...]) -> str:
+    """Format the path of a field: `order.items[2].price`."""
+    steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return display_text.mask_and_reveal_hidden(steps.removeprefix("."))
+
+
+@register.simple_tag
+def format_field_value(change: FieldChange, side: str) -> str:
+    """Format the old or the new value on one line, masked if any name in its path is secret."""
+    value = change.old if side == "old" else change.new
+    if any(field.hidden for step in change.path for field in masker.list_masked_fields({str(step): value})):
+        value = masker.MASK
+    return display_text.mask_and_reveal_hidden(
+        session_formatting.format_text_beginning(json_tree.dump_masked_json(value))
+    )
+
+
+@register.filter
+def get_cost_delta(found: Comparison) -> Decimal | None:
+    return None if found.a.cost is None or found.b.cost is None else found.b.cost - found.a.cost
+
+
+@register.filter
+def format_tokens_delta(found: Comparison) -> str:
+    if found.a.tokens is None or found.b.tokens is None:
+        return "–"
+    return session_formatting.format_signed_number(found.b.tokens - found.a.tokens)
+
+
+@register.filter
+def count_done_steps(plan: Plan | None) -> int:
+    return plan.done if plan else 0
+
+
+@register.filter
+def have_differences(pieces: tuple[DiffPiece, ...]) -> bool:
+    return any(piece.change != "same" for piece in pieces)
+
+
+@register.filter
+def mask_diff_pieces(pieces: tuple[DiffPiece, ...]) -> list[DiffPiece]:
+    """Mask secrets in the pieces of a text.
+
+    Secrets are searched in the joined text, as a change may have split one.
+    """
+    secret_spans: dict[str, Sequence[tuple[int, int]]] = {}
+    for side in ("del", "ins"):
+        secret_spans[side] = masker.find_secret_spans(
+            "".join(piece.text for piece in pieces if piece.change in ("same", side))
+        )
+    if not any(secret_spans.values()):
+        return list(pieces)
+    masked_pieces, at = [], {"del": 0, "ins": 0}
+    for piece in pieces:
+        sides = ("del", "ins") if piece.change == "same" else (piece.change,)
+        spans = [
+            span for side in sides for span in _clip_spans(secret_spans[side], at[side], at[side] + len(piece.text))
+        ]
+        masked_pieces.append(DiffPiece(piece.change, _replace_spans_with_mask(piece.text, spans)))
+        for side in sides:
+            at[side] += len(piece.text)
+    return masked_pieces
+
+
+def _clip_spans(spans: Sequence[tuple[int, int]], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts of ordered `spans` between two positions, relative to the first one."""
+    for first, last in islice(spans, bisect_right(spans, start, key=itemgetter(1)), None):
+        if first >= stop:
+            return
+        yield max(first, start) - start, min(last, stop) - start
+
+
+def _replace_spans_with_mask(text: str, spans: list[tuple[int, int]]) -> str:
+    """Replace each span of `text` by one mask."""
+    parts: list[str] = []
+    end: int | None = None
+    for start, stop in sorted(spans):
+        if end is None or start > end:
+            parts += [text[end or 0 : start], masker.MASK]
+        end = stop if end is None else max(end, stop)
+    return "".join([*parts, text[end or 0 :]])
+
+
+@register.filter
+def fold_unchanged_middle(piece: DiffPiece) -> str:
+    """Fold the middle of a long unchanged piece and name its length."""
+    left_out = len(piece.text) - 2 * _CONTEXT
+    if left_out < _CONTEXT:
+        return display_text.mask_and_reveal_hidden(piece.text)
+    begin, end = piece.text[:_CONTEXT], piece.text[-_CONTEXT:]
+    return display_text.mask_and_reveal_hidden(f"{begin} … {left_out:,} unchanged characters … {end}")
+
+
+@register.filter
+def render_prose_excerpt(content: str) -> SafeString:
+    return markdown.render_markdown(session_formatting.format_text_beginning(content))
+
+
+@register.filter
+def get_result_text(result: ResultPart) -> str:
+    return content_blocks.parts_to_text((result,))

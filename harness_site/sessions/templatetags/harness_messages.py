@@ -1,0 +1,101 @@
+"""Tags that render the messages of a conversation."""
+
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlencode
+
+from django import template
+from django.template import Context
+from django.template.base import FilterExpression, NodeList, Parser, Token
+from django.template.loader import get_template
+from django.urls import get_script_prefix, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from harness_site.core.rendering.match_highlighting import FOUND, mark_search_words
+from harness_site.search.query_terms import SearchQuery
+from harness_site.sessions.selectors.conversation import CallCard, Entry
+from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.timeline import lane_layout
+from harness_site.sessions.timeline.selectors.run_lanes import Timeline
+
+register = template.Library()
+
+
+@register.simple_tag(takes_context=True)
+def render_message(context: Context, entry: Entry) -> SafeString:
+    """Render a message of the session `session_pk` with links to version `version_text`."""
+    variables = {name: context.get(name) for name in ("session_pk", "whole", "offline", "version_text")}
+    html = _build_message_html(entry, variables)
+    words: SearchQuery | None = context.get("words")
+    if not words:
+        return html
+    marked = mark_search_words(html, words.words, named=bool(variables["whole"]))
+    return (
+        marked.html + _render_folded_match_link(context, entry)
+        if _contains_position(entry, context.get("at")) and not marked.complete
+        else marked.html
+    )
+
+
+@register.tag
+def marking(parser: Parser, token: Token) -> "_Marking":
+    """Highlight search words in the content: `{% marking words %}…{% endmarking %}`."""
+    _, words = token.split_contents()
+    inner = parser.parse(["endmarking"])
+    parser.delete_first_token()
+    return _Marking(inner, parser.compile_filter(words))
+
+
+class _Marking(template.Node):
+    def __init__(self, inner: NodeList, words: FilterExpression) -> None:
+        self.inner, self.words = inner, words
+
+    def render(self, context: Context) -> SafeString:
+        return mark_search_words(self.inner.render(context), self.words.resolve(context).words, named=True).html
+
+
+def _contains_position(entry: Entry, position: int | None) -> bool:
+    """Return whether a message, or a result displayed with its call, has this position."""
+    results = (part.result_position for part in entry.parts if isinstance(part, CallCard))
+    return position is not None and position in {entry.position, *results}
+
+
+def _render_folded_match_link(context: Context, entry: Entry) -> SafeString:
+    """Render a link to a match in the folded part of a message."""
+    address = reverse("harness_sessions:session-message", args=[context["session_pk"], entry.position])
+    query = urlencode({"v": context["version_text"], "find": str(context["words"])})
+    link = f"{address}?{query}#{FOUND}"
+    return format_html('<p class="fold further">Found in what is folded: <a href="{}">show all of it</a></p>', link)
+
+
+@register.simple_tag(takes_context=True)
+def render_timeline(context: Context, lasting: Timeline | None) -> SafeString:
+    """Render the timeline of the session `head`."""
+    head = context["head"]
+    return SafeString("") if lasting is None else _render_timeline_drawing(head, lasting)
+
+
+def _render_timeline_drawing(head: SessionHead, timeline: Timeline) -> SafeString:
+    drawing = lane_layout.draw_run_lanes(timeline)
+    return (
+        _render_template("sessions/parts/lanes.html", {"head": head, "drawing": drawing}) if drawing else SafeString("")
+    )
+
+
+def _build_message_html(entry: Entry, variables: dict[str, Any]) -> SafeString:
+    session, messages = _build_session_urls(variables["session_pk"], get_script_prefix())
+    addresses = {"session_url": session, "message_url": f"{messages}{entry.position}/"}
+    return _render_template("sessions/parts/message.html", {**variables, **addresses, "entry": entry})
+
+
+@lru_cache(maxsize=64)
+def _build_session_urls(session_pk: int, _prefix: str) -> tuple[str, str]:
+    """Return the URL of a session and the URL prefix of its messages, cached because each reverse lookup takes a
+    while."""
+    messages = reverse("harness_sessions:session-message", args=[session_pk, 0]).removesuffix("0/")
+    return reverse("harness_sessions:session", args=[session_pk]), messages
+
+
+def _render_template(name: str, variables: dict[str, Any]) -> SafeString:
+    return mark_safe(get_template(name).render(variables))  # noqa: S308 - a template's

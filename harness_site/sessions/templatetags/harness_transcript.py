@@ -1,0 +1,289 @@
+"""Tags of the session pages: safe HTML of messages, calls, plans and history."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from checkpoints.enums import ActorKind, AuditKind, InterruptReason, RunStatus
+from checkpoints.exceptions import InvalidInput
+from checkpoints.formats import to_canonical_json
+from checkpoints.sessions.display_status import Standing
+from checkpoints.sessions.list_filters import Sort
+from harness_site.core import formatting
+from harness_site.core.masking.masked_references import mask_file_digests
+from harness_site.core.masking.masker import mask_text
+from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
+from harness_site.core.rendering.safe_text import replace_unencodable
+from harness_site.sessions import session_formatting
+from harness_site.sessions.selectors.call_details import CallRecord
+from harness_site.sessions.selectors.conversation import CallCard, Conversation, Handover
+from harness_site.sessions.selectors.message_origins import RunFacts
+from harness_site.sessions.selectors.peer_calls import PeerWaitSummary
+from harness_site.sessions.selectors.plan_steps import PlanStep, StepState
+from harness_site.sessions.selectors.session_history import HistoryItem
+from harness_site.sessions.selectors.session_rows import SessionRow
+from harness_site.sessions.timeline.selectors.run_events import Takeover
+
+register = template.Library()
+
+#: Characters of a message and of a result, and lines, shown before the text is folded.
+_SAID = 3_000
+_RESULT = 1_600
+_LINES = 60
+#: Characters of call arguments in a list.
+_ARGS = 160
+#: Shortest length of a timestamp with a time zone.
+_ISO = len("2026-01-01T00:00:00+00:00")
+
+register.filter("visible", display_text.mask_and_reveal_hidden)
+register.filter("size", display_text.format_byte_size)
+register.filter("role_name", session_formatting.format_role_name)
+register.filter("role_kind", session_formatting.get_role_css_kind)
+register.filter("safe_link", session_formatting.mask_safe_link)
+register.filter("count", session_formatting.format_count)
+register.filter("signed", session_formatting.format_signed_number)
+register.filter("times", session_formatting.format_times)
+register.filter("ordinal", session_formatting.format_ordinal)
+register.filter("effect", session_formatting.format_side_effect)
+register.filter("run_end", session_formatting.format_run_end)
+register.filter("gap", session_formatting.format_time_without_driver)
+register.filter("image_source", session_formatting.build_image_source)
+register.filter("money", session_formatting.format_money)
+register.filter("money_delta", session_formatting.format_money_delta)
+register.filter("exact", formatting.format_exact_time)
+register.filter("portion", session_formatting.format_portion)
+register.filter("result_parts", session_formatting.get_call_result_parts)
+register.filter("json_value", session_formatting.parse_stored_value)
+
+
+@register.filter
+def format_time_taken(span: timedelta | None) -> str:
+    return "" if span is None else formatting.format_duration(span.total_seconds())
+
+
+@register.simple_tag
+def render_session_status(row: SessionRow, waiting: PeerWaitSummary | None = None) -> SafeString:
+    """Render the status of a session as a chip with colour, shape and label."""
+    shape, words = session_formatting.format_session_status(row.standing, row.undecided, row.awaiting, waiting)
+    return format_html('<span class="chip {}">{}</span>', shape, words)
+
+
+@register.simple_tag
+def list_session_statuses() -> list[tuple[str, str]]:
+    return list(Standing.choices)
+
+
+@register.simple_tag
+def list_session_sorts() -> list[tuple[str, str]]:
+    return list(Sort.choices)
+
+
+@register.simple_tag
+def render_code(source: str, language: str) -> SafeString:
+    return syntax_highlighting.highlight_code(source, language)
+
+
+@register.inclusion_tag("sessions/parts/message_text.html")
+def render_message_text(content: str, more_url: str, whole: bool = False) -> dict[str, Any]:
+    """Render a text as Markdown: its beginning with a link to the rest, or with `whole` everything."""
+    beginning = _build_unfolded_text(content) if whole else display_text.fold_masked_text(content, _SAID, _LINES)
+    return {"html": markdown.render_markdown(beginning.text), "folded": beginning, "more_url": more_url}
+
+
+@register.inclusion_tag("sessions/parts/json_tree.html")
+def render_json_tree_or_link(value: Any, more_url: str, whole: bool = False) -> dict[str, Any]:
+    """Render a JSON value as a labelled list, with a link to the complete value if it is truncated."""
+    return {"tree": json_tree.render_json_tree(value, limit=None if whole else json_tree.PREVIEW), "more_url": more_url}
+
+
+@register.inclusion_tag("sessions/parts/tool_result.html")
+def render_tool_result(content: str, more_url: str, whole: bool = False) -> dict[str, Any]:
+    """Render the text result of a tool: a JSON object or list as a labelled list, anything else as text."""
+    value = session_formatting.parse_json_container(content)
+    limit = None if whole else _RESULT
+    if value is not None:
+        return {"tree": json_tree.render_json_tree(value, limit=limit), "more_url": more_url}
+    beginning = _build_unfolded_text(content) if whole else display_text.fold_masked_text(content, _RESULT, _LINES // 3)
+    return {"shown": ansi_colors.render_ansi_as_html(beginning.text), "folded": beginning, "more_url": more_url}
+
+
+def _build_unfolded_text(content: str) -> display_text.FoldedText:
+    return display_text.FoldedText(mask_text(content), True, display_text.get_byte_size(content))
+
+
+@register.simple_tag
+def get_call_copy_url(card: CallCard, address: str) -> str:
+    """Return the URL prefix of the plain text of a call, to be completed with the value of `as`.
+
+    `address` is the URL of the call, or of its message if the call is not logged.
+    """
+    if card.record is not None:
+        return f"{address}?as="
+    return f"{address}&{urlencode({'call': replace_unencodable(card.call.call_id)})}&as="
+
+
+@register.filter
+def has_visible_arguments(args: Any) -> bool:
+    return args not in (None, {}, [], "")
+
+
+@register.filter
+def has_changed_arguments(card: CallCard) -> bool:
+    """Return whether a person changed the arguments that the model asked for."""
+    try:
+        return card.record is not None and card.record.args != to_canonical_json(card.call.args)
+    except InvalidInput:  # the requested arguments cannot be canonicalized
+        return False
+
+
+@register.filter
+def get_call_state(card: CallCard) -> tuple[str, str]:
+    """Return the chip shape and label of a call, from the log or else from its result."""
+    if card.record is not None:
+        return get_record_state(card.record)
+    if card.result is None:
+        return "off", "No result"
+    return ("bad", "Error") if card.result.is_error else ("ok", "Completed")
+
+
+@register.filter
+def get_record_state(record: CallRecord) -> tuple[str, str]:
+    return ("unknown", "No sign of life") if record.is_orphaned else formatting.format_status_chip(record.status)
+
+
+@register.filter
+def parse_original_arguments(kept: Any) -> Any:
+    """Parse the stored JSON of the arguments before an edit."""
+    return session_formatting.parse_stored_value(kept) if isinstance(kept, str) else kept
+
+
+@register.filter
+def render_json_text(value: Any) -> SafeString:
+    """Render a complete JSON value, indented and highlighted."""
+    return syntax_highlighting.highlight_code(json_tree.dump_masked_json(value, indent=2), "json")
+
+
+@register.filter
+def has_lost_run(handover: Handover) -> bool:
+    """Return whether any of the runs that ended here was lost."""
+    return any(run.status == RunStatus.LOST for run in handover.ended)
+
+
+@register.filter
+def find_takeover_of_run(takeovers: Mapping[int, Takeover], number: int) -> Takeover | None:
+    """Return the takeover that ended run `number` while it was alive; None if there was none."""
+    return takeovers.get(number) if takeovers else None
+
+
+@register.filter
+def find_run_of_actor(takers: Mapping[str, RunFacts] | None, actor: str) -> RunFacts | None:
+    """Return the run that took over from the run that `actor` names."""
+    return takers.get(actor) if takers else None
+
+
+@register.filter
+def add_numbers(number: float, more: float) -> float:
+    return round(number + more, 1)
+
+
+@register.filter
+def count_following_messages(shown: Conversation) -> int:
+    """Return the number of messages after a window."""
+    return shown.place.length - shown.upto
+
+
+@register.filter
+def is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+@register.filter
+def format_evidence_json(stored: str) -> str:
+    """Format evidence as JSON text."""
+    return json_tree.dump_masked_json(mask_file_digests(session_formatting.parse_stored_value(stored)))
+
+
+@register.filter
+def format_text_excerpt(content: str) -> str:
+    """Format the beginning of a text with the size of the rest, which is one link away."""
+    return display_text.mask_and_reveal_hidden(session_formatting.format_text_beginning(content))
+
+
+@register.filter
+def format_key_as_words(key: str) -> str:
+    return display_text.mask_and_reveal_hidden(key.replace("_", " "))
+
+
+@register.filter
+def format_event_detail(value: Any) -> str:
+    """Format a value of an audit event: times for display, texts without quotes."""
+    if not isinstance(value, str):
+        return json_tree.dump_masked_json(value)
+    try:
+        return (
+            formatting.format_exact_time(datetime.fromisoformat(value))
+            if len(value) >= _ISO
+            else display_text.mask_and_reveal_hidden(value)
+        )
+    except ValueError:
+        return display_text.mask_and_reveal_hidden(value)
+
+
+@register.filter
+def format_json_inline(value: Any) -> str:
+    """Format a JSON value on one line: `order 17, amount "40.00"`."""
+    return format_text_excerpt(session_formatting.format_json_on_one_line(value))
+
+
+@register.inclusion_tag("sessions/parts/args.html")
+def build_call_arguments_excerpt(record: CallRecord, address: str) -> dict[str, Any]:
+    """Render the beginning of the arguments of a call in a list, with a link to the rest."""
+    line = session_formatting.format_json_on_one_line(session_formatting.parse_stored_value(record.args))
+    return {"folded": display_text.fold_masked_text(line, _ARGS), "address": address}
+
+
+@register.filter
+def format_peer_answer(value: Any) -> str:
+    """Format the answer of another agent on one line, a text without quotes."""
+    return (
+        format_text_excerpt(value) if isinstance(value, str) else format_text_excerpt(json_tree.dump_masked_json(value))
+    )
+
+
+@register.filter
+def get_step_sign(step: PlanStep) -> str:
+    return {
+        StepState.DONE: "✓",
+        StepState.DOING: "◐",
+        StepState.BLOCKED: "‖",
+        StepState.FAILED: "✗",
+        StepState.SKIPPED: "–",
+    }.get(step.state or StepState.TODO, "○")
+
+
+@register.filter
+def get_step_css_kind(step: PlanStep) -> str:
+    return step.state.name.lower() if step.state else "todo"
+
+
+@register.filter
+def format_interruption_reason(reason: str) -> str:
+    return str(InterruptReason(reason).label) if reason in InterruptReason.values else reason
+
+
+@register.filter
+def get_history_item_kind(row: HistoryItem) -> str:
+    """Return the style class of a history entry: action of a person, success or failure."""
+    if row.actor_kind == ActorKind.PERSON:
+        return "person"
+    return {
+        AuditKind.RUN_LOST: "bad",
+        AuditKind.TAKEOVER: "bad",
+        AuditKind.CALL_INTERRUPTED: "bad",
+        AuditKind.SESSION_FINISHED: "ok",
+    }.get(AuditKind(row.kind) if row.kind in AuditKind.values else AuditKind.DECIDED, "")

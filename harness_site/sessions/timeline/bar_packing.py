@@ -1,0 +1,81 @@
+"""Packing of bars without overlap: bars that are too small or too close are merged into one with a count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+#: Minimum width of a bar; bars narrower than `SMALL` may be merged with their neighbours.
+LEAST = 3.0
+SMALL = 6.0
+GAP = 1.0
+#: Maximum width of merged small bars.
+_REACH = 30.0
+#: Number of levels below each other for simultaneous bars.
+LEVELS = 3
+
+
+@dataclass(slots=True)
+class PackedBar(Generic[T]):
+    """One bar, or several merged ones. `small` is True if all of them are small."""
+
+    x: float
+    right: float
+    items: list[T]
+    small: bool
+
+    @property
+    def width(self) -> float:
+        return round(self.right - self.x, 1)
+
+
+def pack_bars(
+    bars: Iterable[tuple[float, float, T]], *, levels: int = LEVELS, small: float = SMALL
+) -> list[list[PackedBar[T]]]:
+    """Return levels of bars from (left, right, item) sorted by left; every item is in exactly one bar.
+
+    Bars of a level do not touch, so their number is bounded by the width of the drawing.
+    """
+    rows: list[list[PackedBar[T]]] = []
+    for left, right, item in bars:
+        right -= GAP
+        if right < left + LEAST:
+            right = left + LEAST
+        first = rows[0][-1] if rows else None
+        if first and first.small and left < first.right + GAP and left < first.x + _REACH and right - left < small:
+            # Shortcut for the same result as `_place_bar_on_level`: among thousands of bars, nearly all are merged
+            # here.
+            first.items.append(item)
+            if right > first.right:
+                first.right = right
+        else:
+            _place_bar_on_level(rows, PackedBar(left, right, [item], right - left < small), levels)
+    return rows
+
+
+def _place_bar_on_level(rows: list[list[PackedBar[T]]], new: PackedBar[T], levels: int) -> None:
+    for row in rows:
+        last = row[-1]
+        if new.x >= last.right + GAP:
+            row.append(new)
+            return
+        if not (new.small and last.small):
+            continue
+        if new.x < last.x + _REACH:
+            _merge_bars(last, new)
+        else:
+            new.x, new.right = last.right + GAP, max(new.right, last.right + GAP + LEAST)
+            row.append(new)
+        return
+    if len(rows) < levels:
+        rows.append([new])
+    else:
+        _merge_bars(rows[-1][-1], new)
+
+
+def _merge_bars(last: PackedBar[T], new: PackedBar[T]) -> None:
+    last.items += new.items
+    last.right, last.small = max(last.right, new.right), last.small and new.small

@@ -1,0 +1,107 @@
+"""Events of runs that only the audit trail has: takeovers, approval requests and probe requests."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from django.db.models import QuerySet
+
+from checkpoints.db import keyset_pagination
+from checkpoints.enums import AuditKind
+from checkpoints.formats import parse_json
+from checkpoints.models import AuditEvent
+
+#: Maximum number of the newest events read.
+LIMIT = 200
+#: Id and step of a call.
+ProbeKey: TypeAlias = tuple[str, int | None]
+_RUN = re.compile(r"run (\d{1,9})\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """The takeover at `at` of the session of run `number`, whose last heartbeat was at `seen_at`."""
+
+    number: int
+    at: datetime
+    seen_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalQuestion:
+    """The request of a run for the approval of a call."""
+
+    run_number: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvents:
+    """Takeovers by the number of the run that lost its session; approval requests by call id, oldest first."""
+
+    takeovers: dict[int, Takeover] = field(default_factory=dict)
+    asked: dict[str, list[ApprovalQuestion]] = field(default_factory=dict)
+    #: Time of the last probe request of a call, by call id and step.
+    probes: dict[ProbeKey, datetime] = field(default_factory=dict)
+
+    def find_last_question(self, call_id: str, before: datetime) -> ApprovalQuestion | None:
+        """Return the last approval request for a call before a moment."""
+        return next((question for question in reversed(self.asked.get(call_id, [])) if question.at <= before), None)
+
+
+def load_run_events(session_pk: int) -> RunEvents:
+    """Load the events of a session, in one query."""
+    takeovers: dict[int, Takeover] = {}
+    questions: defaultdict[str, list[ApprovalQuestion]] = defaultdict(list)
+    probes: dict[ProbeKey, datetime] = {}
+    for event in reversed(list(_query_run_events(session_pk))):
+        run, details = _RUN.fullmatch(event.actor), _parse_event_details(event.details)
+        if event.kind == AuditKind.VERIFY_REQUESTED:
+            probes[_get_probe_key(details)] = event.created_at
+            continue
+        if run is None:
+            continue
+        number = int(run.group(1))
+        if event.kind == AuditKind.TAKEOVER:
+            takeovers[number] = Takeover(number, event.created_at, _parse_event_time(details.get("last_seen")))
+        else:
+            questions[str(details.get("call_id"))].append(ApprovalQuestion(number, event.created_at))
+    return RunEvents(takeovers, dict(questions), probes)
+
+
+def _query_run_events(session: int) -> QuerySet[AuditEvent]:
+    kinds = [AuditKind.TAKEOVER, AuditKind.APPROVAL_REQUESTED, AuditKind.VERIFY_REQUESTED]
+    return AuditEvent.objects.filter(session=session, kind__in=kinds).order_by(keyset_pagination.order_newest_first())[
+        :LIMIT
+    ]
+
+
+def load_probe_times(sessions: Iterable[int]) -> dict[tuple[int, ProbeKey], datetime]:
+    """Load the time of the last probe request by session and call, in one query."""
+    events = AuditEvent.objects.filter(session__in=sessions, kind=AuditKind.VERIFY_REQUESTED).order_by("pk")
+    rows = events.values_list("session_id", "details", "created_at")
+    return {(session, _get_probe_key(_parse_event_details(details))): at for session, details, at in rows}
+
+
+def _get_probe_key(details: dict[str, Any]) -> ProbeKey:
+    return str(details.get("call_id")), details.get("step")
+
+
+def _parse_event_details(stored: str) -> dict[str, Any]:
+    try:
+        details = parse_json(stored)
+    except (ValueError, RecursionError):
+        return {}
+    return details if isinstance(details, dict) else {}
+
+
+def _parse_event_time(text: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,274 @@
+"""Runs of a session as lanes, with their calls as stretches of time.
+
+Every occurrence begins with its kind, start and end as instants, both the same for a moment. There may be thousands, so
+they are named tuples, which are the fastest to create.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from checkpoints.db import clock, keyset_pagination
+from checkpoints.db.keyset_pagination import cast_time_to_text
+from checkpoints.enums import (
+    DECIDING_KINDS,
+    NOT_RUN_CALL_STATUSES,
+    UNDECIDED_CALL_STATUSES,
+    ActorKind,
+    CallStatus,
+    DecisionKind,
+    Phase,
+)
+from checkpoints.models import Checkpoint, Decision, Run, ToolCall
+from harness_site.core.epoch_microseconds import Instant, convert_to_datetime, convert_to_microseconds
+from harness_site.sessions.selectors.message_origins import RunFacts, build_run_facts
+from harness_site.sessions.timeline.selectors import run_events
+from harness_site.sessions.timeline.selectors.run_events import RunEvents, Takeover
+
+#: Maximum numbers of the newest runs, calls and versions drawn.
+LANES = 8
+CALLS = 120
+MARKS = 160
+#: Decisions about a call that has not run.
+_ALLOWING = frozenset({DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND})
+#: Status of a call that returned → the kind of its stretch.
+_PLAIN: Final[dict[str, str]] = {
+    status.value: "failed" if status == CallStatus.FAILED else "ran"
+    for status in CallStatus
+    if status not in NOT_RUN_CALL_STATUSES
+}
+_CALL = itemgetter(4)
+#: Decisions that change the status of a call; an edited call continues to wait.
+MOVING = DECIDING_KINDS - {DecisionKind.EDIT}
+
+
+class Stretch(NamedTuple):
+    """The execution of a tool (`kind` is ran, failed, running or lost), or a wait for a person (`kind` is wait).
+
+    A lost call ends when the loss was detected, a wait when it was decided.
+    """
+
+    kind: str
+    start: int
+    end: int
+    tool: str
+    call_pk: int
+
+
+class VersionMark(NamedTuple):
+    """A version (`kind` is version). `length` is its number of messages.
+
+    A version saved without a run belongs to the run before it.
+    """
+
+    kind: str
+    start: int
+    end: int
+    version: int
+    phase: str = Phase.TURN
+    length: int = 0
+    by_run: bool = True
+
+
+@dataclass(slots=True)
+class Lane:
+    """One run from `start` to its end or last heartbeat; `takeover` is set if another run took its session."""
+
+    run: RunFacts
+    start: int
+    end: int
+    takeover: Takeover | None = None
+    stretches: list[Stretch] = field(default_factory=list)
+    marks: list[VersionMark] = field(default_factory=list)
+
+
+class LoggedCallRow(NamedTuple):
+    """Columns of a call for the timeline; `run` is the value of `get_run_key` for its run."""
+
+    pk: int
+    run: str
+    tool: str
+    status: str
+    issued: int
+    interrupted: int | None
+    settled: int | None
+
+
+class CallDecisionRow(NamedTuple):
+    """A decision that changed the status of its call."""
+
+    call_pk: int
+    call_id: str
+    kind: str
+    actor_kind: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Lanes of a session; `earlier` is True if older runs, calls or versions are left out."""
+
+    lanes: tuple[Lane, ...]
+    earlier: bool
+
+
+def load_run_lanes(session_pk: int, remembered: RunEvents | None = None) -> Timeline:
+    """Load the newest runs of a session with their calls and versions.
+
+    At most five queries, and one more without `remembered`.
+    """
+    remembered = run_events.load_run_events(session_pk) if remembered is None else remembered
+    runs = list(_query_newest_runs(session_pk))
+    lanes = {get_run_key(run): build_run_lane(run, remembered) for run in runs[:LANES][::-1]}
+    pks = [run.pk for run in runs[:LANES]]
+    calls = list(_query_run_calls(session_pk, pks))
+    marks = list(_query_saved_versions(session_pk, pks))
+    for run, version, at in reversed(marks[:MARKS]):
+        lanes[run].marks.append(VersionMark("version", at, at, version))
+    decisions = (
+        group_decisions_by_call(CallDecisionRow(*row) for row in _query_moving_decisions([pk for pk, *_ in calls]))
+        if calls
+        else {}
+    )
+    place_calls_on_lanes(reversed(calls[:CALLS]), decisions, lanes, remembered)
+    return Timeline(tuple(lanes.values()), len(runs) > LANES or len(calls) > CALLS or len(marks) > MARKS)
+
+
+def _query_newest_runs(session: int) -> QuerySet[Run]:
+    return select_run_key_column(Run.objects.filter(session=session)).order_by("-number")[: LANES + 1]
+
+
+def _query_run_calls(session: int, runs: list[UUID]) -> QuerySet[ToolCall, tuple[Any, ...]]:
+    # Order by step first, as the index does: ordered by key alone, all calls of the session would be read.
+    return select_newest_call_columns(ToolCall.objects.filter(session=session, run__in=runs)).order_by("-step", "-pk")[
+        : CALLS + 1
+    ]
+
+
+def _query_saved_versions(session: int, runs: list[UUID]) -> QuerySet[Checkpoint, tuple[str, int, int]]:
+    checkpoints = Checkpoint.objects.filter(session=session, run__in=runs).order_by("-version")
+    return checkpoints.values_list(cast_time_to_text("run"), "version", Instant("created_at"))[: MARKS + 1]
+
+
+def _query_moving_decisions(calls: list[int]) -> QuerySet[Decision, tuple[Any, ...]]:
+    decisions = Decision.objects.filter(tool_call__in=calls, final=True, kind__in=sorted(MOVING)).order_by("pk")
+    return decisions.values_list("tool_call", "tool_call__call_id", "kind", "actor_kind", Instant("created_at"))
+
+
+def select_newest_call_columns(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall, tuple[Any, ...]]:
+    """Select the columns of `LoggedCallRow`, newest calls first."""
+    times = (Instant(name) for name in ("issued_at", "interrupted_at", "settled_at"))
+    return calls.order_by(keyset_pagination.order_newest_first()).values_list(
+        "pk", cast_time_to_text("run"), "tool", "status", *times
+    )
+
+
+def select_run_key_column(runs: QuerySet[Run]) -> QuerySet[Run]:
+    """Annotate runs with the column that `get_run_key` reads."""
+    return runs.annotate(key=cast_time_to_text("pk"))
+
+
+def get_run_key(run: Run) -> str:
+    """Return the key of a run as text: comparing thousands of UUIDs takes several times as long."""
+    return str(run.key)  # type: ignore[attr-defined]
+
+
+def place_calls_on_lanes(
+    calls: Iterable[tuple[Any, ...]],
+    decided: Mapping[int, list[CallDecisionRow]],
+    lanes: Mapping[str, Lane],
+    remembered: RunEvents,
+) -> None:
+    """Add stretches for calls, as `select_newest_call_columns` reads them, to the lanes of their runs by run key.
+
+    The version marks of the lanes have to be complete.
+    """
+    finished_rows: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for row in calls:
+        pk, run, _, status, _, interrupted, settled_at = row
+        if status in _PLAIN and interrupted is None and settled_at is not None and pk not in decided:
+            finished_rows[run].append(row)
+        else:
+            for lane, stretch in _build_call_stretches(LoggedCallRow(*row), decided.get(pk, []), lanes, remembered):
+                lane.stretches.append(stretch)
+    for run, rows in finished_rows.items():
+        lanes[run].stretches += _build_finished_stretches(rows)
+    for lane in lanes.values():
+        lane.stretches.sort(key=_CALL)
+        lane.end = max([lane.end, *(mark.end for mark in lane.marks if mark.by_run), *_list_call_end_times(lane)])
+
+
+def _build_finished_stretches(rows: Iterable[tuple[Any, ...]]) -> Iterator[Stretch]:
+    """Build the stretches of calls that returned without a decision, the usual case."""
+    return (
+        Stretch(_PLAIN[status], issued_at, settled_at, tool, pk)
+        for pk, _, tool, status, issued_at, _, settled_at in rows
+    )
+
+
+def _list_call_end_times(lane: Lane) -> list[int]:
+    """Return when tools of the run returned, which proves it alive later than its last heartbeat."""
+    return [stretch.end for stretch in lane.stretches if stretch.kind in {"ran", "failed"}]
+
+
+def build_run_lane(run: Run, remembered: RunEvents) -> Lane:
+    end = convert_to_microseconds(run.ended_at or run.heartbeat_at)
+    return Lane(
+        build_run_facts(run), convert_to_microseconds(run.started_at), end, remembered.takeovers.get(run.number)
+    )
+
+
+def group_decisions_by_call(decisions: Iterable[CallDecisionRow]) -> dict[int, list[CallDecisionRow]]:
+    groups: defaultdict[int, list[CallDecisionRow]] = defaultdict(list)
+    for decision in decisions:
+        groups[decision.call_pk].append(decision)
+    return dict(groups)
+
+
+def _build_call_stretches(
+    call: LoggedCallRow, decisions: list[CallDecisionRow], lanes: Mapping[str, Lane], events: RunEvents
+) -> Iterator[tuple[Lane, Stretch]]:
+    lane = lanes[call.run]
+    approval = next((decision for decision in decisions if decision.kind in _ALLOWING), None)
+    if call.status in NOT_RUN_CALL_STATUSES or (approval is not None and approval.kind == DecisionKind.RESPOND):
+        yield lane, _build_wait_stretch(call, call.issued, approval)
+        return
+    question = (
+        None if approval is None else events.find_last_question(approval.call_id, convert_to_datetime(approval.at))
+    )
+    asking_lane = next(
+        (lane for lane in lanes.values() if question is not None and lane.run.number == question.run_number), None
+    )
+    if question is not None and asking_lane is not None:
+        yield asking_lane, _build_wait_stretch(call, convert_to_microseconds(question.at), approval)
+    yield lane, _build_tool_stretch(call, lane)
+    settlement = next((decision for decision in decisions if decision.kind not in _ALLOWING), None)
+    if call.interrupted is not None and (settlement is None or settlement.actor_kind != ActorKind.HOOK):
+        yield _find_waiting_lane(lanes.values(), lane), _build_wait_stretch(call, call.interrupted, settlement)
+
+
+def _build_tool_stretch(call: LoggedCallRow, lane: Lane) -> Stretch:
+    if call.interrupted is not None:
+        return Stretch("lost", call.issued, call.interrupted, call.tool, call.pk)
+    if call.settled is not None:
+        return Stretch(_PLAIN.get(call.status, "ran"), call.issued, call.settled, call.tool, call.pk)
+    return Stretch("running", call.issued, max(call.issued, lane.end), call.tool, call.pk)
+
+
+def _find_waiting_lane(lanes: Iterable[Lane], lost_lane: Lane) -> Lane:
+    """Return the lane of the run after the lost one, which is the run that waits."""
+    return next((lane for lane in lanes if lane.run.number == lost_lane.run.number + 1), lost_lane)
+
+
+def _build_wait_stretch(call: LoggedCallRow, since: int, decision: CallDecisionRow | None) -> Stretch:
+    until = call.settled if decision is None else decision.at
+    if decision is None and call.status in UNDECIDED_CALL_STATUSES:
+        until = convert_to_microseconds(clock.now())
+    return Stretch("wait", since, max(since, until or since), call.tool, call.pk)

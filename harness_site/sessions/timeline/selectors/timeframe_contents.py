@@ -1,0 +1,287 @@
+"""Contents of a time range of a session: runs with their turns, calls, waits, versions and events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from checkpoints.db import clock
+from checkpoints.enums import Phase, RunStatus
+from checkpoints.models import Run
+from harness_site.core.epoch_microseconds import close_open_range, convert_to_datetime, convert_to_microseconds
+from harness_site.sessions.timeline.selectors import run_events, run_lanes, timeline_rows
+from harness_site.sessions.timeline.selectors.run_lanes import MOVING, CallDecisionRow, Lane, Stretch, VersionMark
+
+#: Maximum numbers of the newest runs, and of calls, versions and peer calls each, in one timeframe.
+LANES = 24
+LIMIT = 10_000
+
+#: Phase that ends a turn → kind of the turn.
+_TURNS: Final[dict[str, str]] = {
+    Phase.TURN: "turn",
+    Phase.POST_LLM: "model",
+    Phase.POST_TOOL_BATCH: "tools",
+    Phase.POST_SUBAGENT_BATCH: "agents",
+}
+
+
+_START, _END = itemgetter(1), itemgetter(2)
+
+
+class Turn(NamedTuple):
+    """The work of a run from its start or its previous version until `version`, which has `length` messages.
+
+    `kind` is model, tools or agents by the phase of the version, else turn.
+    """
+
+    kind: str
+    start: int
+    end: int
+    version: int
+    length: int
+
+
+class PeerWait(NamedTuple):
+    """A call to another agent (`kind` is peer) with its `status`; an open one ends now."""
+
+    kind: str
+    start: int
+    end: int
+    peer: str
+    status: str
+
+
+class Event(NamedTuple):
+    """A moment: `kind` is crash, takeover, pause, taken or decision. A decision names its call and its actor."""
+
+    kind: str
+    start: int
+    end: int
+    decision: str = ""
+    actor: str = ""
+    tool: str = ""
+    call_pk: int | None = None
+
+
+#: Anything on a timeline. Every type begins with kind, start and end.
+Occurrence: TypeAlias = Stretch | Turn | PeerWait | Event | VersionMark
+
+
+@dataclass(slots=True)
+class RunCourse:
+    """One run: its lane, and the details that the overview omits."""
+
+    lane: Lane
+    turns: list[Turn] = field(default_factory=list)
+    asked: list[PeerWait] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeframe:
+    """Contents from `since` to `until`. `cut` is the moment before which rows were left out."""
+
+    courses: tuple[RunCourse, ...]
+    since: datetime
+    until: datetime
+    cut: datetime | None
+
+
+class _DecisionRow(NamedTuple):
+    call_pk: int
+    call_id: str
+    tool: str
+    kind: str
+    final: bool
+    actor: str
+    actor_kind: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class _TimeSpan:
+    since: datetime | None
+    until: datetime | None
+
+    @property
+    def whole(self) -> bool:
+        return self.since is None and self.until is None
+
+    @property
+    def moments(self) -> tuple[datetime, datetime]:
+        return close_open_range(self.since, self.until)
+
+    @property
+    def instants(self) -> tuple[int, int]:
+        since, until = self.moments
+        return convert_to_microseconds(since), convert_to_microseconds(until)
+
+
+def load_timeframe(
+    session_pk: int, *, since: datetime | None = None, until: datetime | None = None
+) -> Timeframe | None:
+    """Load a timeframe in at most nine queries; None if it is empty."""
+    span = _TimeSpan(since, until)
+    calls, earlier_calls = _take_newest_rows(
+        timeline_rows.prepare_calls_query(session_pk, *span.moments, most=LIMIT + 1), begin=4
+    )
+    pauses = list(timeline_rows.prepare_pauses_query(session_pk, most=LIMIT))
+    peer_query = timeline_rows.prepare_peer_calls_query(session_pk, *span.moments, most=LIMIT + 1) if pauses else ()
+    peer_rows, earlier_peer_calls = _take_newest_rows(peer_query, begin=3)
+    runs = _load_runs_in_span(
+        session_pk, span, {row[1] for row in calls} | {row[0] for row in peer_rows} if not span.whole else set()
+    )
+    marks, earlier_marks = _load_version_marks(session_pk, span)
+    events = run_events.load_run_events(session_pk)
+    courses = {
+        run_lanes.get_run_key(run): RunCourse(run_lanes.build_run_lane(run, events)) for run in reversed(runs[:LANES])
+    }
+    if not courses:
+        return None
+    lanes = {key: run_course.lane for key, run_course in courses.items()}
+    _place_marks(marks, courses)
+    decisions = [
+        _DecisionRow(*row) for row in reversed(list(timeline_rows.prepare_decisions_query(session_pk, most=LIMIT)))
+    ]
+    decisions_by_call = run_lanes.group_decisions_by_call(_iterate_moving_decisions(decisions))
+    calls_of_lanes = calls if len(runs) <= LANES else [row for row in calls if row[1] in lanes]
+    run_lanes.place_calls_on_lanes(calls_of_lanes, decisions_by_call, lanes, events)
+    _place_peer_waits(peer_rows, courses)
+    _place_events(courses, pauses, decisions)
+    for run_course in courses.values():
+        _trim_course_to_span(run_course, span)
+    lane_cut = [run_course.lane.start for run_course in list(courses.values())[:1] if len(runs) > LANES]
+    return _build_timeframe(courses.values(), span, [*earlier_calls, *earlier_peer_calls, *earlier_marks, *lane_cut])
+
+
+def _take_newest_rows(queryset: Iterable[tuple[Any, ...]], *, begin: int) -> tuple[list[tuple[Any, ...]], list[int]]:
+    """Return the newest rows, oldest first, and the start of the oldest if there are more."""
+    rows = list(queryset)
+    newest = rows[:LIMIT][::-1]
+    return newest, [newest[0][begin]] if len(rows) > LIMIT else []
+
+
+def _iterate_moving_decisions(decisions: Iterable[_DecisionRow]) -> Iterator[CallDecisionRow]:
+    for decision in decisions:
+        if decision.final and decision.kind in MOVING:
+            yield CallDecisionRow(decision.call_pk, decision.call_id, decision.kind, decision.actor_kind, decision.at)
+
+
+def _load_runs_in_span(session_pk: int, span: _TimeSpan, run_keys: Iterable[str]) -> list[Run]:
+    """Load the newest runs of the range first, one more than the limit if there are more.
+
+    Includes runs whose calls end after them.
+    """
+    if span.whole:
+        return list(timeline_rows.prepare_all_runs_query(session_pk, most=LANES + 1))
+    keys = [UUID(key) for key in run_keys]
+    return list(timeline_rows.prepare_runs_in_time_query(session_pk, *span.moments, keys, most=LANES + 1))
+
+
+def _load_version_marks(session_pk: int, span: _TimeSpan) -> tuple[list[tuple[str | None, VersionMark]], list[int]]:
+    """Load the versions of the range, and one on either side, whose turns overlap it."""
+    rows_inside, cuts = _take_newest_rows(
+        timeline_rows.prepare_versions_query(session_pk, *span.moments, most=LIMIT + 1), begin=2
+    )
+    before = timeline_rows.query_last_version_before(session_pk, span.since) if span.since is not None else []
+    after = timeline_rows.query_first_version_after(session_pk, span.until) if span.until is not None else []
+    rows = (*before, *rows_inside, *after)
+    marks = [
+        (run, VersionMark("version", at, at, version, phase, length, by_run=run is not None))
+        for run, version, at, phase, length in rows
+    ]
+    return marks, cuts
+
+
+def _place_marks(marks: Iterable[tuple[str | None, VersionMark]], courses: dict[str, RunCourse]) -> None:
+    order = [*courses.values()]
+    for run, mark in marks:
+        if run is None:
+            if mark.start >= order[0].lane.start:  # else it belongs to an earlier run that was left out
+                _find_current_course(order, mark.start).lane.marks.append(mark)
+            continue
+        run_course = courses.get(run)
+        if run_course is None:
+            continue
+        lane_marks = run_course.lane.marks
+        start = lane_marks[-1].end if lane_marks else run_course.lane.start
+        lane_marks.append(mark)
+        kind = _TURNS.get(mark.phase)
+        if kind is not None:
+            run_course.turns.append(Turn(kind, min(start, mark.end), mark.end, mark.version, mark.length))
+
+
+def _place_peer_waits(peer_rows: Iterable[tuple[Any, ...]], courses: dict[str, RunCourse]) -> None:
+    now = convert_to_microseconds(clock.now())
+    for run, peer, status, created_at, settled_at in peer_rows:
+        if run in courses:
+            end = max(now if settled_at is None else settled_at, created_at)
+            courses[run].asked.append(PeerWait("peer", created_at, end, peer, status))
+
+
+def _place_events(
+    courses: dict[str, RunCourse], pauses: Iterable[tuple[str, int, int | None]], decisions: Iterable[_DecisionRow]
+) -> None:
+    for run_course in courses.values():
+        lane = run_course.lane
+        if lane.takeover is not None:
+            run_course.events.append(_build_event("takeover", convert_to_microseconds(lane.takeover.at)))
+        elif lane.run.status == RunStatus.LOST:
+            run_course.events.append(_build_event("crash", lane.end))
+    for run, paused_at, taken_at in pauses:
+        if run in courses:
+            courses[run].events.append(_build_event("pause", paused_at))
+            if taken_at is not None:
+                courses[run].events.append(_build_event("taken", taken_at))
+    order = [*courses.values()]
+    for row in decisions:
+        decision = Event("decision", row.at, row.at, row.kind, row.actor, row.tool, row.call_pk)
+        _find_current_course(order, row.at).events.append(decision)
+
+
+def _build_event(kind: str, at: int) -> Event:
+    return Event(kind, at, at)
+
+
+def _find_current_course(courses: Sequence[RunCourse], at: int) -> RunCourse:
+    """Return the last run that had started at this time."""
+    return next((run_course for run_course in reversed(courses) if run_course.lane.start <= at), courses[0])
+
+
+def _trim_course_to_span(run_course: RunCourse, span: _TimeSpan) -> None:
+    """Remove occurrences outside of the range."""
+    lane, (since, until) = run_course.lane, span.instants
+    if not span.whole:
+        lane.stretches = [item for item in lane.stretches if item.start <= until and item.end >= since]
+        lane.marks = [item for item in lane.marks if item.start <= until and item.end >= since]
+        run_course.turns = [item for item in run_course.turns if item.start <= until and item.end >= since]
+        run_course.asked = [item for item in run_course.asked if item.start <= until and item.end >= since]
+        run_course.events = [item for item in run_course.events if item.start <= until and item.end >= since]
+    run_course.events.sort(key=_START)
+
+
+def _build_timeframe(courses: Iterable[RunCourse], span: _TimeSpan, cuts: Sequence[int]) -> Timeframe:
+    """Build the timeframe; an open range extends as far as its contents."""
+    visible_courses = tuple(run_course for run_course in courses if _has_items_in_span(run_course, span))
+    starts, ends = (
+        [run_course.lane.start for run_course in visible_courses],
+        [run_course.lane.end for run_course in visible_courses],
+    )
+    for run_course in visible_courses:
+        durations: list[Sequence[Occurrence]] = [run_course.lane.stretches, run_course.turns, run_course.asked]
+        starts += [min(map(_START, row)) for row in durations if row]
+        ends += [max(map(_END, row)) for row in (*durations, run_course.events, run_course.lane.marks) if row]
+    cut = convert_to_datetime(max(cuts)) if cuts else None
+    since = span.since or cut or (convert_to_datetime(min(starts)) if starts else span.until or clock.now())
+    until = span.until or (convert_to_datetime(max(ends)) if ends else since)
+    return Timeframe(visible_courses, since, max(until, since), cut)
+
+
+def _has_items_in_span(run_course: RunCourse, span: _TimeSpan) -> bool:
+    lane, (since, until) = run_course.lane, span.instants
+    overlaps = lane.start <= until and max(lane.end, lane.start) >= since
+    return overlaps or bool(lane.stretches or run_course.turns or run_course.asked or run_course.events)

@@ -1,0 +1,87 @@
+"""Queries for the rows of a timeline as plain tuples, as there may be thousands; `most` limits their number."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from checkpoints.db import keyset_pagination
+from checkpoints.db.keyset_pagination import cast_time_to_text
+from checkpoints.enums import RunStatus
+from checkpoints.models import Checkpoint, Decision, PausedTask, PeerCall, Run, ToolCall
+from harness_site.core.epoch_microseconds import Instant
+from harness_site.sessions.timeline.selectors import run_lanes
+
+
+def _build_overlap_condition(since: datetime, until: datetime, begin: str, end: str) -> Q:
+    """Build the condition for rows that begin before the end of a range and end after its start, or not yet."""
+    return Q(**{f"{begin}__lte": until}) & (Q(**{f"{end}__gte": since}) | Q(**{f"{end}__isnull": True}))
+
+
+def prepare_calls_query(
+    session: int, since: datetime, until: datetime, *, most: int
+) -> QuerySet[ToolCall, tuple[Any, ...]]:
+    overlap = _build_overlap_condition(since, until, "issued_at", "settled_at")
+    return run_lanes.select_newest_call_columns(ToolCall.objects.filter(overlap, session=session))[:most]
+
+
+def prepare_peer_calls_query(
+    session: int, since: datetime, until: datetime, *, most: int
+) -> QuerySet[PeerCall, tuple[Any, ...]]:
+    """Query run, peer, status, start and end of calls to other agents."""
+    overlap = _build_overlap_condition(since, until, "created_at", "settled_at")
+    calls = PeerCall.objects.filter(overlap, session=session).order_by(keyset_pagination.order_newest_first())[:most]
+    return calls.values_list(
+        cast_time_to_text("join__task__run"), "peer", "status", Instant("created_at"), Instant("settled_at")
+    )
+
+
+def prepare_pauses_query(session: int, *, most: int) -> QuerySet[PausedTask, tuple[str, int, int | None]]:
+    pauses = PausedTask.objects.filter(session=session).order_by("-pk")[:most]
+    return pauses.values_list(cast_time_to_text("run"), Instant("paused_at"), Instant("taken_at"))
+
+
+def prepare_decisions_query(session: int, *, most: int) -> QuerySet[Decision, tuple[Any, ...]]:
+    """Query the newest decisions: call key, call id, tool, kind, final, actor, actor kind and time."""
+    decisions = Decision.objects.filter(session=session).order_by(keyset_pagination.order_newest_first())[:most]
+    columns = ("tool_call", "tool_call__call_id", "tool_call__tool", "kind", "final", "actor", "actor_kind")
+    return decisions.values_list(*columns, Instant("created_at"))
+
+
+def prepare_all_runs_query(session: int, *, most: int) -> QuerySet[Run]:
+    return run_lanes.select_run_key_column(Run.objects.filter(session=session)).order_by("-number")[:most]
+
+
+def prepare_runs_in_time_query(
+    session: int, since: datetime, until: datetime, involved: list[UUID], *, most: int
+) -> QuerySet[Run]:
+    is_alive = Q(ended_at__isnull=False) | Q(heartbeat_at__gte=since) | Q(status=RunStatus.RUNNING)
+    overlap = _build_overlap_condition(since, until, "started_at", "ended_at")
+    runs = Run.objects.filter((overlap & is_alive) | Q(pk__in=involved), session=session)
+    return run_lanes.select_run_key_column(runs).order_by("-number")[:most]
+
+
+def prepare_versions_query(
+    session: int, since: datetime, until: datetime, *, most: int
+) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+    inside = Checkpoint.objects.filter(session=session, created_at__gte=since, created_at__lte=until)
+    return _select_version_columns(inside.order_by("-version"))[:most]
+
+
+def query_last_version_before(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+    return _select_version_columns(
+        Checkpoint.objects.filter(session=session, created_at__lt=moment).order_by("-version")
+    )[:1]
+
+
+def query_first_version_after(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+    return _select_version_columns(
+        Checkpoint.objects.filter(session=session, created_at__gt=moment).order_by("version")
+    )[:1]
+
+
+def _select_version_columns(checkpoints: QuerySet[Checkpoint]) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+    return checkpoints.values_list(cast_time_to_text("run"), "version", Instant("created_at"), "phase", "length")

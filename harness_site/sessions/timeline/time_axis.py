@@ -1,0 +1,203 @@
+"""Horizontal time axis: conversion between moments and x positions.
+
+Long gaps without events are folded into a break of fixed width, so that the milliseconds of a tool and the night a
+session waited for a person are visible side by side. Between breaks, the scale is linear.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from heapq import nlargest
+from itertools import count, pairwise
+from math import ceil
+from operator import sub
+from typing import Final
+
+from harness_site.core import formatting
+from harness_site.core.epoch_microseconds import convert_to_microseconds
+
+#: Width of a break, and maximum number of breaks.
+BREAK = 34
+_BREAKS = 8
+#: Shortest gap that is folded, in microseconds, and its minimum ratio to the remaining time.
+_SHORTEST = 10_000_000
+_MANY_TIMES = 2
+#: Distance between labels, width of a letter, and space to the right of the last moment.
+_APART = 92
+_LETTER = 6.6
+_MARGIN = 16
+_SECOND: Final = 1_000_000
+_STEPS: Final = (
+    *(base * scale for scale in (0.001, 0.01, 0.1) for base in (1, 2, 5)),
+    *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200),
+    *(86_400 * days for days in (1, 2, 7, 14, 28, 91, 365)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AxisBreak:
+    """A break in the axis over `seconds`. `text` is empty if there is no room for it."""
+
+    x: float
+    width: float
+    seconds: float
+    text: str
+
+    @property
+    def middle(self) -> float:
+        return round(self.x + self.width / 2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class AxisLabel:
+    x: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _AxisPiece:
+    start: int
+    end: int
+    x: float
+    width: float
+    folded: bool
+
+    @property
+    def seconds(self) -> float:
+        return self.end / _SECOND - self.start / _SECOND
+
+    def places(self, instants: Sequence[int]) -> list[float]:
+        """Return the x positions of sorted instants; instants outside of the piece are clamped to its edges."""
+        start, end, x, scale = self.start, self.end, self.x, self.width / (self.end - self.start)
+        if instants and (instants[0] < start or instants[-1] > end):
+            instants = [min(max(at, start), end) for at in instants]
+        return [x + (at - start) * scale for at in instants]
+
+
+class Axis:
+    """Axis from `since` at `left` to `until` at `right`; `instants` are the times of all events."""
+
+    def __init__(self, instants: Iterable[int], since: datetime, until: datetime, *, left: float, right: float) -> None:
+        start, end = (
+            convert_to_microseconds(since),
+            max(convert_to_microseconds(until), convert_to_microseconds(since) + 1000),
+        )
+        moments = list(dict.fromkeys(sorted(instants)))
+        inside = [start, *moments[bisect_right(moments, start) : bisect_left(moments, end)], end]
+        self.left, self.right = left, right
+        self._pieces = _build_axis_pieces(inside, left, right)
+
+    def x(self, instant: int) -> float:
+        """Return the x position of an instant, clamped to the axis and rounded."""
+        return round(self.places([instant])[0], 1)
+
+    def places(self, instants: Iterable[int]) -> list[float]:
+        """Return the x positions of many instants without rounding, which would take most of the time.
+
+        Sorted instants are faster.
+        """
+        instant_list = [*instants]
+        in_order = sorted(instant_list)
+        if instant_list == in_order:
+            return self._locate_ordered_instants(instant_list)
+        places = dict(zip(in_order, self._locate_ordered_instants(in_order), strict=True))
+        return [places[at] for at in instant_list]
+
+    def _locate_ordered_instants(self, instants: list[int]) -> list[float]:
+        """Return the x positions of sorted instants."""
+        positions: list[float] = []
+        begin, last = 0, self._pieces[-1]
+        for piece in self._pieces:
+            end = len(instants) if piece is last else bisect_left(instants, piece.end, begin)
+            positions += piece.places(instants[begin:end])
+            begin = end
+        return positions
+
+    def moment(self, x: float) -> datetime:
+        """Return the moment at an x position."""
+        piece = next((piece for piece in self._pieces if x <= piece.x + piece.width), self._pieces[-1])
+        part = min(max((x - piece.x) / piece.width, 0.0), 1.0)
+        return datetime.fromtimestamp(piece.start / _SECOND + part * piece.seconds, UTC)
+
+    @cached_property
+    def folds(self) -> tuple[AxisBreak, ...]:
+        axis_breaks: list[AxisBreak] = []
+        for piece in self._pieces:
+            if piece.folded:
+                text = formatting.format_duration(piece.seconds)
+                middle = piece.x + piece.width / 2
+                room = all(_are_words_apart(middle, text, fold.middle, fold.text) for fold in axis_breaks)
+                axis_breaks.append(AxisBreak(piece.x, piece.width, piece.seconds, text if room else ""))
+        return tuple(axis_breaks)
+
+    def labels(self) -> tuple[AxisLabel, ...]:
+        """Return labels at round times, except on breaks and their labels."""
+        scaled = [piece for piece in self._pieces if not piece.folded]
+        second = sum(piece.width for piece in scaled) / sum(piece.seconds for piece in scaled)
+        step = next((step for step in _STEPS if step * second >= _APART), _STEPS[-1])
+        folds = self.folds
+        labels: list[AxisLabel] = []
+        day = ""
+        for piece in scaled:
+            for number in range(ceil(piece.start / _SECOND / step), int(piece.end / _SECOND // step) + 1):
+                moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=number * step)
+                x = self.x(convert_to_microseconds(moment))
+                if labels and x - labels[-1].x < _APART - 1:
+                    continue
+                text = _format_tick_text(moment, step, day)
+                inside = x + len(text) * _LETTER / 2 <= self.right + _MARGIN
+                if inside and all(_are_words_apart(x, text, fold.middle, fold.text) for fold in folds):
+                    labels.append(AxisLabel(x, text))
+                    day = f"{moment:%Y-%m-%d}"
+        return tuple(labels)
+
+
+def _are_words_apart(x: float, text: str, other_x: float, other: str) -> bool:
+    """Return whether two centred labels do not touch."""
+    return not other or abs(x - other_x) >= (len(text) + len(other)) * _LETTER / 2 + _LETTER
+
+
+def _build_axis_pieces(points: Sequence[int], left: float, right: float) -> list[_AxisPiece]:
+    """Build the pieces of the axis; neighbouring linear gaps are merged."""
+    folded_gaps = _choose_folded_gaps(points)
+    edges = sorted({0, len(points) - 1, *folded_gaps, *(index + 1 for index in folded_gaps)})
+    seconds = {index: points[index] / _SECOND for index in edges}
+    scaled = (seconds[edges[-1]] - seconds[0]) - sum(seconds[index + 1] - seconds[index] for index in folded_gaps)
+    second = (right - left - BREAK * len(folded_gaps)) / scaled
+    pieces: list[_AxisPiece] = []
+    x = left
+    for first, last in pairwise(edges):
+        is_break = first in folded_gaps
+        width = BREAK if is_break else (seconds[last] - seconds[first]) * second
+        pieces.append(_AxisPiece(points[first], points[last], x, width, is_break))
+        x += width
+    return pieces
+
+
+def _choose_folded_gaps(points: Sequence[int]) -> set[int]:
+    """Choose the gaps to fold: the longest ones, each much longer than all shorter ones together."""
+    gaps = [*map(sub, points[1:], points)]
+    unfolded_time = points[-1] - points[0]
+    if max(gaps) * (_BREAKS + 1) < unfolded_time:
+        return set()  # the remaining time is always longer than any one gap
+    longest: set[int] = set()
+    folded_gaps: set[int] = set()
+    for length, index in nlargest(min(_BREAKS, len(gaps) // 2), zip(gaps, count(), strict=False)):
+        unfolded_time -= length
+        longest.add(index)
+        if length >= _SHORTEST and length > _MANY_TIMES * unfolded_time:
+            folded_gaps = set(longest)
+    return folded_gaps
+
+
+def _format_tick_text(moment: datetime, step: float, day: str) -> str:
+    if step >= 86_400:
+        return f"{moment:%Y-%m-%d}"
+    text = f"{moment:%H:%M}" if step >= 60 else f"{moment:%H:%M:%S}"
+    if step < 1:
+        text += f".{moment.microsecond // 1000:03}"
+    return text if day == f"{moment:%Y-%m-%d}" else f"{moment:%d %b} {text}"

@@ -1,0 +1,215 @@
+"""Layout of a timeframe: a lane for each run, bars for durations, signs for moments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Final
+
+from harness_site.core import formatting
+from harness_site.core.epoch_microseconds import convert_to_datetime
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.sessions.timeline import bar_packing
+from harness_site.sessions.timeline.bar_packing import PackedBar
+from harness_site.sessions.timeline.selectors.timeframe_contents import Occurrence, RunCourse, Timeframe
+from harness_site.sessions.timeline.time_axis import Axis, AxisBreak, AxisLabel
+from harness_site.sessions.timeline.timeline_items import END, KIND, KINDS, START, RunItems, TimelineItem, describe_item
+
+WIDTH = 1040
+LEFT = 72
+RIGHT = 1024
+TOP = 30
+#: Heights of the rows of a lane.
+_TURN = 10
+_CALL = 16
+_SIGNS = 26
+_BETWEEN = 3
+_LANE_GAP = 14
+#: Width of one letter, to test whether a label fits.
+_LETTER = 6.6
+#: Half the width of a sign and of a version mark.
+_SIGN = 6.0
+_MARK = 3.0
+_GRAVE: Final = ("lost", "failed", "crash", "takeover")
+#: Kinds of bars in the legend, by style.
+_BARS: Final = ("model", "tools", "agents", "turn", "ran", "failed", "lost", "running", "wait", "peer")
+_SIGN_KINDS: Final = ("crash", "takeover", "pause", "taken", "decision", "version")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One item, or `count` merged ones, drawn as their most frequent kind.
+
+    `grave` is the most severe kind of failure among them if it is a different one. A single item has a link. `label`
+    begins at `label_x`.
+    """
+
+    kind: str
+    grave: str
+    x: float
+    y: float
+    width: float
+    height: float
+    label: str
+    label_x: float
+    count: int
+    title: str
+    item: TimelineItem | None
+    since: datetime
+    until: datetime
+
+    @property
+    def middle(self) -> float:
+        return round(self.x + self.width / 2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Layout of one run; `life` is the y position of its line and its signs."""
+
+    name: str
+    title: str
+    y: float
+    x: float
+    width: float
+    life: float
+    lost: bool
+    bars: tuple[Bar, ...]
+    signs: tuple[Bar, ...]
+    versions: tuple[Bar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Layout of a timeframe. `words` describes it for screen readers; `grouped` counts the items in merged bars."""
+
+    lanes: tuple[Lane, ...]
+    axis: Axis
+    height: float
+    folds: tuple[AxisBreak, ...]
+    labels: tuple[AxisLabel, ...]
+    words: str
+    grouped: int
+    bars: tuple[tuple[str, str], ...]
+    signs: tuple[tuple[str, str], ...]
+
+
+def draw_timeframe(frame: Timeframe, told: Sequence[RunItems]) -> Drawing:
+    """Lay out a timeframe; `told` are the items of each of its runs."""
+    axis = Axis(_list_timeframe_instants(frame.courses, told), frame.since, frame.until, left=LEFT, right=RIGHT)
+    lanes: list[Lane] = []
+    y = float(TOP)
+    for run_course, run_items in zip(frame.courses, told, strict=True):
+        lane, y = _draw_lane(run_course, run_items, axis, y)
+        lanes.append(lane)
+    kinds = Counter(chain.from_iterable(map(KIND, row) for run_items in told for row in run_items.rows))
+    return Drawing(
+        lanes=tuple(lanes),
+        axis=axis,
+        height=y,
+        folds=axis.folds,
+        labels=axis.labels(),
+        words=_describe_timeframe(kinds, frame),
+        grouped=sum(bar.count for lane in lanes for bar in (*lane.bars, *lane.signs, *lane.versions) if bar.count > 1),
+        bars=tuple((kind, KINDS[kind]) for kind in _BARS if kind in kinds),
+        signs=tuple((kind, KINDS[kind]) for kind in _SIGN_KINDS if kind in kinds),
+    )
+
+
+def _list_timeframe_instants(courses: Iterable[RunCourse], runs: Iterable[RunItems]) -> Iterator[int]:
+    lanes = ((run_course.lane.start, run_course.lane.end) for run_course in courses)
+    entries = [row for run_items in runs for row in run_items.rows]
+    return chain(*lanes, *(map(START, row) for row in entries), *(map(END, row) for row in entries))
+
+
+def _draw_lane(run_course: RunCourse, run_items: RunItems, axis: Axis, y: float) -> tuple[Lane, float]:
+    """Lay out a lane; return it with the y position of the next lane."""
+    run = run_course.lane.run
+    turns, below = _draw_bars(run_items.turns, axis, y, _TURN, run_items.run)
+    calls, below = _draw_bars(run_items.calls, axis, below, _CALL, run_items.run)
+    begin, end = axis.x(run_course.lane.start), axis.x(max(run_course.lane.end, run_course.lane.start))
+    life = round(below + _SIGNS / 2, 1)
+    state = "taken over" if run_course.lane.takeover else formatting.format_status_chip(run.status)[1].lower()
+    lane = Lane(
+        name=f"run {run.number}",
+        title=f"Run {run.number} on {mask_and_reveal_hidden(run.host)}, {state}",
+        y=y,
+        x=begin,
+        width=round(max(bar_packing.LEAST, end - begin), 1),
+        life=life,
+        lost=run.status == "lost",
+        bars=(*turns, *calls),
+        signs=tuple(_draw_signs(run_items.signs, axis, life, _SIGN, run_items.run)),
+        versions=tuple(_draw_signs(run_items.versions, axis, life, _MARK, run_items.run)),
+    )
+    return lane, below + _SIGNS + _LANE_GAP
+
+
+def _draw_bars(entries: Sequence[Occurrence], axis: Axis, y: float, height: float, run: int) -> tuple[list[Bar], float]:
+    lefts, rights = axis.places(map(START, entries)), axis.places(map(END, entries))
+    rows = bar_packing.pack_bars(zip(lefts, rights, entries, strict=True))
+    bars = [
+        _draw_bar(packed, y + index * (height + _BETWEEN), height, axis.folds, run)
+        for index, row in enumerate(rows)
+        for packed in row
+    ]
+    return bars, y + max(1, len(rows)) * (height + _BETWEEN)
+
+
+def _draw_signs(entries: Sequence[Occurrence], axis: Axis, y: float, half: float, run: int) -> Iterator[Bar]:
+    """Lay out signs; signs that would touch are merged into one with a count."""
+    places = axis.places(map(START, entries))
+    bars = ((x - half, x + half, entry) for x, entry in zip(places, entries, strict=True))
+    for row in bar_packing.pack_bars(bars, levels=1, small=float("inf")):
+        for packed in row:
+            yield _draw_bar(packed, y - half, 2 * half, (), run)
+
+
+def _draw_bar(packed: PackedBar[Occurrence], y: float, height: float, folds: Sequence[AxisBreak], run: int) -> Bar:
+    entries = packed.items
+    first, count = entries[0], len(entries)
+    alone = describe_item(first, run) if count == 1 else None
+    kinds = Counter(map(KIND, entries))
+    kind = kinds.most_common(1)[0][0]
+    label, label_x = _fit_bar_label(alone.what if alone else f"{count}", packed.x, packed.width, folds)
+    return Bar(
+        kind=kind,
+        grave=next((bad for bad in _GRAVE if bad != kind and bad in kinds), ""),
+        x=round(packed.x, 1),
+        y=round(y, 1),
+        width=packed.width,
+        height=height,
+        label=label,
+        label_x=label_x,
+        count=count,
+        title=alone.title if alone else f"{count:,} together: {_format_item_counts(kinds)}",
+        item=alone,
+        since=convert_to_datetime(first.start),
+        until=convert_to_datetime(max(map(END, entries))),
+    )
+
+
+def _fit_bar_label(label: str, x: float, width: float, folds: Sequence[AxisBreak]) -> tuple[str, float]:
+    """Return the label and its x position, in the first part of the bar with room for it that no break crosses."""
+    inside = [fold for fold in folds if x < fold.x + fold.width and fold.x < x + width]
+    starts = [x, *(fold.x + fold.width for fold in inside)]
+    ends = [*(fold.x for fold in inside), x + width]
+    for start, end in zip(starts, ends, strict=True):
+        if len(label) * _LETTER + 4 <= end - start:
+            return label, round(start + 3, 1)
+    return "", x
+
+
+def _describe_timeframe(kinds: Counter[str], frame: Timeframe) -> str:
+    runs = len(frame.courses)
+    text = f"Timeline of {runs} {'run' if runs == 1 else 'runs'}"
+    since, until = formatting.format_exact_time(frame.since), formatting.format_exact_time(frame.until)
+    return f"{text}, {since} to {until}: {_format_item_counts(kinds) or 'nothing'}. The table below tells the same."
+
+
+def _format_item_counts(kinds: Counter[str]) -> str:
+    """Format counts, most severe kinds first: “2 failed, 40 tool call”."""
+    return ", ".join(f"{kinds[kind]:,} {KINDS[kind]}" for kind in KINDS if kinds[kind])

@@ -1,0 +1,159 @@
+"""SVG of bars, marks and signs.
+
+There may be hundreds, for each of which a template would take several times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from django.template.loader import render_to_string
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from harness_site.sessions.timeline import lane_layout
+from harness_site.sessions.timeline.timeframe_layout import Bar, Lane
+from harness_site.sessions.timeline.timeline_urls import TimelineUrls
+from harness_site.sessions.timeline.version_charts import ChartDot, ChartStrip
+
+#: Bars higher than this have a label.
+_WRITTEN = 12
+
+
+def _generate_safe_numbers(*numbers: float) -> Iterator[SafeString]:
+    """Yield numbers as safe strings, as escaping them would take most of the time of a bar."""
+    return map(SafeString, numbers)
+
+
+def render_bars(lane: Lane, leading: TimelineUrls) -> SafeString:
+    return format_html_join(
+        "",
+        '<a href="{}" tabindex="-1"><title>{}</title>'
+        '<rect class="{}" x="{}" y="{}" width="{}" height="{}" rx="2"/>{}{}</a>',
+        (
+            (
+                leading.bar(bar),
+                bar.title,
+                f"{bar.kind} several" if bar.count > 1 else bar.kind,
+                *_generate_safe_numbers(bar.x, bar.y, bar.width, bar.height),
+                _render_bar_edge(bar),
+                _render_bar_label(bar),
+            )
+            for bar in lane.bars
+        ),
+    )
+
+
+def _render_bar_edge(bar: Bar) -> str:
+    if not bar.grave:
+        return ""
+    edge = '<rect class="{} edge" x="{}" y="{}" width="{}" height="4"/>'
+    return format_html(edge, bar.grave, *_generate_safe_numbers(bar.x, round(bar.y + bar.height - 4, 1), bar.width))
+
+
+def _render_bar_label(bar: Bar) -> str:
+    if not bar.label or bar.height <= _WRITTEN:
+        return ""
+    words = '<text class="on-{}" x="{}" y="{}">{}</text>'
+    return format_html(words, bar.kind, *_generate_safe_numbers(bar.label_x, round(bar.y + 12, 1)), bar.label)
+
+
+def render_version_marks(lane: Lane, leading: TimelineUrls) -> SafeString:
+    return format_html_join(
+        "",
+        '<a href="{}" tabindex="-1"><title>{}</title>{}</a>',
+        ((leading.bar(mark), mark.title, _render_version_mark(mark, lane.life)) for mark in lane.versions),
+    )
+
+
+def _render_version_mark(mark: Bar, life: float) -> SafeString:
+    if mark.item:
+        return format_html('<circle class="tick" cx="{}" cy="{}" r="3"/>', *_generate_safe_numbers(mark.middle, life))
+    rect = '<rect class="tick" x="{}" y="{}" width="{}" height="{}" rx="3"/>'
+    return format_html(rect, *_generate_safe_numbers(mark.x, mark.y, mark.width, mark.height))
+
+
+def render_event_signs(lane: Lane, leading: TimelineUrls) -> SafeString:
+    return format_html_join(
+        "",
+        '<a href="{}" tabindex="-1" class="sign"><title>{}</title>{}</a>',
+        ((leading.bar(sign), sign.title, _render_event_sign(sign, lane.life)) for sign in lane.signs),
+    )
+
+
+def _render_event_sign(sign: Bar, life: float) -> SafeString:
+    if sign.item:
+        return format_html(
+            '<g transform="translate({} {})">{}</g>',
+            *_generate_safe_numbers(sign.middle, life),
+            render_sign_shape(sign.kind),
+        )
+    badge = (
+        '<rect class="many at-{}" x="{}" y="{}" width="{}" height="{}" rx="6"/>'
+        '<text class="on-many" x="{}" y="{}">{}</text>'
+    )
+    place = _generate_safe_numbers(sign.x, sign.y, sign.width, sign.height, sign.middle, round(sign.y + 10, 1))
+    return format_html(badge, sign.grave or sign.kind, *place, sign.count)
+
+
+@cache
+def render_sign_shape(kind: str) -> SafeString:
+    """Render the shape of a sign, centred at the origin."""
+    return render_to_string("sessions/parts/sign.html", {"kind": kind})
+
+
+def render_chart_dots(strip: ChartStrip, leading: TimelineUrls) -> SafeString:
+    """Render the hover areas of the versions of a chart."""
+    dot = '<a href="{}" tabindex="-1"><title>{}</title><rect class="strip" x="{}" y="0" width="{}" height="80"/>{}</a>'
+    rows = (
+        (
+            leading.version(chart_dot.version),
+            chart_dot.title,
+            *_generate_safe_numbers(chart_dot.left, chart_dot.width),
+            _render_chart_dot(chart_dot) if strip.dotted else "",
+        )
+        for chart_dot in strip.dots
+    )
+    return format_html_join("", dot, rows)
+
+
+def _render_chart_dot(dot: ChartDot) -> SafeString:
+    return format_html('<circle class="tick" cx="{}" cy="{}" r="3"/>', *_generate_safe_numbers(dot.x, dot.y))
+
+
+def render_overview_bars(row: lane_layout.Row, leading: TimelineUrls) -> SafeString:
+    """Render the bars of a lane in the overview of a session."""
+    bar = (
+        '<a href="{}" tabindex="-1"><title>{}</title>'
+        '<rect class="{}" x="{}" y="{}" width="{}" height="16" rx="4"/>{}</a>'
+    )
+    rows = (
+        (
+            leading.call(lane_bar.call_pk),
+            lane_bar.title,
+            lane_bar.kind,
+            *_generate_safe_numbers(lane_bar.x, lane_bar.y, lane_bar.width),
+            _render_label_beside_bar(lane_bar),
+        )
+        for lane_bar in row.bars
+    )
+    return format_html_join("", bar, rows)
+
+
+def _render_label_beside_bar(bar: lane_layout.Bar) -> str:
+    if not bar.label:
+        return ""
+    words, place = (
+        '<text class="on-{}{}" x="{}" y="{}">{}</text>',
+        _generate_safe_numbers(bar.label_x, round(bar.y + 12, 1)),
+    )
+    return format_html(words, bar.kind, " beside" if bar.beside else "", *place, bar.label)
+
+
+def render_version_ticks(row: lane_layout.Row, leading: TimelineUrls) -> SafeString:
+    """Render the version marks of a lane in the overview of a session."""
+    tick = '<a href="{}" tabindex="-1"><title>Version {}</title><circle class="tick" cx="{}" cy="{}" r="3"/></a>'
+    y = round(row.y + 21.5, 1)
+    rows = ((leading.version(mark.version), *_generate_safe_numbers(mark.version, mark.x, y)) for mark in row.ticks)
+    return format_html_join("", tick, rows)

@@ -1,0 +1,50 @@
+"""URLs of the items of a timeline."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from django.urls import reverse
+
+from harness_site.sessions.timeline.timeframe_layout import Bar
+from harness_site.sessions.timeline.timeline_items import TimelineItem
+
+
+class TimelineUrls:
+    """URLs below one session. Each pattern is reversed only once, as there may be hundreds of links."""
+
+    def __init__(self, session_pk: int) -> None:
+        self._session = reverse("harness_sessions:session", args=[session_pk])
+        self._calls = reverse("harness_sessions:session-call", args=[session_pk, 0]).removesuffix("0/")
+        self._peers = reverse("harness_sessions:session-peers", args=[session_pk])
+
+    def call(self, pk: int) -> str:
+        return f"{self._calls}{pk}/"
+
+    def version(self, version: int) -> str:
+        return f"{self._session}?v={version}"
+
+    def item(self, item: TimelineItem) -> str:
+        """Return the URL of an item."""
+        if item.call_pk is not None:
+            return self.call(item.call_pk)
+        if item.peers:
+            return self._peers
+        if item.version is None:
+            return self._session
+        version = self.version(item.version)
+        return version if item.position is None else f"{version}&at={item.position}#m-{item.position}"
+
+    def bar(self, bar: Bar) -> str:
+        """Return the URL of the item of a bar, or of the timeline zoomed in on merged items."""
+        return build_time_range_query(bar.since, bar.until) if bar.item is None else self.item(bar.item)
+
+
+def build_time_range_query(since: datetime, until: datetime) -> str:
+    """Return the query string of a timeline for a time range."""
+    until = max(until, since + timedelta(milliseconds=1))
+    return f"?from={_format_exact_moment(since)}&to={_format_exact_moment(until)}"
+
+
+def _format_exact_moment(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

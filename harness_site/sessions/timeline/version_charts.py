@@ -1,0 +1,101 @@
+"""Charts of numbers by version, one below the other on a common axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from harness_site.sessions import session_formatting
+from harness_site.sessions.timeline.selectors.version_growth import GrowthPoint, VersionGrowth
+
+WIDTH = 1040
+LEFT = 72
+RIGHT = 1024
+#: Height of one chart, and of its plot area.
+HEIGHT = 92
+_TOP = 8.0
+_BOTTOM = 78.0
+#: Charts with more points have no dots.
+_DOTS = 60
+
+Number = Decimal | int
+_SHOWN: Final[tuple[tuple[str, Callable[[GrowthPoint], Number | None], Callable[..., str]], ...]] = (
+    ("Cost", lambda point: point.cost, session_formatting.format_money),
+    ("Tokens", lambda point: point.tokens, session_formatting.format_count),
+    ("Messages", lambda point: point.messages, session_formatting.format_count),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChartDot:
+    """One version; `left` and `width` are those of its hover area."""
+
+    x: float
+    y: float
+    left: float
+    width: float
+    version: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChartStrip:
+    """One chart. `line` and `area` are SVG paths; `words` describes it for screen readers."""
+
+    name: str
+    line: str
+    area: str
+    dots: tuple[ChartDot, ...]
+    dotted: bool
+    most: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Charts of a session; `missing` names the values that no version has."""
+
+    strips: tuple[ChartStrip, ...]
+    missing: tuple[str, ...]
+
+
+def draw_version_charts(growth: VersionGrowth) -> Chart:
+    strips, missing = [], []
+    for name, value, format_value in _SHOWN:
+        points = [
+            (index, point, number) for index, point in enumerate(growth.points) if (number := value(point)) is not None
+        ]
+        if points:
+            strips.append(_draw_chart_strip(name, points, format_value, len(growth.points)))
+        else:
+            missing.append(name.lower())
+    return Chart(tuple(strips), tuple(missing))
+
+
+def _draw_chart_strip(
+    name: str, points: Sequence[tuple[int, GrowthPoint, Number]], format_value: Callable[..., str], places: int
+) -> ChartStrip:
+    maximum = max(number for *_, number in points)
+    room = (RIGHT - LEFT) / places
+    dots = []
+    for index, point, number in points:
+        x = round(LEFT + (index + 0.5) * room, 1)
+        y = round(_BOTTOM - (_BOTTOM - _TOP) * (float(number) / float(maximum) if maximum > 0 else 0.0), 1)
+        left = round(LEFT + index * room, 1)
+        title = f"Version {point.version}: {format_value(number)}"
+        dots.append(ChartDot(x, y, left, round(room, 1), point.version, title))
+    line = "M" + "L".join(f"{dot.x} {dot.y}" for dot in dots)
+    area = f"{line}V{_BOTTOM}H{dots[0].x}Z"
+    (_, first, begin), (_, last, end) = points[0], points[-1]
+    words = f"{name}: {format_value(begin)} at version {first.version}, {format_value(end)} at version {last.version}"
+    return ChartStrip(
+        name,
+        line,
+        area,
+        tuple(dots),
+        len(dots) <= _DOTS,
+        format_value(maximum),
+        f"{words}, at most {format_value(maximum)}.",
+    )

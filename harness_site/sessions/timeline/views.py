@@ -1,0 +1,119 @@
+"""Timeline page: drawing and table of a time range, and charts by version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from harness_site.accounts.permissions import MemberRequest
+from harness_site.core.time_parameters import parse_moment
+from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
+from harness_site.sessions.timeline import timeframe_layout as drawing
+from harness_site.sessions.timeline import timeline_items, version_charts
+from harness_site.sessions.timeline.selectors import timeframe_contents, version_growth
+from harness_site.sessions.timeline.selectors.timeframe_contents import Timeframe
+from harness_site.sessions.timeline.timeframe_layout import LEFT, RIGHT, Drawing
+from harness_site.sessions.timeline.timeline_items import RunItems, TimelineItem
+from harness_site.sessions.timeline.timeline_urls import build_time_range_query
+
+#: Rows of the table on one page.
+ROWS = 100
+#: Shortest time range that can be zoomed into.
+_CLOSEST = timedelta(milliseconds=4)
+
+
+@dataclass(frozen=True, slots=True)
+class NavigationLinks:
+    """Query strings of the navigation links; empty if there is no further range."""
+
+    closer: str
+    wider: str
+    earlier: str
+    later: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineTablePage:
+    """A page of the table. `first` counts from 0; `before` and `after` are the offsets of the neighbouring pages."""
+
+    items: tuple[TimelineItem, ...]
+    first: int
+    total: int
+
+    @property
+    def upto(self) -> int:
+        return self.first + len(self.items)
+
+    @property
+    def before(self) -> int | None:
+        return max(0, self.first - ROWS) if self.first else None
+
+    @property
+    def after(self) -> int | None:
+        return self.upto if self.upto < self.total else None
+
+
+@require_GET
+@serve_session_page
+def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
+    """Show the timeline of a session.
+
+    Query parameters: `from` and `to` are moments, the whole session by default; `row` is the offset of the table.
+    """
+    head = get_session_head_or_404(request, pk)
+    since, until = _parse_time_span(request)
+    frame = timeframe_contents.load_timeframe(pk, since=since, until=until)
+    context = {"head": head, "tab": "timeline", "zoomed": since is not None or until is not None, "frame": frame}
+    if frame is not None:
+        runs = timeline_items.describe_runs(frame)
+        layout = drawing.draw_timeframe(frame, runs)
+        growth = version_growth.load_version_growth(pk, since=since, until=until)
+        context |= {
+            "drawing": layout,
+            "ways": _build_navigation_links(frame, layout),
+            "rows": _build_table_rows(runs, parse_number_parameter(request, "row") or 0),
+            "here": build_time_range_query(frame.since, frame.until) if context["zoomed"] else "?",
+            "cut": build_time_range_query(since, frame.cut) if since and frame.cut else _format_cut_query(frame.cut),
+            "growth": growth,
+            "chart": version_charts.draw_version_charts(growth),
+        }
+    return render(request, "sessions/timeline.html", context)
+
+
+def _parse_time_span(request: HttpRequest) -> tuple[datetime | None, datetime | None]:
+    since, until = (parse_moment(request.GET.get(name, ""), needs_zone=False) for name in ("from", "to"))
+    return (None, None) if since and until and since >= until else (since, until)
+
+
+def _build_navigation_links(frame: Timeframe, layout: Drawing) -> NavigationLinks:
+    quarter, length = (RIGHT - LEFT) / 4, frame.until - frame.since
+    inner = layout.axis.moment(LEFT + quarter), layout.axis.moment(RIGHT - quarter)
+    return NavigationLinks(
+        closer=build_time_range_query(*inner) if length > _CLOSEST else "",
+        wider=_build_moved_range_query(frame, -length / 2, length / 2),
+        earlier=_build_moved_range_query(frame, -length / 2, -length / 2),
+        later=_build_moved_range_query(frame, length / 2, length / 2),
+    )
+
+
+def _build_moved_range_query(frame: Timeframe, since: timedelta, until: timedelta) -> str:
+    try:
+        return build_time_range_query(frame.since + since, frame.until + until)
+    except OverflowError:
+        return ""
+
+
+def _format_cut_query(cut: datetime | None) -> str:
+    return build_time_range_query(datetime(1970, 1, 1, tzinfo=UTC), cut) if cut else ""
+
+
+def _build_table_rows(runs: Sequence[RunItems], first: int) -> TimelineTablePage:
+    entries = timeline_items.list_items_in_time_order(runs)
+    first = first if first < len(entries) else 0
+    items = tuple(timeline_items.describe_item(entry, run) for run, entry in entries[first : first + ROWS])
+    return TimelineTablePage(items, first, len(entries))

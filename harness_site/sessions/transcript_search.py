@@ -1,0 +1,100 @@
+"""Search for words in a whole transcript as its reader sees it: masked text cannot be found.
+
+Queries are parsed like those of the search over all sessions: a message has to contain every word, and words in quotes
+as a phrase.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from checkpoints.formats import content_blocks
+from checkpoints.formats.content_blocks import CallPart, ImagePart, OtherPart, Part, ReasoningPart, ResultPart, TextPart
+from harness_site.core.masking.masker import mask_secret_values_of, mask_text, mask_text_beginning
+from harness_site.core.rendering.json_tree import dump_masked_json
+from harness_site.search.query_terms import SearchQuery
+from harness_site.sessions.selectors import transcript_matches
+from harness_site.sessions.selectors.conversation import Place
+from harness_site.sessions.session_formatting import parse_json_container
+
+#: Maximum number of hits counted in each direction.
+LIMIT: Final = 100
+#: Number of characters of an image address that are searched.
+_ADDRESS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptSearchResult:
+    """Nearest hits before and after the position `here`, and the number of hits up to `LIMIT`."""
+
+    query: SearchQuery
+    here: int
+    is_hit: bool
+    previous: int | None
+    following: int | None
+    before: int
+    after: int
+
+    @property
+    def anything(self) -> bool:
+        return self.is_hit or bool(self.before or self.after)
+
+
+def find_transcript_hits(at: Place, query: SearchQuery, here: int) -> TranscriptSearchResult:
+    """Find the hits nearest to the position `here`."""
+    before = list(islice(_iterate_hit_positions(at, query, start=here, back=True), LIMIT + 1))
+    after = list(islice(_iterate_hit_positions(at, query, start=here - 1), LIMIT + 2))
+    is_hit = bool(after) and after[0] == here
+    after = after[1:] if is_hit else after
+    return TranscriptSearchResult(
+        query=query,
+        here=here,
+        is_hit=is_hit,
+        previous=before[0] if before else None,
+        following=after[0] if after else None,
+        before=len(before),
+        after=len(after),
+    )
+
+
+def find_first_hit(at: Place, query: SearchQuery) -> int | None:
+    return next(_iterate_hit_positions(at, query, start=-1), None)
+
+
+def _iterate_hit_positions(at: Place, query: SearchQuery, *, start: int, back: bool = False) -> Iterator[int]:
+    for position, body in transcript_matches.find_messages_with_words(at, query.words, beyond=start, back=back):
+        parts = content_blocks.read_message_parts(body)
+        with mask_secret_values_of(*(part.args for part in parts if isinstance(part, CallPart))):
+            visible_text = "\n".join(text for part in parts for text in iterate_visible_texts(part)).casefold()
+        if all(word.casefold() in visible_text for word in query.words):
+            yield position
+
+
+def iterate_visible_texts(part: Part) -> Iterator[str]:
+    """Yield the texts of a part as the current reader sees them."""
+    match part:
+        case TextPart(text=text) | ReasoningPart(text=text):
+            yield mask_text(text)
+        case ImagePart(url=url, alt=alt):
+            yield mask_text(alt) if alt else mask_text_beginning(url, _ADDRESS)
+        case CallPart(name=name, args=args):
+            yield mask_text(name)
+            yield dump_masked_json(args)
+        case ResultPart(parts=inner):
+            for inner_part in inner:
+                yield from _iterate_result_texts(inner_part)
+        case OtherPart(value=value):
+            yield dump_masked_json(value)
+
+
+def _iterate_result_texts(part: Part) -> Iterator[str]:
+    """Yield the texts of a result.
+
+    A JSON result is masked by its field names, as it is when displayed.
+    """
+    value = parse_json_container(part.text) if isinstance(part, TextPart) else None
+    if value is None:
+        yield from iterate_visible_texts(part)
+    else:
+        yield dump_masked_json(value)

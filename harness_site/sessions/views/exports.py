@@ -1,0 +1,130 @@
+"""Exports of one session and of the session list. Each is recorded in the audit trail before the first byte is sent."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from django.http import FileResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from checkpoints import SyncCheckpointer
+from checkpoints.archive import session_export
+from checkpoints.db import clock
+from checkpoints.enums import AuditKind, Role
+from harness_site.accounts import audit_events, unmasking
+from harness_site.accounts.permissions import MemberRequest, list_members_with_role
+from harness_site.core.downloads import CSV, HTML, JSONL, build_download_response
+from harness_site.core.masking import masker
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.sessions import csv_export, filter_parameters, html_export, jsonl_export
+from harness_site.sessions.selectors import session_rows
+from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.session_lookup import PageNotFound, get_session_head_or_404, serve_session_page
+
+_UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@require_GET
+@serve_session_page
+def export_session(request: MemberRequest, pk: int, form: str) -> HttpResponseBase:
+    """Export a session; `form` is one of `FORMS`."""
+    head = get_session_head_or_404(request, pk)
+    if form not in FORMS:
+        raise PageNotFound("Sessions are not exported in this form.", "There are jsonl, html and file.", head)
+    return FORMS[form](request, head)
+
+
+@require_GET
+@serve_session_page
+def export_session_list(request: MemberRequest) -> HttpResponseBase:
+    """Stream a CSV file of every session that matches the filters of the list."""
+    workspace = request.membership.workspace_id
+    filters = filter_parameters.parse_session_filter(workspace, request.GET)
+    matching_keys = filter_parameters.matching_keys(workspace, request.GET)
+    audit_events.record_member_event(
+        request.membership,
+        AuditKind.EXPORTED,
+        request=request,
+        what="sessions",
+        filters=_describe_list_filters(request),
+    )
+    keys = session_rows.load_matching_session_keys(workspace, filters, only=matching_keys)
+    rows = csv_export.generate_csv_lines(session_rows.iterate_session_rows(workspace, keys))
+    name = f"sessions-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
+    return build_download_response(rows, CSV, name, total=f"record {len(keys)}")
+
+
+def _describe_list_filters(request: MemberRequest) -> str:
+    """Describe the filters of the list for the audit event, without the search words, which may be confidential."""
+    query = request.GET.copy()
+    if query.pop("q", None):
+        query["q"] = "*"
+    return query.urlencode(safe="*")[:300]
+
+
+def _build_jsonl_response(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
+    _record_export_event(request, head, "jsonl")
+    # Estimate: a few runs, decisions and events are added to these.
+    records = head.row.messages + head.versions + head.calls
+    return build_download_response(
+        jsonl_export.generate_jsonl_lines(head.row.pk),
+        JSONL,
+        _build_export_file_name(head, "jsonl"),
+        total=f"record {records}",
+    )
+
+
+def _build_html_response(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
+    _record_export_event(request, head, "html")
+    return build_download_response(
+        html_export.generate_html_pieces(head),
+        HTML,
+        _build_export_file_name(head, "html"),
+        total=f"message {head.row.messages}",
+    )
+
+
+def _build_archive_response(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
+    """Send the stored data unmasked; only for members who may see secrets."""
+    if masker.is_masking_active():
+        role = Role(unmasking.load_masking_settings(request.membership.workspace).reveal_role)
+        may_unmask = unmasking.get_unmasking_state(request, request.membership).may_show
+        context = {
+            "head": head,
+            "tab": "",
+            "may": may_unmask,
+            "role": role,
+            "able": list_members_with_role(request.membership.workspace, role),
+        }
+        return render(request, "sessions/export_masked.html", context, status=403)
+    store = SyncCheckpointer(workspace=request.membership.workspace.slug).store
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "session"
+        exported = session_export.export_session(store, head.row.session_id, path, audited=False)
+        _record_export_event(request, head, "file", version=exported.version, digest=exported.digest)
+        # The open file handle stays readable after its path is unlinked.
+        return FileResponse(path.open("rb"), as_attachment=True, filename=_build_export_file_name(head, "session"))
+
+
+FORMS: Final[dict[str, Callable[[MemberRequest, SessionHead], HttpResponseBase]]] = {
+    "jsonl": _build_jsonl_response,
+    "html": _build_html_response,
+    "file": _build_archive_response,
+}
+
+
+def _record_export_event(request: MemberRequest, head: SessionHead, form: str, **more: str | int) -> None:
+    kind = AuditKind.EXPORTED
+    audit_events.record_member_event(
+        request.membership, kind, request=request, session_pk=head.row.pk, what="session", form=form, **more
+    )
+
+
+def _build_export_file_name(head: SessionHead, ending: str) -> str:
+    """Return a file name of characters that every operating system accepts."""
+    plain = _UNFIT.sub("-", mask_and_reveal_hidden(head.row.session_id)).strip("-.")[:80] or "session"
+    return f"{plain}-v{head.row.version}.{ending}"

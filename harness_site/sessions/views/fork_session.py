@@ -1,0 +1,126 @@
+"""Preview and creation of a fork from any version of a session."""
+
+from __future__ import annotations
+
+from django import forms
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from checkpoints.client import SyncCheckpointer
+from checkpoints.decisions.actors import Actor
+from checkpoints.enums import ActorKind, Role
+from checkpoints.exceptions import InvalidIdentifier, SessionExists, SessionNotFound, VersionNotFound
+from checkpoints.ids import MAX_LENGTH
+from harness_site.accounts.forms import style_form_fields
+from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
+from harness_site.accounts.read_records import note_session_shown
+from harness_site.core.masking.masker import MASK, mask_text
+from harness_site.sessions.selectors import session_forks, session_rows, version_list
+from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.selectors.version_list import Version
+from harness_site.sessions.session_lookup import (
+    PageNotFound,
+    build_missing_version_error,
+    get_session_head_or_404,
+    parse_number_parameter,
+    serve_session_page,
+)
+
+
+class ForkForm(forms.Form):
+    version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+    session_id = forms.CharField(max_length=MAX_LENGTH, strip=False, label="Id of the new session")
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        style_form_fields(self)
+        self.fields["session_id"].widget.attrs |= {"autocomplete": "off", "spellcheck": "false"}
+
+
+@require_http_methods(["GET", "POST"])
+@serve_session_page
+def show_or_create_fork(request: MemberRequest, pk: int) -> HttpResponse:
+    """Show the preview of a fork, or create it.
+
+    Query parameter `v` is the version to fork from; the default is the newest. Every member may see the preview; only
+    approvers may create a fork.
+    """
+    head = get_session_head_or_404(request, pk)
+    if request.method == "GET":
+        origin = _get_requested_version(request, head)
+        origin_name = mask_text(head.row.session_id).replace(MASK, "masked")
+        unused_id = session_forks.find_unused_fork_id(request.membership.workspace_id, origin_name, origin.version)
+        return _render_fork_page(
+            request, head, origin, ForkForm(initial={"version": origin.version, "session_id": unused_id})
+        )
+    if not request.membership.has_role(Role.APPROVER):
+        raise RoleTooSmall(request.membership, Role.APPROVER)
+    form = ForkForm(request.POST)
+    if not form.is_valid():
+        version = form.cleaned_data.get("version")
+        return _render_fork_page(
+            request,
+            head,
+            _get_existing_version(head, version) if version else _get_newest_version(head),
+            form,
+            status=422,
+        )
+    return _create_fork(request, head, form)
+
+
+def _create_fork(request: MemberRequest, head: SessionHead, form: ForkForm) -> HttpResponse:
+    workspace = request.membership.workspace
+    version, name = form.cleaned_data["version"], form.cleaned_data["session_id"]
+    actor = Actor(ActorKind.PERSON, request.membership.user.get_username(), Role(request.membership.role))
+    try:
+        SyncCheckpointer(workspace=workspace.slug).fork_session(head.row.session_id, name, version=version, actor=actor)
+    except (SessionExists, InvalidIdentifier) as error:
+        form.add_error("session_id", f"{error.detail} {error.hint}")
+        return _render_fork_page(request, head, _get_existing_version(head, version), form, status=422)
+    except (VersionNotFound, SessionNotFound):
+        raise build_missing_version_error(head, str(version)) from None
+    fork_pk = session_rows.find_session_pk(workspace.pk, name)
+    return (
+        redirect("harness_sessions:session", fork_pk) if fork_pk is not None else redirect("harness_sessions:sessions")
+    )
+
+
+def _get_requested_version(request: MemberRequest, head: SessionHead) -> Version:
+    text = request.GET.get("v", "")
+    if not text:
+        return _get_newest_version(head)
+    version = parse_number_parameter(request, "v")
+    if version is None:
+        raise build_missing_version_error(head, text[:20])
+    return _get_existing_version(head, version)
+
+
+def _get_newest_version(head: SessionHead) -> Version:
+    version = version_list.load_newest_version(head.row.pk)
+    if version is None:
+        raise PageNotFound("This session has no version to go on from.", "Each save_checkpoint adds one.", head)
+    return version
+
+
+def _get_existing_version(head: SessionHead, version: int) -> Version:
+    version_row = version_list.load_version(head.row.pk, version)
+    if version_row is None:
+        raise build_missing_version_error(head, str(version))
+    return version_row
+
+
+def _render_fork_page(
+    request: MemberRequest, head: SessionHead, version: Version, form: ForkForm, status: int = 200
+) -> HttpResponse:
+    may_fork = request.membership.has_role(Role.APPROVER)
+    context = {
+        "head": head,
+        "tab": "versions",
+        "form": form,
+        "may": may_fork,
+        "able": () if may_fork else list_members_with_role(request.membership.workspace, Role.APPROVER),
+        "prospect": session_forks.load_fork_preview(head.row.pk, version),
+    }
+    note_session_shown(request, head.row.pk)
+    return render(request, "sessions/fork.html", context, status=status)

@@ -1,0 +1,119 @@
+"""Adding and removing labels, of one session or of many."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django import forms
+from django.db import transaction
+from django.db.models import F
+from django.http import HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from checkpoints.enums import AuditKind
+from checkpoints.formats import to_canonical_json
+from checkpoints.models import Session
+from checkpoints.sessions.facets import parse_labels
+from harness_site.accounts import audit_events
+from harness_site.accounts.permissions import MemberRequest
+from harness_site.core.masking.masked_references import resolve_masked_reference
+from harness_site.saved_views.filterable_lists import normalize_filter_query
+from harness_site.search.models import Fact, Trait
+from harness_site.sessions.selectors import session_rows
+from harness_site.sessions.session_lookup import serve_session_page
+
+#: Maximum number of labels of a session.
+MOST: Final = 20
+LONGEST: Final = 60
+_CHOOSE: Final = "Choose one session at least, by its box in the list."
+
+
+class TooManyLabels(Exception):
+    """Exceeded maximum number of labels of a session; no session was changed."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"“{session_id}” has {MOST} labels already. Nothing was changed: remove one from it, or leave it out."
+        )
+
+
+class LabelForm(forms.Form):
+    label = forms.CharField(max_length=LONGEST, error_messages={"required": "Type the label first."})
+    what = forms.ChoiceField(choices=[("add", "Add"), ("remove", "Remove")])
+    session = forms.TypedMultipleChoiceField(
+        coerce=int, error_messages=dict.fromkeys(("required", "invalid_choice"), _CHOOSE)
+    )
+
+    def __init__(self, data: QueryDict, offered: list[str]) -> None:
+        super().__init__(data)
+        field = self.fields["session"]
+        if isinstance(field, forms.TypedMultipleChoiceField):
+            field.choices = [(pk, pk) for pk in offered]
+
+
+@require_POST
+@serve_session_page
+def edit_session_labels(request: MemberRequest) -> HttpResponse:
+    """Add a label to sessions or remove it.
+
+    `session` lists the keys of the sessions; `query` is the query string of the list they were selected in, empty on
+    the page of a session.
+    """
+    form = LabelForm(request.POST, _parse_session_keys(request.POST.getlist("session")))
+    query = normalize_filter_query("sessions", QueryDict(request.POST.get("query", "")))
+    back = f"{reverse('harness_sessions:sessions')}?{query}" if query else reverse("harness_sessions:sessions")
+    if form.is_valid():
+        label, keys = resolve_masked_reference(form.cleaned_data["label"]), form.cleaned_data["session"]
+        if "query" not in request.POST:
+            back = reverse("harness_sessions:session", args=[keys[0]])
+        try:
+            change_session_labels(request, keys=keys, label=label, wanted=form.cleaned_data["what"] == "add")
+        except TooManyLabels as refused:
+            form.add_error("label", str(refused))
+        else:
+            return redirect(back)
+    errors = [error for field_errors in form.errors.values() for error in field_errors]
+    return render(request, "sessions/label_errors.html", {"errors": errors, "back": back}, status=422)
+
+
+def change_session_labels(request: MemberRequest, *, keys: list[int], label: str, wanted: bool) -> None:
+    """Add `label` to these sessions of the workspace, or remove it if `wanted` is False.
+
+    Sessions that need no change are not written, and the time of last activity is kept. Raises `TooManyLabels`.
+    """
+    workspace = request.membership.workspace_id
+    with transaction.atomic():
+        sessions = (
+            Session.objects.select_for_update(no_key=True).filter(workspace=workspace, pk__in=keys).order_by("pk")
+        )
+        for session in sessions.only("pk", "session_id", "labels"):
+            before = parse_labels(session.labels)
+            if (label in before) is wanted:
+                continue
+            if wanted and len(before) >= MOST:
+                raise TooManyLabels(session.session_id)
+            after = [*before, label] if wanted else [other for other in before if other != label]
+            Session.objects.filter(pk=session.pk).update(labels=to_canonical_json(after), revision=F("revision") + 1)
+            _update_label_index(workspace, session.pk, label, is_added=wanted)
+            action = "added" if wanted else "removed"
+            audit_events.record_member_event(
+                request.membership, AuditKind.LABELLED, request=request, session_pk=session.pk, **{action: label}
+            )
+
+
+def _update_label_index(workspace: int, session: int, label: str, *, is_added: bool) -> None:
+    """Update the label in the search index, which the filters use.
+
+    A session that is not indexed yet is left to the indexer.
+    """
+    if is_added:
+        fact = Fact(workspace_id=workspace, session_id=session, trait=Trait.LABEL, value=label)
+        Fact.objects.bulk_create([fact], ignore_conflicts=True)
+    else:
+        Fact.objects.filter(session=session, trait=Trait.LABEL, value=label).delete()
+
+
+def _parse_session_keys(texts: list[str]) -> list[str]:
+    return [pk for pk in texts[: session_rows.PAGE] if pk.isascii() and pk.isdigit() and len(pk) <= 18]

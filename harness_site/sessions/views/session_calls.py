@@ -1,0 +1,93 @@
+"""Call log, plan and history of one session."""
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from checkpoints.enums import CallStatus
+from checkpoints.formats import parse_or_text
+from checkpoints.formats.content_blocks import CallPart
+from harness_site.accounts.permissions import MemberRequest
+from harness_site.audit import audit_entries
+from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
+from harness_site.search.query_terms import SearchQuery
+from harness_site.sessions import clipboard_text
+from harness_site.sessions.selectors import call_details as logged
+from harness_site.sessions.selectors import session_history, version_list
+from harness_site.sessions.selectors.conversation import CallCard
+from harness_site.sessions.session_formatting import parse_stored_value
+from harness_site.sessions.session_lookup import (
+    PageNotFound,
+    get_session_head_or_404,
+    parse_number_parameter,
+    serve_session_page,
+)
+from harness_site.sessions.views.workspace_calls import parse_call_filter
+
+
+@require_GET
+@serve_session_page
+def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
+    head = get_session_head_or_404(request, pk)
+    filters = parse_call_filter(request.GET)
+    page = logged.load_call_page(pk, filters, before=parse_number_parameter(request, "before"))
+    context = {
+        "head": head,
+        "tab": "calls",
+        "page": page,
+        "wanted": filters,
+        "statuses": CallStatus.choices,
+        "first_page": parse_number_parameter(request, "before") is None,
+    }
+    return render(request, "sessions/calls.html", context)
+
+
+@require_GET
+@serve_session_page
+def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
+    """Show a call with all its attempts, arguments and results; with `as`, return it as plain text for copying."""
+    head = get_session_head_or_404(request, pk)
+    call = logged.load_call_record(pk, call_pk) if call_pk < 2**63 else None
+    if call is None:
+        raise PageNotFound("This session has no such call.", "The list of its tool calls shows those it has.", head)
+    mask_values_until_response(collect_secret_values(parse_stored_value(call.args)))
+    attempts = [record for record in logged.load_calls_by_call_id(pk, [call.call_id]) if record.step == call.step]
+    card = CallCard(CallPart(call.call_id, call.tool, parse_or_text(call.args)), None, None, (call,))
+    if part_name := request.GET.get("as"):
+        return clipboard_text.build_text_response(clipboard_text.get_call_part_text(part_name, card))
+    context = {
+        "head": head,
+        "tab": "calls",
+        "record": call,
+        "attempts": attempts,
+        "card": card,
+        "words": SearchQuery.parse(request.GET.get("find", "")),
+    }
+    return render(request, "sessions/call.html", context)
+
+
+@require_GET
+@serve_session_page
+def show_plan(request: MemberRequest, pk: int) -> HttpResponse:
+    head = get_session_head_or_404(request, pk)
+    return render(
+        request, "sessions/plan.html", {"head": head, "tab": "plan", "version": version_list.load_newest_version(pk)}
+    )
+
+
+@require_GET
+@serve_session_page
+def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
+    head = get_session_head_or_404(request, pk)
+    events, decisions = parse_number_parameter(request, "event"), parse_number_parameter(request, "decision")
+    before = (events, decisions) if events is not None and decisions is not None else None
+    page = session_history.load_history_page(pk, before=before)
+    context = {
+        "head": head,
+        "tab": "history",
+        "page": page,
+        "before": before,
+        "takers": session_history.load_takeover_runs(pk, page),
+        "integrity": audit_entries.load_chain_integrity(request.membership.workspace_id),
+    }
+    return render(request, "sessions/history.html", context)

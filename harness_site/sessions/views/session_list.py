@@ -1,0 +1,108 @@
+"""Session list, and redirect from a session id to the page of the session."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from checkpoints.sessions.facets import list_session_facets
+from harness_site.accounts import call_secrets
+from harness_site.accounts.permissions import MemberRequest
+from harness_site.core.date_parameters import DateRange
+from harness_site.search.index_status import count_unindexed_of_kinds
+from harness_site.search.query_terms import SearchQuery
+from harness_site.sessions.filter_parameters import (
+    LONGEST,
+    get_required_index_kinds,
+    get_text_parameter,
+    parse_session_filter,
+)
+from harness_site.sessions.selectors import list_pages, session_rows
+from harness_site.sessions.selectors.session_rows import SessionPage
+from harness_site.sessions.session_lookup import PageNotFound, serve_session_page
+from harness_site.sessions.views.session_search import show_search_results
+
+#: Parameters that select a part of the list, not its contents.
+_OF_A_PAGE = ("rows", "after", "hits", "then", "before", "within")
+#: Example code of an empty list: creates the first session.
+FOUR_LINES = """\
+from checkpoints import SyncCheckpointer
+cp = SyncCheckpointer()
+cp.start_session("first", "Hello", agent="my-agent")
+cp.save_checkpoint("first", [{"role": "user", "content": "Hello"}], {}, 0.0)
+"""
+
+
+@require_GET
+@serve_session_page
+def list_sessions(request: MemberRequest) -> HttpResponse:
+    """Show the session list.
+
+    With `rows`, reload the sessions of an open page in the order in which they are displayed.
+    """
+    workspace = request.membership.workspace_id
+    filters = parse_session_filter(workspace, request.GET)
+    common = {
+        "wanted": filters,
+        "days": DateRange.of(request.GET),
+        "asked": request.GET,
+        "exported": _build_query_string(
+            request, reverse("harness_sessions:sessions-export"), **dict.fromkeys(_OF_A_PAGE, "")
+        ),
+    }
+    if query := SearchQuery.parse(get_text_parameter(request.GET, "q")):
+        return show_search_results(request, query, filters, {**common, "known": list_session_facets(workspace)})
+    after = list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
+    page = session_rows.load_session_page(workspace, filters, after=after)
+    displayed_pks = _parse_displayed_sessions(request)
+    rows = session_rows.load_sessions_by_pk(workspace, displayed_pks) if displayed_pks else page.rows
+    context = common | {
+        "unread": count_unindexed_of_kinds(get_required_index_kinds(request.GET)) if filters.among else 0,
+        "page": page,
+        "rows": rows,
+        "secrets": call_secrets.load_secrets_of_sessions([row.pk for row in rows]),
+        "known": page.known,
+        "fresh": _count_new_sessions(page, displayed_pks) if displayed_pks and after is None else 0,
+        "first_time": not rows and not filters and after is None,
+        "here": _build_query_string(request, rows=""),
+        "again": _build_query_string(request, rows=",".join(str(row.pk) for row in rows)),
+        "following": _build_query_string(request, rows="", after=str(page.after)) if page.after else "",
+        "first_page": _build_query_string(request, rows="", after=""),
+        "after": after,
+        "four_lines": FOUR_LINES,
+    }
+    return render(request, "sessions/list.html", context)
+
+
+@require_GET
+@serve_session_page
+def find_session_by_id(request: MemberRequest) -> HttpResponse:
+    session_id = request.GET.get("id", "")
+    pk = session_rows.find_session_pk(request.membership.workspace_id, session_id)
+    if pk is None:
+        raise PageNotFound(
+            f"There is no session with the id “{session_id[:LONGEST]}” here.",
+            "Ids are exact: case, spaces and slashes count. The list finds parts of an id.",
+        )
+    return redirect("harness_sessions:session", pk)
+
+
+def _parse_displayed_sessions(request: HttpRequest) -> tuple[int, ...]:
+    texts = request.GET.get("rows", "").split(",")[: session_rows.PAGE]
+    return tuple(int(pk) for pk in texts if pk.isascii() and pk.isdigit() and len(pk) <= 18)
+
+
+def _count_new_sessions(page: SessionPage, displayed_pks: tuple[int, ...]) -> int:
+    """Count the sessions of the first page that are not displayed yet."""
+    return len({row.pk for row in page.rows} - set(displayed_pks))
+
+
+def _build_query_string(request: HttpRequest, path: str = "", **changed: str) -> str:
+    """Return the URL of this page, or of `path`, with changed parameters; empty ones are left out."""
+    path = path or request.path
+    query = request.GET.copy()
+    for name, value in changed.items():
+        query[name] = value
+    for name in [name for name, value in query.items() if not value]:
+        del query[name]
+    return f"{path}?{query.urlencode()}" if query else path

@@ -1,0 +1,111 @@
+"""Version list of a session, and comparison of two versions of one or two sessions."""
+
+from urllib.parse import urlencode
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET
+
+from harness_site.accounts.permissions import MemberRequest
+from harness_site.sessions.compare import compare_versions as comparing
+from harness_site.sessions.selectors import session_rows
+from harness_site.sessions.selectors import version_list as reading
+from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.session_lookup import (
+    PageNotFound,
+    build_missing_version_error,
+    get_session_head_or_404,
+    parse_number_parameter,
+    serve_session_page,
+)
+
+#: Maximum number of expanded ranges of unchanged messages.
+_OPEN = 20
+
+
+@require_GET
+@serve_session_page
+def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
+    head = get_session_head_or_404(request, pk)
+    page = reading.load_version_page(pk, before=parse_number_parameter(request, "before"))
+    context = {
+        "head": head,
+        "tab": "versions",
+        "page": page,
+        "first_page": parse_number_parameter(request, "before") is None,
+    }
+    return render(request, "sessions/versions.html", context)
+
+
+@require_GET
+@serve_session_page
+def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
+    """Compare two versions.
+
+    Query parameter `a` is a version of this session and `b` one of it or of the session whose key is `with`. Without
+    versions, the newest is compared with the one before it, or the newest versions of both sessions. `other` is the id
+    of another session, as entered in the form.
+    """
+    head = get_session_head_or_404(request, pk)
+    if session_id := request.GET.get("other", "").strip():
+        return redirect(_build_other_session_url(request, head, session_id))
+    other = _get_other_session(request, head)
+    numbers_a = numbers_b = reading.list_version_numbers(pk, around=head.row.version)
+    if other is not head:
+        numbers_b = reading.list_version_numbers(other.row.pk, around=other.row.version)
+    a, b = _get_version_parameter(request, "a", head), _get_version_parameter(request, "b", other)
+    if b is None:
+        b = next((found for found in numbers_b if found != a or other is not head), None)
+    if a is None:
+        a = next((found for found in numbers_a if other is not head or (b is not None and found < b)), b)
+    open_positions = _parse_open_folds(request)
+    found = (
+        comparing.compare_two_versions(pk, a, b, other=other.row.pk, opened=open_positions)
+        if a is not None and b is not None
+        else None
+    )
+    context = {
+        "head": head,
+        "other": other,
+        "two": other is not head,
+        "tab": "versions",
+        "found": found,
+        "opened": open_positions,
+        "numbers_a": numbers_a,
+        "numbers_b": numbers_b,
+    }
+    return render(request, "sessions/compare.html", context)
+
+
+def _parse_open_folds(request: MemberRequest) -> list[int]:
+    """Return the positions of the expanded ranges; only the last ones of the query are used."""
+    texts = [text for text in request.GET.getlist("open") if text.isascii() and text.isdigit() and len(text) <= 9]
+    return list(dict.fromkeys(map(int, texts)))[-_OPEN:]
+
+
+def _get_other_session(request: MemberRequest, head: SessionHead) -> SessionHead:
+    """Return the session of the second version: the one named by `with`, else the same. Raises `PageNotFound`."""
+    text = request.GET.get("with", "")
+    pk = parse_number_parameter(request, "with") if text else head.row.pk
+    if pk is None:
+        raise PageNotFound("There is no such session to compare with.", "Its address ends in a number.", head)
+    return head if pk == head.row.pk else get_session_head_or_404(request, pk)
+
+
+def _build_other_session_url(request: MemberRequest, head: SessionHead, session_id: str) -> str:
+    """Return the URL of this page with another session. Raises `PageNotFound`."""
+    session_pk = session_rows.find_session_pk(request.membership.workspace_id, session_id)
+    if session_pk is None:
+        raise PageNotFound(
+            "There is no session with this id here.", "Ids are exact: case, spaces and slashes count.", head
+        )
+    version = parse_number_parameter(request, "a")
+    return f"{request.path}?{urlencode({'with': session_pk} | ({} if version is None else {'a': version}))}"
+
+
+def _get_version_parameter(request: MemberRequest, name: str, head: SessionHead) -> int | None:
+    """Return the version that a parameter names; None if it is absent. Raises `PageNotFound`."""
+    text, version = request.GET.get(name, ""), parse_number_parameter(request, name)
+    if text and (version is None or reading.load_version(head.row.pk, version) is None):
+        raise build_missing_version_error(head, text[:20])
+    return version

@@ -1,0 +1,66 @@
+"""Tool calls of all sessions of a workspace, and success rates of its tools."""
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from checkpoints.db.keyset_pagination import Cursor
+from checkpoints.enums import CallStatus
+from harness_site.accounts import call_secrets
+from harness_site.accounts.permissions import MemberRequest
+from harness_site.accounts.read_records import note_excerpts_shown
+from harness_site.core.date_parameters import DateRange
+from harness_site.core.masking.masked_references import resolve_masked_reference
+from harness_site.sessions.selectors import call_list
+from harness_site.sessions.selectors.call_details import CallFilter
+from harness_site.sessions.selectors.call_list import CallLogFilter
+from harness_site.sessions.session_lookup import serve_session_page
+
+_LONGEST = 255
+
+
+@require_GET
+@serve_session_page
+def show_call_log(request: MemberRequest) -> HttpResponse:
+    workspace = request.membership.workspace_id
+    filters = _parse_log_filter(request.GET)
+    after = Cursor.parse(request.GET.get("after", ""))
+    page = call_list.load_call_log_page(workspace, filters, after=after)
+    note_excerpts_shown(request, "tool calls", (row.session_pk for row in page.rows))
+    context = {
+        "page": page,
+        "secrets": call_secrets.load_secrets_of_sessions({row.session_pk for row in page.rows}),
+        "rates": call_list.load_tool_rates(workspace, filters) if after is None else None,
+        "wanted": filters,
+        "statuses": CallStatus.choices,
+        "following": _build_query_string(request, after=str(page.after)) if page.after else "",
+        "later": after is not None,
+        "newest": _build_query_string(request),
+        "looked_at": call_list.LOOKED_AT,
+    }
+    return render(request, "sessions/workspace_calls.html", context)
+
+
+def parse_call_filter(asked: QueryDict) -> CallFilter:
+    """Parse the call filter from the query, for this page and the call log of one session."""
+    status = asked.get("status", "")
+    return CallFilter(
+        status=CallStatus(status) if status in CallStatus.values else None,
+        tool=resolve_masked_reference(asked.get("tool", ""))[:_LONGEST],
+        key=resolve_masked_reference(asked.get("key", "").strip())[:_LONGEST],
+    )
+
+
+def _parse_log_filter(query: QueryDict) -> CallLogFilter:
+    days, agent = DateRange.of(query), resolve_masked_reference(query.get("agent", "").strip())[:_LONGEST]
+    return CallLogFilter(calls=parse_call_filter(query), agent=agent, first=days.first, last=days.last)
+
+
+def _build_query_string(request: HttpRequest, **changed: str) -> str:
+    query = request.GET.copy()
+    query.pop("after", None)
+    for name, value in changed.items():
+        query[name] = value
+    for name in [name for name, value in query.items() if not value]:
+        del query[name]
+    return f"{request.path}?{query.urlencode()}" if query else request.path

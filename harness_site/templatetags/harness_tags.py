@@ -1,0 +1,332 @@
+"""Template tags and filters that are available without `{% load %}`."""
+
+import logging
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+from urllib.parse import quote
+
+from django import template
+from django.db import Error
+from django.template import Context, Node, NodeList, TemplateSyntaxError
+from django.template.base import FilterExpression, Parser, Token
+from django.templatetags.static import static
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.http import urlencode as encoded_query
+from django.utils.safestring import SafeString
+
+from checkpoints.db import clock
+from checkpoints.models import ToolCall
+from harness_site.accounts import unmasking as masking_state
+from harness_site.accounts.models import Membership
+from harness_site.accounts.permissions import get_request_membership
+from harness_site.core import formatting
+from harness_site.core.masking.masked_references import build_masked_reference, mask_digest, mask_query_string
+from harness_site.core.masking.masker import is_masking_active, mask_given_values, mask_secret_values_of, mask_text
+from harness_site.core.rendering import json_tree
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.json_tree import dump_masked_json
+from harness_site.core.rendering.safe_text import escape_hidden, replace_unencodable
+from harness_site.core.unreadable_rows import UnreadableRecord
+
+logger = logging.getLogger(__name__)
+register = template.Library()
+register.filter("call_sentence", formatting.format_call_sentence)
+register.filter("visible", mask_and_reveal_hidden)
+register.filter("reference", build_masked_reference)
+register.filter("shown_query", mask_query_string)
+
+
+@register.simple_tag
+@cache
+def icon(name: str) -> SafeString:
+    """Render a decorative icon of the sprite, to accompany a text."""
+    return format_html(
+        '<svg class="icon" width="16" height="16" aria-hidden="true" viewBox="0 0 24 24"><use href="{}#{}"/></svg>',
+        static("icons/sprite.svg"),
+        name,
+    )
+
+
+@register.simple_tag
+def chip(value: str, label: str = "") -> SafeString:
+    """Render a status or decision with colour, shape and label; `label` replaces the default one."""
+    shape, word = formatting.format_status_chip(value)
+    return format_html('<span class="chip {}">{}</span>', shape, label or word)
+
+
+@register.simple_tag
+def render_decision_chip(kind: str, final: bool, needed: int) -> SafeString:
+    """Render the chip of a decision, as a vote if more of the `needed` people have to agree."""
+    word = formatting.format_status_chip(kind)[1]
+    return chip(kind) if final else format_html('<span class="chip wait">{} · one of {}</span>', word, needed)
+
+
+@register.simple_tag
+def decision_verb(decision: str) -> str:
+    """Return the verb of a decision, to follow the name of the person: `approved`."""
+    return formatting.format_decision_verb(decision)
+
+
+@register.simple_tag
+def status_css_class(value: str) -> str:
+    """Return the style class of a status or decision."""
+    return formatting.format_status_chip(value)[0]
+
+
+@register.simple_tag
+def ago(moment: datetime) -> SafeString:
+    """Render `42 min ago` with the exact time on hover; the page keeps it up to date."""
+    return _render_time_element(moment, formatting.format_time_ago(moment, clock.now()), "ago")
+
+
+@register.simple_tag
+def due(moment: datetime) -> SafeString:
+    """Render `due in 57 min` or `overdue for 3 min` with the exact time on hover; the page keeps it up to date."""
+    return _render_time_element(moment, formatting.format_deadline(moment, clock.now()), "due")
+
+
+@register.simple_tag
+def at(moment: datetime, milliseconds: bool = False) -> SafeString:
+    """Render the time of day in UTC, with the date unless it is today."""
+    utc = moment.astimezone(UTC)
+    text = utc.isoformat(" ", "milliseconds" if milliseconds else "seconds").removesuffix("+00:00")
+    if utc.date() == clock.now().date():
+        _, text = text.split()
+    return _render_time_element(moment, text, "at")
+
+
+def _render_time_element(moment: datetime, text: str, kind: str) -> SafeString:
+    return format_html(
+        '<time datetime="{}" title="{}" data-time="{}">{}</time>',
+        formatting.format_iso_time(moment),
+        formatting.format_exact_time(moment),
+        kind,
+        text,
+    )
+
+
+@register.simple_tag
+def copyable(text: str) -> SafeString:
+    """Render an id in monospace with a copy button."""
+    return format_html(
+        '<span class="copyable"><code>{}</code>{}</span>', mask_and_reveal_hidden(text), copy_button(text)
+    )
+
+
+@register.filter
+def copyable_json(stored: str) -> str:
+    """Return stored JSON masked for the reader, with hidden characters escaped."""
+    return dump_masked_json(formatting.parse_json_or_text(stored)) if is_masking_active() else escape_hidden(stored)
+
+
+@register.filter
+def named_digest(digest: str, name: str) -> SafeString:
+    """Render a digest, or its fingerprint, after its `name`."""
+    html = '{} <span class="mono digest">{}</span>'
+    return format_html(html, "Fingerprint" if is_masking_active() else name, mask_digest(digest))
+
+
+@register.simple_tag
+def copy_button(text: str) -> SafeString:
+    return _build_copy_button(mask_text(text))
+
+
+@register.simple_tag
+def copy_from(address: str, what: str) -> SafeString:
+    """Render a button that copies the text at `address`, which may be more than this page displays."""
+    label = f"Copy {what}"
+    return format_html(
+        '<button type="button" class="copy needs-js" data-copy-url="{}" title="{}" aria-label="{}">{}</button>',
+        address,
+        label,
+        label,
+        icon("copy"),
+    )
+
+
+@register.simple_tag
+def one_time_secret(secret: str) -> SafeString:
+    """Render a new secret of this site unmasked, on the only page that displays it."""
+    return format_html('<span class="copyable"><code>{}</code>{}</span>', secret, _build_copy_button(secret))
+
+
+def _build_copy_button(text: str) -> SafeString:
+    return format_html(
+        '<button type="button" class="copy needs-js" data-copy="{}" title="Copy" aria-label="Copy {}">{}</button>',
+        text,
+        formatting.shorten_to_one_line(text),
+        icon("copy"),
+    )
+
+
+@register.filter(is_safe=False)
+def urlencode(text: str, safe: str = "/") -> str:
+    """Quote a text for a URL, like Django's filter, which fails on unpaired surrogates."""
+    return quote(replace_unencodable(str(text)), safe=safe)
+
+
+@register.filter
+def same_operation(call: formatting.KeyedCall) -> str:
+    return formatting.describe_operation_identity(call.key_policy, call.key_scope)
+
+
+@register.filter
+def unknown_outcome_reason(call: ToolCall) -> str:
+    """Explain why the outcome of a call is unknown, and whether a probe could find out."""
+    return formatting.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable)
+
+
+@register.simple_tag(takes_context=True)
+def narrowed(context: Context, **filters: str) -> str:
+    """Return the URL of the first page of this list with changed filters. An empty value removes a filter."""
+    references = {name: [build_masked_reference(replace_unencodable(value))] for name, value in filters.items()}
+    query = dict(context["request"].GET.lists()) | {"after": []} | references
+    return f"?{encoded_query({name: values for name, values in query.items() if values != ['']}, doseq=True)}"
+
+
+@register.filter
+def duration(seconds: float) -> str:
+    return formatting.format_duration(seconds)
+
+
+@register.filter
+def readable_json(stored: str) -> str:
+    return formatting.format_json_for_reading(stored)
+
+
+@register.filter
+def indented_json(stored: str) -> str:
+    return formatting.indent_json(stored)
+
+
+@register.simple_tag
+def json_value_list(content: Any) -> SafeString:
+    """Render a JSON value as a labelled list, complete and unfolded."""
+    return json_tree.render_json_tree(content, limit=None, fold=False).html
+
+
+@register.simple_tag(takes_context=True)
+def current(context: Context, *view_names: str) -> SafeString:
+    """Mark a link to a section as current if the path of the request is below one of `view_names`."""
+    request = context.get("request")
+    inside = request is not None and any(request.path.startswith(reverse(name)) for name in view_names)
+    return format_html(' aria-current="{}"', "page") if inside else SafeString()
+
+
+@register.simple_tag(takes_context=True)
+def my_membership(context: Context) -> Membership | None:
+    """Return the membership of the reader, also on error pages, which no permission check has passed."""
+    request = context.get("request")
+    if request is None or not hasattr(request, "user"):
+        return None
+    return getattr(request, "membership", None) or get_request_membership(request)
+
+
+@register.simple_tag(takes_context=True)
+def unmasking_state(context: Context) -> masking_state.UnmaskingState | None:
+    """Return whether secrets are shown to the reader of this page, or could be."""
+    request = context["request"]
+    member = my_membership(context)
+    return None if member is None else masking_state.get_unmasking_state(request, member)
+
+
+@register.simple_tag
+def format_now_iso() -> str:
+    return formatting.format_iso_time(clock.now())
+
+
+@register.tag
+def hiding(parser: Parser, token: Token) -> Node:
+    """Mask the values of secret fields of a call in the content: `{% hiding call %}…{% endhiding %}`."""
+    _, call = token.split_contents()
+    inside = parser.parse(["endhiding"])
+    parser.delete_first_token()
+    return MaskCallValuesNode(parser.compile_filter(call), inside)
+
+
+class MaskCallValuesNode(Node):
+    child_nodelists = ("inside",)
+
+    def __init__(self, call: FilterExpression, inside: NodeList) -> None:
+        self.call = call
+        self.inside = inside
+
+    def render(self, context: Context) -> SafeString:
+        with mask_secret_values_of(formatting.parse_json_or_text(self.call.resolve(context).args)):
+            return self.inside.render(context)
+
+
+@register.tag
+def hiding_session(parser: Parser, token: Token) -> Node:
+    """Mask secrets in the content: `{% hiding_session pk secrets %}…{% endhiding_session %}`.
+
+    `secrets` is the result of `call_secrets.load_secrets_of_sessions`.
+    """
+    _, session, secrets = token.split_contents()
+    inside = parser.parse(["endhiding_session"])
+    parser.delete_first_token()
+    return MaskSessionValuesNode(parser.compile_filter(session), parser.compile_filter(secrets), inside)
+
+
+class MaskSessionValuesNode(Node):
+    child_nodelists = ("inside",)
+
+    def __init__(self, session: FilterExpression, secrets: FilterExpression, inside: NodeList) -> None:
+        self.session = session
+        self.secrets = secrets
+        self.inside = inside
+
+    def render(self, context: Context) -> SafeString:
+        with mask_given_values(self.secrets.resolve(context).get(self.session.resolve(context), ())):
+            return self.inside.render(context)
+
+
+@register.tag
+def record(parser: Parser, token: Token) -> Node:
+    """Isolate faults of one record of a list: `{% record row "call" "li" %}…{% endrecord %}`.
+
+    If the content fails, an element of this name reports the kind and key of the record, and the page is otherwise
+    complete.
+    """
+    words = token.split_contents()[1:]
+    if len(words) != 3:
+        raise TemplateSyntaxError("“record” needs the record, what it is, and the element that stands for it.")
+    inside = parser.parse(["endrecord"])
+    parser.delete_first_token()
+    row, kind, element = (parser.compile_filter(word) for word in words)
+    return RecordNode(row, kind, element, inside)
+
+
+class RecordNode(Node):
+    child_nodelists = ("inside",)
+
+    def __init__(self, row: FilterExpression, kind: FilterExpression, element: FilterExpression, inside: NodeList):
+        self.row, self.kind, self.element = row, kind, element
+        self.inside = inside
+
+    def render(self, context: Context) -> SafeString:
+        row, kind, element = (part.resolve(context) for part in (self.row, self.kind, self.element))
+        if not isinstance(row, UnreadableRecord):
+            try:
+                return self.inside.render(context)
+            except Error:  # a database error is not the fault of a record
+                raise
+            except Exception:
+                logger.exception("The %s %s cannot be shown.", kind, getattr(row, "pk", ""))
+        return render_unreadable_row(row, kind, element)
+
+
+def render_unreadable_row(row: Any, kind: str, element: str) -> SafeString:
+    """Render the placeholder element of a record that cannot be displayed."""
+    pk = getattr(row, "pk", "")
+    message = format_html("This record cannot be shown: {} {}.", kind, pk)
+    if kind == "call" and pk:
+        message += format_html(
+            ' <a href="{}">Open its card</a>, which shows what it can.', reverse("harness_review:card", args=[pk])
+        )
+    note = format_html('<p class="note bad unreadable">{}<span>{}</span></p>', icon("triangle-alert"), message)
+    if element == "tr":
+        return format_html('<tr><td colspan="20">{}</td></tr>', note)
+    return format_html('<{} class="unreadable">{}</{}>', element, note, element)

@@ -1,0 +1,193 @@
+"""One's own second factors: switching them on and off, and what is stored of them."""
+
+import re
+
+import pytest
+from allauth.mfa.models import Authenticator
+from django.contrib.auth.models import User
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import CommandError, call_command
+from django.test import Client
+from pytest_django import DjangoCaptureOnCommitCallbacks as CaptureCallbacks
+from pytest_django.fixtures import Settings
+
+from harness_site.accounts import field_encryption
+from tests.support.auditing import entries
+from tests.support.factories import PASSWORD
+from tests.support.factors import code_of, factors, make_codes, make_totp
+from tests.support.pages import said
+
+
+@pytest.fixture
+def fresh(client: Client, alice: User) -> Client:
+    """Alice's browser, right after she has shown again who she is."""
+    client.post("/accounts/login/", {"username": "alice", "password": PASSWORD})
+    client.post("/accounts/again/", {"password": PASSWORD})
+    return client
+
+
+def activated(client: Client) -> str:
+    """Switch the app on; returns its secret."""
+    page = client.get("/accounts/app/").content.decode()
+    found = re.search(r"<code>([A-Z2-7]{32})</code>", page)
+    assert found
+    response = client.post("/accounts/app/", {"code": code_of(found[1])})
+    assert response.headers["Location"] == "/accounts/codes/"
+    return found[1]
+
+
+def test_an_app_is_switched_on_with_its_first_code(
+    fresh: Client, alice: User, django_capture_on_commit_callbacks: CaptureCallbacks
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        activated(fresh)
+    assert factors(alice) == ["recovery_codes", "totp"]
+    assert [entry for entry in entries() if entry[0] == "factor_added"] == [
+        ("factor_added", "alice", {"factor": "totp"}),
+        ("factor_added", "alice", {"factor": "recovery_codes"}),
+    ]
+
+
+def test_the_drawing_needs_no_style_of_its_own(fresh: Client) -> None:
+    page = fresh.get("/accounts/app/").content.decode()
+    assert '<svg class="qr"' in page
+    assert "data:image" not in page
+    assert "style=" not in page
+
+
+def test_a_wrong_first_code_switches_nothing_on(fresh: Client, alice: User) -> None:
+    fresh.get("/accounts/app/")
+    page = said(fresh.post("/accounts/app/", {"code": "000000"}))
+    assert "This code is not right, or no longer." in page
+    assert factors(alice) == []
+
+
+def test_the_database_does_not_tell_the_secret(fresh: Client, alice: User) -> None:
+    secret = activated(fresh)
+    for factor in Authenticator.objects.filter(user=alice):
+        assert secret not in str(factor.data)
+    stored = Authenticator.objects.get(user=alice, type="totp").data["secret"]
+    assert field_encryption.decrypt_field(stored) == secret
+
+
+def test_a_factor_survives_a_change_of_the_key(alice: User, settings: Settings) -> None:
+    stored = field_encryption.encrypt_field("seed")
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
+    settings.SECRET_KEY = "another"
+    assert field_encryption.decrypt_field(stored) == "seed"
+
+
+def test_a_factor_under_a_lost_key_says_what_to_do(alice: User, settings: Settings) -> None:
+    stored = field_encryption.encrypt_field("seed")
+    settings.SECRET_KEY = "another"
+    with pytest.raises(ImproperlyConfigured, match="HARNESS_OLD_SECRET_KEYS, or reset the second factors"):
+        field_encryption.decrypt_field(stored)
+
+
+def test_recovery_codes_are_shown_once(fresh: Client, alice: User) -> None:
+    activated(fresh)
+    first = fresh.get("/accounts/codes/")
+    assert len(re.findall(r"<li>\d{8}</li>", first.content.decode())) == 10
+    again = fresh.get("/accounts/codes/")
+    assert re.findall(r"\d{8}", said(again)) == []
+    assert "10 of 10 are left. They were shown when they were made and cannot be shown again." in said(again)
+
+
+def test_new_recovery_codes_replace_the_old_ones(fresh: Client, alice: User) -> None:
+    activated(fresh)
+    before = set(re.findall(r"<li>(\d{8})</li>", fresh.get("/accounts/codes/").content.decode()))
+    assert fresh.post("/accounts/codes/new/").headers["Location"] == "/accounts/codes/"
+    after = set(re.findall(r"<li>(\d{8})</li>", fresh.get("/accounts/codes/").content.decode()))
+    assert (len(after), before & after) == (10, set())
+
+
+def test_an_app_can_be_switched_off(fresh: Client, alice: User) -> None:
+    activated(fresh)
+    assert "Your password alone will do then" in said(fresh.get("/accounts/app/remove/"))
+    assert fresh.post("/accounts/app/remove/").headers["Location"] == "/accounts/"
+    assert factors(alice) == []
+    assert ("factor_removed", "alice", {"factor": "totp"}) in entries()
+
+
+@pytest.mark.parametrize("path", ["app/", "app/remove/", "codes/new/", "passkeys/add/"])
+def test_an_old_sign_in_has_to_show_again_who_it_is(client: Client, alice: User, path: str) -> None:
+    make_totp(alice)
+    make_codes(alice)
+    client.force_login(alice)
+    response = client.get(f"/accounts/{path}")
+    if path == "app/":
+        Authenticator.objects.all().delete()
+        response = client.get(f"/accounts/{path}")
+    assert response.status_code == 302
+    assert response.headers["Location"].startswith("/accounts/again/")
+
+
+def test_the_password_shows_again_who_it_is(client: Client, alice: User) -> None:
+    client.force_login(alice)
+    asked = client.get("/accounts/app/").headers["Location"]
+    assert "Is it still you, alice?" in said(client.get(asked))
+    assert "This is not your password." in said(client.post(asked, {"password": "guess"}))
+    assert client.post(asked, {"password": PASSWORD}).headers["Location"] == "/accounts/app/"
+    assert client.get("/accounts/app/").status_code == 200
+
+
+def test_a_code_shows_again_who_it_is(client: Client, alice: User) -> None:
+    secret = make_totp(alice)
+    client.force_login(alice)
+    response = client.post("/accounts/again/code/?next=/accounts/", {"code": code_of(secret)})
+    assert response.headers["Location"] == "/accounts/"
+
+
+def test_a_made_up_new_passkey_is_refused(fresh: Client, alice: User) -> None:
+    fresh.get("/accounts/passkeys/add/")
+    for credential in ("{}", "[]", "null", '{"id": "x", "rawId": "eA", "type": "public-key", "response": {}}', "junk"):
+        response = fresh.post("/accounts/passkeys/add/", {"name": "Key", "credential": credential})
+        assert response.status_code == 200
+    assert factors(alice) == []
+
+
+def test_a_passkey_of_somebody_else_is_not_there(fresh: Client, bob: User) -> None:
+    theirs = Authenticator.objects.create(user=bob, type="webauthn", data={"name": "Key", "credential": {}})
+    for path in (f"passkeys/{theirs.pk}/", f"passkeys/{theirs.pk}/remove/"):
+        assert fresh.get(f"/accounts/{path}").status_code == 404
+        assert fresh.post(f"/accounts/{path}", {"name": "Mine"}).status_code == 404
+    assert factors(bob) == ["webauthn"]
+
+
+class TestPassword:
+    def test_a_change_ends_the_other_sign_ins(self, fresh: Client, alice: User) -> None:
+        other = Client()
+        other.post("/accounts/login/", {"username": "alice", "password": PASSWORD})
+        new = "another long phrase"
+        form = {"oldpassword": PASSWORD, "password1": new, "password2": new}
+        assert fresh.post("/accounts/password/", form).status_code == 302
+        assert fresh.get("/sessions/").status_code == 200
+        assert other.get("/sessions/").status_code == 302
+        assert entries("password_changed") == [("password_changed", "alice", {})]
+
+    def test_the_present_one_is_asked_for(self, fresh: Client, alice: User) -> None:
+        form = {"oldpassword": "guess", "password1": "another long phrase", "password2": "another long phrase"}
+        assert "This is not your password." in said(fresh.post("/accounts/password/", form))
+        alice.refresh_from_db()
+        assert alice.check_password(PASSWORD)
+
+    def test_a_common_one_is_refused(self, fresh: Client, alice: User) -> None:
+        form = {"oldpassword": PASSWORD, "password1": "password", "password2": "password"}
+        assert "This password is too common." in said(fresh.post("/accounts/password/", form))
+
+
+class TestReset:
+    """Somebody has lost their factors."""
+
+    def test_the_operator_takes_them_away(self, fresh: Client, alice: User) -> None:
+        activated(fresh)
+        call_command("reset_factors", "alice")
+        assert factors(alice) == []
+        assert fresh.get("/sessions/").status_code == 302
+        assert entries("factor_removed") == [
+            ("factor_removed", "manage.py reset_factors", {"member": "alice", "factors": 2, "ended": 1})
+        ]
+
+    def test_an_unknown_account_is_named(self, db: None) -> None:
+        with pytest.raises(CommandError, match="There is no account 'nobody'"):
+            call_command("reset_factors", "nobody")

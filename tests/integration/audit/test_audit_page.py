@@ -1,0 +1,259 @@
+"""The audit trail as people read it."""
+
+import csv
+import io
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.http import StreamingHttpResponse
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from checkpoints import audit
+from checkpoints.audit import log
+from checkpoints.db import clock
+from checkpoints.enums import ActorKind, AuditKind, Role
+from checkpoints.models import AuditEvent, Session, Workspace
+from harness_site.audit import audit_entries
+from harness_site.audit.audit_entries import AuditSubject
+from tests.support.auditing import entries
+from tests.support.factories import make_session, make_user, make_workspace
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user(name="carol", role=Role.AUDITOR))
+    return client
+
+
+def happened(
+    kind: AuditKind = AuditKind.DECIDED,
+    *,
+    actor: str = "alice",
+    session: Session | None = None,
+    workspace: Workspace | None = None,
+    **details: Any,
+) -> AuditEvent:
+    log.append_event(
+        "default",
+        (workspace or make_workspace()).pk,
+        kind,
+        session_pk=session.pk if session else None,
+        actor=actor,
+        actor_kind=ActorKind.PERSON,
+        details=details,
+    )
+    return AuditEvent.objects.latest("pk")
+
+
+def lines(response: Any) -> list[list[str]]:
+    assert isinstance(response, StreamingHttpResponse)
+    *rows, last = csv.reader(io.StringIO(response.getvalue().decode()))
+    assert last == ["# complete"]
+    return rows
+
+
+def test_an_entry_says_who_did_what_where(reader: Client) -> None:
+    session = make_session(session_id="order-17")
+    happened(session=session, decision="approve_rerun", call_id="call_9")
+    page = said(reader.get("/audit/"))
+    assert "Call decided by alice in order-17 call id call_9 · decision approve_rerun" in page
+    assert "not sealed yet" in page
+
+
+def test_a_sealed_entry_shows_its_number(reader: Client) -> None:
+    happened()
+    audit.seal_events(make_workspace().pk)
+    assert "Sealed, number 1" in said(reader.get("/audit/"))
+
+
+def test_an_entry_that_was_changed_is_marked(reader: Client) -> None:
+    for _ in range(3):
+        happened()
+    audit.seal_events(make_workspace().pk)
+    AuditEvent.objects.filter(number=2).update(actor="mallory")
+    page = reader.get("/audit/")
+    assert said(page).count("This entry is not what was recorded, or not where it was.") == 1
+    assert page.content.decode().count('class="broken"') == 1
+
+
+def test_nothing_of_another_workspace_is_shown(reader: Client) -> None:
+    elsewhere = make_workspace(slug="elsewhere")
+    happened(
+        actor="mallory",
+        workspace=elsewhere,
+        session=make_session(workspace=elsewhere, session_id="theirs"),
+        call_id="call_77",
+    )
+    for path in ("/audit/", "/audit/?session=theirs", "/audit/?actor=mallory", "/audit/export/"):
+        response: Any = reader.get(path)
+        text = (response.getvalue() if response.streaming else response.content).decode()
+        assert "call_77" not in text
+
+
+def test_a_session_that_is_gone_is_no_link(reader: Client) -> None:
+    session = make_session(session_id="order-17")
+    happened(session=session, session_id="order-17")
+    pk = session.pk
+    Session.objects.filter(pk=pk).update(head_segment=None)
+    session.segments.all().delete()
+    Session.objects.filter(pk=pk).delete()
+    page = reader.get("/audit/").content.decode()
+    assert f"/sessions/{pk}/" not in page
+    assert "order-17" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("", ["bob", "carol", "alice"]),
+        ("subject=access", ["bob"]),
+        ("subject=decisions", ["alice"]),
+        ("subject=reading", ["carol"]),
+        ("subject=nonsense", ["bob", "carol", "alice"]),
+        ("actor=alice", ["alice"]),
+        ("actor=ali", []),
+        ("session=order-17", ["alice"]),
+        ("session=order-18", []),
+        ("actor=%00", []),
+        ("session=%00", []),
+        ("first=2001-01-01", ["bob", "carol", "alice"]),
+        ("last=2001-01-01", []),
+        ("first=2999-01-01", []),
+        ("first=junk&last=9999-12-31", ["bob", "carol", "alice"]),
+    ],
+)
+def test_filters(reader: Client, query: str, shown: list[str]) -> None:
+    happened(session=make_session(session_id="order-17"))
+    happened(AuditKind.EXPORTED, actor="carol")
+    happened(AuditKind.SIGNED_IN, actor="bob")
+    page = reader.get(f"/audit/?{query}").content.decode()
+    assert re.findall(r"by</span> (\w+)", page) == shown
+
+
+def test_both_days_count(reader: Client) -> None:
+    event = happened()
+    noon = clock.now().replace(hour=12, minute=0) - timedelta(days=10)
+    AuditEvent.objects.filter(pk=event.pk).update(created_at=noon)
+    day = f"{noon:%Y-%m-%d}"
+    assert "by alice" in said(reader.get(f"/audit/?first={day}&last={day}"))
+    before = f"{noon - timedelta(days=1):%Y-%m-%d}"
+    assert "by alice" not in said(reader.get(f"/audit/?last={before}"))
+
+
+def test_every_kind_is_about_one_subject() -> None:
+    kinds = [kind for subject in AuditSubject for kind in audit_entries.list_kinds_of_subject(subject)]
+    assert sorted(kinds) == sorted(AuditKind)
+
+
+def test_pages_follow_each_other(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [happened(actor=f"a{number}").pk for number in range(audit_entries.PAGE + 20)]
+    first = reader.get("/audit/?actor=").content.decode()
+    found = re.search(r'rel="next" href="([^"]+)"', first)
+    assert found
+    second = reader.get(f"/audit/{found[1].replace('&amp;', '&')}").content.decode()
+    shown = [int(key) for page in (first, second) for key in re.findall(r'id="entry-(\d+)"', page)]
+    assert shown == keys[::-1]
+    assert 'rel="next"' not in second
+
+
+@pytest.mark.parametrize("before", ["x", "-1", "9" * 40, "", "1e3"])
+def test_a_place_that_is_none_is_the_beginning(reader: Client, before: str) -> None:
+    happened()
+    assert "by alice" in said(reader.get("/audit/", {"before": before}))
+
+
+@pytest.mark.parametrize("count", [1, 30])
+def test_the_number_of_queries_does_not_depend_on_the_number_of_entries(
+    reader: Client, count: int, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    session = make_session()
+    for _ in range(count):
+        happened(session=session)
+    audit.seal_events(make_workspace().pk)
+    with django_assert_num_queries(9):
+        reader.get("/audit/")
+
+
+def test_text_of_others_is_no_markup(reader: Client) -> None:
+    happened(actor="<script>alert(1)</script>", tool="<img src=x onerror=alert(1)>")
+    page = reader.get("/audit/").content.decode()
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+
+
+def test_a_secret_in_the_details_is_masked(reader: Client) -> None:
+    happened(call_id="sk_live_4eC39HqLyjWDarjtT1zdp7dc", token_name="ci")
+    assert "sk_live" not in said(reader.get("/audit/"))
+    assert "sk_live" not in str(lines(reader.get("/audit/export/")))
+
+
+class TestVerifying:
+    def test_the_outcome_is_shown_and_recorded(self, reader: Client) -> None:
+        for _ in range(3):
+            happened()
+        assert "Not verified yet" in said(reader.get("/audit/"))
+        assert reader.post("/audit/verify/").headers["Location"] == "/audit/"
+        page = said(reader.get("/audit/"))
+        assert "Verified 3 entries, all as they were recorded. Checked just now." in page
+        assert f"3:{AuditEvent.objects.get(number=3).seal}" in page
+        assert entries("audit_verified") == [("audit_verified", "carol", {"checked": 3, "flaws": 0})]
+
+    def test_a_flaw_is_shown_until_it_is_gone(self, reader: Client) -> None:
+        for _ in range(3):
+            happened()
+        audit.seal_events(make_workspace().pk)
+        AuditEvent.objects.filter(number=2).delete()
+        reader.post("/audit/verify/")
+        assert "Not intact Entry 2 is missing." in said(reader.get("/audit/"))
+
+
+class TestExport:
+    def test_everything_that_matches_comes_newest_first(self, reader: Client) -> None:
+        happened(session=make_session(session_id="order-17"), call_id="call_9")
+        happened(AuditKind.SIGNED_IN, actor="bob")
+        audit.seal_events(make_workspace().pk)
+        response = reader.get("/audit/export/?actor=alice")
+        assert response.headers["Content-Type"] == "text/csv; charset=utf-8"
+        assert re.fullmatch(
+            r'attachment; filename="audit-default-\d{4}-\d\d-\d\d.csv"', response.headers["Content-Disposition"]
+        )
+        head, *rows = lines(response)
+        assert head == ["number", "time", "what", "kind", "who", "who_kind", "session", "details", "intact"]
+        assert [row[2:] for row in rows] == [
+            ["Call decided", "decided", "alice", "person", "order-17", '{"call_id": "call_9"}', "yes"]
+        ]
+
+    def test_taking_it_away_is_recorded_with_what_was_asked_for(self, reader: Client) -> None:
+        lines(reader.get("/audit/export/?actor=alice&first=2001-01-01&subject=tokens"))
+        assert entries() == [
+            (
+                "exported",
+                "carol",
+                {"what": "audit trail", "actor": "alice", "first": "2001-01-01", "subject": "tokens"},
+            )
+        ]
+
+    def test_a_long_one_is_read_in_pieces(self, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(audit_entries, "_CHUNK", 4)
+        for number in range(11):
+            happened(actor=f"a{number}")
+        rows = lines(reader.get("/audit/export/?subject=decisions"))[1:]
+        assert [row[4] for row in rows] == [f"a{number}" for number in reversed(range(11))]
+
+    @pytest.mark.parametrize("start", ["=1+1", "+1", "-1", "@x"])
+    def test_no_cell_is_a_formula(self, reader: Client, start: str) -> None:
+        happened(actor=f'{start},\n"quoted"')
+        row = lines(reader.get("/audit/export/?subject=decisions"))[1]
+        assert row[4] == f'\'{start},\n"quoted"'
+
+    def test_a_changed_entry_says_so(self, reader: Client) -> None:
+        happened()
+        audit.seal_events(make_workspace().pk)
+        AuditEvent.objects.update(actor="mallory")
+        assert lines(reader.get("/audit/export/?subject=decisions"))[1][-1] == "NO"

@@ -1,0 +1,208 @@
+"""A file that is damaged, forged, of another session or from the future is refused, and nothing of it comes in."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkpoints import SyncCheckpointer
+from checkpoints.archive import file_format
+from checkpoints.enums import get_default_risk
+from checkpoints.exceptions import (
+    CheckpointsError,
+    FileDamaged,
+    FileNotReadable,
+    ImportConflict,
+    SchemaFromFuture,
+    SessionExists,
+    WrongSession,
+    WrongWorkspace,
+)
+from checkpoints.models import Session, ToolCall, Workspace
+from tests.conftest import Open
+from tests.integration.checkpoints.archive.session_histories import full_history
+
+
+def refused(cp: SyncCheckpointer, path: Path, kind: type[CheckpointsError], **options: Any) -> None:
+    before = (Session.objects.count(), ToolCall.objects.count())
+    with pytest.raises(kind):
+        cp.import_session(path, **options)
+    assert (Session.objects.count(), ToolCall.objects.count()) == before
+
+
+def test_every_flipped_byte_is_refused(exported: SyncCheckpointer, path: Path) -> None:
+    whole = path.read_bytes()
+    for place in [*range(0, len(whole), 97), *range(len(whole) - 120, len(whole))]:
+        for flip in (1, 0x80):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ flip]) + whole[place + 1 :])
+            with pytest.raises((FileDamaged, SchemaFromFuture)):
+                exported.import_session(path)
+    assert Session.objects.count() == 0
+    path.write_bytes(whole)
+    assert exported.import_session(path).version == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda whole: whole[:-1],
+        lambda whole: whole[: len(whole) // 2],
+        lambda whole: b"",
+        lambda whole: b"\n",
+        lambda whole: whole + b"\n",
+        lambda whole: whole + whole,
+        lambda whole: whole.replace(b"\n", b"\r\n"),
+        lambda whole: b"".join(whole.splitlines(keepends=True)[:-1]),
+        lambda whole: b"".join([*whole.splitlines(keepends=True)[:5], *whole.splitlines(keepends=True)[6:]]),
+        lambda whole: b"{}\n" + whole,
+        lambda whole: b"SQLite format 3\0" + b"\xff" * 100,
+    ],
+    ids=["newline", "half", "empty", "blank", "more", "twice", "crlf", "no end", "a line less", "not first", "binary"],
+)
+def test_anything_but_the_whole_file_is_refused(
+    exported: SyncCheckpointer, path: Path, change: Callable[[bytes], bytes]
+) -> None:
+    path.write_bytes(change(path.read_bytes()))
+
+    refused(exported, path, FileDamaged)
+
+
+def forged(path: Path, change: Callable[[list[Any]], None], **head: Any) -> None:
+    """Change what a file says and prove it anew, as somebody who knows the format can."""
+    header, *rows, _ = [json.loads(line) for line in path.read_text().rstrip("\n").split("\n")]
+    change(rows)
+    with path.open("wb") as file:
+        writer = file_format.SessionFileWriter(file, file_format.FileHeader(**{**header, **head}))
+        for kind, values in rows:
+            writer.write_row(kind, values)
+        writer.write_end_line()
+
+
+def _set(kind: str, column: str, value: Any) -> Callable[[list[Any]], None]:
+    def change(rows: list[Any]) -> None:
+        next(values for found, values in rows if found == kind)[column] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _set("message", "body", '{"role":"user"}'),
+        _set("message", "segment_id", 999999),
+        _set("message", "position", 7),
+        _set("checkpoint", "length", 2),
+        _set("checkpoint", "run_id", "00000000-0000-0000-0000-000000000000"),
+        _set("tool_call", "result", '"paid nothing"'),
+        _set("tool_call", "args", '{"order":2}'),
+        _set("tool_call", "attempt", "many"),
+        _set("session", "session_id", "other"),
+        _set("session", "latest_version", 9),
+        _set("session", "message_count", 1),
+        _set("session", "agent", None),
+        _set("run", "more", 1),
+        lambda rows: rows.insert(1, ["spell", {}]),
+        lambda rows: rows.insert(0, rows.pop()),
+        lambda rows: rows.insert(5, ["run", 5]),
+        lambda rows: rows.clear(),
+    ],
+    ids=[
+        "another message",
+        "no such segment",
+        "another place",
+        "another length",
+        "no such run",
+        "another result",
+        "other arguments",
+        "not a number",
+        "another session",
+        "another version",
+        "fewer messages",
+        "nothing",
+        "one column more",
+        "unknown table",
+        "wrong order",
+        "no row",
+        "no rows",
+    ],
+)
+def test_file_that_does_not_fit_together_is_refused(
+    exported: SyncCheckpointer, path: Path, change: Callable[[list[Any]], None]
+) -> None:
+    forged(path, change)
+
+    refused(exported, path, FileDamaged)
+
+
+def test_file_of_the_first_version_tells_no_risk(exported: SyncCheckpointer, path: Path) -> None:
+    def older(rows: list[Any]) -> None:
+        for kind, values in rows:
+            if kind == "tool_call":
+                del values["risk"]
+
+    forged(path, older)
+    refused(exported, path, FileDamaged)
+    forged(path, lambda rows: None, version=1)
+    exported.import_session(path)
+    assert {get_default_risk(call.side_effects.split(",")) == call.risk for call in ToolCall.objects.all()} == {True}
+
+
+def test_file_of_the_second_version_tells_no_answers(exported: SyncCheckpointer, path: Path) -> None:
+    def older(rows: list[Any]) -> None:
+        for kind, values in rows:
+            if kind == "tool_call":
+                for column in ("key_policy", "asked_args_digest", "answered_version"):
+                    del values[column]
+
+    forged(path, older)
+    refused(exported, path, FileDamaged)
+    forged(path, lambda rows: None, version=2)
+    exported.import_session(path)
+    assert set(ToolCall.objects.values_list("key_policy", "answered_version")) == {("", None)}
+
+
+def test_another_session_under_this_name_is_refused(open_checkpointer: Open, path: Path) -> None:
+    cp = full_history(open_checkpointer(), "other")
+    cp.export_session("other", path)
+    cp.close()
+    cp.delete_session("other")
+
+    refused(cp, path, WrongSession, session_id="s")
+    assert cp.import_session(path, session_id="other").session_id == "other"
+
+
+def test_session_that_is_there_is_not_replaced(cp: SyncCheckpointer, path: Path) -> None:
+    full_history(cp).export_session("s", path)
+
+    refused(cp, path, SessionExists)
+
+
+def test_runs_that_are_there_are_not_taken(open_checkpointer: Open, path: Path) -> None:
+    cp = full_history(open_checkpointer())
+    cp.export_session("s", path)
+    Session.objects.update(session_id="renamed")
+
+    refused(cp, path, ImportConflict)
+
+
+def test_another_workspace_does_not_know_the_effects(open_checkpointer: Open, path: Path) -> None:
+    full_history(open_checkpointer()).export_session("s", path)
+    Workspace.objects.create(slug="other", name="Other")
+
+    refused(open_checkpointer(workspace="other"), path, WrongWorkspace)
+
+
+def test_file_from_the_future_is_refused(exported: SyncCheckpointer, path: Path) -> None:
+    header, rest = path.read_text().split("\n", 1)
+    path.write_text(
+        json.dumps(json.loads(header) | {"version": file_format.FORMAT_VERSION + 1, "mood": "good"}) + "\n" + rest
+    )
+
+    refused(exported, path, SchemaFromFuture)
+
+
+@pytest.mark.parametrize("name", ["missing", ".", "missing/s.session"])
+def test_file_that_cannot_be_read_is_a_typed_error(cp: SyncCheckpointer, tmp_path: Path, name: str) -> None:
+    refused(cp, tmp_path / name, FileNotReadable)

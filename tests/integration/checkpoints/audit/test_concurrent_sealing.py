@@ -1,0 +1,81 @@
+"""Recording waits for nobody, and sealing takes each event once, however many processes do both."""
+
+import threading
+
+from django.db import connection, transaction
+
+from checkpoints import SyncCheckpointer, audit
+from checkpoints.models import AuditChain, AuditEvent, Workspace
+from tests.conftest import StartChild
+from tests.integration.checkpoints.audit import audit_processes
+from tests.integration.checkpoints.audit.conftest import Happens
+from tests.support.processes import database_url
+
+_ROUNDS = 6
+
+
+def test_writers_and_sealers_at_once_make_one_chain_without_gaps(start_child: StartChild, workspace: Workspace) -> None:
+    url = database_url()
+    writers = [start_child(audit_processes.work, url=url, name=f"w{number}", rounds=_ROUNDS) for number in range(3)]
+    sealers = [start_child(audit_processes.seal, url=url, workspace=workspace.pk) for _ in range(2)]
+    for child in (*writers, *sealers):
+        child.expect("ready")
+    for child in (*writers, *sealers):
+        child.tell()
+    for writer in writers:
+        writer.result()
+    sealed = sum(sealer.result() for sealer in sealers)
+    sealed += audit.seal_events(workspace.pk)
+
+    verdict = audit.verify_chain(workspace.pk)
+    assert (verdict.flaws, verdict.checked) == ((), sealed)
+    assert sealed == AuditEvent.objects.count()
+    numbers = AuditEvent.objects.order_by("number").values_list("number", flat=True)
+    assert list(numbers) == list(range(1, sealed + 1))
+
+
+def test_an_open_transaction_that_has_recorded_does_not_hold_up_sealing(workspace: Workspace, happens: Happens) -> None:
+    """On SQLite one writer excludes the other anyway; there the sealing waits for the commit and then does its work."""
+    happens(1)
+    sealed: list[int] = []
+    sealing = threading.Thread(target=lambda: sealed.append(_sealed_elsewhere(workspace.pk)))
+    with transaction.atomic():
+        happens(1)
+        sealing.start()
+        if connection.vendor == "postgresql":
+            sealing.join()
+            assert sealed == [1]
+    sealing.join()
+    audit.seal_events(workspace.pk)
+    assert audit.verify_chain(workspace.pk).checked == 2
+
+
+def test_a_chain_that_is_being_sealed_does_not_hold_up_an_agent(cp: SyncCheckpointer, workspace: Workspace) -> None:
+    """The lock of sealing is nothing that an operation of the library asks for."""
+    audit.seal_events(workspace.pk)
+    done: list[str] = []
+
+    def work() -> None:
+        cp.start_session("s", "Work")
+        cp.finish_session("s", "completed")
+        connection.close()
+        done.append("done")
+
+    working = threading.Thread(target=work)
+    with transaction.atomic():
+        AuditChain.objects.select_for_update().get(workspace=workspace)
+        if connection.vendor == "postgresql":
+            working.start()
+            working.join()
+            assert done == ["done"]
+    if connection.vendor == "sqlite":
+        working.start()
+        working.join()
+    assert done == ["done"]
+
+
+def _sealed_elsewhere(workspace: int) -> int:
+    try:
+        return audit.seal_events(workspace)
+    finally:
+        connection.close()

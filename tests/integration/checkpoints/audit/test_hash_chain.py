@@ -1,0 +1,267 @@
+"""A chain notices what is done to the rows behind its back."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import transaction
+from django.db.models import F
+
+from checkpoints import SyncCheckpointer, audit
+from checkpoints.audit import chain_verification
+from checkpoints.enums import AuditKind
+from checkpoints.exceptions import InvalidInput
+from checkpoints.models import AuditChain, AuditEvent, Workspace
+from tests.integration.checkpoints.audit.conftest import Happens
+
+
+def flaws(workspace: Workspace) -> list[str]:
+    return [flaw.what for flaw in audit.verify_chain(workspace.pk).flaws]
+
+
+def place(number: int) -> "AuditEvent":
+    return AuditEvent.objects.get(number=number)
+
+
+def resealed(workspace: Workspace) -> None:
+    """What somebody would do who knows how sealing works: forget the chain and make a new one."""
+    AuditEvent.objects.update(number=None, seal="")
+    AuditChain.objects.update(number=0, seal="")
+    audit.seal_events(workspace.pk)
+
+
+def test_a_chain_that_nobody_touched_is_intact(workspace: Workspace, happens: Happens) -> None:
+    happens(5)
+    verdict = audit.verify_chain(workspace.pk)
+    assert (verdict.checked, verdict.number, verdict.flaws) == (5, 5, ())
+    assert verdict.is_intact
+
+
+def test_an_empty_chain_is_intact(workspace: Workspace) -> None:
+    verdict = audit.verify_chain(workspace.pk)
+    assert (verdict.checked, verdict.number, verdict.anchor) == (0, 0, "")
+
+
+def test_numbers_follow_the_order_in_which_things_happened(workspace: Workspace, happens: Happens) -> None:
+    happens(3)
+    audit.seal_events(workspace.pk)
+    happens(2)
+    audit.seal_events(workspace.pk)
+    events = AuditEvent.objects.order_by("pk").values_list("number", "details")
+    assert [number for number, _ in events] == [1, 2, 3, 4, 5]
+
+
+def test_sealing_twice_changes_nothing(workspace: Workspace, happens: Happens) -> None:
+    happens(3)
+    assert audit.seal_events(workspace.pk) == 3
+    before = list(AuditEvent.objects.order_by("pk").values())
+    assert audit.seal_events(workspace.pk) == 0
+    assert list(AuditEvent.objects.order_by("pk").values()) == before
+
+
+def test_each_workspace_has_a_chain_of_its_own(workspace: Workspace, happens: Happens) -> None:
+    other = Workspace.objects.create(slug="other", name="Other")
+    happens(2)
+    happens(3, in_=other)
+    assert audit.seal_all_workspaces() == 5
+    assert audit.seal_all_workspaces() == 0
+    assert list(AuditEvent.objects.filter(workspace=other).order_by("pk").values_list("number", flat=True)) == [1, 2, 3]
+    place_in_other = AuditEvent.objects.get(workspace=other, number=2)
+    AuditEvent.objects.filter(pk=place_in_other.pk).update(actor="mallory")
+    assert flaws(workspace) == []
+    assert flaws(other) == ["Entry 2 was changed after it was recorded, or is not where it was."]
+
+
+CHANGES: dict[str, Callable[[], object]] = {
+    "actor": lambda: AuditEvent.objects.filter(number=2).update(actor="mallory"),
+    "actor's kind": lambda: AuditEvent.objects.filter(number=2).update(actor_kind="machine"),
+    "kind": lambda: AuditEvent.objects.filter(number=2).update(kind=AuditKind.RUN_LOST),
+    "details": lambda: AuditEvent.objects.filter(number=2).update(details='{"step":7}'),
+    "time": lambda: AuditEvent.objects.filter(number=2).update(created_at=F("created_at") - timedelta(milliseconds=1)),
+    "session": lambda: AuditEvent.objects.filter(number=2).update(session_id=77),
+    "seal": lambda: AuditEvent.objects.filter(number=2).update(seal="0" * 64),
+    "key": lambda: AuditEvent.objects.filter(number=2).update(id=F("id") + 1000),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_entry_is_noticed(workspace: Workspace, happens: Happens, change: str) -> None:
+    happens(4)
+    audit.seal_events(workspace.pk)
+    CHANGES[change]()
+    assert flaws(workspace)[0] == "Entry 2 was changed after it was recorded, or is not where it was."
+
+
+def test_an_entry_moved_to_another_workspace_is_noticed_in_both(workspace: Workspace, happens: Happens) -> None:
+    other = Workspace.objects.create(slug="other", name="Other")
+    happens(3)
+    audit.seal_events(workspace.pk)
+    AuditEvent.objects.filter(number=3).update(workspace=other)
+    assert flaws(workspace) == ["Entry 3 is missing."]
+    assert flaws(other)[0] == "Entry 3 claims a place that the chain, of 0, never gave."
+
+
+def test_a_removed_entry_is_noticed(workspace: Workspace, happens: Happens) -> None:
+    happens(5)
+    audit.seal_events(workspace.pk)
+    place(2).delete()
+    AuditEvent.objects.filter(number__in=[4]).delete()
+    assert flaws(workspace) == [
+        "Entry 2 is missing.",
+        "Entry 4 is missing.",
+    ]
+
+
+def test_the_first_entries_cannot_go_unnoticed(workspace: Workspace, happens: Happens) -> None:
+    happens(4)
+    audit.seal_events(workspace.pk)
+    AuditEvent.objects.filter(number__lte=2).delete()
+    assert flaws(workspace)[0] == "Entries 1 to 2 are missing."
+
+
+def test_the_newest_entries_cannot_go_unnoticed(workspace: Workspace, happens: Happens) -> None:
+    happens(4)
+    audit.seal_events(workspace.pk)
+    AuditEvent.objects.filter(number__gte=3).delete()
+    assert flaws(workspace) == ["Entries 3 to 4 are missing."]
+
+
+def test_exchanged_entries_are_noticed(workspace: Workspace, happens: Happens) -> None:
+    happens(4)
+    audit.seal_events(workspace.pk)
+    second, third = place(2), place(3)
+    AuditEvent.objects.filter(pk=second.pk).update(number=None)
+    AuditEvent.objects.filter(pk=third.pk).update(number=2)
+    AuditEvent.objects.filter(pk=second.pk).update(number=3)
+    assert flaws(workspace)[0] == "Entry 2 was changed after it was recorded, or is not where it was."
+
+
+def test_a_seal_taken_off_to_have_a_changed_entry_sealed_again_is_noticed(
+    workspace: Workspace, happens: Happens
+) -> None:
+    happens(3)
+    audit.seal_events(workspace.pk)
+    AuditEvent.objects.filter(number=3).update(number=None, seal="", actor="mallory")
+    assert flaws(workspace) == ["Entry 3 is missing."]
+
+
+def test_a_place_that_nobody_gave_is_noticed(workspace: Workspace, happens: Happens) -> None:
+    happens(2)
+    audit.seal_events(workspace.pk)
+    happens(1)
+    AuditEvent.objects.filter(number=None).update(number=9, seal="0" * 64)
+    assert flaws(workspace) == ["Entry 9 claims a place that the chain, of 2, never gave."]
+
+
+def test_an_end_that_is_not_the_last_seal_is_noticed(workspace: Workspace, happens: Happens) -> None:
+    happens(2)
+    audit.seal_events(workspace.pk)
+    AuditChain.objects.update(seal="0" * 64)
+    assert flaws(workspace) == ["The end of the chain is not the seal of its last entry."]
+
+
+def test_a_chain_made_anew_is_noticed_by_an_anchor_alone(workspace: Workspace, happens: Happens) -> None:
+    happens(3)
+    anchor = audit.parse_anchor(audit.verify_chain(workspace.pk).anchor)
+    AuditEvent.objects.filter(number=1).update(actor="mallory")
+    resealed(workspace)
+    assert flaws(workspace) == []
+    found = audit.verify_chain(workspace.pk, anchor=anchor).flaws
+    assert [flaw.what for flaw in found] == ["Entry 3 is another one than when its anchor was taken."]
+
+
+def test_an_end_that_was_set_back_is_noticed_by_an_anchor_alone(workspace: Workspace, happens: Happens) -> None:
+    happens(3)
+    anchor = audit.parse_anchor(audit.verify_chain(workspace.pk).anchor)
+    place(3).delete()
+    AuditChain.objects.update(number=2, seal=place(2).seal)
+    assert flaws(workspace) == []
+    found = audit.verify_chain(workspace.pk, anchor=anchor).flaws
+    assert [flaw.what for flaw in found] == ["The chain ends at 2, before the anchor 3."]
+
+
+def test_an_anchor_holds_while_the_chain_grows(workspace: Workspace, happens: Happens) -> None:
+    happens(3)
+    anchor = audit.parse_anchor(audit.verify_chain(workspace.pk).anchor)
+    happens(4)
+    assert audit.verify_chain(workspace.pk, anchor=anchor).is_intact
+
+
+@pytest.mark.parametrize("text", ["", "3", "3:", "0:" + "a" * 64, "3:" + "g" * 64, "3:" + "a" * 63, "x:" + "a" * 64])
+def test_what_is_no_anchor_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="is not an anchor"):
+        audit.parse_anchor(text)
+
+
+def test_long_chains_are_read_and_sealed_in_pieces(
+    workspace: Workspace, happens: Happens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chain_verification, "_CHUNK", 3)
+    monkeypatch.setattr("checkpoints.audit.chain_writer._BATCH_SIZE", 4)
+    happens(11)
+    verdict = audit.verify_chain(workspace.pk)
+    assert (verdict.checked, verdict.number, verdict.is_intact) == (11, 11, True)
+
+
+def test_what_was_found_is_kept(workspace: Workspace, happens: Happens) -> None:
+    happens(2)
+    audit.verify_chain(workspace.pk)
+    chain = AuditChain.objects.get()
+    assert (chain.verified_number, chain.problem) == (2, "")
+    assert chain.verified_at is not None
+    place(1).delete()
+    audit.verify_chain(workspace.pk)
+    assert AuditChain.objects.get().problem.startswith("Entry 1 is missing.")
+
+
+def test_an_event_of_a_transaction_that_is_undone_leaves_no_gap(workspace: Workspace, happens: Happens) -> None:
+    happens(1)
+    with transaction.atomic():
+        happens(1)
+        transaction.set_rollback(True)
+    happens(1)
+    assert audit.verify_chain(workspace.pk).checked == 2
+    assert flaws(workspace) == []
+
+
+def test_a_deleted_session_leaves_its_trail(cp: SyncCheckpointer, workspace: Workspace) -> None:
+    cp.start_session("order-17", "Refund", agent="desk")
+    cp.finish_session("order-17", "completed")
+    before = AuditEvent.objects.count()
+    audit.seal_events(workspace.pk)
+    cp.delete_session("order-17")
+    assert AuditEvent.objects.count() == before + 1
+    deleted = AuditEvent.objects.get(kind="session_deleted")
+    assert AuditEvent.objects.filter(session=deleted.session_id).count() == before + 1
+    assert flaws(workspace) == []
+
+
+class TestCommand:
+    def test_it_says_that_all_is_well_and_gives_an_anchor(self, workspace: Workspace, happens: Happens) -> None:
+        happens(3)
+        out = StringIO()
+        call_command("verify_audit", stdout=out)
+        lines = out.getvalue().splitlines()
+        assert lines[0] == "default: 3 entries, all as they were recorded."
+        assert lines[1] == f"default: anchor 3:{place(3).seal}"
+
+    def test_it_names_each_flaw_and_fails(self, workspace: Workspace, happens: Happens) -> None:
+        happens(3)
+        audit.seal_events(workspace.pk)
+        place(2).delete()
+        complaints = StringIO()
+        with pytest.raises(CommandError, match="The audit trail is not what was recorded"):
+            call_command("verify_audit", stderr=complaints)
+        assert complaints.getvalue().splitlines()[0] == "default: Entry 2 is missing."
+
+    def test_an_anchor_that_does_not_hold_fails(self, workspace: Workspace, happens: Happens) -> None:
+        happens(1)
+        with pytest.raises(CommandError, match="not what was recorded"):
+            call_command("verify_audit", anchor="1:" + "0" * 64, stderr=StringIO())
+
+    @pytest.mark.parametrize(("option", "value"), [("anchor", "x"), ("workspace", "nowhere")])
+    def test_what_it_cannot_use_it_says(self, workspace: Workspace, option: str, value: str) -> None:
+        with pytest.raises(CommandError, match=r"is not an anchor|There is no workspace 'nowhere'"):
+            call_command("verify_audit", **{option: value})

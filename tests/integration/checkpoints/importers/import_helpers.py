@@ -1,0 +1,41 @@
+"""Imports in processes of their own, to be killed and to race each other."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from checkpoints import SyncCheckpointer
+from checkpoints.importers.claude_code import import_claude_code
+from checkpoints.importers.import_errors import ImportOvertaken
+from tests.support.processes import die, heed, say
+
+
+def import_and_die(url: str, path: str, statement: int) -> str:
+    """Import, and end as by a power cut before that statement; "over" where there are not so many."""
+    from django.db import connections
+
+    checkpointer = SyncCheckpointer.open(url)
+    numbers = count(1)
+
+    def counted(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if next(numbers) == statement:
+            die()
+        return execute(sql, params, many, context)
+
+    with connections[checkpointer.store.using].execute_wrapper(counted):
+        import_claude_code(checkpointer, path)
+    return "over"
+
+
+def import_at_once(url: str, path: str) -> str:
+    """One of several that import the same file at the same moment."""
+    checkpointer = SyncCheckpointer.open(url)
+    say("ready")
+    heed()
+    while True:
+        try:
+            import_claude_code(checkpointer, path)
+        except ImportOvertaken:
+            continue
+        return "done"

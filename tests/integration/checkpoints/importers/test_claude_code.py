@@ -1,0 +1,238 @@
+"""Transcripts of Claude Code in the store: what is where, and what a second import does."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from decimal import Decimal
+
+from checkpoints import SyncCheckpointer
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, RunStatus, SessionStatus
+from checkpoints.importers.claude_code import import_claude_code
+from checkpoints.models import Checkpoint, Segment, ToolCall
+from harness_site.sessions.selectors import conversation
+from harness_site.sessions.selectors.conversation import CallCard, Entry, Rewrite
+from tests.integration.checkpoints.importers.stored_rows import a_turn, session, texts
+from tests.integration.checkpoints.importers.transcript_files import SESSION, THEN, Scribe
+
+
+def test_a_conversation_becomes_a_session(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    a_turn(scribe, 1)
+    a_turn(scribe, 2)
+    report = import_claude_code(cp, scribe.path)
+    row = session()
+    assert (row.title, row.agent, row.status) == ("Question 1", "claude-code", SessionStatus.COMPLETED)
+    assert (row.latest_version, row.message_count) == (2, 8)
+    assert row.total_tokens == 4 * 122
+    assert row.created_at == THEN + timedelta(seconds=1)
+    assert (report.sessions, report.messages, report.calls, report.unanswered) == (1, 8, 2, 0)
+    assert report.session_ids == [SESSION]
+    assert texts(cp)[1] == [
+        {"type": "text", "text": "Looking at 1."},
+        {"type": "tool_use", "id": "call_1", "name": "Read", "input": {"file": "1.py"}},
+    ]
+    run = row.runs.get()
+    assert (run.code_version, run.status) == ("claude-code 2.1.12", RunStatus.COMPLETED)
+    assert run.ended_at == THEN + timedelta(seconds=10)
+
+
+def test_what_a_line_says_beside_its_message_is_kept(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("Hello", thinkingMetadata={"level": "high"})
+    import_claude_code(cp, scribe.path)
+    loaded = cp.load_latest(SESSION)
+    assert loaded is not None
+    (line,) = loaded["transcript"][0]["source"]["lines"]
+    assert line["thinkingMetadata"] == {"level": "high"}
+    assert line["cwd"] == "/srv/shop"
+    assert line["message"] == {"role": "user"}
+
+
+def test_a_page_reads_like_a_conversation(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    a_turn(scribe, 1)
+    import_claude_code(cp, scribe.path)
+    place = conversation.find_version_place(session())
+    assert place is not None
+    user, agent, last = conversation.load_conversation(session(), place).items
+    assert isinstance(user, Entry)
+    assert isinstance(agent, Entry)
+    assert isinstance(last, Entry)
+    text, card = agent.parts
+    assert text.kind == "text"
+    assert isinstance(card, CallCard)
+    assert card.result is not None
+    assert card.record is not None
+    assert (card.record.status, card.record.result) == (CallStatus.COMPLETED, "content 1")
+    assert card.record.duration == timedelta(seconds=1)
+    assert [part.kind for part in last.parts] == ["text"]
+
+
+def test_usage_repeated_on_the_lines_of_a_message_counts_once(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("Hello")
+    scribe.says("one", message="msg_1", usage={"input_tokens": 10, "output_tokens": 1})
+    scribe.says("two", message="msg_1", usage={"input_tokens": 10, "output_tokens": 50})
+    import_claude_code(cp, scribe.path)
+    assert Checkpoint.objects.get().usage == '{"input_tokens":10,"output_tokens":50,"total_tokens":60}'
+
+
+def test_costs_are_summed_where_they_are_given(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("Hello")
+    scribe.says("one", message="msg_1", costUSD=0.1)
+    scribe.says("two", message="msg_2", costUSD=0.2)
+    import_claude_code(cp, scribe.path)
+    assert session().budget_spent_usd == Decimal("0.3")
+
+
+def test_a_failed_call_is_failed(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("Hello")
+    scribe.calls("call_1", "Bash", {"command": "false"}, message="msg_1")
+    scribe.result("call_1", [{"type": "text", "text": "exit 1"}], is_error=True)
+    import_claude_code(cp, scribe.path)
+    call = ToolCall.objects.get()
+    assert (call.status, call.result_text, call.settled_at) == (
+        CallStatus.FAILED,
+        "exit 1",
+        THEN + timedelta(seconds=3),
+    )
+
+
+def test_parallel_calls_find_their_results(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("Hello")
+    first = scribe.calls("call_1", "Read", {"file": "a"}, message="msg_1")
+    second = scribe.calls("call_2", "Read", {"file": "b"}, message="msg_1")
+    scribe.result("call_2", "b", parentUuid=second["uuid"])
+    scribe.result("call_1", "a", parentUuid=first["uuid"])
+    scribe.says("Both read.", message="msg_2")
+    import_claude_code(cp, scribe.path)
+    results = {call.call_id: call.result_text for call in ToolCall.objects.all()}
+    assert results == {"call_1": "a", "call_2": "b"}
+    assert session().message_count == 5
+
+
+def test_a_call_without_a_result_asks_nobody(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("Pay")
+    scribe.calls("call_1", "Bash", {"command": "pay"}, message="msg_1")
+    report = import_claude_code(cp, scribe.path)
+    call = ToolCall.objects.get()
+    assert call.status == CallStatus.DISCARDED
+    assert call.sentence.startswith("The imported transcript ends before this call was answered.")
+    assert not call.mutates
+    assert report.unanswered == 1
+    assert session().status == SessionStatus.CANCELLED
+    assert cp.pending_tool_calls(SESSION) == []
+    assert not ToolCall.objects.filter(status__in=UNDECIDED_CALL_STATUSES).exists()
+    place = conversation.find_version_place(session())
+    assert place is not None
+    items = conversation.load_conversation(session(), place).items
+    assert [item.kind for item in items] == ["message", "message"]
+
+
+def test_an_edited_prompt_leaves_what_it_replaced_in_earlier_versions(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("One")
+    answer = scribe.says("Answer one", message="msg_1")
+    scribe.user("Two")
+    scribe.says("Answer two", message="msg_2")
+    scribe.user("Two, but better", parentUuid=answer["uuid"])
+    scribe.says("Better answer", message="msg_3")
+    import_claude_code(cp, scribe.path)
+    assert [content if isinstance(content, str) else content[0]["text"] for content in texts(cp)] == [
+        "One",
+        "Answer one",
+        "Two, but better",
+        "Better answer",
+    ]
+    assert len(cp.load(SESSION, 2)["transcript"]) == 4
+    assert Segment.objects.count() == 2
+
+
+def test_results_stay_with_the_calls_that_an_edit_goes_on_from(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("One")
+    call = scribe.calls("call_1", "Read", {}, message="msg_1")
+    scribe.result("call_1", "a")
+    scribe.says("Answer", message="msg_2")
+    scribe.user("Two", parentUuid=call["uuid"])
+    import_claude_code(cp, scribe.path)
+    loaded = cp.load_latest(SESSION)
+    assert loaded is not None
+    assert [message["id"] for message in loaded["transcript"]] == ["u1", "u2", "u3", "u5"]
+
+
+def test_results_of_parallel_calls_are_no_edit(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("One")
+    call = scribe.calls("call_1", "Read", {}, message="msg_1")
+    scribe.calls("call_2", "Read", {}, message="msg_1")
+    scribe.result("call_1", "a", parentUuid=call["uuid"])
+    scribe.result("call_2", "b")
+    scribe.user("Go on")
+    import_claude_code(cp, scribe.path)
+    assert Segment.objects.count() == 1
+
+
+def test_a_compaction_begins_anew(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    a_turn(scribe, 1)
+    scribe.compaction("This session is being continued. Summary: one question.")
+    a_turn(scribe, 2)
+    import_claude_code(cp, scribe.path)
+    place = conversation.find_version_place(session())
+    assert place is not None
+    items = conversation.load_conversation(session(), place).items
+    assert isinstance(items[0], Rewrite)
+    boundary, summary = items[1], items[2]
+    assert isinstance(boundary, Entry)
+    assert isinstance(summary, Entry)
+    assert (boundary.role, summary.role) == ("system", "system")
+    assert session().message_count == 6
+    assert len(cp.load(SESSION, 1)["transcript"]) == 4
+    assert session().title == "Question 1"
+
+
+def test_a_summary_without_a_boundary_begins_anew_too(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    a_turn(scribe, 1)
+    scribe.user("Summary: one question.", isCompactSummary=True)
+    import_claude_code(cp, scribe.path)
+    assert session().message_count == 1
+
+
+def test_repeated_lines_count_once(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    a_turn(scribe, 1)
+    line = json.loads(scribe.path.read_text().splitlines()[0])
+    scribe.write({**line, "parentUuid": "elsewhere"})
+    report = import_claude_code(cp, scribe.path)
+    assert (report.repeated, report.messages) == (1, 4)
+
+
+def test_unknown_lines_and_blocks_are_shown_as_they_are(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("Hello")
+    scribe.line(type="holo-gram", depth={"of": 3})
+    scribe.agent({"type": "smell", "notes": ["pine"]}, message="msg_1")
+    report = import_claude_code(cp, scribe.path)
+    assert report.unknown == {"line holo-gram": 1, "block smell": 1}
+    assert texts(cp)[1:] == [[{"type": "holo-gram", "depth": {"of": 3}}], [{"type": "smell", "notes": ["pine"]}]]
+    place = conversation.find_version_place(session())
+    assert place is not None
+    shown = [
+        item.parts[0].kind for item in conversation.load_conversation(session(), place).items if isinstance(item, Entry)
+    ]
+    assert shown == ["text", "other", "other"]
+
+
+def test_notes_are_kept_with_the_message_after_them(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.note("file-history-snapshot", messageId="x", snapshot={"files": {}})
+    scribe.user("Hello")
+    scribe.note("queue-operation", operation="dequeue")
+    import_claude_code(cp, scribe.path)
+    loaded = cp.load_latest(SESSION)
+    assert loaded is not None
+    (message,) = loaded["transcript"]
+    assert [note["type"] for note in message["source"]["before"]] == ["file-history-snapshot"]
+    told = json.loads(session().metadata)["import"]
+    assert [note["type"] for note in told["trailing_notes"]] == ["queue-operation"]
+
+
+def test_a_long_turn_becomes_several_versions(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("Go")
+    for number in range(300):
+        scribe.calls(f"call_{number}", "Read", {"n": number}, message=f"msg_{number}")
+        scribe.result(f"call_{number}", str(number))
+    import_claude_code(cp, scribe.path)
+    assert list(Checkpoint.objects.order_by("version").values_list("length", flat=True)) == [250, 500, 601]
+    assert ToolCall.objects.filter(status=CallStatus.COMPLETED).count() == 300

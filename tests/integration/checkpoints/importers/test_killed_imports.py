@@ -1,0 +1,128 @@
+"""An import that is killed anywhere is repeated, and nothing is there twice or missing."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from checkpoints import SyncCheckpointer
+from checkpoints.enums import CallStatus, SessionStatus
+from checkpoints.importers.claude_code import import_claude_code
+from checkpoints.models import Checkpoint, Message, Run, Session, ToolCall
+from tests.conftest import StartChild
+from tests.integration.checkpoints.importers.import_helpers import import_and_die, import_at_once
+from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
+from tests.support.processes import database_url
+
+#: More than one transaction takes.
+TURNS = 130
+
+
+@pytest.fixture
+def scribe(tmp_path: Path) -> Scribe:
+    """Two conversations with an edit and a compaction, in a file that takes several transactions."""
+    scribe = Scribe(tmp_path / f"{SESSION}.jsonl")
+    for number in range(TURNS):
+        scribe.user(f"Question {number}")
+        scribe.calls(f"call_{number}", "Read", {"n": number}, message=f"msg_{number}")
+        answered = scribe.result(f"call_{number}", f"content {number}")
+        if number == TURNS // 2:
+            scribe.compaction("What was said so far.")
+        elif number == TURNS // 4:
+            scribe.user("Taken back")
+            scribe.says("Too late", message="msg_back")
+            scribe.parent = answered["uuid"]
+    side = Scribe(scribe.path, prefix="s", isSidechain=True, agentId="a1")
+    side.user("Explore")
+    return scribe
+
+
+def what_is_there() -> tuple[object, ...]:
+    """Everything said and called, without the numbers of rows and versions."""
+    return (
+        sorted(Message.objects.values_list("message_id", "position", "chain")),
+        sorted(ToolCall.objects.values_list("idempotency_key", "status", "result", "args")),
+        sorted(Session.objects.values_list("session_id", "title", "status", "message_count", "head_chain")),
+        sorted(Run.objects.values_list("session__session_id", "number", "status")),
+    )
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """What one import that nobody kills makes of the file, and how many statements it takes."""
+
+    there: tuple[object, ...]
+    statements: int
+
+
+@pytest.fixture
+def undisturbed(cp: SyncCheckpointer, scribe: Scribe) -> Undisturbed:
+    statements: list[str] = []
+
+    def counted(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        statements.append(sql)
+        return execute(sql, params, many, context)
+
+    with connections[cp.store.using].execute_wrapper(counted):
+        import_claude_code(cp, scribe.path)
+    found = Undisturbed(what_is_there(), len(statements))
+    for row in Session.objects.all():
+        Session.objects.filter(pk=row.pk).update(head_segment=None)
+        cp.delete_session(row.session_id)
+    assert not Message.objects.exists()
+    return found
+
+
+def _kill(start_child: StartChild, scribe: Scribe, undisturbed: Undisturbed, moment: float) -> None:
+    """Import in a process that is killed when that share of the statements has been made."""
+    statement = max(1, int(moment * undisturbed.statements))
+    child = start_child(import_and_die, url=database_url(), path=str(scribe.path), statement=statement)
+    assert child.died_by() == signal.SIGKILL
+
+
+@pytest.mark.parametrize("moment", [0.003, 0.02, 0.4, 0.6, 0.9, 0.995])
+def test_a_killed_import_is_repeated(
+    cp: SyncCheckpointer,
+    scribe: Scribe,
+    undisturbed: Undisturbed,
+    start_child: StartChild,
+    moment: float,
+) -> None:
+    _kill(start_child, scribe, undisturbed, moment)
+    import_claude_code(cp, scribe.path)
+    assert what_is_there() == undisturbed.there
+    for row in Session.objects.all():
+        for version in Checkpoint.objects.filter(session=row):
+            cp.load(row.session_id, version.version)
+
+
+def test_what_was_written_before_the_kill_is_whole(
+    scribe: Scribe, undisturbed: Undisturbed, start_child: StartChild, cp: SyncCheckpointer
+) -> None:
+    _kill(start_child, scribe, undisturbed, 0.9)
+    row = Session.objects.get(session_id=SESSION)
+    assert row.status == SessionStatus.ACTIVE
+    loaded = cp.load_latest(SESSION)
+    assert loaded is not None
+    said = [json.dumps(message["content"]) for message in loaded["transcript"]]
+    assert len(said) == row.message_count
+    assert len(set(said)) == len(said)
+    assert not ToolCall.objects.exclude(status__in=[CallStatus.COMPLETED, CallStatus.DISCARDED]).exists()
+
+
+def test_imports_at_the_same_moment_write_once(
+    scribe: Scribe, undisturbed: Undisturbed, start_child: StartChild
+) -> None:
+    children = [start_child(import_at_once, url=database_url(), path=str(scribe.path)) for _ in range(3)]
+    for child in children:
+        child.expect("ready")
+    for child in children:
+        child.tell()
+    assert [child.result() for child in children] == ["done"] * 3
+    assert what_is_there() == undisturbed.there

@@ -1,0 +1,255 @@
+"""Conversations of OpenAI and Anthropic in the store."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkpoints import SyncCheckpointer
+from checkpoints.enums import CallStatus
+from checkpoints.exceptions import InvalidInput
+from checkpoints.importers import ImportRefused
+from checkpoints.importers.anthropic import import_messages
+from checkpoints.importers.openai import import_chat, import_responses
+from checkpoints.models import Message, Segment, Session, ToolCall
+from harness_site.sessions.selectors import conversation
+from harness_site.sessions.selectors.conversation import Entry
+
+ASK: dict[str, Any] = {"role": "user", "content": "Where is order 17?"}
+CALL: dict[str, Any] = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "track", "arguments": '{"order":17}'}}],
+}
+RESULT: dict[str, Any] = {"role": "tool", "tool_call_id": "call_1", "content": "on its way"}
+ANSWER: dict[str, Any] = {"role": "assistant", "content": "It is on its way."}
+CHAT = [ASK, CALL, RESULT, ANSWER]
+
+
+def session(session_id: str) -> Session:
+    return Session.objects.get(session_id=session_id)
+
+
+def transcript(cp: SyncCheckpointer, session_id: str) -> list[Any]:
+    loaded = cp.load_latest(session_id)
+    assert loaded is not None
+    return list(loaded["transcript"])
+
+
+def shown(session_id: str) -> list[tuple[str, list[str]]]:
+    """Role and kinds of parts of each entry on the page."""
+    place = conversation.find_version_place(session(session_id))
+    assert place is not None
+    items = conversation.load_conversation(session(session_id), place).items
+    return [(item.role, [part.kind for part in item.parts]) for item in items if isinstance(item, Entry)]
+
+
+def saved(path: Path, value: Any) -> Path:
+    lines = path.suffix == ".jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in value) if lines else json.dumps(value))
+    return path
+
+
+@pytest.mark.parametrize("name", ["order.json", "order.jsonl"])
+def test_chat_messages_are_stored_as_they_are(cp: SyncCheckpointer, tmp_path: Path, name: str) -> None:
+    report = import_chat(cp, saved(tmp_path / name, CHAT), agent="desk")
+    assert transcript(cp, "order") == CHAT
+    assert shown("order") == [("user", ["text"]), ("assistant", ["card"]), ("assistant", ["text"])]
+    row, call = session("order"), ToolCall.objects.get()
+    assert (row.title, row.agent) == ("Where is order 17?", "desk")
+    assert (call.tool, call.args, call.status, call.result_text) == (
+        "track",
+        '{"order":17}',
+        CallStatus.COMPLETED,
+        "on its way",
+    )
+    assert (report.files, report.sessions, report.messages, report.calls) == (1, 1, 4, 1)
+
+
+def test_messages_from_memory(cp: SyncCheckpointer) -> None:
+    import_chat(cp, CHAT, session_id="s-1")
+    assert transcript(cp, "s-1") == CHAT
+    with pytest.raises(InvalidInput, match="session_id"):
+        import_chat(cp, CHAT)
+
+
+def test_a_longer_list_adds_its_end(cp: SyncCheckpointer) -> None:
+    import_chat(cp, CHAT[:2], session_id="s-1")
+    assert ToolCall.objects.get().status == CallStatus.DISCARDED
+    report = import_chat(cp, CHAT, session_id="s-1")
+    assert (report.new_messages, report.messages) == (2, 4)
+    assert ToolCall.objects.get().status == CallStatus.COMPLETED
+    assert import_chat(cp, CHAT, session_id="s-1").new_messages == 0
+    assert import_chat(cp, CHAT[:3], session_id="s-1").new_messages == 0
+    assert transcript(cp, "s-1") == CHAT
+
+
+def test_an_edited_list_branches_and_can_come_back(cp: SyncCheckpointer) -> None:
+    edited = [ASK, {"role": "assistant", "content": "I do not know."}]
+    again = [*CHAT, {"role": "user", "content": "Thanks"}]
+    for messages in (CHAT, edited, again):
+        import_chat(cp, messages, session_id="s-1")
+        assert transcript(cp, "s-1") == messages
+    assert Segment.objects.count() == 3
+    assert ToolCall.objects.count() == 1
+    assert transcript(cp, "s-1") == again
+    assert cp.load("s-1", 1)["transcript"] == CHAT
+
+
+def test_whole_conversations_on_lines_are_sessions_of_their_own(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    path = saved(tmp_path / "tuning.jsonl", [{"messages": CHAT}, {"id": "x", "messages": CHAT[:1], "model": "gpt"}])
+    assert import_chat(cp, path).session_ids == ["tuning/1", "tuning/x"]
+    assert json.loads(session("tuning/x").metadata)["model"] == "gpt"
+
+
+def test_answers_of_the_chat_api(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    answer = {
+        "object": "chat.completion",
+        "created": 1_741_000_000,
+        "model": "gpt",
+        "choices": [{"index": 0, "message": ANSWER}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+    }
+    import_chat(cp, saved(tmp_path / "log.jsonl", [ASK, answer]))
+    assert transcript(cp, "log") == [ASK, ANSWER]
+    assert session("log").total_tokens == 15
+    assert Message.objects.get(position=1).created_at == datetime.fromtimestamp(1_741_000_000, UTC)
+
+
+def test_a_reused_call_id_belongs_to_the_newest_call(cp: SyncCheckpointer) -> None:
+    import_chat(cp, [*CHAT, ASK, CALL, {**RESULT, "content": "delivered"}], session_id="s-1")
+    assert [call.result_text for call in ToolCall.objects.order_by("pk")] == ["on its way", "delivered"]
+
+
+def test_what_is_no_message_is_reported(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    path = saved(tmp_path / "log.jsonl", [ASK, {"event": "ping"}, ANSWER])
+    with path.open("a") as file:
+        file.write("{torn")
+    report = import_chat(cp, path)
+    assert transcript(cp, "log") == [ASK, ANSWER]
+    assert [(damaged.line, damaged.why) for damaged in report.damaged] == [
+        (2, "it is no message of the format openai-chat"),
+        (4, "it ends before it is complete"),
+    ]
+
+
+def test_a_damaged_file_of_one_value_is_reported(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    path = tmp_path / "order.json"
+    path.write_text('[{"role": "user", ')
+    report = import_chat(cp, path)
+    assert len(report.damaged) == 1
+    assert report.empty == [str(path)]
+    assert not Session.objects.exists()
+
+
+def test_another_format_under_the_same_id_is_refused(cp: SyncCheckpointer) -> None:
+    import_chat(cp, CHAT, session_id="s-1")
+    with pytest.raises(ImportRefused, match="openai-chat"):
+        import_messages(cp, [ASK], session_id="s-1")
+
+
+def test_a_session_that_went_on_is_refused(cp: SyncCheckpointer) -> None:
+    import_chat(cp, CHAT[:2], session_id="s-1")
+    Session.objects.update(status="active")
+    cp.resume("s-1")
+    with pytest.raises(ImportRefused, match="gone on"):
+        import_chat(cp, CHAT, session_id="s-1")
+
+
+def test_items_of_the_responses_api(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    items: list[dict[str, Any]] = [
+        {"role": "user", "content": [{"type": "input_text", "text": "Where is order 17?"}]},
+        {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Look it up."}]},
+        {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "track", "arguments": '{"order":17}'},
+        {"type": "function_call_output", "call_id": "call_1", "output": "on its way"},
+        {"type": "local_shell_call", "id": "ls_1", "call_id": "call_2", "action": {"command": ["ls"]}},
+        {"type": "local_shell_call_output", "id": "call_2", "output": "a.py"},
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "17"}},
+        {"type": "mcp_call", "id": "mcp_1", "name": "roll", "arguments": "{}", "output": None, "error": "no dice"},
+        {"type": "time_travel_call", "id": "tt_1"},
+        {
+            "type": "message",
+            "id": "msg_1",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": "On its way.", "annotations": []}],
+        },
+    ]
+    report = import_responses(cp, saved(tmp_path / "items.json", items))
+    assert shown("items") == [
+        ("user", ["text"]),
+        ("assistant", ["reasoning"]),
+        ("assistant", ["card"]),
+        ("assistant", ["card"]),
+        ("assistant", ["other"]),
+        ("assistant", ["card"]),
+        ("assistant", ["other"]),
+        ("assistant", ["text"]),
+    ]
+    calls = {call.tool: (call.status, call.result_text) for call in ToolCall.objects.all()}
+    assert calls == {
+        "track": (CallStatus.COMPLETED, "on its way"),
+        "local_shell": (CallStatus.COMPLETED, "a.py"),
+        "roll": (CallStatus.FAILED, "no dice"),
+    }
+    assert report.unknown == {"item time_travel_call": 1}
+    assert import_responses(cp, tmp_path / "items.json").new_messages == 0
+
+
+def test_answers_of_the_responses_api_follow_each_other(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]}
+    answers = [
+        {"object": "response", "id": f"resp_{n}", "output": [said], "usage": {"input_tokens": 3, "output_tokens": 2}}
+        for n in range(2)
+    ]
+    import_responses(cp, saved(tmp_path / "log.jsonl", answers))
+    assert session("log").message_count == 2
+    assert session("log").total_tokens == 10
+    whole = {"id": "resp_9", "instructions": "Be kind.", "input": "Hi", "output": [said]}
+    import_responses(cp, saved(tmp_path / "whole.json", whole))
+    assert [message["role"] for message in transcript(cp, "whole/resp_9")] == ["system", "user", "assistant"]
+
+
+def test_anthropic_messages(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    use = {"type": "tool_use", "id": "toolu_1", "name": "track", "input": {"order": 17}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "lost"}]}
+    request = {
+        "model": "claude",
+        "system": "Be kind.",
+        "messages": [
+            ASK,
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm.", "signature": "x"}, use]},
+            {"role": "user", "content": [{**result, "is_error": True}]},
+        ],
+    }
+    import_messages(cp, saved(tmp_path / "request.json", request))
+    assert shown("request") == [("system", ["text"]), ("user", ["text"]), ("assistant", ["reasoning", "card"])]
+    assert (ToolCall.objects.get().status, ToolCall.objects.get().result_text) == (CallStatus.FAILED, "lost")
+
+
+def test_answers_of_anthropics_api(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    answer = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude",
+        "content": [{"type": "text", "text": "Hello"}, {"type": "smell"}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 4, "output_tokens": 2, "cache_read_input_tokens": 10},
+    }
+    report = import_messages(cp, saved(tmp_path / "log.jsonl", [ASK, answer]))
+    assert shown("log") == [("user", ["text"]), ("assistant", ["text", "other"])]
+    assert session("log").total_tokens == 16
+    assert report.unknown == {"block smell": 1}
+    assert transcript(cp, "log")[1]["source"]["stop_reason"] == "end_turn"
+
+
+def test_a_folder_names_sessions_after_its_files(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    (tmp_path / "may").mkdir()
+    saved(tmp_path / "may" / "one.json", CHAT)
+    saved(tmp_path / "two.jsonl", CHAT)
+    assert import_chat(cp, tmp_path).session_ids == ["may/one", "two"]

@@ -1,0 +1,125 @@
+"""A transcript that is imported again, longer, by several, or after an agent has gone on with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from checkpoints import SyncCheckpointer
+from checkpoints.enums import CallStatus, SessionStatus
+from checkpoints.importers import ImportProgress, ImportRefused
+from checkpoints.importers.claude_code import import_claude_code
+from checkpoints.importers.import_errors import ImportOvertaken
+from checkpoints.models import ToolCall
+from tests.conftest import Open
+from tests.integration.checkpoints.importers.stored_rows import a_turn, everything, session, texts
+from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
+
+
+def test_the_result_that_comes_later_settles_the_call(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("Pay")
+    scribe.calls("call_1", "Bash", {"command": "pay"}, message="msg_1")
+    import_claude_code(cp, scribe.path)
+    scribe.result("call_1", "paid")
+    report = import_claude_code(cp, scribe.path)
+    call = ToolCall.objects.get()
+    assert (call.status, call.result_text, call.sentence) == (CallStatus.COMPLETED, "paid", "")
+    assert (report.new_messages, report.new_calls, report.unanswered) == (1, 0, 0)
+    assert session().status == SessionStatus.COMPLETED
+
+
+def test_a_second_import_changes_nothing(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    a_turn(scribe, 1)
+    scribe.calls("call_9", "Bash", {}, message="msg_9")
+    scribe.note("last-prompt", lastPrompt="Question 1")
+    import_claude_code(cp, scribe.path)
+    before = everything()
+    report = import_claude_code(cp, scribe.path)
+    assert everything() == before
+    assert (report.new_sessions, report.new_messages, report.new_calls, report.new_versions) == (0, 0, 0, 0)
+    assert (report.sessions, report.messages, report.calls, report.unanswered) == (1, 5, 2, 1)
+
+
+def test_a_later_import_adds_what_was_said_since(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    a_turn(scribe, 1)
+    import_claude_code(cp, scribe.path)
+    first = texts(cp)
+    a_turn(scribe, 2)
+    report = import_claude_code(cp, scribe.path)
+    assert texts(cp)[: len(first)] == first
+    assert (report.new_messages, report.new_versions) == (4, 1)
+    assert session().total_tokens == 4 * 122
+    assert session().runs.count() == 1
+
+
+@pytest.mark.parametrize("cut", range(1, 11))
+def test_an_import_at_any_line_and_then_of_the_rest_says_the_same(
+    cp: SyncCheckpointer, scribe: Scribe, tmp_path: Path, cut: int
+) -> None:
+    a_turn(scribe, 1)
+    a_turn(scribe, 2)
+    lines = scribe.path.read_text().splitlines(keepends=True)
+    growing = tmp_path / "growing" / scribe.path.name
+    growing.parent.mkdir()
+    growing.write_text("".join(lines[:cut]))
+    import_claude_code(cp, growing)
+    growing.write_text("".join(lines))
+    import_claude_code(cp, growing)
+    spread = [content if isinstance(content, list) else [content] for content in texts(cp)]
+    said = [block for content in spread for block in content]
+    wanted = [json.loads(line)["message"]["content"] for line in lines]
+    assert said == [block for content in wanted for block in (content if isinstance(content, list) else [content])]
+    assert session().total_tokens == 4 * 122
+    assert {call.status for call in ToolCall.objects.all()} == {CallStatus.COMPLETED}
+
+
+def test_the_same_uuid_with_other_content_is_another_message(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    line = scribe.user("One")
+    scribe.write({**line, "message": {"role": "user", "content": "Two"}})
+    for _ in range(2):
+        import_claude_code(cp, scribe.path)
+        assert texts(cp) == ["One", "Two"]
+
+
+def test_a_session_from_elsewhere_is_left_alone(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    cp.start_session(SESSION)
+    scribe.user("Hello")
+    with pytest.raises(ImportRefused, match="it was not imported"):
+        import_claude_code(cp, scribe.path)
+
+
+def test_an_agent_that_takes_the_session_meanwhile_keeps_it(
+    cp: SyncCheckpointer, open_checkpointer: Open, scribe: Scribe
+) -> None:
+    agent = open_checkpointer()
+    for number in range(700):
+        scribe.user(f"Question {number}" + "." * 1000)
+
+    def take(progress: ImportProgress) -> None:
+        if progress.report.new_versions:
+            agent.resume(SESSION)
+
+    with pytest.raises(ImportOvertaken):
+        import_claude_code(cp, scribe.path, progress=take)
+    point = agent.resume(SESSION)
+    agent.save_checkpoint(SESSION, [*point.transcript, {"role": "user", "content": "Mine"}], None, 0)
+
+
+def test_a_fork_goes_on_where_the_transcript_ended(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    a_turn(scribe, 1)
+    import_claude_code(cp, scribe.path)
+    cp.fork_session(SESSION, "mine")
+    point = cp.resume("mine")
+    assert [message["role"] for message in point.transcript] == ["user", "assistant", "user", "assistant"]
+    assert point.replayable == {}
+
+
+def test_a_fork_does_not_ask_about_a_call_that_was_never_answered(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("Pay")
+    scribe.calls("call_1", "Bash", {"command": "pay"}, message="msg_1")
+    import_claude_code(cp, scribe.path)
+    cp.fork_session(SESSION, "mine")
+    point = cp.resume("mine")
+    assert (point.replayable, len(point.transcript)) == ({}, 2)

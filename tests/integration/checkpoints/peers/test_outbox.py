@@ -1,0 +1,256 @@
+"""Cancelling, and what other agents have to be told: at least once, through crashes and failures."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models import F
+
+from checkpoints import SyncCheckpointer
+from checkpoints.db.clock import database_now
+from checkpoints.exceptions import NotPaused, SessionBusy, SessionFinished, SessionNotFound, StillNeeded
+from checkpoints.models import AuditEvent, PausedTask, PeerCall, Session, Workspace
+from checkpoints.peers import Join, Notice, Told
+from checkpoints.peers import PeerCall as Call
+from tests.conftest import Open
+from tests.integration.checkpoints.peers.paused_agents import accepted, join, let_pass, lose, pause, statuses
+from tests.integration.checkpoints.situations import started
+
+
+class Peers:
+    """The other agents: they keep what they are told, and may be out of reach."""
+
+    def __init__(self, *, unreachable: bool = False) -> None:
+        self.told: list[tuple[str, str, str]] = []
+        self.unreachable = unreachable
+
+    def __call__(self, notice: Notice) -> None:
+        if self.unreachable:
+            raise ConnectionError("no route to host")
+        self.told.append((notice.kind, notice.peer, notice.call_id))
+
+
+def later() -> None:
+    """The time for the next attempt has come."""
+    PeerCall.objects.exclude(tell_after=None).update(tell_after=F("created_at"))
+
+
+def test_cancelling_tells_all_peers_that_were_asked_and_have_not_answered(cp: SyncCheckpointer) -> None:
+    peers = Peers()
+    pause(cp, Join("j", [Call("c1", "stock"), Call("c2", "courier"), Call("c3", "bank")]))
+    accepted(cp, "c3")
+
+    assert cp.cancel_paused("s", tell=peers, reason="The customer left.") == Told(("c1", "c2"))
+    assert peers.told == [("cancel", "stock", "c1"), ("cancel", "courier", "c2")]
+    assert (Session.objects.get().status, PausedTask.objects.get().status) == ("cancelled", "cancelled")
+    assert statuses() == {"c1": "cancelled", "c2": "cancelled", "c3": "answered"}
+    event = AuditEvent.objects.get(kind="peers_cancelled")
+    assert event.details == '{"calls":2,"reason":"The customer left."}'
+    later()
+    assert cp.tell_peers(peers) == Told()
+
+
+def test_cancelling_a_task_without_open_calls_leaves_nothing_behind(cp: SyncCheckpointer) -> None:
+    pause(cp, join("j", "c1"))
+    accepted(cp, "c1")
+
+    assert cp.cancel_paused("s", tell=Peers()) == Told()
+    assert (cp.list_paused(), PausedTask.objects.get().status) == ([], "cancelled")
+    with pytest.raises(SessionFinished):
+        cp.take_paused("s")
+    cp.delete_session("s")
+    assert not PausedTask.objects.exists()
+
+
+def test_cancellation_survives_the_death_of_the_one_who_cancels(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    pause(cp, join("j", "c1", "c2"))
+    cp.cancel_paused("s")
+    peers = Peers()
+
+    assert open_checkpointer().tell_peers(peers) == Told(("c1", "c2"))
+    assert [call_id for _, _, call_id in peers.told] == ["c1", "c2"]
+
+
+def test_peer_that_cannot_be_reached_is_told_later(cp: SyncCheckpointer) -> None:
+    peers = Peers(unreachable=True)
+    pause(cp, join("j", "c1"))
+
+    assert cp.cancel_paused("s", tell=peers).failed == {"c1": "ConnectionError: no route to host"}
+    peers.unreachable = False
+    assert cp.tell_peers(peers) == Told()
+    later()
+    assert cp.tell_peers(peers) == Told(("c1",))
+
+
+def test_one_peer_out_of_reach_does_not_keep_the_others_from_being_told(cp: SyncCheckpointer) -> None:
+    pause(cp, Join("j", [Call("c1", "stock"), Call("c2", "courier")]))
+
+    def tell(notice: Notice) -> None:
+        if notice.peer == "stock":
+            raise TimeoutError
+
+    told = cp.cancel_paused("s", tell=tell)
+    assert (told.told, list(told.failed)) == (("c2",), ["c1"])
+
+
+def test_attempts_are_counted_and_become_rarer(cp: SyncCheckpointer) -> None:
+    pause(cp, join("j", "c1"))
+    cp.cancel_paused("s")
+    pauses, attempts = [], []
+
+    def tell(notice: Notice) -> None:
+        attempts.append(notice.attempt)
+        raise ConnectionError
+
+    for _ in range(3):
+        later()
+        before = database_now("default")
+        cp.tell_peers(tell)
+        after = PeerCall.objects.get().tell_after
+        assert after is not None
+        pauses.append((after - before).total_seconds())
+    assert attempts == [1, 2, 3]
+    assert pauses[0] >= 1
+    assert pauses[1] >= 2
+    assert pauses[2] >= 4
+
+
+def test_attempts_never_become_rarer_than_once_an_hour(cp: SyncCheckpointer) -> None:
+    pause(cp, join("j", "c1"))
+    cp.cancel_paused("s", tell=Peers(unreachable=True))
+    PeerCall.objects.update(tell_attempts=1000)
+    later()
+    cp.tell_peers(Peers(unreachable=True))
+    after = PeerCall.objects.get().tell_after
+
+    assert after is not None
+    assert after <= database_now("default") + timedelta(hours=1)
+
+
+def test_notice_of_one_who_died_is_left_to_it_for_a_while(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    pause(cp, join("j", "c1"))
+    cp.cancel_paused("s")
+
+    def die(notice: Notice) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cp.tell_peers(die)
+    assert open_checkpointer().tell_peers(Peers()) == Told()
+    later()
+    assert open_checkpointer().tell_peers(Peers()) == Told(("c1",))
+
+
+def test_two_tellers_do_not_tell_the_same_at_once(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    pause(cp, join("j", "c1"))
+    cp.cancel_paused("s")
+    other = open_checkpointer()
+    meanwhile = []
+
+    cp.tell_peers(lambda notice: meanwhile.append(other.tell_peers(Peers())))
+    assert meanwhile == [Told()]
+
+
+def test_expired_call_is_cancelled_at_its_peer(cp: SyncCheckpointer) -> None:
+    peers = Peers()
+    pause(cp, join("j", "c1", "c2"))
+    let_pass("c1")
+    cp.sweep_deadlines()
+
+    cp.tell_peers(peers)
+    assert peers.told == [("cancel", "stock", "c1")]
+
+
+def test_finishing_with_an_open_join_cancels_it_at_its_peers(cp: SyncCheckpointer) -> None:
+    peers = Peers()
+    pause(cp, join("j", "c1"), join("k", "c2"))
+    accepted(cp, "c1")
+    cp.take_paused("s")
+    cp.finish_session("s", "completed")
+
+    cp.tell_peers(peers)
+    assert peers.told == [("cancel", "stock", "c2")]
+
+
+def test_requests_that_were_left_to_the_database_are_sent_after_a_crash(
+    cp: SyncCheckpointer, open_checkpointer: Open
+) -> None:
+    pause(cp, Join("j", [Call("c1", "stock", {"ask": "c1"}, sent=False), Call("c2", "stock")]))
+    requests = []
+
+    assert open_checkpointer().tell_peers(lambda notice: requests.append(notice)) == Told(("c1",))
+    (notice,) = requests
+    assert (notice.kind, notice.session_id, notice.request, notice.attempt) == ("request", "s", {"ask": "c1"}, 1)
+    assert notice.deadline == PeerCall.objects.get(call_id="c1").deadline
+
+
+def test_request_that_is_answered_or_cancelled_before_it_was_told(cp: SyncCheckpointer) -> None:
+    peers = Peers()
+    pause(cp, join("j", "c1", "c2", sent=False))
+    accepted(cp, "c1")
+    cp.cancel_paused("s")
+
+    cp.tell_peers(peers)
+    assert peers.told == [("cancel", "stock", "c2")]
+
+
+def test_request_that_becomes_a_cancellation_while_it_is_told(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    pause(cp, join("j", "c1", sent=False))
+    other = open_checkpointer()
+    peers = Peers()
+
+    cp.tell_peers(lambda notice: other.cancel_paused("s"))
+    later()
+    cp.tell_peers(peers)
+    assert peers.told == [("cancel", "stock", "c1")]
+
+
+def test_telling_has_a_limit_and_stays_in_its_workspace(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    Workspace.objects.create(slug="other", name="Other")
+    pause(cp, join("j", "c1", "c2", "c3", sent=False))
+
+    assert open_checkpointer(workspace="other").tell_peers(Peers()) == Told()
+    assert [cp.tell_peers(Peers(), limit=2).told for _ in range(2)] == [("c1", "c2"), ("c3",)]
+
+
+def test_what_cannot_be_cancelled(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    with pytest.raises(SessionNotFound):
+        cp.cancel_paused("s")
+    started(cp)
+    with pytest.raises(NotPaused):
+        cp.cancel_paused("s")
+    pause(cp, join("j", "c1"), join("k", "c2"))
+    accepted(cp, "c1")
+    cp.take_paused("s")
+    with pytest.raises(SessionBusy):
+        open_checkpointer().cancel_paused("s")
+    cp.finish_session("s", "completed")
+    with pytest.raises(SessionFinished):
+        cp.cancel_paused("s")
+
+
+def test_task_that_was_taken_and_lost_can_be_cancelled(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    pause(cp, join("j", "c1"), join("k", "c2"))
+    accepted(cp, "c1")
+    cp.take_paused("s")
+    lose()
+
+    other, peers = open_checkpointer(), Peers()
+    other.cancel_paused("s", tell=peers)
+    assert peers.told == [("cancel", "stock", "c2")]
+    assert (Session.objects.get().status, Session.objects.get().owner) == ("cancelled", None)
+
+
+def test_what_a_deleted_session_had_still_to_tell_is_dropped(cp: SyncCheckpointer) -> None:
+    peers = Peers()
+    pause(cp, join("j", "c1"))
+    cp.cancel_paused("s")
+    cp.delete_session("s")
+    assert cp.tell_peers(peers) == Told()
+    assert peers.told == []
+
+
+def test_a_session_that_waits_is_not_deleted(cp: SyncCheckpointer) -> None:
+    pause(cp, join("j", "c1"))
+    with pytest.raises(StillNeeded):
+        cp.delete_session("s")
+    assert statuses() == {"c1": "waiting"}

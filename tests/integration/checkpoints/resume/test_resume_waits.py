@@ -1,0 +1,101 @@
+"""A resume that waits goes on by itself when somebody in another process has decided."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from checkpoints import Checkpointer, SyncCheckpointer
+from checkpoints.exceptions import ReviewRequired
+from checkpoints.models import Decision, Run, Session
+from tests.conftest import Open, StartChild
+from tests.integration.checkpoints.sessions import session_agents
+from tests.integration.checkpoints.situations import interrupt, lose_run, started, statuses
+from tests.support.processes import database_url, until
+from tests.support.threads import in_thread
+
+
+@pytest.fixture
+def died(open_checkpointer: Open) -> dict[str, Any]:
+    """The call inside which the run of session `s` died."""
+    cp, call = interrupt(started(open_checkpointer()), open_checkpointer)
+    cp.close()
+    return call
+
+
+def run_waits() -> bool:
+    return Run.objects.filter(status="waiting").exists()
+
+
+@pytest.mark.parametrize("wait", [session_agents.wait_blocking, session_agents.wait_async], ids=["blocking", "async"])
+def test_waiting_run_goes_on_after_the_decision(
+    died: dict[str, Any], open_checkpointer: Open, start_child: StartChild, wait: Callable[..., Any]
+) -> None:
+    child = start_child(wait, url=database_url())
+    child.expect("waiting")
+    until(run_waits)
+    assert Session.objects.get().status == "needs_review"
+    open_checkpointer().confirm_landed(
+        "s", "call_1", "receipt 5", actor="alice", reason="In the ledger.", revision=died["revision"]
+    )
+
+    assert child.result() == {"call_1": ["receipt 5", False]}
+    assert Session.objects.get().status == "completed"
+
+
+def test_waiting_run_asks_its_hook_when_a_person_wants_it(
+    died: dict[str, Any], open_checkpointer: Open, start_child: StartChild
+) -> None:
+    child = start_child(session_agents.wait_with_a_hook, url=database_url())
+    child.expect("asked")
+    until(run_waits)
+
+    assert open_checkpointer().verify_call("s", "call_1", actor="alice") == "requested"
+    assert child.result() == [17, 17]
+    assert list(Decision.objects.order_by("pk").values_list("kind", flat=True)) == ["probe_unknown", "probe_landed"]
+
+
+def test_waiting_has_a_limit(died: dict[str, Any], cp: SyncCheckpointer) -> None:
+    with pytest.raises(ReviewRequired) as caught:
+        cp.resume("s", wait=True, timeout=0)
+    assert [call["call_id"] for call in caught.value.calls] == ["call_1"]
+    assert Run.objects.latest("number").status == "released"
+
+
+def test_waiting_run_that_is_replaced_learns_of_it(
+    died: dict[str, Any], open_checkpointer: Open, start_child: StartChild
+) -> None:
+    child = start_child(session_agents.wait_and_lose, url=database_url())
+    child.expect("waiting")
+    until(run_waits)
+    lose_run(open_checkpointer)
+
+    assert child.result() == "OwnershipLost"
+
+
+@pytest.mark.asyncio
+async def test_cancelled_wait_releases_the_session(died: dict[str, Any]) -> None:
+    async with Checkpointer() as cp:
+        task = asyncio.ensure_future(cp.resume("s", wait=True))
+        await in_thread(lambda: until(run_waits))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await in_thread(lambda: Run.objects.latest("number"))).status == "released"
+
+
+def test_of_several_decisions_at_once_exactly_one_counts(died: dict[str, Any], start_child: StartChild) -> None:
+    names = ["alice", "bob", "carol", "dave"]
+    people = [
+        start_child(session_agents.decide, url=database_url(), name=name, revision=died["revision"]) for name in names
+    ]
+    for person in people:
+        person.expect("ready")
+    for person in people:
+        person.tell()
+    said = dict(zip(names, [person.result() for person in people], strict=True))
+
+    winner = Decision.objects.get().actor
+    assert said == {name: "first" if name == winner else f"after {winner}" for name in names}
+    assert (statuses(), Session.objects.get().status) == ([("call_1", 1, "failed")], "ready")

@@ -1,0 +1,347 @@
+"""Who does not own a session may append to it while no run has it: compare, and set, in one transaction."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from checkpoints import SyncCheckpointer, SyncSessionFiles, ToolRegistry
+from checkpoints.exceptions import (
+    ApprovalRequired,
+    CheckpointCorrupted,
+    CheckpointsError,
+    InvalidInput,
+    NotRepresentable,
+    OwnershipLost,
+    PausedForPeers,
+    ReviewRequired,
+    SchemaFromFuture,
+    SessionBusy,
+    SessionFinished,
+    SessionNotFound,
+    VersionConflict,
+)
+from checkpoints.models import Checkpoint, Run, Session, ToolCall
+from checkpoints.peers import Join, PeerCall
+from checkpoints.runtime_state import PostLlm, PreToolBatch, RuntimeSnapshot
+from harness_site.sessions.selectors import export_records, version_list
+from harness_site.sessions.timeline.selectors import timeframe_contents
+from tests.conftest import Open
+from tests.integration.checkpoints.situations import started, statuses, stored_messages, talk
+
+
+@pytest.fixture
+def released(open_checkpointer: Open) -> str:
+    """A session with one version that nobody owns."""
+    with open_checkpointer() as cp:
+        cp.start_session("s", "Refund order 17")
+        cp.save_checkpoint("s", talk("ab"), {"goal": 1}, 0.5, usage={"total_tokens": 3}, payload={"x": 1})
+    return "s"
+
+
+def test_version_goes_on_from_the_last_one(cp: SyncCheckpointer, released: str) -> None:
+    assert cp.append_checkpoint("s", talk("c"), expected_version=1) == 2
+
+    latest = cp.load("s", 2)
+    assert (latest["transcript"], latest["plan"]) == ([*talk("ab"), *talk("c")], {"goal": 1})
+    assert (latest["budget_spent_usd"], latest["usage"], latest["payload"]) == (0.5, {"total_tokens": 3}, None)
+    assert latest["run_id"] is None
+    assert (Run.objects.count(), stored_messages()) == (1, 3)
+    assert cp.store.list_owned() == []
+
+
+ANSWER = {"role": "assistant", "tool_calls": [{"id": "call_1", "name": "pay", "args": {"order": 17}}]}
+
+
+def journaled(cp: SyncCheckpointer, how: str) -> None:
+    """A session whose model has answered, and that was released before the tools ran."""
+    cp.start_session("s", "Refund order 17")
+    if how == "payload":
+        cp.save_checkpoint("s", talk("ab"), payload={"pending_llm_response": ANSWER})
+    else:
+        cp.save_phase(
+            "s", PostLlm(model="m"), snapshot=RuntimeSnapshot(pending_llm_response=ANSWER), transcript=talk("ab")
+        )
+    if how == "phase":
+        cp.save_phase("s", PreToolBatch(tool_call_count=1))
+    cp.close()
+
+
+@pytest.mark.parametrize("how", ["payload", "snapshot", "phase"])
+def test_journaled_answer_still_waits_for_its_tools(cp: SyncCheckpointer, open_checkpointer: Open, how: str) -> None:
+    """The message of a user in between does not make the next run ask the model once more."""
+    journaled(open_checkpointer(), how)
+    latest = cp.load_latest("s") or {}
+    for at, text in enumerate("cd"):
+        cp.append_checkpoint("s", talk(text), expected_version=latest["version"] + at)
+
+    point = cp.resume("s")
+    assert (point.pending_response, point.transcript) == (ANSWER, [*talk("ab"), *talk("c"), *talk("d")])
+    assert (point.snapshot is None) == (how == "payload")
+
+
+@pytest.mark.parametrize("how", ["payload", "snapshot", "phase"])
+def test_journaled_answer_that_is_appended_waits_no_more(
+    cp: SyncCheckpointer, open_checkpointer: Open, how: str
+) -> None:
+    journaled(open_checkpointer(), how)
+    latest = cp.load_latest("s") or {}
+    paid = {"role": "tool", "tool_call_id": "call_1", "content": "paid"}
+    cp.append_checkpoint("s", [{**ANSWER, "content": "I pay."}, paid], expected_version=latest["version"])
+
+    assert (cp.resume("s").pending_response, cp.load_latest("s")["payload"]) == (None, None)  # type: ignore[index]
+
+
+@pytest.mark.parametrize("damaged", ["null", "[]", '{"pending_llm_response": []}', "{"])
+def test_damaged_payload_is_not_covered_up(cp: SyncCheckpointer, open_checkpointer: Open, damaged: str) -> None:
+    journaled(open_checkpointer(), "payload")
+    Checkpoint.objects.update(payload=damaged)
+
+    with pytest.raises(CheckpointCorrupted):
+        cp.append_checkpoint("s", talk("c"), expected_version=1)
+    with pytest.raises(CheckpointCorrupted):
+        cp.start_session("s")
+    assert (Checkpoint.objects.count(), cp.store.list_owned()) == (1, [])
+
+
+def test_session_that_has_no_version_yet(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    started(open_checkpointer()).close()
+    assert cp.append_checkpoint("s", talk("a"), expected_version=0, plan={"goal": 2}) == 1
+    Session.objects.create(workspace_id=cp.store.workspace_id, session_id="bare")
+    assert cp.append_checkpoint("bare", talk("a"), expected_version=0) == 1
+
+    assert cp.resume("bare").transcript == talk("a")
+
+
+def test_next_run_goes_on_from_it(cp: SyncCheckpointer, released: str) -> None:
+    cp.append_checkpoint("s", talk("c"), expected_version=1)
+    point = cp.resume("s")
+
+    assert (point.version, len(point.transcript)) == (2, 3)
+    assert cp.append_checkpoint("s", talk("d"), expected_version=2) == 3
+    assert [each["run_id"] is None for each in cp.list_checkpoints("s")] == [False, True, False]
+
+
+def test_it_costs_one_transaction_and_a_few_statements(cp: SyncCheckpointer, released: str) -> None:
+    cp.append_checkpoint("s", talk("c"), expected_version=1)
+    with CaptureQueriesContext(connection) as queries:
+        cp.append_checkpoint("s", talk("d"), expected_version=2)
+
+    begins = [each for each in queries if each["sql"].startswith("BEGIN")]
+    saves = 1 if connection.vendor == "postgresql" else 3
+    others = [each for each in queries if each["sql"].split()[0] not in {"BEGIN", "COMMIT", "SAVEPOINT", "RELEASE"}]
+    assert (len(begins), len(others)) == (1, 4 + saves)
+
+
+# what refuses it
+
+
+def refused(cp: SyncCheckpointer, error: type[CheckpointsError], expected_version: int = 1) -> CheckpointsError:
+    before = (Checkpoint.objects.count(), stored_messages())
+    with pytest.raises(error) as caught:
+        cp.append_checkpoint("s", talk("z"), expected_version=expected_version)
+    assert (Checkpoint.objects.count(), stored_messages()) == before
+    return caught.value
+
+
+def test_living_run(cp: SyncCheckpointer, open_checkpointer: Open, released: str) -> None:
+    owner = open_checkpointer()
+    owner.resume("s")
+
+    error = refused(cp, SessionBusy)
+    assert isinstance(error, SessionBusy)
+    assert "run 2" in error.owner
+    owner.release_session("s")
+    assert cp.append_checkpoint("s", talk("c"), expected_version=1) == 2
+
+
+@pytest.mark.parametrize("expected", [0, 2])
+def test_other_version(cp: SyncCheckpointer, released: str, expected: int) -> None:
+    error = refused(cp, VersionConflict, expected)
+    assert isinstance(error, VersionConflict)
+    assert (error.expected, error.latest) == (expected, 1)
+
+
+def test_finished_and_unknown_sessions(cp: SyncCheckpointer, open_checkpointer: Open, released: str) -> None:
+    with open_checkpointer().session("s") as session:
+        session.finish("completed")
+
+    refused(cp, SessionFinished)
+    with pytest.raises(SessionNotFound):
+        cp.append_checkpoint("unknown", talk("a"), expected_version=0)
+
+
+def test_undecided_call(cp: SyncCheckpointer, open_checkpointer: Open, released: str) -> None:
+    with open_checkpointer().session("s"):
+        pass
+    with open_checkpointer() as other:
+        other.resume("s")
+        other.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
+
+    error = refused(cp, ReviewRequired)
+    assert isinstance(error, ReviewRequired)
+    (call,) = error.calls
+    cp.confirm_landed("s", "call_1", "paid", actor="alice", reason="Seen.", revision=call["revision"])
+    assert cp.append_checkpoint("s", talk("c"), expected_version=1) == 2
+
+
+def test_call_that_awaits_approval(cp: SyncCheckpointer, open_checkpointer: Open, released: str) -> None:
+    registry = ToolRegistry()
+    registry.tool(name="mail", requires_approval=True)(lambda to: "sent")
+    with open_checkpointer().session("s", registry=registry) as session, pytest.raises(ApprovalRequired):
+        session.dispatch("mail", {"to": "alice"}, "call_1")
+
+    refused(cp, ApprovalRequired)
+
+
+def test_session_that_waits_for_other_agents(cp: SyncCheckpointer, open_checkpointer: Open, released: str) -> None:
+    agent = open_checkpointer()
+    agent.resume("s")
+    agent.pause_for_peers("s", {"turn": 1}, [Join("quote", [PeerCall("peer-1", "courier")])])
+
+    refused(cp, PausedForPeers)
+
+
+def test_newer_format(cp: SyncCheckpointer, released: str) -> None:
+    Checkpoint.objects.update(schema_version=99)
+    refused(cp, SchemaFromFuture)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"expected_version": "1"}, InvalidInput),
+        ({"new_messages": [{"a": {1}}]}, NotRepresentable),
+        ({"new_messages": "hello"}, NotRepresentable),
+        ({"phase": "lunch"}, InvalidInput),
+        ({"plan": [1]}, NotRepresentable),
+    ],
+    ids=str,
+)
+def test_unusable_arguments(
+    cp: SyncCheckpointer, released: str, arguments: dict[str, Any], error: type[Exception]
+) -> None:
+    given: dict[str, Any] = {"new_messages": talk("c"), "expected_version": 1} | arguments
+    with pytest.raises(error):
+        cp.append_checkpoint("s", **given)
+    assert Checkpoint.objects.count() == 1
+
+
+# an owner that is gone
+
+
+def lose(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(lease_expires_at="2020-01-01T00:00:00Z")
+
+
+def test_lost_owner_is_declared_lost_and_stays_refused(
+    cp: SyncCheckpointer, open_checkpointer: Open, released: str
+) -> None:
+    zombie = open_checkpointer()
+    lose(zombie.start_session("s"))
+
+    assert cp.append_checkpoint("s", talk("c"), expected_version=1) == 2
+    assert list(Run.objects.order_by("number").values_list("status", flat=True)) == ["released", "lost"]
+    with pytest.raises(OwnershipLost):
+        zombie.append_checkpoint("s", talk("z"), expected_version=1)
+    with pytest.raises(VersionConflict):
+        zombie.append_checkpoint("s", talk("z"), expected_version=1)
+    assert [each["message"] for each in cp.messages("s")] == [*talk("ab"), *talk("c")]
+
+
+def test_what_a_lost_owner_had_issued_is_asked_about(
+    cp: SyncCheckpointer, open_checkpointer: Open, released: str
+) -> None:
+    zombie = open_checkpointer()
+    run = zombie.start_session("s")
+    zombie.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
+    lose(run)
+
+    refused(cp, ReviewRequired)
+    assert statuses() == [("call_1", 1, "interrupted")]
+    assert ToolCall.objects.get().reason == "run_lost"
+    assert (Session.objects.get().status, Session.objects.get().owner) == ("needs_review", None)
+    with pytest.raises(OwnershipLost):
+        zombie.save_checkpoint("s", talk("z"), None, 0)
+
+
+def test_run_that_could_not_be_released_does_not_stand_in_the_way(
+    cp: SyncCheckpointer, released: str, open_checkpointer: Open
+) -> None:
+    cp.start_session("s")
+    cp.store.remove_owned(cp.store.get_owned("s"))  # as after a release that the database was not told of
+    refused(open_checkpointer(), SessionBusy)
+
+    assert cp.append_checkpoint("s", talk("c"), expected_version=1) == 2
+    assert list(Run.objects.order_by("number").values_list("status", flat=True)) == ["released", "lost"]
+
+
+# at the same time, again, and beside others
+
+
+def test_of_many_at_once_one_wins(open_checkpointer: Open, released: str) -> None:
+    said: list[str] = []
+    ready = threading.Barrier(6)
+
+    def add(number: int) -> None:
+        cp = SyncCheckpointer()
+        ready.wait(60)
+        try:
+            said.append(str(cp.append_checkpoint("s", [{"n": number}], expected_version=1)))
+        except CheckpointsError as error:
+            said.append(type(error).__name__)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert sorted(said) == ["2"] + ["VersionConflict"] * 5
+    assert stored_messages() == 3
+
+
+def test_files_follow_it(cp: SyncCheckpointer, open_checkpointer: Open, released: str, tmp_path: Path) -> None:
+    files = SyncSessionFiles(cp, tmp_path, autosave=True)
+    cp.append_checkpoint("s", talk("c"), expected_version=1)
+    assert files.get_file_path("s").exists()
+
+    with open_checkpointer() as other:
+        other.delete_session("s")
+    assert files.load("s").version == 2
+    assert [each["run_id"] is None for each in cp.list_checkpoints("s")] == [True, False]
+    assert cp.messages("s", after=2)[0]["message"] == talk("c")[0]
+
+
+def test_it_can_be_forked_and_pruned(cp: SyncCheckpointer, released: str) -> None:
+    cp.append_checkpoint("s", talk("c"), expected_version=1)
+    cp.fork_session("s", "copy")
+    cp.prune("s", keep_last=1)
+
+    assert len(cp.load("copy", 1)["transcript"]) == len(cp.load("s", 2)["transcript"]) == 3
+
+
+def test_readers_tell_it_without_a_run(cp: SyncCheckpointer, released: str) -> None:
+    cp.append_checkpoint("s", talk("c"), expected_version=1)
+    session = Session.objects.get()
+
+    assert [row.version.run_number for row in version_list.load_version_page(session.pk).rows] == [None, 1]
+    saved = [
+        each["run"] for each in export_records.generate_export_records(session.pk) if each["record"] == "checkpoint"
+    ]
+    assert saved == [1, None]
+    frame = timeframe_contents.load_timeframe(session.pk)
+    assert frame is not None
+    (course,) = frame.courses
+    assert [(mark.version, mark.by_run) for mark in course.lane.marks] == [(1, True), (2, False)]
+    assert [turn.version for turn in course.turns] == [1]
+    ended = Run.objects.get().ended_at
+    assert ended is not None
+    assert course.lane.end <= int(ended.timestamp() * 1_000_000) + 1

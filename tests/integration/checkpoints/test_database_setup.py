@@ -1,0 +1,139 @@
+"""Databases by path or URL, from plain scripts and inside a Django project."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from checkpoints import SyncCheckpointer, exceptions
+from checkpoints.exceptions import InvalidDatabaseUrl, StorageError
+from tests.conftest import StartChild
+from tests.integration.checkpoints import child_scripts
+from tests.support.processes import ROOT, database_url
+
+SAVED = {"version": 1, "transcript": [{"a": 1}], "plan": {}, "budget_spent_usd": 0.5}
+
+
+@pytest.mark.parametrize("save", [child_scripts.save_once, child_scripts.save_once_async], ids=["blocking", "async"])
+@pytest.mark.parametrize(
+    ("place", "how", "file"),
+    [
+        ("sqlite:///agent.db", "open", "agent.db"),
+        ("sqlite:///{folder}/deep/er/agent.db", "open", "deep/er/agent.db"),
+        (".harness/sessions.db", "call", ".harness/sessions.db"),
+        ("{folder}/my agent's 100% #1?.db", "call", "my agent's 100% #1?.db"),
+    ],
+    ids=["relative URL", "absolute URL", "relative path", "odd path"],
+)
+def test_plain_script_opens_a_file(
+    start_child: StartChild, tmp_path: Path, save: Callable[..., Any], place: str, how: str, file: str
+) -> None:
+    child = start_child(save, fresh=True, place=place.format(folder=tmp_path), how=how, folder=str(tmp_path))
+
+    assert child.result() == SAVED
+    assert (tmp_path / file).read_bytes()[:15] == b"SQLite format 3"
+
+
+def test_plain_script_opens_the_test_database(start_child: StartChild) -> None:
+    assert start_child(child_scripts.save_once, fresh=True, place=database_url(), how="open").result() == SAVED
+    assert (SyncCheckpointer().load_latest("s") or {})["plan"] == {}
+
+
+@pytest.mark.parametrize("migrate", [None, False, True])
+def test_tables_are_made_where_that_is_wanted(start_child: StartChild, fresh_url: str, migrate: bool | None) -> None:
+    wanted = connection.vendor == "sqlite" if migrate is None else migrate
+
+    said = start_child(child_scripts.first_use, url=fresh_url, migrate=migrate).result()
+    assert said == ("works" if wanted else "MigrationsMissing")
+
+
+def test_eight_processes_create_one_database(start_child: StartChild, fresh_url: str) -> None:
+    children = [start_child(child_scripts.open_at_once, url=fresh_url, session_id=f"s{number}") for number in range(8)]
+    for child in children:
+        child.expect("ready")
+    for child in children:
+        child.tell()
+
+    assert [child.result() for child in children] == [1] * 8
+
+
+def test_script_may_use_two_databases(start_child: StartChild, tmp_path: Path) -> None:
+    child = start_child(child_scripts.two_databases, first=f"{tmp_path}/one.db", second=f"sqlite:///{tmp_path}/two.db")
+
+    assert child.result() == [[{"text": "one"}], [{"text": "two"}], [{"text": "one"}]]
+
+
+def test_child_made_by_fork_owns_nothing(start_child: StartChild, tmp_path: Path) -> None:
+    assert start_child(child_scripts.use_after_fork, place=f"{tmp_path}/a.db").result() == "7"
+
+
+def test_sqlite_file_survives_power_cuts(tmp_path: Path) -> None:
+    code = (
+        "import json; from checkpoints import SyncCheckpointer; from django.db import connections\n"
+        f"using = SyncCheckpointer({str(tmp_path / 'a.db')!r}).store.using\n"
+        "cursor = connections[using].cursor()\n"
+        "print(json.dumps([cursor.execute(f'PRAGMA {name}').fetchone()[0]\n"
+        "    for name in ('journal_mode', 'synchronous', 'foreign_keys')]))"
+    )
+    assert in_a_process(code) == ["wal", 2, 1]
+
+
+def test_project_opens_its_own_database_by_the_same_connection(tmp_path: Path) -> None:
+    code = (
+        "import json; from checkpoints import SyncCheckpointer\n"
+        f"folder = {str(tmp_path)!r}\n"
+        "places = [f'sqlite:///{folder}/site.db', f'{folder}/site.db', f'{folder}/other.db']\n"
+        "print(json.dumps([SyncCheckpointer(place).store.using for place in places]))"
+    )
+    settings = {"DJANGO_SETTINGS_MODULE": "harness_site.settings", "HARNESS_DATABASE_URL": f"{tmp_path}/site.db"}
+    first, second, third = in_a_process(code, **settings)
+
+    assert (first, second, third[:8]) == ("default", "default", "harness_")
+
+
+def in_a_process(code: str, **environment: str) -> Any:
+    clean = {
+        key: value for key, value in os.environ.items() if key not in {"DJANGO_SETTINGS_MODULE", "HARNESS_DATABASE_URL"}
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=ROOT,
+        env=clean | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+# what cannot be opened
+
+
+@pytest.mark.parametrize("url", ["", "mysql://h/n", "sqlite://agent.db", "https://harness.example", "postgresql://h"])
+def test_unusable_url_is_refused(url: str) -> None:
+    for kind in (SyncCheckpointer.open, SyncCheckpointer):
+        with pytest.raises(InvalidDatabaseUrl):
+            kind(url)
+
+
+def test_place_that_cannot_hold_a_file_is_refused(start_child: StartChild, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    for place in (f"{tmp_path}/file/a.db", f"{tmp_path}/file/deeper/a.db", str(tmp_path), "/"):
+        assert start_child(child_scripts.first_use, url=place, migrate=None).result() == "InvalidDatabaseUrl"
+
+
+def test_file_that_is_no_database_is_refused(start_child: StartChild, tmp_path: Path) -> None:
+    (tmp_path / "letter.db").write_text("Dear reader, this is a letter and not a database." * 50)
+
+    said = start_child(child_scripts.first_use, url=f"{tmp_path}/letter.db", migrate=None).result()
+    assert issubclass(getattr(exceptions, said), StorageError)
+    assert (tmp_path / "letter.db").read_text().startswith("Dear reader")

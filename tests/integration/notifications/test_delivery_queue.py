@@ -1,0 +1,290 @@
+"""What is sent, to real servers in other processes; and what becomes of it when they, or we, are away."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from pytest_django.fixtures import Settings
+
+from checkpoints.db import clock
+from checkpoints.enums import CallStatus, Role
+from checkpoints.models import ToolCall
+from harness_site.accounts.models import Membership
+from harness_site.mail_settings import MailServer, Security
+from harness_site.notifications.delivery_queue import MOST_ATTEMPTS, DeliveryRound, send_due_deliveries
+from harness_site.notifications.models import Delivery, Event
+from harness_site.notifications.notice_collector import create_due_notices
+from tests.integration.notifications.conftest import (
+    Start,
+    StartSite,
+    addressed,
+    deliveries,
+    gathered,
+    interrupted,
+    make_webhook,
+    told,
+)
+from tests.support.factories import make_workspace
+from tests.support.site import free_port
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
+
+
+class TestMail:
+    def test_a_message_says_what_waits_and_where_to_decide(self, post_office: Start, alice: User) -> None:
+        office = post_office()
+        call = interrupted(sentence="Refund 40.00 EUR to the card ending 4242")
+        assert told() == DeliveryRound(sent=1)
+        (mail,) = office.messages
+        delivery = Delivery.objects.get()
+        card = f"https://harness.example/review/calls/{call.pk}/"
+        assert (mail["to"], mail["delivery"]) == ("alice@example.com", str(delivery.pk))
+        assert mail["id"] == f"<{delivery.pk}@harness.example>"
+        assert mail["subject"] == "[Harness] Needs a decision: Refund 40.00 EUR to the card ending 4242"
+        assert mail["text"].splitlines()[:5] == [
+            "Needs a decision: Refund 40.00 EUR to the card ending 4242",
+            "",
+            "Nobody knows whether this call happened. The agent waits until a person decides.",
+            "",
+            card,
+        ]
+        assert "https://harness.example/accounts/notifications/" in mail["text"]
+        assert f'<a href="{card}">' in mail["html"]
+        assert (delivery.status, delivery.attempts, delivery.problem) == ("sent", 1, "")
+
+    def test_fifty_calls_are_one_message(self, post_office: Start, alice: User) -> None:
+        office = post_office()
+        for number in range(50):
+            interrupted(args={"order": number})
+        assert told() == DeliveryRound(sent=1)
+        (mail,) = office.messages
+        assert mail["subject"] == "[Harness] 50 calls of refund_card need a decision"
+        assert "https://harness.example/review/?tab=interrupted&tool=refund_card" in mail["text"]
+        assert mail["text"].count("* Refund card: order ") == 20
+        assert "… and 30 more." in mail["text"]
+
+    def test_hostile_text_stays_text_and_secrets_are_masked(self, post_office: Start, alice: User) -> None:
+        office = post_office()
+        interrupted(sentence="<script>alert(1)</script>\r\nBcc: all@example.com password=hunter22")
+        assert told() == DeliveryRound(sent=1)
+        (mail,) = office.messages
+        assert "<script>" not in mail["html"]
+        assert "&lt;script&gt;" in mail["html"]
+        assert "hunter22" not in json.dumps(mail)
+        assert mail["subject"].startswith("[Harness] Needs a decision: <script>alert(1)</script> Bcc: all@example.com")
+
+    def test_among_several_workspaces_a_link_says_in_which(self, post_office: Start, alice: User) -> None:
+        office = post_office()
+        make_workspace(slug="second")
+        call = interrupted()
+        told()
+        there = "https://harness.example/accounts/workspace/default/review/"
+        assert f"{there}calls/{call.pk}/" in office.messages[0]["text"]
+        Delivery.objects.all().delete()
+        interrupted("send_mail")
+        interrupted("send_mail")
+        told()
+        assert f"{there}?tab=interrupted&tool=send_mail" in office.messages[1]["text"]
+
+    def test_an_hour_without_a_mail_server_loses_nothing(
+        self, post_office: Start, settings: Settings, alice: User, dora: User
+    ) -> None:
+        port = free_port()
+        settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", port)
+        interrupted()
+        interrupted("send_mail")
+        create_due_notices()
+        for _ in range(8):
+            gathered()
+            assert send_due_deliveries().sent == 0
+        assert {status for _, status, _ in deliveries()} == {"waiting"}
+        assert set(Delivery.objects.exclude(problem="").values_list("problem", flat=True)) == {"Nobody listens there."}
+        office = post_office(port=port)
+        gathered()
+        assert send_due_deliveries() == DeliveryRound(sent=4)
+        assert len(office.messages) == len({(mail["to"], mail["subject"]) for mail in office.messages}) == 4
+        assert {status for _, status, _ in deliveries()} == {"sent"}
+        assert max(attempts for _, _, attempts in deliveries()) > 1
+
+    def test_a_server_that_is_away_is_not_asked_for_each_message(self, alice: User, dora: User) -> None:
+        interrupted()
+        interrupted("send_mail")
+        assert told() == DeliveryRound(failed=1)
+        assert sorted(attempts for _, _, attempts in deliveries()) == [0, 0, 0, 1]
+
+    def test_an_address_that_is_refused_keeps_no_other_waiting(self, post_office: Start, alice: User) -> None:
+        post_office()
+        addressed("nobody", Role.APPROVER)
+        interrupted()
+        assert told() == DeliveryRound(sent=1, failed=1)
+        assert deliveries() == [("alice@example.com", "sent", 1), ("nobody@example.com", "waiting", 1)]
+        problem = Delivery.objects.get(status="waiting").problem
+        assert problem.startswith("The mail server does not take this address:")
+
+    def test_what_cannot_be_sent_is_given_up_in_the_end(self, alice: User) -> None:
+        interrupted()
+        create_due_notices()
+        Delivery.objects.update(attempts=MOST_ATTEMPTS - 1)
+        gathered()
+        assert send_due_deliveries() == DeliveryRound(given_up=1)
+        gathered()
+        assert send_due_deliveries() == DeliveryRound()
+        assert deliveries() == [("alice@example.com", "given_up", MOST_ATTEMPTS)]
+
+    def test_the_next_attempt_is_later_each_time(self, alice: User) -> None:
+        interrupted()
+        create_due_notices()
+        pauses = []
+        for _ in range(3):
+            gathered()
+            send_due_deliveries()
+            delivery = Delivery.objects.get()
+            assert delivery.attempted_at is not None
+            pauses.append(delivery.due_at - delivery.attempted_at)
+        assert timedelta(seconds=3) < pauses[0] < pauses[1] < pauses[2] < timedelta(minutes=1)
+
+
+class TestNotNeeded:
+    def test_what_was_decided_meanwhile_is_not_told(self, alice: User) -> None:
+        interrupted()
+        create_due_notices()
+        ToolCall.objects.update(status=CallStatus.COMPLETED)
+        gathered()
+        assert send_due_deliveries() == DeliveryRound(not_needed=1)
+        assert Delivery.objects.get().problem == "Everything was decided before it was sent."
+
+    def test_of_several_calls_those_that_wait_are_told(self, post_office: Start, alice: User) -> None:
+        office = post_office()
+        interrupted(args={"order": 1}, status=CallStatus.INTERRUPTED)
+        other = interrupted(args={"order": 2})
+        create_due_notices()
+        ToolCall.objects.filter(pk=other.pk).update(status=CallStatus.COMPLETED)
+        gathered()
+        send_due_deliveries()
+        assert [mail["subject"] for mail in office.messages] == ["[Harness] Needs a decision: Refund card: order 1"]
+
+    @pytest.mark.parametrize("left", ["removed", "lesser role", "switched off"])
+    def test_who_may_not_decide_any_more_is_not_told(self, alice: User, left: str) -> None:
+        interrupted()
+        create_due_notices()
+        if left == "removed":
+            Membership.objects.filter(user=alice).delete()
+        elif left == "lesser role":
+            Membership.objects.filter(user=alice).update(role=Role.AUDITOR)
+        else:
+            User.objects.filter(pk=alice.pk).update(is_active=False)
+        gathered()
+        assert send_due_deliveries() == DeliveryRound(not_needed=1)
+
+
+class TestDying:
+    """At least once: with the same id, so that the receiver can tell."""
+
+    pytestmark = pytest.mark.django_db(transaction=True)
+
+    def test_killed_after_the_mail_was_taken(self, post_office: Start, start_site: StartSite, alice: User) -> None:
+        office = post_office(asking=True)
+        interrupted()
+        create_due_notices()
+        gathered()
+        dying = start_site("deliver", mail_port=office.port)
+        dying.expect("ready")
+        dying.tell()
+        office.child.expect("got")
+        dying.kill()
+        office.child.tell()
+        assert deliveries() == [("alice@example.com", "waiting", 1)]
+        assert send_due_deliveries() == DeliveryRound()  # it is left to who claimed it, for a while
+        gathered()
+        again = start_site("deliver", mail_port=office.port)
+        again.expect("ready")
+        again.tell()
+        office.child.expect("got")
+        office.child.tell()
+        assert again.result() == 1
+        first, second = office.messages
+        assert first["id"] == second["id"]
+        assert deliveries() == [("alice@example.com", "sent", 2)]
+
+    def test_killed_after_the_webhook_was_told(self, web: Start, start_site: StartSite) -> None:
+        receiver = web(asking=True)
+        make_webhook(receiver.address)
+        interrupted()
+        create_due_notices()
+        gathered()
+        dying = start_site("deliver")
+        dying.expect("ready")
+        dying.tell()
+        receiver.child.expect("got")
+        dying.kill()
+        receiver.child.tell()
+        gathered()
+        again = start_site("deliver")
+        again.expect("ready")
+        again.tell()
+        receiver.child.expect("got")
+        receiver.child.tell()
+        assert again.result() == 1
+        first, second = (got["headers"] for got in receiver.messages)
+        assert first["Harness-Delivery"] == second["Harness-Delivery"]
+        assert (first["Harness-Attempt"], second["Harness-Attempt"]) == ("1", "2")
+
+    def test_several_deliverers_send_each_message_once(
+        self, post_office: Start, start_site: StartSite, alice: User, dora: User
+    ) -> None:
+        office = post_office()
+        for tool in "abcdefgh":
+            interrupted(tool)
+        create_due_notices()
+        gathered()
+        children = [start_site("deliver", mail_port=office.port) for _ in range(3)]
+        for child in children:
+            child.expect("ready")
+        for child in children:
+            child.tell()
+        assert sum(child.result() for child in children) == 16
+        assert len({mail["id"] for mail in office.messages}) == len(office.messages) == 16
+
+
+def test_the_command_does_both(post_office: Start, alice: User, capsys: pytest.CaptureFixture[str]) -> None:
+    post_office()
+    interrupted()
+    call_command("deliver")
+    gathered()
+    call_command("deliver")
+    assert capsys.readouterr().out.splitlines() == [
+        "1 calls noticed, 0 messages sent, 0 failed for now, 0 given up, 0 not needed any more.",
+        "0 calls noticed, 1 messages sent, 0 failed for now, 0 given up, 0 not needed any more.",
+    ]
+
+
+def test_in_development_messages_are_printed(
+    settings: Settings, alice: User, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    settings.MAIL_SERVER = MailServer(Security.CONSOLE)
+    call = interrupted(sentence="Refund 40.00 EUR")
+    assert told() == DeliveryRound(sent=1)
+    said = capsys.readouterr().err
+    assert said.splitlines() == [
+        "E-mail to alice@example.com: [Harness] Needs a decision: Refund 40.00 EUR",
+        f"https://harness.example/review/calls/{call.pk}/",
+    ]
+
+
+def test_every_event_has_words(post_office: Start, dora: User) -> None:
+    office = post_office()
+    interrupted("late", interrupted_at=clock.now() - timedelta(hours=5), decide_within=timedelta(hours=4))
+    interrupted("near", interrupted_at=clock.now() - timedelta(hours=3, minutes=30), decide_within=timedelta(hours=4))
+    interrupted("asks", status=CallStatus.AWAITING_APPROVAL)
+    told()
+    assert sorted(mail["subject"].split(":")[0] for mail in office.messages) == [
+        "[Harness] Awaits approval",
+        "[Harness] Due soon",
+        "[Harness] Needs a decision",
+        "[Harness] Needs a decision",
+        "[Harness] Overdue, an admin has to decide",
+    ]
+    assert set(Delivery.objects.values_list("notice__event", flat=True)) == set(Event) - {Event.TEST}

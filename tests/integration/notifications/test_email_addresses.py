@@ -1,0 +1,111 @@
+"""Where a person's messages go."""
+
+from datetime import timedelta
+from typing import ClassVar
+
+import pytest
+from allauth.account.models import EmailAddress
+from django.contrib.auth.models import User
+from django.test import Client
+
+from harness_site.notifications import email_addresses
+from harness_site.notifications.models import Delivery, Preferences
+from harness_site.notifications.notice_collector import create_due_notices
+from tests.integration.notifications.conftest import Receiver, Start, interrupted
+from tests.support.auditing import entries
+from tests.support.pages import said
+from tests.support.signing import sign_in
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
+
+
+class TestAddress:
+    """One that was typed counts once the link that was sent there was opened."""
+
+    PATH = "/accounts/notifications/"
+    NEW: ClassVar = {"email": "on", "address": "pager@example.com", "interrupted": "on", "escalation": "on"}
+
+    def link(self, office: Receiver) -> str:
+        mail = office.messages[-1]
+        assert (mail["to"], mail["subject"]) == ("pager@example.com", "[Harness] Is this your address?")
+        (line,) = [one for one in mail["text"].splitlines() if one.startswith("https://")]
+        return str(line.removeprefix("https://harness.example"))
+
+    def test_until_then_messages_go_where_they_went(self, admin: Client, dora: User, post_office: Start) -> None:
+        office = post_office()
+        assert admin.post(self.PATH, self.NEW).headers["Location"] == f"{self.PATH}?link=sent"
+        page = said(admin.get(f"{self.PATH}?link=sent"))
+        assert "pager@example.com is not confirmed yet. Open the link that was sent there." in page
+        assert "Until then messages go to dora@example.com." in page
+        interrupted()
+        create_due_notices()
+        assert Delivery.objects.get().recipient == "dora@example.com"
+
+        place = self.link(office)
+        assert "Messages for dora will go to pager@example.com" in said(admin.get(place))
+        assert Preferences.objects.get(user=dora).address == ""
+        assert admin.post(place).headers["Location"] == self.PATH
+        assert "Messages go to pager@example.com." in said(admin.get(self.PATH))
+        interrupted("ring")
+        create_due_notices()
+        assert [one.recipient for one in Delivery.objects.order_by("pk")][1:] == ["pager@example.com"]
+        assert entries("notifications_changed", "address_confirmed") == [
+            ("notifications_changed", "dora", {"fields": ["asked_address", "awaiting_approval", "reminder"]}),
+            ("address_confirmed", "dora", {}),
+        ]
+
+    def test_a_link_works_once_for_its_owner_and_its_address(
+        self, admin: Client, alice: User, post_office: Start
+    ) -> None:
+        office = post_office()
+        admin.post(self.PATH, self.NEW)
+        place = self.link(office)
+        other = sign_in(Client(), alice)
+        assert other.get(place).status_code == other.post(place).status_code == 404
+        assert "belongs to another account than alice" in said(other.get(place))
+        assert admin.get(f"{place[:-3]}xx/").status_code == 404
+        assert Client().get(place).headers["Location"].startswith("/accounts/login/?next=/accounts/notifications/")
+        assert admin.post(place).status_code == 302
+        assert admin.post(place).status_code == 404
+
+    def test_a_link_is_void_when_it_is_old_and_after_another_choice(
+        self, admin: Client, post_office: Start, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        office = post_office()
+        admin.post(self.PATH, self.NEW)
+        place = self.link(office)
+        with monkeypatch.context() as later:
+            later.setattr(email_addresses, "LASTS", timedelta(seconds=-1))
+            assert admin.get(place).status_code == 404
+        assert admin.get(place).status_code == 200
+        admin.post(self.PATH, {**self.NEW, "address": "dora@example.com"})
+        assert admin.post(place).status_code == 404
+
+    def test_links_are_not_sent_at_will(self, admin: Client, post_office: Start) -> None:
+        office = post_office()
+        admin.post(self.PATH, self.NEW)
+        again = admin.post(self.PATH, self.NEW)
+        assert "A link was sent a moment ago." in said(admin.get(again.headers["Location"]))
+        for number in range(12):
+            admin.post(self.PATH, {**self.NEW, "address": f"number{number}@example.com"})
+        assert len(office.messages) == 10
+
+    def test_a_mail_server_that_is_away(self, admin: Client, dora: User) -> None:
+        dora.email = ""
+        dora.save()
+        response = admin.post(self.PATH, self.NEW, follow=True)
+        assert "The link could not be sent: the mail server did not take it. Save to try again." in said(response)
+        assert "Until then you are told nothing." in said(response)
+
+    def test_the_address_that_a_provider_has_not_confirmed(self, admin: Client, dora: User) -> None:
+        EmailAddress.objects.create(user=dora, email="Dora@example.com", verified=False, primary=True)
+        assert "you are told nothing until you give one" in said(admin.get(self.PATH))
+        interrupted()
+        create_due_notices()
+        assert not Delivery.objects.exists()
+        EmailAddress.objects.update(verified=True)
+        assert "Messages go to dora@example.com." in said(admin.get(self.PATH))
+
+    def test_hostile_text_in_it_is_text(self, admin: Client, dora: User) -> None:
+        Preferences.objects.create(user=dora, asked_address="<script>alert(1)</script>@example.com")
+        assert b"<script>alert" not in admin.get(self.PATH).content

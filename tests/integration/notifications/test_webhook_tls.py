@@ -1,0 +1,119 @@
+"""Connections that are protected: made to servers that show a certificate to trust, and to no others."""
+
+import json
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from pytest_django.fixtures import Settings
+
+from harness_site.mail_settings import MailServer, Security
+from harness_site.notifications.delivery_queue import DeliveryRound, send_due_deliveries
+from harness_site.notifications.models import Delivery
+from harness_site.notifications.notice_collector import create_due_notices
+from tests.integration.notifications.conftest import Start, gathered, interrupted, make_webhook
+from tests.support.authority import Authority
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
+WRONG = ("another authority", "another name", "expired")
+
+
+@pytest.fixture
+def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
+    """The only one that is trusted."""
+    made = Authority(tmp_path / "trusted")
+    monkeypatch.setenv("SSL_CERT_FILE", str(made.root))
+    return made
+
+
+@pytest.fixture
+def wrong(request: pytest.FixtureRequest, authority: Authority, tmp_path: Path) -> str:
+    """A certificate that must not be taken for that of localhost."""
+    made = {
+        "another authority": lambda: Authority(tmp_path / "unknown").certificate("localhost"),
+        "another name": lambda: authority.certificate("mail.example"),
+        "expired": lambda: authority.certificate("localhost", expired=True),
+    }
+    return str(made[request.param]())
+
+
+@pytest.fixture
+def localhost(settings: Settings) -> None:
+    """Webhooks may lead to this machine, as in an installation that allows it."""
+    settings.DEBUG = False
+    settings.WEBHOOK_HOSTS = ["localhost"]
+
+
+def told() -> DeliveryRound:
+    interrupted()
+    create_due_notices()
+    gathered()
+    return send_due_deliveries()
+
+
+def problem() -> str:
+    return Delivery.objects.get().problem
+
+
+class TestWebhooks:
+    def test_it_is_told_over_tls(self, web: Start, authority: Authority, localhost: None, settings: Settings) -> None:
+        receiver = web(certificate=str(authority.certificate("localhost")))
+        settings.DEBUG = False
+        make_webhook(f"https://localhost:{receiver.port}/in")
+        assert told() == DeliveryRound(sent=1)
+        (got,) = receiver.messages
+        assert got["headers"]["Host"] == f"localhost:{receiver.port}"
+        assert json.loads(got["body"])["event"] == "interrupted"
+
+    @pytest.mark.parametrize("wrong", WRONG, indirect=True)
+    def test_a_wrong_certificate_is_told_nothing(
+        self, web: Start, wrong: str, localhost: None, settings: Settings
+    ) -> None:
+        receiver = web(certificate=wrong)
+        settings.DEBUG = False
+        make_webhook(f"https://localhost:{receiver.port}/in")
+        assert told() == DeliveryRound(failed=1)
+        assert problem().startswith("The certificate there is not one to trust: ")
+        assert receiver.messages == []
+
+    def test_a_server_without_tls_is_told_nothing(self, web: Start, localhost: None, settings: Settings) -> None:
+        receiver = web()
+        settings.DEBUG = False
+        make_webhook(f"https://localhost:{receiver.port}/in")
+        assert told() == DeliveryRound(failed=1)
+        assert problem().startswith("No secure connection could be made: ")
+        assert receiver.messages == []
+
+
+@pytest.mark.parametrize("security", [Security.TLS, Security.STARTTLS], ids=["implicit", "starttls"])
+class TestMail:
+    def test_it_is_handed_over_on_a_secure_connection(
+        self, post_office: Start, authority: Authority, settings: Settings, alice: User, security: Security
+    ) -> None:
+        certificate = str(authority.certificate("localhost"))
+        office = post_office(certificate=certificate, offering=security is Security.STARTTLS)
+        settings.MAIL_SERVER = MailServer(security, "localhost", office.port)
+        assert told() == DeliveryRound(sent=1)
+        (mail,) = office.messages
+        assert (mail["to"], mail["secure"]) == ("alice@example.com", True)
+
+    @pytest.mark.parametrize("wrong", WRONG, indirect=True)
+    def test_a_wrong_certificate_gets_no_message(
+        self, post_office: Start, wrong: str, settings: Settings, alice: User, security: Security
+    ) -> None:
+        office = post_office(certificate=wrong, offering=security is Security.STARTTLS)
+        settings.MAIL_SERVER = MailServer(security, "localhost", office.port)
+        assert told() == DeliveryRound(failed=1)
+        assert problem().startswith("The certificate there is not one to trust: ")
+        assert office.messages == []
+
+
+@pytest.mark.usefixtures("authority")
+def test_a_server_that_does_not_offer_starttls_gets_no_message(
+    post_office: Start, settings: Settings, alice: User
+) -> None:
+    office = post_office()
+    settings.MAIL_SERVER = MailServer(Security.STARTTLS, "localhost", office.port)
+    assert told() == DeliveryRound(failed=1)
+    assert problem().startswith("The mail server did not take it: STARTTLS")
+    assert office.messages == []

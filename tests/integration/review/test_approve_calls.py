@@ -1,0 +1,206 @@
+"""A call that may not run without a person: what the card says, and each answer through the form to the agent."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints import SyncCheckpointer, ToolRegistry
+from checkpoints.enums import CallStatus, DecisionKind, Role, RunStatus, SessionStatus
+from checkpoints.exceptions import ApprovalRequired
+from checkpoints.models import Decision, Session, ToolCall
+from tests.integration.review.payment_agents import APPROVE, REJECT, RESPOND, awaiting, url
+from tests.support.factories import THEN, make_decision, make_user
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice(client: Client) -> Client:
+    client.force_login(make_user(name="alice"))
+    return client
+
+
+# the card
+
+
+def test_the_card_asks_whether_it_may_happen(alice: Client) -> None:
+    page = said(alice.get(url(awaiting())))
+    assert "May this happen? Awaiting approval · " in page
+    assert "The agent accounts wants to call pay (mutate, high risk) with these arguments, complete:" in page
+    assert 'amount "40.00" order 17 Raw JSON' in page
+    assert "2025-03-04 10:42:07.118 Run 1 asked for an approval; the tool was not started" in page
+    assert "probe" not in page
+
+
+def test_each_answer_says_what_it_causes(alice: Client) -> None:
+    page = said(alice.get(url(awaiting())))
+    begin = "Then: Run 1 on worker-3 is waiting. It goes on from the start at once,"
+    end = "then asks the model for the next step."
+    assert f"{begin} runs pay, {end}" in page
+    assert f"{begin} gives the agent your message as the error of this call, {end}" in page
+    assert f"{begin} gives the agent your text as the result of this call, {end}" in page
+    assert (
+        "Then: Nothing runs. The call stays here with the changed arguments and needs an approval of its own." in page
+    )
+
+
+def test_a_run_that_asked_and_works_on_is_said_to_look_again(alice: Client) -> None:
+    call = awaiting()
+    call.session.runs.update(status=RunStatus.RUNNING)
+    told = "Then: Run 1 on worker-3 asked for this and is still there. As soon as it looks again, it runs pay,"
+    assert told in said(alice.get(url(call)))
+
+
+def test_arguments_that_are_no_object_cannot_be_edited(alice: Client) -> None:
+    call = awaiting()
+    ToolCall.objects.filter(pk=call.pk).update(args="[1]")
+    content = alice.get(url(call)).content.decode()
+    assert 'value="approve"' in content
+    assert 'value="edit"' not in content
+
+
+def test_auditors_see_the_card_without_the_form(client: Client) -> None:
+    make_user(name="bob")
+    client.force_login(make_user(name="carol", role=Role.AUDITOR))
+    response = client.get(url(awaiting()))
+    assert "You may look, not decide Your role is auditor; deciding takes an approver. Who can: bob." in said(response)
+    assert "data-decide" not in response.content.decode()
+
+
+# the answers
+
+
+@pytest.mark.parametrize(
+    ("form", "status", "told", "reason"),
+    [
+        (APPROVE, CallStatus.APPROVED, None, "The contract says so."),
+        (REJECT, CallStatus.REJECTED, "Ask the supplier first.", "Ask the supplier first."),
+        ({**REJECT, "reason": "No order."}, CallStatus.REJECTED, "Ask the supplier first.", "No order."),
+        (RESPOND, CallStatus.COMPLETED, "I paid it by hand.", "I paid it by hand."),
+    ],
+)
+def test_an_answer_moves_the_call_and_comes_back_to_the_card(
+    alice: Client, form: dict[str, object], status: CallStatus, told: str | None, reason: str
+) -> None:
+    call = awaiting()
+    response = alice.post(url(call), {**form, "evidence": "order 17"})
+    assert (response.status_code, response.headers["Location"]) == (302, url(call))
+    call.refresh_from_db()
+    assert (call.status, call.result_text) == (status, told)
+    assert Session.objects.get(pk=call.session_id).status == SessionStatus.READY
+    made = Decision.objects.get()
+    assert (made.kind, made.actor, made.reason, made.final) == (form["kind"], "alice", reason, True)
+    assert (made.revision, made.args_digest, made.evidence) == (1, call.args_digest, '{"text":"order 17"}')
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ({**APPROVE, "kind": ""}, "Choose one of the four answers."),
+        ({**APPROVE, "reason": " "}, "Say why in a sentence: it is kept with your name."),
+        ({**REJECT, "message": " "}, "The agent gets a message instead of a result: say what it should know."),
+        ({**RESPOND, "answer": ""}, "The agent waits for a result: say what it gets as the call's."),
+        ({**APPROVE, "revision": ""}, "The form did not say which revision it was made on."),
+    ],
+)
+def test_an_incomplete_form_comes_back_with_what_was_typed(alice: Client, form: dict[str, object], words: str) -> None:
+    call = awaiting()
+    response = alice.post(url(call), {**form, "evidence": "ticket 4711"})
+    assert response.status_code == 422
+    assert words in said(response)
+    assert 'value="ticket 4711"' in response.content.decode()
+    assert (Decision.objects.count(), ToolCall.objects.get().status) == (0, CallStatus.AWAITING_APPROVAL)
+
+
+@pytest.mark.parametrize("form", [APPROVE, REJECT, RESPOND, {**APPROVE, "kind": "edit", "args": "{}"}])
+def test_an_auditor_is_refused_and_nobody_is_sent_to_sign_in(client: Client, form: dict[str, object]) -> None:
+    call = awaiting()
+    response = client.post(url(call), form)
+    assert (response.status_code, response.headers["Location"]) == (302, f"/accounts/login/?next={url(call)}")
+    client.force_login(make_user(name="carol", role=Role.AUDITOR))
+    response = client.post(url(call), form)
+    assert response.status_code == 403
+    assert "Your role does not cover deciding. Nothing was recorded." in said(response)
+    assert (Decision.objects.count(), ToolCall.objects.get().status) == (0, CallStatus.AWAITING_APPROVAL)
+
+
+# afterwards
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "heading", "words"),
+    [
+        (
+            "approve",
+            {"status": "approved"},
+            "Approved: it has not run yet",
+            "The call has not begun yet.",
+        ),
+        ("approve", {"status": "issued"}, "Approved: it is running", "The call is running, in run 1 on worker-3 since"),
+        (
+            "approve",
+            {"status": "completed", "result": '"paid"', "settled_at": THEN},
+            "Approved: it has run",
+            "The call ran until 2025-03-04 10:42:07 and returned: paid",
+        ),
+        (
+            "approve",
+            {"status": "failed", "result": '"no money"', "settled_at": THEN},
+            "Approved: it ran and failed",
+            "The call ran and failed at 2025-03-04 10:42:07 and returned: no money",
+        ),
+        ("reject", {"status": "rejected"}, "Rejected: it does not run", "The agent accounts wanted to call pay"),
+        ("respond", {"status": "completed"}, "Answered instead: it does not run", "What has happened so far"),
+    ],
+)
+def test_the_card_follows_the_call(alice: Client, kind: str, fields: dict[str, Any], heading: str, words: str) -> None:
+    call = awaiting()
+    make_decision(call=call, kind=DecisionKind(kind), created_at=THEN)
+    ToolCall.objects.filter(pk=call.pk).update(revision=2, **fields)
+    page = said(alice.get(url(call)))
+    assert f"call call_9 {heading} " in page
+    assert words in page
+
+
+def test_what_was_approved_and_lost_is_asked_about(alice: Client) -> None:
+    call = awaiting()
+    make_decision(call=call, kind=DecisionKind.APPROVE, created_at=THEN)
+    lost = {"status": CallStatus.INTERRUPTED, "reason": "run_lost", "interrupted_at": THEN}
+    ToolCall.objects.filter(pk=call.pk).update(revision=4, **lost)
+    page = said(alice.get(url(call)))
+    assert "Did this happen? Outcome unknown" in page
+    assert "Record the result below. The agent goes on as if the call had returned it." in page
+    assert "alice: Approved — “Seen in the bank's export.”" in page
+
+
+def ask(checkpointer: SyncCheckpointer) -> ToolRegistry:
+    """A session whose agent has asked whether it may pay."""
+    tools = ToolRegistry(checkpointer=checkpointer, session_id="inv-17")
+
+    @tools.tool(requires_approval=True)
+    def pay(amount: str) -> str:
+        return f"paid {amount}"
+
+    checkpointer.start_session("inv-17", "Pay, please.", agent="accounts")
+    with pytest.raises(ApprovalRequired):
+        tools.dispatch("pay", {"amount": "40.00"}, "call_1")
+    return tools
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("form", "told", "failed"),
+    [
+        (APPROVE, "paid 40.00", False),
+        (REJECT, "Ask the supplier first.", True),
+        (RESPOND, "I paid it by hand.", False),
+    ],
+)
+def test_the_agent_gets_the_answer(alice: Client, form: dict[str, object], told: str, failed: bool) -> None:
+    with SyncCheckpointer() as checkpointer:
+        tools = ask(checkpointer)
+        assert alice.post(url(ToolCall.objects.get()), form).status_code == 302
+        answer = tools.dispatch("pay", {"amount": "40.00"}, "call_1")
+        assert (answer.content, answer.is_error) == (told, failed)

@@ -1,0 +1,185 @@
+"""Other arguments than the model asked for: shown against what they replace before they are recorded, and after."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import CallStatus, Role
+from checkpoints.formats import to_canonical_json
+from checkpoints.formats.digests import digest_text
+from checkpoints.models import Decision, ToolCall
+from harness_site.core.masking.masked_references import compute_keyed_fingerprint
+from tests.integration.review.payment_agents import APPROVE, awaiting, url
+from tests.support.factories import make_user
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+ASKED = {"amount": "40.00", "order": 17}
+CHANGED = {"amount": "4.00", "order": 17}
+
+
+@pytest.fixture
+def alice(client: Client) -> Client:
+    client.force_login(make_user(name="alice"))
+    return client
+
+
+def edit(args: Any, **fields: Any) -> dict[str, Any]:
+    text = args if isinstance(args, str) else json.dumps(args)
+    return {"kind": "edit", "args": text, "reason": "Too much.", "revision": 1, **fields}
+
+
+def digest(args: Any) -> str:
+    return digest_text(to_canonical_json(args))
+
+
+def seen(args: Any) -> str:
+    return compute_keyed_fingerprint(digest(args))
+
+
+def shown(content: bytes) -> list[str]:
+    return re.findall(r'name="shown" value="(\w+)"', content.decode())
+
+
+def test_the_form_begins_with_the_arguments_as_they_are(alice: Client) -> None:
+    content = alice.get(url(awaiting())).content.decode()
+    assert "{\n  &quot;amount&quot;: &quot;40.00&quot;,\n  &quot;order&quot;: 17\n}</textarea>" in content
+
+
+def test_a_change_is_shown_before_it_is_recorded(alice: Client) -> None:
+    call = awaiting()
+    response = alice.post(url(call), edit(CHANGED))
+    assert response.status_code == 200
+    assert "Not recorded yet: look at what changes, then record it." in said(response)
+    assert "1 argument differs from what the model asked for: amount before 40.00 now 4.00" in said(response)
+    assert shown(response.content) == [seen(CHANGED)]
+    assert Decision.objects.count() == 0
+
+    response = alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
+    assert response.status_code == 302
+    call.refresh_from_db()
+    made = Decision.objects.get()
+    assert (call.status, call.args, call.revision) == (CallStatus.AWAITING_APPROVAL, to_canonical_json(CHANGED), 2)
+    assert (made.kind, made.actor, made.args_digest) == ("edit", "alice", digest(CHANGED))
+    assert json.loads(made.evidence or "") == {"args_before": to_canonical_json(ASKED)}
+
+
+def test_another_change_than_the_one_that_was_shown_is_shown_first(alice: Client) -> None:
+    call = awaiting()
+    response = alice.post(url(call), edit({**ASKED, "amount": "4000.00"}, shown=seen(CHANGED)))
+    assert (response.status_code, Decision.objects.count()) == (200, 0)
+    assert "before 40.00 now 4000.00" in said(response)
+
+
+def test_the_changed_call_needs_an_approval_of_its_own(alice: Client) -> None:
+    call = awaiting()
+    alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
+    page = said(alice.get(url(call)))
+    assert "May this happen? Awaiting approval" in page
+    assert "The model asked for other arguments. alice changed them at " in page
+    assert "“Too much.” amount before 40.00 now 4.00" in page
+    assert "alice: Arguments changed — “Too much.”" in page
+
+    stale = alice.post(url(call), APPROVE)
+    assert stale.status_code == 409
+    assert re.search(r"alice changed the arguments at [-0-9]+ [:0-9]+ UTC\. \(Revision 1, now 2\.\)", said(stale))
+    assert alice.post(url(call), {**APPROVE, "revision": 2}).status_code == 302
+    call.refresh_from_db()
+    assert (call.status, call.args) == (CallStatus.APPROVED, to_canonical_json(CHANGED))
+
+
+def test_a_second_change_is_shown_against_what_the_model_asked_for(alice: Client) -> None:
+    call = awaiting()
+    alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
+    response = alice.post(url(call), edit({**CHANGED, "order": 18}, revision=2))
+    told = "2 arguments differ from what the model asked for: amount before 40.00 now 4.00 order before 17 now 18"
+    assert told in said(response)
+    assert "nothing would change." in said(alice.post(url(call), edit(CHANGED, revision=2)))
+    assert "These are the arguments that the model asked for." in said(alice.post(url(call), edit(ASKED, revision=2)))
+    assert alice.post(url(call), edit(ASKED, revision=2, shown=seen(ASKED))).status_code == 302
+    assert ToolCall.objects.get().args == to_canonical_json(ASKED)
+    page = said(alice.get(url(call)))
+    assert "These are the arguments that the model asked for, again. alice changed them at" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"amount": }', "This is not JSON: expecting value, in line 1."),
+        ('{\n"amount": "4"\n"order": 17}', "This is not JSON: expecting ',' delimiter, in line 3."),
+        ("[1]", "Arguments are an object: names and values between { and }."),
+        ('{"amount": NaN}', "This cannot be read as arguments: NaN is not JSON."),
+        ('{"amount": 1e999}', "This cannot be read as arguments: the number 1e999 is too large."),
+        (ASKED, "These are the arguments that the call has already: nothing would change."),
+        ("[" * 100_000, "This cannot be read as arguments:"),
+    ],
+)
+def test_what_is_no_change_is_refused_with_where(alice: Client, text: Any, words: str) -> None:
+    call = awaiting()
+    response = alice.post(url(call), edit(text))
+    assert (response.status_code, Decision.objects.count()) == (422, 0)
+    assert words in said(response)
+    written = alice.post(f"{url(call)}change/", {"args": edit(text)["args"], "revision": 1})
+    assert written.status_code == 200
+    assert words in said(written)
+
+
+def test_the_change_is_shown_while_it_is_written(alice: Client) -> None:
+    response = alice.post(f"{url(awaiting())}change/", {"args": json.dumps({"amount": "40.00", "note": "Monday"})})
+    assert said(response) == (
+        "2 arguments differ from what the model asked for: note added now Monday order removed before 17"
+    )
+    assert shown(response.content) == [seen({"amount": "40.00", "note": "Monday"})]
+    assert Decision.objects.count() == 0
+
+
+def test_what_waits_no_more_changes_no_more(alice: Client) -> None:
+    call = awaiting()
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.APPROVED)
+    assert said(alice.post(f"{url(call)}change/", {"args": json.dumps(CHANGED)})) == ""
+
+
+def test_what_is_masked_stays_what_it_was(alice: Client) -> None:
+    call = awaiting(args={"amount": "40.00", "api_key": "k-123456"})
+    content = alice.get(url(call)).content.decode()
+    assert "k-123456" not in content
+    changed = {"amount": "4.00", "api_key": "‹masked›"}
+    kept = {"amount": "4.00", "api_key": "k-123456"}
+    response = alice.post(url(call), edit(changed))
+    assert "1 argument differs from what the model asked for: amount before 40.00 now 4.00" in said(response)
+    assert alice.post(url(call), edit(changed, shown=seen(kept))).status_code == 302
+    assert ToolCall.objects.get().args == to_canonical_json(kept)
+
+
+def test_a_change_of_something_masked_is_said_without_showing_it(alice: Client) -> None:
+    call = awaiting(args={"api_key": "k-123456"})
+    response = alice.post(url(call), edit({"api_key": "k-654321"}))
+    assert "api_key ‹masked› differs in what is masked for you" in said(response)
+    assert "k-123456" not in response.content.decode()
+
+
+def test_invisible_characters_are_written_out(alice: Client) -> None:
+    call = awaiting(args={"name": "a\u202eb\ud800", "order": 17})
+    content = alice.get(url(call)).content.decode()
+    assert "a\\u202eb\\ud800" in content
+    changed = {"name": "a\u202eb\ud800", "order": 18}
+    text = '{"name": "a\\u202eb\\ud800", "order": 18}'
+    assert alice.post(url(call), edit(text, shown=seen(changed))).status_code == 302
+    assert ToolCall.objects.get().args == to_canonical_json(changed)
+
+
+def test_long_arguments_are_not_edited_here(alice: Client) -> None:
+    call = awaiting(args={"note": "x" * 100_000})
+    assert 'value="edit"' not in alice.get(url(call)).content.decode()
+    response = alice.post(url(call), edit({"note": "y"}))
+    assert response.status_code == 422
+    assert Decision.objects.count() == 0
+
+
+def test_an_auditor_writes_no_change(client: Client) -> None:
+    client.force_login(make_user(name="carol", role=Role.AUDITOR))
+    assert client.post(f"{url(awaiting())}change/", {"args": "{}"}).status_code == 403

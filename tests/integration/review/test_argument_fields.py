@@ -1,0 +1,146 @@
+"""Arguments that are edited one by one: each by its kind, and nothing of the others lost."""
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.formats import parse_json, to_canonical_json
+from checkpoints.models import Decision, ToolCall
+from tests.integration.review.payment_agents import awaiting, url
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+ARGS: dict[str, Any] = {
+    "amount": "40.00",
+    "lines": [{"sku": "lamp", "n": 3}],
+    "note": None,
+    "order": 17,
+    "rate": 0.1,
+    "text": "first\nsecond",
+    "urgent": True,
+    "zero\u200bwidth": "a\u200bb",
+}
+
+
+def shown(content: str) -> dict[str, str]:
+    """What the fields hold, by their keys, as a browser would send them."""
+    areas = re.findall(r'<textarea[^>]* name="(argument-\d+)"[^>]*>\n(.*?)</textarea>', content, re.DOTALL)
+    inputs = re.findall(r'<input[^>]* name="(argument-\d+)" value="([^"]*)"', content)
+    selects = re.findall(r'name="(argument-\d+)"><option.*?value="(\w+)" selected', content, re.DOTALL)
+    return {key: unescape(value).replace("\n", "\r\n") for key, value in (*areas, *inputs, *selects)}
+
+
+def sent(call: ToolCall, client: Client, **changed: str) -> dict[str, Any]:
+    """The form as it is, with the fields of these arguments changed."""
+    fields = shown(client.get(url(call)).content.decode())
+    names = list(parse_json(call.args))
+    fields |= {f"argument-{names.index(name)}": text for name, text in changed.items()}
+    return {"kind": "edit", "written_as": "fields", "args": call.args, "reason": "Less.", "revision": 1, **fields}
+
+
+def record(client: Client, call: ToolCall, form: dict[str, Any]) -> Any:
+    """Look at the change, then record it; the arguments that came of it."""
+    seen = re.search(r'name="shown" value="(\w+)"', client.post(url(call), form).content.decode())
+    assert seen is not None
+    assert client.post(url(call), {**form, "shown": seen[1]}).status_code == 302
+    call.refresh_from_db()
+    return parse_json(call.args)
+
+
+def test_each_argument_has_a_field_of_its_kind(people: dict[str, Client]) -> None:
+    call = awaiting(args=ARGS)
+    response = people["alice"].get(url(call))
+    page = said(response)
+    for words in ("amount text", "lines as JSON", "note as JSON", "order number", "urgent boolean"):
+        assert words in page
+    assert len(shown(response.content.decode())) == len(ARGS)
+
+
+def test_what_is_not_changed_stays_exactly_as_it_was(people: dict[str, Client]) -> None:
+    call = awaiting(args=ARGS)
+    assert record(people["alice"], call, sent(call, people["alice"], amount="4.00")) == {**ARGS, "amount": "4.00"}
+    assert to_canonical_json(ARGS) == parse_json(Decision.objects.get().evidence or "")["args_before"]
+
+
+def test_a_form_without_a_change_says_so(people: dict[str, Client]) -> None:
+    call = awaiting(args=ARGS)
+    page = said(people["alice"].post(url(call), sent(call, people["alice"])))
+    assert "These are the arguments that the call has already: nothing would change." in page
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "value"),
+    [
+        ("order", "18", 18),
+        ("rate", "-2.5e3", -2500.0),
+        ("urgent", "false", False),
+        ("note", '"now a text"', "now a text"),
+        ("lines", "[]", []),
+        ("text", "a\r\n  b ", "a\n  b "),
+        ("amount", "", ""),
+    ],
+)
+def test_each_kind_is_read_as_what_it_is(people: dict[str, Client], name: str, typed: str, value: Any) -> None:
+    call = awaiting(args=ARGS)
+    assert record(people["alice"], call, sent(call, people["alice"], **{name: typed})) == {**ARGS, name: value}
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "words"),
+    [
+        ("order", "seventeen", "order: this is not a number."),
+        ("order", "true", "order: this is not a number."),
+        ("lines", "[1,", "lines: this is not JSON; a text needs quotes around it."),
+        ("note", "text", "note: this is not JSON; a text needs quotes around it."),
+    ],
+)
+def test_what_cannot_be_read_is_said_and_kept(people: dict[str, Client], name: str, typed: str, words: str) -> None:
+    call = awaiting(args=ARGS)
+    response = people["alice"].post(url(call), sent(call, people["alice"], **{name: typed}))
+    assert words in said(response)
+    assert typed in shown(response.content.decode()).values()
+    assert Decision.objects.count() == 0
+
+
+def test_the_change_is_shown_while_it_is_typed(people: dict[str, Client]) -> None:
+    call = awaiting(args=ARGS)
+    response = people["alice"].post(url(call) + "change/", sent(call, people["alice"], order="18"))
+    assert "1 argument differs from what the model asked for: order before 17 now 18" in said(response)
+
+
+def test_a_secret_stays_masked_and_stays_what_it_is(people: dict[str, Client]) -> None:
+    args = {"api_key": "sk-live-4242424242424242", "order": 17}
+    call = awaiting(args=args)
+    form = sent(call, people["alice"], order="18")
+    assert "sk-live" not in str(form["argument-0"])
+    assert record(people["alice"], call, form) == {**args, "order": 18}
+
+
+def test_json_counts_where_it_is_chosen(people: dict[str, Client]) -> None:
+    call = awaiting(args={"order": 17})
+    form = {**sent(call, people["alice"], order="18"), "written_as": "json", "args": '{"order": 19}'}
+    assert record(people["alice"], call, form) == {"order": 19}
+
+
+def test_who_comes_too_late_gets_back_what_they_typed(people: dict[str, Client]) -> None:
+    call = awaiting(args={"order": 17, "payee": "Northwind"})
+    form = sent(call, people["alice"], order="18")
+    people["bob"].post(url(call), {"kind": "reject", "message": "No.", "revision": 1})
+    response = people["alice"].post(url(call), form)
+    assert response.status_code == 409
+    assert "bob decided this first, at " in said(response)
+    assert "Arguments order: 18 payee: Northwind" in said(response)
+
+
+def test_too_many_arguments_are_written_as_json(people: dict[str, Client]) -> None:
+    call = awaiting(args={f"a{number}": number for number in range(31)})
+    assert shown(people["alice"].get(url(call)).content.decode()) == {}
+
+
+def test_hostile_names_and_values_stay_text(people: dict[str, Client]) -> None:
+    call = awaiting(args={"<script>alert(1)</script>": '"></textarea><script>alert(2)</script>'})
+    assert "<script>alert" not in people["alice"].get(url(call)).content.decode()

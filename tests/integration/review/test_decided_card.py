@@ -1,0 +1,94 @@
+"""What the card says of a call whose outcome is known."""
+
+import json
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import CallStatus, DecisionKind, SessionStatus
+from checkpoints.models import Session, ToolCall
+from tests.integration.review.lost_calls import lost_call, page, raw
+from tests.support.factories import THEN, make_call, make_decision, make_run, make_session
+
+pytestmark = pytest.mark.django_db
+
+
+def decided(**session: object) -> ToolCall:
+    call = lost_call(status=CallStatus.COMPLETED, revision=2, interrupted_at=THEN, result="re_81f3")
+    Session.objects.filter(pk=call.session_id).update(**session)
+    return call
+
+
+def test_the_decision_is_shown_with_who_why_and_evidence(reader: Client) -> None:
+    call = decided(status=SessionStatus.READY)
+    evidence = json.dumps({"link": "https://bank.example/exports#re_81f3"})
+    make_decision(call=call, actor="bob", reason="Seen in the export.", evidence=evidence, result="re_81f3", revision=1)
+    shown = page(reader, call)
+    assert "Decided: it happened Completed" in shown
+    assert "Decided It happened bob · " in shown
+    assert "Seen in the export. Evidence: https://bank.example/exports#re_81f3 Result the agent sees re_81f3" in shown
+    assert 'href="https://bank.example/exports#re_81f3" rel="noopener noreferrer nofollow"' in raw(reader, call)
+
+
+@pytest.mark.parametrize("link", ["javascript:alert(1)", "data:text/html,x", "//elsewhere.example", 7])
+def test_only_web_addresses_become_links(reader: Client, link: object) -> None:
+    call = decided(status=SessionStatus.READY)
+    make_decision(call=call, evidence=json.dumps({"link": link}), revision=1)
+    content = raw(reader, call)
+    assert "Evidence:" in content
+    assert f'href="{link}' not in content
+
+
+def test_evidence_in_words_is_shown(reader: Client) -> None:
+    call = decided(status=SessionStatus.READY)
+    make_decision(call=call, evidence=json.dumps({"text": "told by phone"}), revision=1)
+    assert "Evidence: told by phone" in page(reader, call)
+
+
+@pytest.mark.parametrize(
+    ("session", "words"),
+    [
+        ({"status": SessionStatus.READY}, "Run 2 on worker-1 (pid 88) was waiting and goes on now."),
+        ({"status": SessionStatus.ACTIVE}, "Run 2 on worker-1 (pid 88) is at work, at version 1."),
+        ({"status": SessionStatus.ACTIVE, "owner": None}, "No process is driving the session. It goes on when one"),
+        ({"status": SessionStatus.NEEDS_REVIEW}, "The session waits: another of its calls needs a decision."),
+        ({"status": SessionStatus.COMPLETED, "result": '"done"'}, "The session is completed with this result: done"),
+        ({"status": SessionStatus.COMPLETED, "result": '{"n":1}'}, 'completed with this result: { "n": 1 }'),
+        ({"status": SessionStatus.FAILED}, "The session is failed."),
+    ],
+)
+def test_the_card_says_what_happens_now(reader: Client, session: dict[str, object], words: str) -> None:
+    call = decided(**session)
+    make_decision(call=call, revision=1)
+    assert words in page(reader, call)
+
+
+def test_a_rerun_is_followed_to_its_attempt(reader: Client) -> None:
+    call = decided(status=SessionStatus.ACTIVE)
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.RERUN_APPROVED)
+    make_decision(call=call, kind=DecisionKind.APPROVE_RERUN, revision=1)
+    assert "Approved: one more run Re-run approved" in page(reader, call)
+    assert "The one more run has not begun yet." in page(reader, call)
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.SUPERSEDED)
+    again = make_call(
+        session=call.session, run=call.session.owner, step=1, attempt=2, supersedes=call, status=CallStatus.COMPLETED
+    )
+    assert "Run again as attempt 2 Completed" in page(reader, call)
+    assert page(reader, call).index("Run again as attempt 2 by run 2") < page(reader, call).index("took the session")
+    assert "The same operation before" in page(reader, again)
+
+
+def test_the_next_call_is_one_click_away(reader: Client) -> None:
+    call = decided(status=SessionStatus.READY)
+    waiting = make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})
+    make_decision(call=call, revision=1)
+    assert f'href="/review/calls/{waiting.pk}/">Next call that waits' in raw(reader, call)
+
+
+def test_a_call_that_nobody_had_to_decide(reader: Client) -> None:
+    session = make_session()
+    make_run(session=session)
+    call = make_call(session=session, status=CallStatus.COMPLETED, result="re_1", settled_at=THEN)
+    shown = page(reader, call)
+    assert "What became of this call Completed" in shown
+    assert "Nobody had to decide: the tool itself reported this. re_1" in shown

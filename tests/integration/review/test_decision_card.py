@@ -1,0 +1,270 @@
+"""What the card says of a call that nobody knows the outcome of."""
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
+
+from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role
+from checkpoints.models import Session, ToolCall
+from harness_site.core.masking.masked_references import compute_keyed_fingerprint
+from tests.integration.review.lost_calls import lost_call, page, raw
+from tests.support.factories import make_call, make_decision, make_late_result, make_run, make_session, make_user
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+# what was about to happen
+
+
+def test_the_sentence_and_who_called(reader: Client) -> None:
+    shown = page(reader, lost_call(sentence="Refund 40.00 EUR for order 17"))
+    assert "Did this happen? Outcome unknown" in shown
+    assert "Refund 40.00 EUR for order 17" in shown
+    assert "The agent refund-desk called refund_card (mutate, high risk) with these arguments, complete:" in shown
+
+
+def test_the_arguments_are_complete_as_a_list_and_as_stored(reader: Client) -> None:
+    note = "long " * 2000 + "end"
+    args = {"note": note, "items": [{"sku": f"lamp-{n}"} for n in range(50)], "gift": None}
+    call = lost_call(args=args)
+    content = raw(reader, call)
+    listed, _, stored = content.partition("Raw JSON")
+    assert note in listed.replace("&quot;", '"')
+    assert all(f"lamp-{n}" in listed for n in range(50))
+    assert listed.count("<details") == 1  # the raw text alone is folded
+    assert "lamp-49" in stored
+    assert call.args_digest not in content
+    assert compute_keyed_fingerprint(call.args_digest) in stored
+
+
+def test_a_call_without_arguments_says_so(reader: Client) -> None:
+    assert "called refund_card (mutate, high risk) with no arguments." in page(reader, lost_call(args={}))
+
+
+@pytest.mark.parametrize("args", ['{"a":"\\ud800"}', '{"a":"\\u0000\\u202e"}', "[" * 180 + "]" * 180, "not json"])
+def test_arguments_of_any_kind_can_be_shown(reader: Client, args: str) -> None:
+    call = lost_call()
+    ToolCall.objects.filter(pk=call.pk).update(args=args)
+    assert reader.get(f"/review/calls/{call.pk}/").status_code == 200
+    assert reader.get("/review/").status_code == 200
+
+
+# did it happen
+
+
+def test_a_lost_run_leaves_a_gap(reader: Client) -> None:
+    shown = page(reader, lost_call())
+    assert (
+        "2025-03-04 10:42:07.118 Intent recorded by run 1 on worker-3 (pid 4127), before the tool was started "
+        "Nothing is known of the next 3.4 s: the process was gone before it could report. The tool may have run in "
+        "part, in full, or not at all "
+        "2025-03-04 10:42:10.518 Run 1 lost: it stopped without a word (last sign of life 2025-03-04 10:42:06) "
+        "2025-03-04 10:42:10.618 Run 2 on worker-1 (pid 88) took the session and found the call "
+        "This tool brought no probe, so nobody but a person can find out."
+    ) in shown
+
+
+def test_an_ambiguous_error_names_itself(reader: Client) -> None:
+    shown = page(
+        reader, lost_call(reason=InterruptReason.AMBIGUOUS_ERROR, error_type="TimeoutError", result="no answer")
+    )
+    assert "After 3.4 s the tool failed with TimeoutError (“no answer”), which leaves open whether it had" in shown
+    assert "Run 1 lost" not in shown
+
+
+def test_a_stopped_tool_says_when(reader: Client) -> None:
+    assert "The tool was stopped after 3.4 s, while it ran." in page(
+        reader, lost_call(reason=InterruptReason.CANCELLED)
+    )
+
+
+def test_a_run_that_went_on_without_a_word(reader: Client) -> None:
+    shown = page(reader, lost_call(reason=InterruptReason.ABANDONED))
+    assert "After 3.4 s its run went on without saying how the call had ended." in shown
+
+
+def test_a_call_that_came_along_with_a_fork(reader: Client) -> None:
+    call = lost_call(reason=InterruptReason.FORKED)
+    origin = make_session(session_id="order-16")
+    Session.objects.filter(pk=call.session_id).update(forked_from=origin)
+    assert "Intent recorded in the session this one was forked from" in page(reader, call)
+    assert f'href="/sessions/{origin.pk}/">the session this one was forked from' in raw(reader, call)
+    assert "Nobody knew what had become of this call when the session was forked" in page(reader, call)
+
+
+def test_probes_and_late_results_are_evidence(reader: Client) -> None:
+    call = lost_call(verifiable=True)
+    make_decision(
+        call=call,
+        kind=DecisionKind.PROBE_UNKNOWN,
+        actor="verify hook of refund_card",
+        actor_kind=ActorKind.HOOK,
+        reason="ledger API answered 503",
+    )
+    make_late_result(call=call, result="refund re_81f3 settled")
+    shown = page(reader, call)
+    assert "Probe: cannot tell — “ledger API answered 503”" in shown
+    assert "A result came from run 1, too late to count: success — “refund re_81f3 settled”" in shown
+
+
+def test_a_late_result_is_proposed_as_the_result(reader: Client) -> None:
+    call = lost_call()
+    make_late_result(call=call, result="refund re_81f3 settled")
+    assert 'id="id_result">\nrefund re_81f3 settled</textarea>' in raw(reader, call)
+
+
+def test_the_transcript_around_it(reader: Client) -> None:
+    shown = page(reader, lost_call())
+    assert "The lamp arrived broken." in shown
+    assert "I am sending 40.00 EUR back." in shown
+
+
+def test_earlier_calls_of_the_same_key(reader: Client) -> None:
+    call = lost_call(idempotency_key="refund-17")
+    make_call(
+        session=call.session,
+        run=call.run,
+        step=0,
+        call_id="call_2",
+        idempotency_key="refund-17",
+        status=CallStatus.FAILED,
+        result="card declined",
+    )
+    shown = page(reader, call)
+    assert "The same operation before by its idempotency key call_2attempt 1 · run 1" in shown
+    assert "card declined" in shown
+
+
+@pytest.mark.parametrize(
+    ("policy", "scope", "words"),
+    [
+        ("once", "session", "runs once in this session; then it gets this result. Policy: once."),
+        ("once", "workspace", "runs once in this workspace; then"),
+        ("unanswered", "session", "until a saved version has its result; asked for after that, it runs again."),
+        ("call", "session", "Each call is an operation of its own"),
+        ("function", "session", "A function of the tool says which calls in this session are the same one and"),
+        ("", "session", "The program that logged it gave the key itself"),
+    ],
+)
+def test_policy_of_the_key_is_said_in_words(reader: Client, policy: str, scope: str, words: str) -> None:
+    call = lost_call(key_policy=policy, key_scope=scope, replay_count=2)
+
+    assert words in page(reader, call)
+    assert "Answered from the log 2 times." in page(reader, call)
+    details = said(reader.get(reverse("harness_sessions:session-call", args=[call.session_id, call.pk])))
+    assert words in details
+    assert "result in the transcript not in a saved version" in details
+    ToolCall.objects.update(answered_version=3)
+    details = said(reader.get(reverse("harness_sessions:session-call", args=[call.session_id, call.pk])))
+    assert "result in the transcript since version 3" in details
+
+
+def test_a_key_of_the_workspace_is_found_in_other_sessions(reader: Client) -> None:
+    call = lost_call(idempotency_key="pay-8841", key_scope="workspace")
+    other = make_session(session_id="order-16")
+    make_run(session=other)
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.FAILED)
+    make_call(
+        session=other,
+        call_id="call_of_order_16",
+        idempotency_key="pay-8841",
+        key_scope="workspace",
+        status=CallStatus.COMPLETED,
+    )
+    assert "call_of_order_16" in page(reader, call)
+
+
+# the form
+
+
+def test_each_answer_says_what_it_causes(reader: Client) -> None:
+    shown = page(reader, lost_call())
+    begin = "Then: Run 2 on worker-1 is waiting. It goes on from version 1 at once,"
+    assert f"{begin} gives the agent the recorded result, then asks the model for the next step." in shown
+    assert f"{begin} tells the agent that this call failed, then asks the model for the next step." in shown
+    assert f"{begin} runs refund_card once more, then asks the model for the next step." in shown
+
+
+def test_without_a_process_nothing_goes_on_by_itself(reader: Client) -> None:
+    call = lost_call()
+    Session.objects.filter(pk=call.session_id).update(owner=None)
+    begin = "Then: No process is waiting. The next one to resume the session goes on from version 1,"
+    assert f"{begin} gives the agent the recorded result" in page(reader, call)
+
+
+def test_another_undecided_call_keeps_the_session(reader: Client) -> None:
+    call = lost_call()
+    make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})
+    held = "Then: The session stays paused: 1 other call of it still needs a decision."
+    assert page(reader, call).count(held) == 3
+
+
+def test_no_answer_is_chosen_beforehand(reader: Client) -> None:
+    assert "checked" not in raw(reader, lost_call())
+
+
+def test_auditors_see_the_card_without_the_form(client: Client) -> None:
+    make_user(name="bob", role=Role.ADMIN)
+    client.force_login(make_user(name="carol", role=Role.AUDITOR))
+    call = lost_call()
+    shown = page(client, call)
+    assert "You may look, not decide Your role is auditor; deciding takes an approver. Who can: bob." in shown
+    assert "data-decide" not in raw(client, call)
+
+
+def test_a_form_that_is_older_than_the_call_is_told(reader: Client) -> None:
+    call = lost_call(revision=3)
+    told = "Something new is known since you opened this card."
+
+    def part(query: str) -> str:
+        return said(reader.get(f"/review/calls/{call.pk}/{query}", headers={"HX-Request": "true"}))
+
+    assert told in part("?seen=2")
+    assert told not in part("?seen=3")
+    assert told not in part("")
+    assert told not in page(reader, call, "?seen=2")  # a page that is loaded anew shows what is known now
+
+
+# how much is asked
+
+
+def known(times: int) -> ToolCall:
+    """A call about which everything there can be is known so many times."""
+    call = lost_call(session_id=f"order-{times}", verifiable=True, idempotency_key="k")
+    for number in range(times):
+        make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor_kind=ActorKind.HOOK)
+        make_late_result(call=call)
+        make_call(
+            session=call.session,
+            run=call.run,
+            step=0,
+            call_id=f"earlier_{number}",
+            idempotency_key="k",
+            status=CallStatus.FAILED,
+        )
+    return call
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_what_is_known(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries, times: int
+) -> None:
+    client.force_login(make_user(name="carol", role=Role.AUDITOR))
+    call = known(times)
+    with django_assert_num_queries(24):
+        client.get(f"/review/calls/{call.pk}/")
+
+
+def test_the_foresight_of_the_form_asks_the_library_once(reader: Client) -> None:
+    """How many queries that takes is the library's affair; it is the same however much is known."""
+    counts = set()
+    for times in (1, 3):
+        call = known(times)
+        with CaptureQueriesContext(connection) as queries:
+            reader.get(f"/review/calls/{call.pk}/")
+        counts.add(len(queries))
+    assert len(counts) == 1

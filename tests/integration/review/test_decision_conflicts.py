@@ -1,0 +1,103 @@
+"""What else can be in the way of a decision: a session that has ended, or was taken over."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from checkpoints import SyncCheckpointer
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus, SessionStatus
+from checkpoints.exceptions import LateResultRefused, ReviewRequired
+from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
+from tests.integration.review.payment_agents import APPROVE, REJECT, RESPOND, awaiting, url
+from tests.support.factories import THEN, make_decision, make_run, make_user
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice(client: Client) -> Client:
+    client.force_login(make_user(name="alice"))
+    return client
+
+
+def cancel(call: ToolCall) -> None:
+    Session.objects.filter(pk=call.session_id).update(status=SessionStatus.CANCELLED)
+    event = {"kind": AuditKind.SESSION_FINISHED, "actor_kind": ActorKind.MACHINE, "actor": "run 1"}
+    AuditEvent.objects.create(workspace=call.workspace, session=call.session, created_at=THEN, **event)
+
+
+@pytest.mark.parametrize("form", [APPROVE, RESPOND])
+def test_nothing_is_allowed_in_a_session_that_was_cancelled(alice: Client, form: dict[str, object]) -> None:
+    call = awaiting()
+    cancel(call)
+    response = alice.post(url(call), form)
+    assert response.status_code == 409
+    assert (
+        "The session was cancelled by run 1 at 2025-03-04 10:42:07 UTC. It does not go on, so nothing can run in it "
+        "any more. Your decision was not recorded. To take the call off the list, reject it."
+    ) in said(response)
+    assert Decision.objects.count() == 0
+    assert "The session is cancelled It does not go on" in said(alice.get(url(call)))
+    assert alice.post(url(call), REJECT).status_code == 302
+    call.refresh_from_db()
+    assert (call.status, call.session.status) == (CallStatus.REJECTED, SessionStatus.CANCELLED)
+
+
+def test_a_rerun_in_a_session_that_was_cancelled_is_refused(alice: Client) -> None:
+    call = awaiting()
+    lost = {"status": CallStatus.INTERRUPTED, "reason": "run_lost", "interrupted_at": THEN}
+    ToolCall.objects.filter(pk=call.pk).update(**lost)
+    cancel(call)
+    response = alice.post(url(call), {"kind": "approve_rerun", "reason": "Again.", "revision": 1})
+    assert response.status_code == 409
+    assert "To take the call off the list, record whether it happened." in said(response)
+
+
+def test_who_approves_what_was_approved_and_lost_since_is_told_both(alice: Client) -> None:
+    call = awaiting()
+    made = make_decision(call=call, kind=DecisionKind.APPROVE, actor="bob")
+    ToolCall.objects.filter(pk=call.pk).update(
+        status=CallStatus.INTERRUPTED, reason="run_lost", interrupted_at=THEN, revision=4
+    )
+    Run.objects.update(status=RunStatus.LOST, ended_at=THEN)
+    make_run(session=call.session, host="worker-9", started_at=THEN + timedelta(seconds=1))
+    response = alice.post(url(call), {**APPROVE, "evidence": "ticket 4711"})
+    page = said(response)
+    assert response.status_code == 409
+    assert f"bob decided this first, at {made.created_at:%Y-%m-%d %H:%M:%S} UTC: approved." in page
+    assert (
+        "Run 2 on worker-9 took the session over from run 1 at 2025-03-04 10:42:08 UTC, while the call was under way: "
+        "nobody knows whether it happened."
+    ) in page
+    assert "What you typed The contract says so. Evidence ticket 4711" in page
+    assert "Did this happen?" in page
+    assert "data-decide" in response.content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_takeover_is_told_with_who_and_when_and_why(alice: Client) -> None:
+    with SyncCheckpointer() as first, SyncCheckpointer() as second:
+        first.start_session("rent", "Pay the rent.", agent="accounts")
+        first.save_checkpoint("rent", [{"role": "user", "content": "Pay the rent."}], None, 0.01)
+        first.record_tool_call_issued("rent", "call_9", "pay_rent", {"month": 11}, "rent-11")
+        with pytest.raises(ReviewRequired):
+            second.resume("rent", takeover="worker-3 hangs")
+        with pytest.raises(LateResultRefused):
+            first.record_tool_call_result("rent", "call_9", "paid", True)
+    call = ToolCall.objects.get()
+    one, two = Run.objects.order_by("number")
+    card = said(alice.get(url(call)))
+    assert "the session was taken from its run, which still gave signs of life." in card
+    assert f"Run 2 on {two.host} (pid {two.pid}) took the session over from run 1, as it was told to, although" in card
+    assert "Run 1 lost" not in card
+    history = said(alice.get(f"/sessions/{call.session_id}/history/"))
+    assert (
+        f"Session taken over from run 1 by run 2 on {two.host} (pid {two.pid}), which was told to take it; "
+        f"run 1 still gave signs of life, last at {one.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC. worker-3 hangs"
+    ) in history
+    transcript = alice.get(f"/sessions/{call.session_id}/")
+    assert "run 1 had its session taken over at " in said(transcript)
+    assert 'class="taken"' in transcript.content.decode()
+    assert "run 1 (taken over) with 1 tool calls" in transcript.content.decode()

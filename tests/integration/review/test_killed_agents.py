@@ -1,0 +1,60 @@
+"""The review pages right after an agent was killed: nothing has resumed its session, and no sweeper has been round."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from checkpoints import SyncCheckpointer
+from checkpoints.models import Run, ToolCall
+from tests.conftest import StartChild
+from tests.integration.checkpoints.sessions import session_agents
+from tests.support.factories import make_user
+from tests.support.pages import said
+from tests.support.processes import database_url
+
+
+@pytest.fixture
+def alice(client: Client, cp: SyncCheckpointer) -> Client:
+    client.force_login(make_user(name="alice"))
+    return client
+
+
+def kill_agent(start_child: StartChild) -> ToolCall:
+    child = start_child(session_agents.pay_for_ever, url=database_url())
+    child.expect("inside")
+    child.kill()
+    return ToolCall.objects.get(status="issued")
+
+
+def test_the_queue_asks_about_it_at_once(alice: Client, start_child: StartChild) -> None:
+    call = kill_agent(start_child)
+    page = alice.get("/review/")
+
+    assert f'href="/review/calls/{call.pk}/"' in page.content.decode()
+    call.refresh_from_db()
+    assert (call.status, call.reason) == ("interrupted", "run_lost")
+
+
+def test_the_card_asks_and_its_button_works(alice: Client, start_child: StartChild) -> None:
+    call = kill_agent(start_child)
+    page = alice.get(f"/review/calls/{call.pk}/")
+    assert "Did this happen?" in said(page)
+    revision = page.context["form"].initial["revision"]
+    response = alice.post(
+        f"/review/calls/{call.pk}/", {"kind": "mark_failed", "reason": "Not in the ledger.", "revision": revision}
+    )
+
+    assert response.status_code == 302
+    call.refresh_from_db()
+    assert call.status == "failed"
+
+
+def test_a_call_that_runs_is_left_alone(alice: Client, start_child: StartChild) -> None:
+    child = start_child(session_agents.pay_for_ever, url=database_url())
+    child.expect("inside")
+    call = ToolCall.objects.get()
+    alice.get("/review/")
+    alice.get(f"/review/calls/{call.pk}/")
+
+    assert (ToolCall.objects.get().status, Run.objects.get().status) == ("issued", "running")

@@ -1,0 +1,165 @@
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, SessionStatus
+from checkpoints.models import ToolCall
+from harness_site.review.selectors import pending_calls
+from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_workspace
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+def interrupted(minute: int, *, agent: str = "refund-desk", workspace: str = "default", **fields: object) -> ToolCall:
+    session = make_session(agent=agent, workspace=make_workspace(slug=workspace), status=SessionStatus.NEEDS_REVIEW)
+    make_run(session=session)
+    return make_call(session=session, interrupted_at=THEN + timedelta(minutes=minute), **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
+    reader: Client, django_assert_num_queries: DjangoAssertNumQueries, calls: int
+) -> None:
+    for minute in range(calls):
+        interrupted(minute)
+    with django_assert_num_queries(17):
+        response = reader.get("/review/")
+    assert response.content.decode().count("data-answers") == calls
+
+
+@pytest.mark.parametrize("decisions", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_the_number_of_decisions(
+    reader: Client, django_assert_num_queries: DjangoAssertNumQueries, decisions: int
+) -> None:
+    for minute in range(decisions):
+        make_decision(call=interrupted(minute, status=CallStatus.COMPLETED))
+    with django_assert_num_queries(14):
+        response = reader.get("/review/?tab=decided")
+    assert response.content.decode().count("data-row") == decisions
+
+
+def test_the_longest_waiting_call_is_first(reader: Client) -> None:
+    newer, older = interrupted(5), interrupted(1)
+    page = reader.get("/review/").content.decode()
+    assert page.index(f'id="call-{older.pk}"') < page.index(f'id="call-{newer.pk}"')
+
+
+def test_a_row_says_what_it_is_about(reader: Client) -> None:
+    call = interrupted(0, sentence="Refund 40.00 EUR to the card ending 4242", verifiable=True)
+    page = said(reader.get("/review/"))
+    assert "1 call waits for a person" in page
+    assert (
+        "Refund 40.00 EUR to the card ending 4242 refund_card · refund-desk · "
+        f"session {call.session.session_id} · its run was lost after the intent, it has a probe Outcome unknown" in page
+    )
+
+
+def test_a_call_without_a_sentence_gets_one_from_its_arguments(reader: Client) -> None:
+    interrupted(0, reason=InterruptReason.AMBIGUOUS_ERROR)
+    page = said(reader.get("/review/"))
+    assert "Refund card: amount 40.00, currency EUR, order 17" in page
+    assert "the tool failed and may still have done it, no probe" in page
+
+
+def test_only_undecided_calls_of_this_workspace_are_listed(reader: Client) -> None:
+    interrupted(0, workspace="elsewhere")
+    interrupted(1, status=CallStatus.COMPLETED)
+    page = said(reader.get("/review/"))
+    assert "Nothing waits for a person" in page
+    assert "Every outcome is known." in page
+
+
+def test_before_the_first_session_the_queue_teaches(reader: Client) -> None:
+    page = said(reader.get("/review/"))
+    assert "No agent has opened a session yet." in page
+    assert 'checkpointer.start_session("order-17", question, agent="refund-desk")' in page
+
+
+def test_filters_narrow_and_say_so(reader: Client) -> None:
+    interrupted(0, tool="send_email")
+    interrupted(1, agent="maintainer-bot")
+    page = said(reader.get("/review/?tool=refund_card&agent=maintainer-bot"))
+    assert "Only tool refund_card of agent maintainer-bot" in page
+    assert "1 call waits for a person" in page
+    assert "Send email" not in page
+
+
+def test_the_count_of_the_rail_knows_no_filter(reader: Client) -> None:
+    interrupted(0, tool="send_email")
+    interrupted(1)
+    assert reader.get("/review/?tool=send_email").content.decode().count("<title>(2) Review · Harness</title>") == 1
+
+
+def test_a_filter_that_fits_nothing_says_so(reader: Client) -> None:
+    interrupted(0)
+    assert "Nothing that fits waits." in said(reader.get("/review/?tool=nothing"))
+
+
+def test_pages_go_on_where_the_last_one_ended(reader: Client) -> None:
+    calls = [interrupted(0) for _ in range(pending_calls.PAGE + 1)]  # all of the same moment
+    first = reader.get("/review/")
+    assert f'id="call-{calls[pending_calls.PAGE - 1].pk}"' in first.content.decode()
+    assert f'id="call-{calls[pending_calls.PAGE].pk}"' not in first.content.decode()
+    second = reader.get(f"/review/{first.context['more']}")
+    assert second.content.decode().count("data-row") == 1
+    assert f'id="call-{calls[pending_calls.PAGE].pk}"' in second.content.decode()
+    assert second.context["more"] == ""
+
+
+def test_the_count_stops_where_counting_would_cost(reader: Client) -> None:
+    session = make_session()
+    make_run(session=session)
+    for number in range(pending_calls.COUNT_LIMIT + 1):
+        make_call(session=session, call_id=f"call_{number}")
+    page = reader.get("/review/")
+    assert "99+ calls wait for a person" in said(page)
+    assert "<title>(99+) Review · Harness</title>" in page.content.decode()
+    assert 'href="/static/icons/favicon-many.svg"' in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    "query", ["after=soon", "after=2026-11-21~x", "tab=decided&after=soon", "tab=awaiting&after=soon"]
+)
+def test_a_damaged_address_is_not_understood(reader: Client, query: str) -> None:
+    response = reader.get(f"/review/?{query}")
+    assert response.status_code == 400
+    assert "This request could not be understood" in said(response)
+
+
+def test_decided_lists_people_and_probes_and_no_discards(reader: Client) -> None:
+    for kind, actor, actor_kind in (
+        (DecisionKind.MARK_FAILED, "bob", ActorKind.PERSON),
+        (DecisionKind.PROBE_LANDED, "verify hook of refund_card", ActorKind.HOOK),
+        (DecisionKind.PROBE_UNKNOWN, "verify hook of refund_card", ActorKind.HOOK),
+        (DecisionKind.DISCARD, "gate", ActorKind.MACHINE),
+    ):
+        make_decision(
+            call=interrupted(0, status=CallStatus.COMPLETED), kind=kind, actor=actor, actor_kind=actor_kind, reason="R"
+        )
+    response = reader.get("/review/?tab=decided")
+    assert response.content.decode().count("data-row") == 2
+    assert "bob: “R”" in said(response)
+    assert "Probe: it happened" in said(response)
+
+
+def test_decided_says_when_there_is_nothing(reader: Client) -> None:
+    assert "Nothing has been decided yet." in said(reader.get("/review/?tab=decided"))
+
+
+def test_hostile_text_stays_text(reader: Client) -> None:
+    interrupted(0, sentence="<script>alert(1)</script> \u202e", tool="<b>", agent='"><i>')
+    page = reader.get("/review/").content.decode()
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; ‹U+202E›" in page
+    assert "<script>alert" not in page
+    assert "<b>" not in page.split("<main")[1]
+
+
+def test_the_count_alone(reader: Client) -> None:
+    assert "a decision" not in said(reader.get("/review/count/"))
+    interrupted(0)
+    response = reader.get("/review/count/")
+    assert said(response) == "1 1 needs a decision"
+    assert 'data-icon="/static/icons/favicon-1.svg"' in response.content.decode()

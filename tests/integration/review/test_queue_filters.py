@@ -1,0 +1,141 @@
+"""The filters and orders of the queue, as its address names them."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from checkpoints.db import clock
+from checkpoints.enums import CallStatus, Risk
+from checkpoints.models import ToolCall
+from harness_site.review.selectors import pending_calls
+from harness_site.review.selectors.queue_order import QueueSort
+from harness_site.saved_views.models import SavedView
+from tests.integration.review.conftest import Lost
+from tests.support.factories import THEN, make_decision
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+def listed(client: Client, query: str) -> list[int]:
+    """The keys of the calls on a page, in order."""
+    return [row.pk for row in client.get(f"/review/?{query}").context["rows"]]
+
+
+def waiting(lost: Lost, minutes: float, **fields: object) -> ToolCall:
+    """Lost so many minutes ago."""
+    return lost((clock.now() - THEN).total_seconds() - 60 * minutes, **fields)
+
+
+def test_by_risk(people: dict[str, Client], lost: Lost) -> None:
+    low, high, medium = lost(risk=Risk.LOW), lost(1, risk=Risk.HIGH), lost(2, risk=Risk.MEDIUM)
+    assert listed(people["carol"], "risk=high") == [high.pk]
+    assert listed(people["carol"], "sort=risk") == [high.pk, medium.pk, low.pk]
+    assert listed(people["carol"], "risk=enormous") == [low.pk, high.pk, medium.pk]
+    assert "Only high risk Show all" in said(people["carol"].get("/review/?risk=high"))
+
+
+def test_by_age(people: dict[str, Client], lost: Lost) -> None:
+    old, young = waiting(lost, 61), waiting(lost, 59)
+    assert listed(people["carol"], "age=1h") == [old.pk]
+    assert listed(people["carol"], "age=15m") == [old.pk, young.pk]
+    assert listed(people["carol"], "age=1d") == []
+
+
+def test_by_deadline(people: dict[str, Client], lost: Lost) -> None:
+    late = waiting(lost, 30, decide_within=timedelta(minutes=20))
+    soon = waiting(lost, 31, decide_within=timedelta(minutes=60))
+    later = waiting(lost, 32, decide_within=timedelta(hours=3))
+    free = waiting(lost, 33)
+    found = {limit: listed(people["carol"], f"deadline={limit}") for limit in pending_calls.DeadlineFilter.values}
+    assert found == {
+        "overdue": [late.pk],
+        "hour": [soon.pk, late.pk],
+        "day": [later.pk, soon.pk, late.pk],
+        "none": [free.pk],
+    }
+    assert listed(people["carol"], "sort=deadline") == [late.pk, soon.pk, later.pk, free.pk]
+
+
+def test_approvals_have_ages_and_deadlines_too(people: dict[str, Client], lost: Lost) -> None:
+    asked = clock.now() - timedelta(minutes=30)
+    fields = {"status": CallStatus.AWAITING_APPROVAL, "issued_at": asked, "interrupted_at": None}
+    calls = [ToolCall.objects.get(pk=lost(decide_within=timedelta(minutes=minutes)).pk) for minutes in (90, 20)]
+    ToolCall.objects.update(**fields)
+    assert listed(people["carol"], "tab=awaiting&deadline=overdue&age=15m") == [calls[1].pk]
+    assert listed(people["carol"], "tab=awaiting&sort=deadline") == [calls[1].pk, calls[0].pk]
+
+
+def test_by_who_is_on_it(people: dict[str, Client], lost: Lost) -> None:
+    mine, theirs, free = lost(), lost(1), lost(2)
+    people["alice"].post(f"/review/calls/{mine.pk}/claim/")
+    people["bob"].post(f"/review/calls/{theirs.pk}/claim/")
+    found = {who: listed(people["alice"], f"claimed={who}") for who in ("me", "nobody", "somebody")}
+    assert found == {"me": [mine.pk], "nobody": [free.pk], "somebody": [mine.pk, theirs.pk]}
+
+
+@pytest.mark.parametrize("sort", ["oldest", "risk", "deadline"])
+def test_pages_of_every_order_go_on_where_the_last_one_ended(people: dict[str, Client], lost: Lost, sort: str) -> None:
+    risks, limits = list(Risk), [None, timedelta(hours=1), timedelta(hours=2)]
+    for number in range(pending_calls.PAGE + 5):
+        lost(number % 7 + number % 2 / 8, risk=risks[number % 3], decide_within=limits[number % 4 % 3])
+    whole = [
+        call.pk
+        for call in pending_calls.load_pending_page(
+            lost().workspace, CallStatus.INTERRUPTED, sort=QueueSort(sort), limit=99
+        )[0]
+    ]
+    first = people["carol"].get(f"/review/?sort={sort}")
+    shown = [row.pk for row in first.context["rows"]]
+    last = ToolCall.objects.get(pk=shown[-1])
+    ToolCall.objects.filter(pk=last.pk).update(status=CallStatus.FAILED, revision=2)  # decided in the meantime
+    second = [row.pk for row in people["carol"].get(f"/review/{first.context['more']}").context["rows"]]
+    assert (len(whole), len(shown)) == (pending_calls.PAGE + 6, pending_calls.PAGE)
+    assert shown + second == whole
+
+
+def test_a_call_that_is_gone_begins_the_list_again(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    assert listed(people["carol"], "tab=interrupted&after=999999") == [call.pk]
+
+
+def test_decided_calls_by_risk(people: dict[str, Client], lost: Lost) -> None:
+    for risk in Risk:
+        make_decision(call=lost(status=CallStatus.COMPLETED, risk=risk))
+    page = people["carol"].get("/review/?tab=decided&risk=low&age=1h")
+    assert page.content.decode().count("data-row") == 1
+    assert "Only low risk Show all" in said(page)
+
+
+def test_filters_are_kept_as_a_view_of_the_team(people: dict[str, Client], lost: Lost) -> None:
+    lost()
+    people["alice"].post("/saved/review/", {"name": "Dangerous", "query": "sort=risk&risk=high&after=3"})
+    assert SavedView.objects.get().query == "risk=high&sort=risk"
+    assert 'href="/review/?risk=high&amp;sort=risk"' in people["bob"].get("/review/").content.decode()
+
+
+def test_hostile_filters_stay_text(people: dict[str, Client], lost: Lost) -> None:
+    lost()
+    page = people["carol"].get("/review/", {"tool": '"><script>alert(1)</script>\0', "agent": "<b>"}).content.decode()
+    assert "<script>alert" not in page
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_filters(
+    people: dict[str, Client], lost: Lost, django_assert_num_queries: DjangoAssertNumQueries, calls: int
+) -> None:
+    made = [lost(decide_within=timedelta(hours=1), approvals=2) for _ in range(calls)]
+    people["alice"].get(f"/review/calls/{made[0].pk}/")
+    with django_assert_num_queries(18):
+        people["carol"].get("/review/?risk=high&age=1h&deadline=overdue&claimed=nobody&sort=risk")
+
+
+def test_a_number_chooses_an_answer_and_records_nothing(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    page = people["alice"].get(f"/review/calls/{call.pk}/?answer=2").content.decode()
+    assert 'value="mark_failed" data-button="Record that it did not happen" required checked autofocus' in page
+    assert " checked" not in people["alice"].get(f"/review/calls/{call.pk}/?answer=9").content.decode()
+    call.refresh_from_db()
+    assert (call.status, call.revision) == (CallStatus.INTERRUPTED, 1)

@@ -1,0 +1,94 @@
+"""What an open page tells on the desktop: each call once, an outage once, and only what is new."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from checkpoints.db import clock
+from checkpoints.enums import CallStatus
+from checkpoints.models import ToolCall
+from harness_site.core import formatting
+from harness_site.review.views import updates
+from tests.integration.review.conftest import Lost
+from tests.support.factories import THEN
+
+pytestmark = pytest.mark.django_db
+
+
+def told(client: Client, ago: timedelta = timedelta()) -> list[dict[str, Any]]:
+    """The news since so long ago."""
+    response = client.get("/review/news/", {"since": formatting.format_iso_time(clock.now() - ago)})
+    assert response.status_code == 200
+    found: list[dict[str, Any]] = response.json()["news"]
+    return found
+
+
+def now(lost: Lost, **fields: Any) -> ToolCall:
+    return lost((clock.now() - THEN).total_seconds(), **fields)
+
+
+def test_a_call_is_told_with_what_it_asks(people: dict[str, Client], lost: Lost) -> None:
+    call = now(lost, sentence="Refund 40.00 EUR")
+    assert told(people["carol"]) == [
+        {
+            "tag": f"call {call.pk}",
+            "title": "Did this happen?",
+            "body": "Refund 40.00 EUR",
+            "url": f"/review/calls/{call.pk}/",
+        }
+    ]
+    ToolCall.objects.update(status=CallStatus.AWAITING_APPROVAL, interrupted_at=None, issued_at=clock.now())
+    assert told(people["carol"])[0]["title"] == "May this happen?"
+
+
+def test_what_is_older_decided_or_elsewhere_is_no_news(people: dict[str, Client], lost: Lost) -> None:
+    lost()
+    now(lost, status=CallStatus.COMPLETED)
+    now(lost, workspace="elsewhere")
+    assert told(people["carol"]) == []
+
+
+def test_an_outage_is_told_once(people: dict[str, Client], lost: Lost) -> None:
+    calls = [now(lost) for _ in range(50)]
+    alone = now(lost, tool="ring")
+    found = told(people["carol"])
+    assert [one["title"] for one in found] == ["Calls of refund_card were lost in one outage", "Did this happen?"], (
+        found
+    )
+    outage, other = found
+    page = people["carol"].get(outage["url"])
+    assert {row.call.pk for row in page.context["rows"]} == {call.pk for call in calls}
+    assert other["tag"] == f"call {alone.pk}"
+    calls[0].refresh_from_db()
+    now(lost)
+    assert told(people["carol"])[0]["tag"] == outage["tag"]
+
+
+def test_many_at_once_are_told_as_a_number(people: dict[str, Client], lost: Lost) -> None:
+    for number in range(updates.MOST + 3):
+        now(lost, tool=f"tool_{number}")
+    found = told(people["carol"])
+    assert [one["title"] for one in found] == ["Did this happen?"] * updates.MOST + ["3 more wait for a person"]
+
+
+def test_a_secret_is_masked(people: dict[str, Client], lost: Lost) -> None:
+    now(lost, args={"api_key": "sk-live-4242424242424242"})
+    assert "sk-live" not in told(people["alice"])[0]["body"]
+
+
+@pytest.mark.parametrize("since", ["", "yesterday", "0001-01-01T00:00:00Z", "2025-03-04T10:00:00"])
+def test_a_damaged_moment_is_not_understood(people: dict[str, Client], since: str) -> None:
+    assert people["alice"].get("/review/news/", {"since": since}).status_code == 400
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_the_news(
+    people: dict[str, Client], lost: Lost, django_assert_num_queries: DjangoAssertNumQueries, calls: int
+) -> None:
+    for number in range(calls):
+        now(lost, tool=f"tool_{number}")
+    with django_assert_num_queries(8):
+        people["carol"].get("/review/news/", {"since": formatting.format_iso_time(clock.now())})

@@ -1,0 +1,132 @@
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+from django.http import QueryDict
+from django.test import Client
+
+from checkpoints.enums import Role
+from harness_site.saved_views import services
+from harness_site.saved_views.filterable_lists import normalize_filter_query
+from harness_site.saved_views.models import SavedView
+from tests.support.factories import make_session, make_user, make_workspace
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+Queries = Callable[[int], AbstractContextManager[object]]
+
+
+def signed_in(name: str, role: Role = Role.AUDITOR) -> Client:
+    client = Client()
+    client.force_login(make_user(name=name, role=role))
+    return client
+
+
+@pytest.fixture
+def alice() -> Client:
+    make_session()
+    return signed_in("alice")
+
+
+def keep(client: Client, name: str = "Failed refunds", query: str = "status=failed&agent=desk") -> int:
+    return client.post("/saved/sessions/", {"name": name, "query": query}).status_code
+
+
+def views(client: Client, address: str = "/sessions/") -> list[tuple[str, str]]:
+    page = client.get(address).content.decode()
+    return [
+        (name, href.replace("&amp;", "&"))
+        for href, name in re.findall(r'class="view" href="([^"]*)"[^>]*>([^<]*)<', page)
+    ]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_the_number_of_views(
+    alice: Client, rows: int, django_assert_num_queries: Queries
+) -> None:
+    for number in range(rows):
+        keep(alice, f"View {number}")
+    with django_assert_num_queries(10):
+        assert len(views(alice)) == rows
+
+
+def test_everybody_in_the_workspace_sees_what_one_has_kept(alice: Client) -> None:
+    assert keep(alice) == 302
+    assert views(signed_in("bob")) == [("Failed refunds", "/sessions/?status=failed&agent=desk")]
+
+
+def test_another_workspace_does_not_see_it(alice: Client) -> None:
+    keep(alice)
+    other = make_workspace(slug="other")
+    make_session(workspace=other)
+    stranger = Client()
+    stranger.force_login(make_user(name="mallory", workspace=other))
+    assert views(stranger) == []
+
+
+def test_the_view_that_is_shown_is_marked_whatever_the_order_of_its_filters(alice: Client) -> None:
+    keep(alice)
+    page = alice.get("/sessions/?after=&agent=desk&status=failed").content.decode()
+    assert 'href="/sessions/?status=failed&amp;agent=desk" aria-current="page"' in page
+    assert "Save this view for the team" not in page
+
+
+def test_only_filters_of_the_list_are_kept() -> None:
+    asked = QueryDict("after=2026-01-01~1&rows=1,2&agent=%20desk%20&status=&q=a%00b&evil=1")
+    assert normalize_filter_query("sessions", asked) == "q=ab&agent=desk"
+
+
+def test_a_name_is_given_once_and_what_was_typed_comes_back(alice: Client) -> None:
+    keep(alice)
+    response = alice.post("/saved/sessions/", {"name": "Failed refunds", "query": "q=lamp"})
+    assert response.status_code == 422
+    assert "There is a view called “Failed refunds” already." in said(response)
+    assert 'name="query" value="q=lamp"' in response.content.decode()
+    assert SavedView.objects.get().query == "status=failed&agent=desk"
+
+
+@pytest.mark.parametrize("name", ["", "   ", "x" * 61, "a\0b"])
+def test_a_name_that_is_none_is_refused(alice: Client, name: str) -> None:
+    assert keep(alice, name) == 422
+    assert not SavedView.objects.exists()
+
+
+def test_there_are_not_more_views_than_fit(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "MOST", 1)
+    assert keep(alice) == 302
+    assert keep(alice, "Another") == 422
+
+
+def test_a_page_that_is_no_list_is_not_found(alice: Client) -> None:
+    assert alice.post("/saved/members/", {"name": "x", "query": ""}).status_code == 404
+
+
+def test_whoever_made_a_view_removes_it(alice: Client) -> None:
+    keep(alice)
+    page = alice.get("/sessions/?status=failed&agent=desk").content.decode()
+    action = re.search(r'action="(/saved/views/\d+/remove/)"', page)
+    assert action is not None
+    assert alice.post(action[1]).headers["Location"] == "/sessions/?status=failed&agent=desk"
+    assert views(alice) == []
+
+
+def test_others_do_not_remove_it_but_an_admin_does(alice: Client) -> None:
+    keep(alice)
+    view = SavedView.objects.get()
+    bob = signed_in("bob", Role.APPROVER)
+    assert "Remove this view" not in said(bob.get(f"/sessions/?{view.query}"))
+    assert bob.post(f"/saved/views/{view.pk}/remove/").status_code == 403
+    admin = signed_in("carol", Role.ADMIN)
+    assert "Remove this view" in said(admin.get(f"/sessions/?{view.query}"))
+    assert admin.post(f"/saved/views/{view.pk}/remove/").status_code == 302
+    assert not SavedView.objects.exists()
+
+
+def test_a_hostile_name_is_text(alice: Client) -> None:
+    keep(alice, "<script>alert(1)</script>", "q=%22%3E%3Cscript%3E")
+    page = alice.get("/sessions/").content.decode()
+    assert "<script>alert" not in page
+    assert '"><script>' not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page

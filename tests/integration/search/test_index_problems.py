@@ -1,0 +1,117 @@
+"""A text that cannot be read, or is too long, stops no other one, and is named wherever the index is spoken of."""
+
+import threading
+from io import StringIO
+from time import monotonic, sleep
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+
+from checkpoints.enums import CallStatus
+from checkpoints.formats import to_canonical_json
+from checkpoints.models import Message, ToolCall
+from harness_site.search import text_extraction
+from harness_site.search.index_problems import list_index_problems
+from harness_site.search.index_status import load_index_status
+from harness_site.search.models import Kind, Passage, Problem
+from harness_site.search.text_extraction import LONGEST, ExtractedText
+from tests.integration.search.conftest import Search, complete
+from tests.support import hostile
+from tests.support.factories import make_call, make_message, make_session
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def unreadable(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The id of a message that no reader gets to the end of."""
+    original = text_extraction.extract_message_text
+
+    def read(body: str, message_id: str) -> ExtractedText:
+        if message_id == "m1":
+            raise RecursionError("a value without end")
+        return original(body, message_id)
+
+    monkeypatch.setattr(text_extraction, "extract_message_text", read)
+    return "m1"
+
+
+def test_a_text_that_cannot_be_read_is_passed_over_and_named(
+    unreadable: str, reader: Client, search: Search, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = make_session(session_id="order-17")
+    for text in ("a bulb", "a bad one", "another bulb"):
+        make_message(session=session, text=text)
+    out = StringIO()
+    call_command("index_search", stdout=out)
+    assert load_index_status().behind == 0
+    assert len(search("bulb")) == 2
+    assert "message 1 of session order-17: could not be read" in out.getvalue()
+    assert "not in the search index" in caplog.text
+    page = said(reader.get("/sessions/?q=bulb"))
+    assert "1 text cannot be found, or only in part" in page
+    assert "message 1 of session order-17: could not be read" in page
+    Message.objects.filter(message_id=unreadable).delete()
+    assert list_index_problems().total == 0
+
+
+def test_an_unreadable_call_is_read_again_when_it_changes(monkeypatch: pytest.MonkeyPatch, search: Search) -> None:
+    original = text_extraction.extract_call_text
+
+    def read(call: ToolCall) -> ExtractedText:
+        if call.revision == 1:
+            raise RecursionError
+        return original(call)
+
+    call = make_call(session=make_session(), args={"item": "bulb"}, status=CallStatus.ISSUED)
+    ToolCall.objects.filter(pk=call.pk).update(revision=1)
+    monkeypatch.setattr(text_extraction, "extract_call_text", read)
+    complete()
+    assert [text.kind for text in list_index_problems().texts] == [Kind.CALL]
+    ToolCall.objects.filter(pk=call.pk).update(revision=2, status=CallStatus.COMPLETED)
+    complete()
+    assert list_index_problems().total == 0
+    assert len(search("bulb")) == 1
+
+
+def test_of_a_very_long_text_the_beginning_is_found(search: Search) -> None:
+    session = make_session()
+    make_message(session=session, text="bulb " + "x " * (LONGEST // 2) + "shade")
+    args = {"items": [{"name": "bulb"}, *[1] * LONGEST], "last": "shade"}
+    make_message(session=session, blocks=[{"kind": "tool_call", "id": "c", "name": "buy", "args": args}])
+    complete()
+    assert [text.problem for text in list_index_problems().texts] == [Problem.CUT, Problem.CUT]
+    assert len(search("bulb")) == 2
+    assert search("shade") == []
+
+
+@pytest.mark.parametrize("text", ["x" * (LONGEST - 20), "a " * 1000])
+def test_a_text_that_fits_is_whole(text: str) -> None:
+    make_message(session=make_session(), text=text)
+    complete()
+    assert list_index_problems().total == 0
+
+
+@pytest.mark.parametrize("label", ["\x00", "a" * 300, "\ud800"])
+def test_a_label_that_no_database_stores_stops_nothing(label: str) -> None:
+    make_session(title="the bulb", labels=to_canonical_json([label]))
+    complete()
+    assert load_index_status().behind == 0
+    assert "the bulb" in Passage.objects.get(kind=Kind.SESSION).text
+
+
+def test_other_threads_go_on_while_hostile_texts_are_read() -> None:
+    bodies = [
+        to_canonical_json({"role": "assistant", "content": hostile.TEXTS[name](4_000_000)})
+        for name in ("token beginnings", "letters and colons", "zero bytes", "digits", "escaped quotes", "hangul")
+    ]
+    reading = threading.Thread(target=lambda: [text_extraction.extract_message_text(body, "m") for body in bodies])
+    longest, last = 0.0, monotonic()
+    reading.start()
+    while reading.is_alive():
+        sleep(0.005)
+        longest, last = max(longest, monotonic() - last), monotonic()
+    # A second on a machine that does nothing else; patterns that try everything hold the others up for minutes.
+    assert longest < 5.0

@@ -1,0 +1,40 @@
+"""An index that is made anew, on a database that has given out keys of its passages before."""
+
+import pytest
+
+from harness_site.search import index_writer, indexer, search_query
+from harness_site.search.models import Passage
+from harness_site.search.query_terms import SearchQuery
+from tests.integration.search.conftest import complete
+from tests.support.factories import make_message, make_session
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("given_out", [40, 400])
+def test_after_a_rebuild_everything_is_found_however_much_comes(
+    given_out: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_writer, "ERA", 10)
+    monkeypatch.setattr(search_query, "READ", 5)
+    session = make_session(title="other")
+    for _ in range(given_out // 10):
+        for _ in range(10):
+            make_message(session=session, text="filler")
+        complete()
+    for number in range(30):
+        make_message(session=session, text=f"lamp number {number}")
+    for _ in range(5):
+        make_session(title="other")
+    complete()
+    monkeypatch.setattr(indexer, "STEP", 3)
+    indexer.clear_index()
+    complete()
+
+    for _ in range(14):
+        eras = list(Passage.objects.order_by("pk").values_list("era", flat=True))
+        assert eras == sorted(eras)
+        found = search_query.search_passages(session.workspace_id, SearchQuery.parse("lamp"))
+        assert (len(found.passages), found.partly) == (30, False)
+        make_message(session=session, text="something new")
+        complete()

@@ -1,0 +1,265 @@
+"""The index follows the store: what is written comes, what is deleted goes, whoever does it and in whatever order."""
+
+import threading
+
+import pytest
+from django.core.management import call_command
+from django.db import connection, transaction
+
+from checkpoints import SyncCheckpointer
+from checkpoints.enums import CallStatus
+from checkpoints.models import Message, Session, ToolCall
+from harness_site.search import indexer, text_extraction, tool_days
+from harness_site.search import text_sources as reading
+from harness_site.search.index_status import load_index_status
+from harness_site.search.management.commands import index_search
+from harness_site.search.models import Kind, Passage, Progress, ToolDay
+from harness_site.search.text_extraction import ExtractedText
+from tests.integration.search.conftest import complete
+from tests.support.factories import make_call, make_message, make_session
+from tests.support.processes import until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def texts(kind: Kind = Kind.MESSAGE) -> list[str]:
+    return list(Passage.objects.filter(kind=kind).order_by("source", "part").values_list("text", flat=True))
+
+
+def test_each_text_goes_in_once() -> None:
+    session = make_session()
+    make_message(session=session, text="one")
+    complete()
+    make_message(session=session, text="two")
+    complete()
+    complete()
+    assert texts() == ["m0\none", "m1\ntwo"]
+
+
+def test_a_message_whose_transaction_ends_late_is_not_missed() -> None:
+    """Its key is smaller than one that is in the index already."""
+    session = make_session()
+    late = make_message(session=session, text="late")
+    Message.objects.filter(pk=late.pk).delete()
+    make_message(session=session, text="early")
+    complete()
+    assert texts() == ["m0\nearly"]
+    late.position, late.segment_id = 1, late.segment_id
+    late.save(force_insert=True)
+    complete()
+    assert sorted(texts()) == ["m0\nearly", "m0\nlate"]
+
+
+def test_keys_are_settled_only_when_older_transactions_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    if connection.vendor == "sqlite":
+        assert (
+            indexer._get_oldest_open_transaction() == indexer._get_next_transaction_id() == 0
+        )  # one writer: nothing is older
+        return
+    monkeypatch.setattr(indexer, "_MARGIN", 0)
+    session = make_session()
+    written, end = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        with transaction.atomic():
+            make_call(session=session, call_id="slow")
+            written.set()
+            end.wait(30)
+        connection.close()
+
+    thread = threading.Thread(target=slow)
+    thread.start()
+    assert written.wait(30)
+    make_call(session=make_session(), call_id="quick")
+    complete()
+    complete()
+    before = Progress.objects.get(kind=Kind.SESSION)
+    assert before.settled < before.reached
+    end.set()
+    thread.join()
+
+    def settled() -> bool:
+        """Transactions in other databases of the server count as well, so it may take some more."""
+        make_session()
+        complete()
+        return Progress.objects.get(kind=Kind.SESSION).settled >= before.reached
+
+    until(settled)
+    assert [text.split("\n")[0] for text in texts(Kind.CALL)] == ["slow", "quick"]
+
+
+def test_what_is_deleted_leaves_in_the_same_transaction() -> None:
+    cp = SyncCheckpointer()
+    cp.start_session("s", "Hello", agent="desk")
+    cp.save_checkpoint("s", [{"id": "m1", "role": "user", "content": "needle"}], {}, 0)
+    make_call(session=Session.objects.get(session_id="s"), args={"at": "needle"})
+    cp.close()
+    complete()
+    assert Passage.objects.count() == 3
+    ToolCall.objects.update(status="failed")
+    cp = SyncCheckpointer()
+    cp.delete_session("s")
+    assert Passage.objects.count() == 0
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM harness_search_words WHERE harness_search_words MATCH 'needle'")
+            assert cursor.fetchone() == (0,)
+
+
+def test_long_texts_are_read_a_few_at_a_time_and_none_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = make_session()
+    for number in range(7):
+        make_message(session=session, text=f"This is long text {number}")
+    size = max(len(body) for body in Message.objects.values_list("body", flat=True))
+    monkeypatch.setattr(reading, "_CHARACTERS", 2 * size)
+    assert [indexer._index_batch_of_kind(Kind.MESSAGE) for _ in range(5)] == [2, 2, 2, 1, 0]
+    for number in range(7, 10):
+        make_message(session=session, text=f"This is long text {number} " + "x" * number * size)
+    assert [indexer._index_batch_of_kind(Kind.MESSAGE) for _ in range(4)] == [1, 1, 1, 0]
+    assert [text.rstrip(" x")[-1] for text in texts()] == list("0123456789")
+
+
+def test_a_message_that_is_deleted_while_it_is_read_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = make_message(session=make_session())
+    original = text_extraction.extract_message_text
+
+    def read(body: str, message_id: str) -> ExtractedText:
+        Message.objects.filter(pk=message.pk).delete()
+        return original(body, message_id)
+
+    monkeypatch.setattr(text_extraction, "extract_message_text", read)
+    complete()
+    assert texts() == []
+
+
+def test_what_was_there_before_the_index_is_read_from_the_newest_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexer, "STEP", 2)
+    session = make_session()
+    for number in range(5):
+        make_message(session=session, text=f"old {number}")
+    indexer._get_or_create_progress(Kind.SESSION)
+    assert indexer._index_batch_of_kind(Kind.MESSAGE) == 2
+    assert texts() == ["m3\nold 3", "m4\nold 4"]
+    assert not load_index_status().begun
+    assert load_index_status().older == session.pk + Message.objects.order_by("pk")[2].pk
+    make_message(session=session, text="x" * 3 * text_extraction.PIECE)
+    assert indexer._index_batch_of_kind(Kind.MESSAGE) == 2
+    assert [text[:4] for text in texts()] == ["m2\no", "m3\no", "m4\no", "m5\nx", "xxxx", "xxxx", "xxxx"]
+    complete()
+    assert (load_index_status().begun, load_index_status().older) == (True, 0)
+    by_age = Passage.objects.filter(kind=Kind.MESSAGE).order_by("pk")
+    assert list(by_age.values_list("position", "part")) == [(n, 0) for n in range(5)] + [(5, n) for n in range(4)]
+    eras = list(Passage.objects.order_by("pk").values_list("era", flat=True))
+    assert eras == sorted(eras)
+
+
+def test_a_step_that_fails_leaves_nothing_and_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_message(session=make_session())
+    with monkeypatch.context() as patch:
+        patch.setattr(tool_days, "add_tallies", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            indexer._index_batch_of_kind(Kind.MESSAGE)
+    assert texts() == []
+    Progress.objects.update(leased_until=None)
+    complete()
+    assert len(texts()) == 1
+
+
+def test_a_process_that_takes_too_long_leaves_the_work_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_message(session=make_session())
+    original = reading.load_indexed_texts
+
+    def read(kind: Kind, keys: list[int]) -> list[reading.IndexedText]:
+        found = original(kind, keys)
+        with monkeypatch.context() as patch:
+            patch.setattr(reading, "load_indexed_texts", original)
+            Progress.objects.update(leased_until=None)
+            assert indexer._index_batch_of_kind(kind) == 1
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "load_indexed_texts", read)
+        assert indexer._index_batch_of_kind(Kind.MESSAGE) == 0
+    complete()
+    assert len(texts()) == 1
+
+
+def test_two_processes_at_once_write_each_text_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    if connection.vendor == "sqlite":
+        assert connection.features.supports_transactions  # one writer: they take turns
+        return
+    monkeypatch.setattr(indexer, "STEP", 3)
+    session = make_session()
+    for number in range(30):
+        make_message(session=session, text=f"{number}")
+        make_call(session=session, call_id=f"c{number}", status=CallStatus.COMPLETED)
+
+    def work() -> None:
+        while not load_index_status().begun:
+            indexer.index_next_batch()
+        connection.close()
+
+    workers = [threading.Thread(target=work) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+    assert (len(texts()), len(texts(Kind.CALL)), len(texts(Kind.SESSION))) == (30, 30, 1)
+    assert ToolDay.objects.get().calls == 30
+    for kind in (Kind.MESSAGE, Kind.CALL):
+        sources = list(Passage.objects.filter(kind=kind).order_by("pk").values_list("source", flat=True))
+        assert sources == sorted(sources)
+
+
+def test_one_process_at_a_time_does_the_work() -> None:
+    make_message(session=make_session())
+    indexer.index_next_batch()
+    make_message(session=make_session())
+    assert indexer._take_index_lease(Kind.MESSAGE)
+    assert not indexer._take_index_lease(Kind.MESSAGE)
+    assert indexer._index_batch_of_kind(Kind.MESSAGE) == 0
+    Progress.objects.update(leased_until=None)
+    assert indexer._index_batch_of_kind(Kind.MESSAGE) == 1
+
+
+def test_the_page_can_say_how_far_behind_the_index_is() -> None:
+    assert not load_index_status().begun
+    session = make_session()
+    complete()
+    assert (load_index_status().begun, load_index_status().behind) == (True, 0)
+    make_message(session=session)
+    assert load_index_status().behind >= 1
+
+
+def test_images_and_what_cannot_be_stored_stay_outside() -> None:
+    session = make_session()
+    blocks = [
+        {"kind": "image", "url": "data:image/png;base64," + "A" * 9000, "alt": "a cat"},
+        {"kind": "text", "text": "x\ud800y"},
+    ]
+    make_message(session=session, blocks=blocks)
+    complete()
+    assert texts() == ["m0\na cat\nx\ufffdy"]
+
+
+def test_the_command_completes_the_index_and_makes_it_anew(capsys: pytest.CaptureFixture[str]) -> None:
+    make_message(session=make_session())
+    call_command("index_search")
+    assert capsys.readouterr().out == "2 texts went into the index; it is complete.\n"
+    Passage.objects.update(text="damaged")
+    call_command("index_search")
+    assert capsys.readouterr().out == "0 texts went into the index; it is complete.\n"
+    call_command("index_search", "--rebuild")
+    assert texts() == ["m0\nThe lamp arrived broken."]
+
+
+def test_the_command_waits_for_a_process_that_was_killed_in_a_step(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_message(session=make_session())
+    indexer._get_or_create_progress(Kind.MESSAGE)
+    assert indexer._take_index_lease(Kind.MESSAGE)
+    monkeypatch.setattr(index_search, "sleep", lambda _: Progress.objects.update(leased_until=None))
+    call_command("index_search")
+    assert capsys.readouterr().out == "2 texts went into the index; it is complete.\n"
+    assert (load_index_status().begun, len(texts())) == (True, 1)

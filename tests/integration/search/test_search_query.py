@@ -1,0 +1,301 @@
+"""What was said is found: in any language, wherever it stands, and nothing else."""
+
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from checkpoints.enums import CallStatus, Role, SessionStatus
+from harness_site.accounts.models import MaskingSettings
+from harness_site.search import index_writer, indexer, search_query
+from harness_site.search.models import Passage
+from harness_site.search.query_terms import SearchQuery
+from tests.integration.search.conftest import Search, complete
+from tests.support.factories import (
+    make_call,
+    make_checkpoint,
+    make_message,
+    make_run,
+    make_session,
+    make_user,
+    make_workspace,
+)
+from tests.support.pages import said
+from tests.support.signing import prove
+
+pytestmark = pytest.mark.django_db
+
+Queries = Callable[[int], AbstractContextManager[object]]
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("The lamp arrived broken.", "LAMP"),
+        ("The lamp arrived broken.", "amp arr"),
+        ("The lamp arrived broken.", '"lamp arrived"'),
+        ("Возврат за лампу", "лампу"),
+        ("לא קיבלתי החזר", "החזר"),
+        ("台灯坏了,我要退款。", "退款"),
+        ("台灯坏了,我要退款。", "坏"),
+        ("台灯坏了,我要退款。", "我要退款"),
+        ("ランプが壊れた", "ンプ"),
+        ("환불해 주세요", "환불"),
+        ("ไฟไม่ติด ขอคืนเงิน", "คืนเงิน"),
+        ("see refund_card() in re_81f3-x", "re_81f3"),
+        ("100% of it\\n", "100%"),
+        ('say "no" to O\'Brien', "O'Brien"),
+        ("a short id x7", "x7"),
+        ("ВОЗВРАТ за лампу", "возврат"),
+        ("Überweisung storniert", "ÜBERWEISUNG"),
+        ("А ТЫ кто", "ты"),
+        ("Ο ΔΡΟΜΟΣ ΜΟΥ", "δρόμος".replace("ό", "ο")),
+        ("İstanbul'da", "istanbul"),
+    ],
+)
+def test_messages_are_found_in_any_language(search: Search, text: str, typed: str) -> None:
+    session = make_session(title="other")
+    make_message(session=session, text="Something else")
+    make_message(session=session, text=text)
+    complete()
+    (place,) = search(typed)
+    assert place.startswith(f"/sessions/{session.pk}/?at=1&find=")
+    assert place.endswith("#m-1")
+
+
+@pytest.mark.parametrize(
+    "typed", ["lamp refund", "lam%", "l_mp", '"arrived lamp"', "退狂", "字", "NOT lamp", "lamp*", '"']
+)
+def test_nothing_else_is_found(search: Search, typed: str) -> None:
+    session = make_session(title="other")
+    make_message(session=session, text="The lamp arrived. 台灯坏了,我要退款。")
+    make_message(session=session, text="A refund.")
+    complete()
+    assert search(typed) == []
+
+
+def test_arguments_and_results_of_calls_are_found_without_escapes(search: Search) -> None:
+    session = make_session()
+    call = make_call(
+        session=session, args={"note": 'first\n"二番目" €'}, status=CallStatus.COMPLETED, result="done: ✓ ünï"
+    )
+    complete()
+    for typed in ('二番目" €', "ünï", "refund_card", call.call_id, "note: first"):
+        assert [place.split("?")[0] for place in search(typed)] == [f"/sessions/{session.pk}/calls/{call.pk}/"], typed
+
+
+def test_a_result_that_comes_later_is_found_later(search: Search) -> None:
+    call = make_call(session=make_session(), status=CallStatus.ISSUED)
+    complete()
+    assert search("settled") == []
+    type(call).objects.filter(pk=call.pk).update(result='"settled at last"', status="completed", revision=2)
+    complete()
+    assert len(search("settled")) == 1
+
+
+def test_titles_ids_and_agents_are_found(search: Search) -> None:
+    session = make_session(session_id="LAMP/17", title="Возврат", agent="desk-7")
+    complete()
+    for typed in ("lamp/1", "возвр", "desk-7"):
+        assert search(typed) == [f"/sessions/{session.pk}/"]
+
+
+def test_an_id_leads_to_its_session_before_the_index_knows_it(reader: Client) -> None:
+    session = make_session(session_id="x 1")
+    page = reader.get("/sessions/", {"q": "x 1"})
+    assert f'id="session-{session.pk}"' in page.content.decode()
+    assert "The index is being made" in said(page)
+
+
+def test_places_are_grouped_by_session_the_newest_first_and_marked(reader: Client) -> None:
+    older, newer = (make_session(title=title) for title in ("Older", "Newer"))
+    for _ in range(5):
+        make_message(session=older, text="My <b>lamp</b>.")
+    make_message(session=newer, text="A Lamp.")
+    complete()
+    html = reader.get("/sessions/?q=lamp").content.decode()
+    assert re.findall(r'<li id="session-(\d+)"', html) == [str(newer.pk), str(older.pk)]
+    # Its id, which nobody looked for, does not stand before it.
+    assert '<span class="said" dir="auto">A <mark>Lamp</mark>.' in html
+    assert "&lt;b&gt;<mark>lamp</mark>&lt;/b&gt;" in html
+    page = said(reader.get("/sessions/?q=lamp"))
+    assert "6 places in 2 sessions" in page
+    assert "2 more on this page are in this session" in page
+    assert "5 places in 1 session" in said(reader.get(f"/sessions/?q=lamp&within={older.pk}"))
+
+
+def test_a_long_text_is_found_at_its_end_and_shown_once(search: Search, reader: Client) -> None:
+    session = make_session()
+    make_message(session=session, text="needle " + "hay " * 10_000 + "needle")
+    complete()
+    assert len(search("needle")) == 1
+    assert len(search("needle hay")) == 1
+
+
+def test_what_is_in_a_rewritten_stretch_is_opened_in_its_version(search: Search) -> None:
+    session = make_session()
+    make_run(session=session)
+    make_message(session=session, text="an old lamp")
+    make_checkpoint(session=session)
+    first = session.head_segment
+    session.head_segment = type(first).objects.create(session=session, parent=first, parent_length=0)  # type: ignore[union-attr]
+    session.save()
+    make_message(session=session, text="a summary")
+    make_checkpoint(session=session)
+    complete()
+    assert search('lamp "an old"') == [f"/sessions/{session.pk}/?v=1&at=0&find=lamp+%22an+old%22#m-0"]
+
+
+def test_filters_narrow_what_is_found(search: Search) -> None:
+    done, failed = make_session(status=SessionStatus.COMPLETED), make_session(status=SessionStatus.FAILED)
+    for session in (done, failed):
+        make_message(session=session)
+    complete()
+    assert len(search("lamp arrived")) == 2
+    assert [place.split("?")[0] for place in search("lamp arrived", status="failed")] == [f"/sessions/{failed.pk}/"]
+
+
+def test_on_chosen_days_only_what_was_said_on_them_is_found(search: Search) -> None:
+    session = make_session(title="refund")
+    for day in (3, 4, 5):
+        make_message(session=session, text=f"refund {day}", created_at=datetime(2025, 3, day, 23, 59, tzinfo=UTC))
+    call = make_call(session=session, args={"of": "refund"}, issued_at=datetime(2025, 3, 4, tzinfo=UTC))
+    complete()
+    place = f"/sessions/{session.pk}/"
+    assert search("refund", first="2025-03-04", last="2025-03-04") == [
+        place,
+        f"{place}calls/{call.pk}/?find=refund#found",
+        f"{place}?at=1&find=refund#m-1",
+    ]
+    assert search("refund", first="2025-03-05")[1:] == [f"{place}?at=2&find=refund#m-2"]
+    assert len(search("refund", last="2025-03-03", sort="started")) == 0
+    assert search("refund", first="2025-03-06") == [place]
+
+
+def test_pages_of_places_follow_each_other(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_query, "PAGE", 2)
+    sessions = [make_session() for _ in range(5)]
+    for session in sessions:
+        make_message(session=session, text="common word")
+    complete()
+    seen: list[str] = []
+    address = "/sessions/?q=common"
+    while address:
+        html = reader.get(address).content.decode()
+        seen += re.findall(r'<li id="session-(\d+)"', html)
+        following = re.search(r'rel="next" href="([^"]+)"', html)
+        address = f"/sessions/{following[1].replace('&amp;', '&')}" if following else ""
+    assert seen == [str(session.pk) for session in reversed(sessions)]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_what_is_found(
+    reader: Client, rows: int, django_assert_num_queries: Queries
+) -> None:
+    for _ in range(rows):
+        session = make_session()
+        make_message(session=session, text="needle")
+        make_call(session=session, args={"at": "needle"})
+    complete()
+    # PostgreSQL is told twice how to plan, in a savepoint.
+    with django_assert_num_queries(24 if connection.vendor == "postgresql" else 20):
+        html = reader.get("/sessions/?q=needle").content.decode()
+    assert html.count('<span class="where">') == 2 * rows
+
+
+def test_rare_words_are_found_behind_the_newest_passages(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_query, "READ", 1)
+    session = make_session()
+    for text in ("rare 退 one", "two", "three"):
+        make_message(session=session, text=text)
+    complete()
+    assert len(search("rare")) == len(search("退")) == 1
+
+
+@pytest.mark.parametrize("eras", [((0, 1), (1, 3)), ((0, 5), (5, 6)), ((0, 50), (50, 60))])
+def test_what_is_old_is_found_once_however_much_is_newer(
+    search: Search, monkeypatch: pytest.MonkeyPatch, eras: tuple[tuple[int, int], ...]
+) -> None:
+    monkeypatch.setattr(search_query, "READ", 1)
+    monkeypatch.setattr(search_query, "_ERAS", eras)
+    monkeypatch.setattr(index_writer, "ERA", 2)
+    monkeypatch.setattr(indexer, "STEP", 2)
+    session = make_session(title="other")
+    for number in range(12):
+        make_message(session=session, text=f"number-{number:02}, common")
+    complete()
+    assert len({passage.era for passage in Passage.objects.all()}) > 5
+    for number in range(12):
+        assert len(search(f"number-{number:02}")) == 1
+    assert len(search_query.search_passages(session.workspace_id, SearchQuery.parse("common")).passages) == 12
+
+
+def test_words_too_short_for_the_index_are_looked_for_in_the_newest_texts_and_the_page_says_so(
+    reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_query, "READ", 1)
+    session = make_session()
+    for text in ("x7 here", "two"):
+        make_message(session=session, text=text)
+    complete()
+    page = said(reader.get("/sessions/?q=x7"))
+    assert "Nothing found" in page
+    assert "looked for in the newest texts only" in page
+
+
+def test_another_workspace_finds_nothing(search: Search) -> None:
+    other = make_session(workspace=make_workspace(slug="other"))
+    make_message(session=other, text="needle")
+    complete()
+    assert search("needle") == []
+    assert search("needle", within=str(other.pk)) == []
+    assert search("needle", hits="1,2,3,4") == []
+
+
+def test_an_open_page_shows_its_places_again(reader: Client) -> None:
+    session = make_session()
+    make_message(session=session, text="needle")
+    complete()
+    again = re.search(r'hx-get="([^"]+)"', reader.get("/sessions/?q=needle").content.decode().split('id="found"')[1])
+    assert again is not None
+    make_message(session=session, text="another needle")
+    complete()
+    assert "1 place in 1 session" in said(reader.get("/sessions/" + again[1].replace("&amp;", "&")))
+    assert "2 places in 1 session" in said(reader.get("/sessions/?q=needle"))
+
+
+@pytest.mark.parametrize(
+    "query", ["q=needle&before=x", "q=%00", "q=%22%22", "q=needle&within=-1", "q=needle&hits=a,,9", "q=" + "x" * 5000]
+)
+def test_what_nobody_types_breaks_nothing(reader: Client, query: str) -> None:
+    assert reader.get(f"/sessions/?{query}").status_code == 200
+
+
+SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
+
+
+@pytest.mark.parametrize("message", [f"my key is {SECRET}", f"password: {SECRET}"])
+def test_what_is_masked_cannot_be_found_by_anybody(search: Search, reader: Client, message: str) -> None:
+    session = make_session()
+    make_message(session=session, text=message)
+    make_call(session=session, args={"api_key": "hunter2222", "order": 17})
+    complete()
+    assert search(SECRET) == search("hunter2222") == search("4eC39Hq") == []
+    admin = Client()
+    admin.force_login(make_user(name="carol", role=Role.ADMIN))
+    prove(admin).post("/accounts/secrets/")
+    assert "Nothing found" in said(admin.get("/sessions/", {"q": SECRET}))
+
+
+def test_what_becomes_secret_later_cannot_be_found_by_guessing(search: Search) -> None:
+    session = make_session()
+    make_message(session=session, text="project bluebird starts")
+    complete()
+    assert len(search("bluebird")) == 1
+    MaskingSettings.objects.create(workspace=session.workspace, words="bluebird")
+    assert search("bluebird") == []
+    assert len(search("project")) == 1

@@ -1,0 +1,38 @@
+"""The address that a sign-in is recorded with is the one that its connection comes from."""
+
+import http.client
+import re
+from urllib.parse import urlencode
+
+import pytest
+
+from checkpoints.formats import parse_json
+from checkpoints.models import AuditEvent
+from tests.support.factories import make_user
+
+#: Another address of this machine than the one that requests are sent to.
+ELSEWHERE = "127.0.0.2"
+
+
+@pytest.mark.parametrize("forwarded", [ELSEWHERE, f"203.0.113.9, {ELSEWHERE}", "203.0.113.9"])
+def test_a_client_that_names_an_address_does_not_change_its_own(
+    port: int, transactional_db: None, forwarded: str
+) -> None:
+    make_user(name="alice")
+    send_wrong_password(port, "alice", forwarded)
+    details = [parse_json(entry.details) for entry in AuditEvent.objects.filter(kind="sign_in_failed")]
+    assert [detail["address"] for detail in details] == [ELSEWHERE]
+
+
+def send_wrong_password(port: int, name: str, forwarded: str) -> None:
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=60, source_address=(ELSEWHERE, 0))
+    client.request("GET", "/accounts/login/", headers={"X-Forwarded-For": forwarded})
+    response = client.getresponse()
+    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', response.read().decode())
+    assert token is not None
+    cookie = str(response.headers["Set-Cookie"]).partition(";")[0]
+    content = {"csrfmiddlewaretoken": token[1], "username": name, "password": "wrong"}
+    headers = {"Cookie": cookie, "Content-Type": "application/x-www-form-urlencoded", "X-Forwarded-For": forwarded}
+    client.request("POST", "/accounts/login/", urlencode(content), headers)
+    assert client.getresponse().status == 200
+    client.close()

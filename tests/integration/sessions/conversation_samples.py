@@ -1,0 +1,41 @@
+"""What is said in a session, what the log says of its calls, and both read together."""
+
+from typing import Any
+
+from checkpoints.enums import CallStatus
+from checkpoints.models import Session
+from harness_site.sessions.selectors import conversation
+from harness_site.sessions.selectors.conversation import CallCard, Conversation, Entry
+from tests.support.factories import make_call, make_message
+
+ARGS = {"order": 17}
+
+
+def asks(session: Session, call_id: str = "call_1", args: dict[str, Any] | None = None, tool: str = "pay") -> None:
+    block = {"kind": "tool_call", "id": call_id, "name": tool, "args": ARGS if args is None else args}
+    make_message(session=session, role="assistant", blocks=[block])
+
+
+def answers(session: Session, call_id: str = "call_1", content: str = "done") -> None:
+    make_message(session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": call_id, "content": content}])
+
+
+def logged(session: Session, call_id: str = "call_1", **fields: Any) -> Any:
+    fields = {"args": ARGS, "tool": "pay", "status": CallStatus.COMPLETED, **fields}
+    return make_call(session=session, call_id=call_id, **fields)
+
+
+def read(session: Session, version: int | None = None, **bounds: int) -> Conversation:
+    session.refresh_from_db()
+    place = conversation.find_version_place(session, version)
+    assert place is not None
+    return conversation.load_conversation(session, place, **bounds)
+
+
+def entries(found: Conversation) -> list[Entry]:
+    return [item for item in found.items if isinstance(item, Entry)]
+
+
+def cards(found: Conversation) -> list[CallCard]:
+    pending = [item for item in found.items if isinstance(item, CallCard)]
+    return [part for entry in entries(found) for part in entry.parts if isinstance(part, CallCard)] + pending

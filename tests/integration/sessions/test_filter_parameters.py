@@ -1,0 +1,254 @@
+"""What a list of sessions is narrowed to and sorted by stands in its address."""
+
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from django.http import QueryDict
+from django.test import Client
+
+from checkpoints.enums import ActorKind, CallStatus
+from checkpoints.models import Session
+from checkpoints.sessions.list_filters import SessionFilter, Sort, filter_sessions, get_order_fields
+from harness_site.saved_views.filterable_lists import FILTERS
+from harness_site.search import indexer
+from harness_site.search.models import Fact
+from harness_site.sessions.filter_parameters import parse_session_filter
+from harness_site.sessions.selectors import list_pages, session_rows
+from tests.integration.search.conftest import complete
+from tests.integration.sessions.test_session_list import following, listed
+from tests.support.factories import (
+    make_call,
+    make_checkpoint,
+    make_decision,
+    make_message,
+    make_session,
+    make_user,
+    make_workspace,
+)
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+Queries = Callable[[int], AbstractContextManager[object]]
+DAY = datetime(2025, 3, 4, tzinfo=UTC)
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user(name="alice"))
+    return client
+
+
+def made(*, created: float = 0, updated: float = 0, **fields: object) -> int:
+    """A session with its times in days from `DAY`."""
+    session = make_session(**fields)  # type: ignore[arg-type]
+    times = {"created_at": DAY + timedelta(days=created), "updated_at": DAY + timedelta(days=updated)}
+    Session.objects.filter(pk=session.pk).update(**times)
+    return session.pk
+
+
+def test_label_tool_decisions_and_interruptions_narrow(reader: Client) -> None:
+    plain = make_session()
+    labelled = make_session(labels='["vip","late"]')
+    called = make_call(session=make_session(), tool="send_mail", status=CallStatus.COMPLETED)
+    decided = make_decision(call=make_call(session=make_session()), actor="bob")
+    make_decision(
+        call=make_call(session=plain, tool="x", status=CallStatus.FAILED), actor="sweep", actor_kind=ActorKind.MACHINE
+    )
+    complete()
+    assert listed(reader, "/sessions/?label=vip") == [labelled.pk]
+    assert listed(reader, "/sessions/?label=vi") == []
+    assert listed(reader, "/sessions/?tool=send_mail") == [called.session_id]
+    assert listed(reader, "/sessions/?by=bob") == [decided.session_id]
+    assert listed(reader, "/sessions/?by=sweep") == []
+    assert listed(reader, "/sessions/?interrupted=1") == [decided.session_id]
+    assert listed(reader, "/sessions/?interrupted=1&tool=send_mail") == []
+
+
+@pytest.mark.parametrize("sort", Sort.values)
+def test_several_filters_together_find_what_fits_all_of_them_in_order(sort: str) -> None:
+    for number in range(8):
+        label = f'["label-{number % 2}"]'
+        made(created=number, budget_spent_usd=number, agent=f"desk-{number // 4}", labels=label)
+    complete()
+    workspace, found = make_workspace().pk, []
+    days = "&first=2025-03-05&last=2025-03-12" if sort == Sort.STARTED else ""
+    for asked in ("agent=desk-0&label=label-1&least=2", "agent=desk-1&label=label-0&least=5"):
+        filters = parse_session_filter(workspace, QueryDict(f"{asked}&sort={sort}{days}"))
+        anew = (
+            filter_sessions(workspace, filters).order_by(*get_order_fields(filters.sort)).values_list("pk", flat=True)
+        )
+        assert [row.pk for row in list_pages.load_first_sessions(workspace, filters, 9)] == list(anew)
+        assert list_pages.count_sessions(workspace, filters) == len(anew)
+        found.append(len(anew))
+    assert found == [1, 1]
+
+
+def test_while_the_index_is_made_the_newest_are_found_and_the_page_says_what_is_missing(
+    reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexer, "STEP", 1)
+    old, new = (make_session(labels='["vip"]') for _ in range(2))
+    make_message(session=old, created_at=DAY)
+    indexer.index_next_batch()
+    assert listed(reader, "/sessions/?label=vip") == [new.pk]
+    page = said(reader.get("/sessions/?label=vip"))
+    assert f"the newest first: what about {old.pk:,} older" in page
+    for others in ("agent=desk", "tool=send_mail", "sort=started&first=2025-03-04"):
+        assert "not known yet" not in said(reader.get(f"/sessions/?{others}"))
+    assert "not known yet" in said(reader.get("/sessions/?first=2025-03-04"))
+    complete()
+    assert listed(reader, "/sessions/?label=vip") == [new.pk, old.pk]
+    assert "not known yet" not in said(reader.get("/sessions/?label=vip"))
+
+
+def test_an_interruption_that_comes_later_is_known_later(reader: Client) -> None:
+    call = make_call(session=make_session(), status=CallStatus.ISSUED)
+    complete()
+    assert listed(reader, "/sessions/?interrupted=1") == []
+    type(call).objects.filter(pk=call.pk).update(interrupted_at=DAY, status="interrupted", revision=2)
+    complete()
+    assert listed(reader, "/sessions/?interrupted=1") == [call.session_id]
+
+
+def test_a_session_is_found_on_every_day_on_which_something_happened_in_it(reader: Client) -> None:
+    talked, called, decided, quiet = (made(created=-9, updated=30) for _ in range(4))
+    other = made(created=-9, updated=0)
+    at = DAY + timedelta(hours=23.99)
+    make_message(session=Session.objects.get(pk=talked), created_at=at)
+    make_call(session=Session.objects.get(pk=called), issued_at=DAY - timedelta(days=1), settled_at=at)
+    make_decision(call=make_call(session=Session.objects.get(pk=decided), issued_at=DAY - timedelta(2)), created_at=at)
+    complete()
+    assert set(listed(reader, "/sessions/?first=2025-03-04&last=2025-03-04")) == {talked, called, decided}
+    assert listed(reader, "/sessions/?first=2025-03-04&last=2025-03-04&sort=cost&by=alice") == [decided]
+    assert listed(reader, "/sessions/?first=2025-03-05") == []
+    assert listed(reader, "/sessions/?first=2025-03-03&last=2025-03-03") == [called]
+    assert set(listed(reader, "/sessions/?last=2025-02-23")) == {talked, called, decided, quiet, other}
+
+
+def test_what_is_found_by_day_opens_there_and_leads_to_the_calls_of_the_day(reader: Client) -> None:
+    session = make_session(agent="refund desk")
+    for number in range(3):
+        make_message(session=session, created_at=DAY + timedelta(days=number))
+    make_checkpoint(session=session)
+    complete()
+    html = reader.get("/sessions/?first=2025-03-05&last=2025-03-05&agent=refund+desk").content.decode()
+    place = f"/sessions/{session.pk}/jump/?to=day&amp;day=2025-03-05"
+    assert f'<a data-row href="{place}"' in html
+    assert 'href="/calls/?first=2025-03-05&amp;last=2025-03-05&amp;agent=refund%20desk"' in html
+    led = reader.get(place.replace("&amp;", "&")).headers["Location"]
+    assert led == f"/sessions/{session.pk}/?v=1&at=1#m-1"
+    assert reader.get(led).status_code == 200
+    late = reader.get(f"/sessions/{session.pk}/jump/?to=day&day=2025-03-09").headers["Location"]
+    assert late == f"/sessions/{session.pk}/?v=1&at=2#m-2"
+    assert reader.get(f"/sessions/{session.pk}/jump/?to=day&day=x").status_code == 302
+
+
+def test_in_a_list_by_start_days_are_those_of_the_start(reader: Client) -> None:
+    early, late = made(created=-3, updated=0.999), made(created=-1, updated=1)
+    assert listed(reader, "/sessions/?sort=started&first=2025-03-02") == [late]
+    assert listed(reader, "/sessions/?sort=started&last=2025-03-02") == [early]
+
+
+def test_cost_narrows_on_both_sides(reader: Client) -> None:
+    cheap, dear = made(budget_spent_usd="0.031"), made(budget_spent_usd="12.5")
+    assert listed(reader, "/sessions/?least=0.031&most=1") == [cheap]
+    assert listed(reader, "/sessions/?least=$12.50") == [dear]
+    assert set(listed(reader, "/sessions/?least=-1&most=a")) == {cheap, dear}
+
+
+@pytest.mark.parametrize("agent", ["", "desk"])
+@pytest.mark.parametrize("sort", Sort.values)
+def test_pages_of_every_order_follow_each_other_without_gaps_or_repeats(sort: str, agent: str) -> None:
+    workspace = make_workspace()
+    pks = [
+        made(
+            created=n // 2,
+            updated=-(n // 2),
+            budget_spent_usd=(Decimal(n // 3) / 7).quantize(Decimal("0.000001")),
+            agent="desk",
+            status=("active", "completed", "paused")[n % 3],
+        )
+        for n in range(7)
+    ]
+    order = SessionFilter(sort=Sort(sort), agent=agent)
+    seen: list[int] = []
+    after = None
+    while True:
+        page = session_rows.load_session_page(workspace.pk, order, after=after, size=2)
+        seen += [row.pk for row in page.rows]
+        if page.after is None:
+            break
+        after = list_pages.parse_page_cursor(str(page.after), order.sort)
+    assert sorted(seen) == pks
+    ranks = {"updated": [-(n // 2) for n in range(7)], "started": [n // 2 for n in range(7)]}
+    key = ranks.get(sort, [n // 3 for n in range(7)])
+    assert seen == [pks[n] for n in sorted(range(7), key=lambda n: (key[n], n), reverse=True)]
+
+
+def test_the_next_page_keeps_filters_and_order(reader: Client) -> None:
+    made(budget_spent_usd=5, agent="other")
+    pks = [made(budget_spent_usd=number, agent="desk") for number in range(session_rows.PAGE + 1)]
+    address = "/sessions/?agent=desk&sort=cost"
+    assert listed(reader, address) == pks[:0:-1]
+    assert listed(reader, following(reader, address)) == [pks[0]]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_number_of_queries_depends_neither_on_rows_nor_on_filters(
+    reader: Client, rows: int, django_assert_num_queries: Queries
+) -> None:
+    for _ in range(rows):
+        make_call(session=make_session(labels='["vip"]', agent="desk", budget_spent_usd=3))
+    complete()
+    with django_assert_num_queries(11):
+        address = (
+            "/sessions/?label=vip&agent=desk&tool=refund_card&interrupted=1&least=1&most=9&sort=cost&status=running"
+            "&first=2025-03-04"
+        )
+        page = reader.get(address).content.decode()
+        assert len(re.findall('<tr id="session-', page)) == rows
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "first=x&last=9999-12-31",
+        "least=1e9&most=.",
+        "least=" + "9" * 30,
+        "sort=nope",
+        "sort=cost&after=2025-01-01~1",
+        "label=%00",
+    ],
+)
+def test_what_cannot_be_understood_narrows_nothing(reader: Client, query: str) -> None:
+    pk = made()
+    assert listed(reader, f"/sessions/?{query}") == [pk]
+
+
+def test_every_filter_of_the_list_is_one_that_a_view_keeps() -> None:
+    page = {"rows", "after", "hits", "then", "before", "within"}
+    asked = QueryDict("&".join(f"{name}=1" for name in FILTERS["sessions"]))
+    assert parse_session_filter(1, asked)
+    assert not page & set(FILTERS["sessions"])
+
+
+def test_labels_of_a_row_lead_to_all_with_them(reader: Client) -> None:
+    make_session(labels='["v & p","<i>"]', agent="desk")
+    page = reader.get("/sessions/?agent=desk").content.decode()
+    assert 'href="?agent=desk&amp;label=v+%26+p">v &amp; p</a>' in page
+    assert "&lt;i&gt;</a>" in page
+
+
+def test_what_has_gone_with_its_session_suggests_and_finds_nothing(reader: Client) -> None:
+    session = make_session(labels='["vip"]')
+    complete()
+    session.head_segment = None
+    session.save()
+    session.segments.all().delete()
+    session.delete()
+    assert not Fact.objects.exists()

@@ -1,0 +1,54 @@
+"""What only the audit trail remembers: who was taken over, and who asked for an approval."""
+
+from datetime import timedelta
+
+import pytest
+
+from checkpoints.enums import ActorKind, AuditKind
+from checkpoints.models import AuditEvent, Session
+from harness_site.sessions.timeline.selectors import run_events
+from harness_site.sessions.timeline.selectors.run_events import ApprovalQuestion, RunEvents, Takeover
+from tests.support.factories import THEN, make_session
+
+pytestmark = pytest.mark.django_db
+
+
+def event(session: Session, kind: AuditKind, actor: str, details: str, seconds: float = 0) -> None:
+    AuditEvent.objects.create(
+        workspace=session.workspace,
+        session=session,
+        kind=kind,
+        actor_kind=ActorKind.MACHINE,
+        actor=actor,
+        details=details,
+        created_at=THEN + timedelta(seconds=seconds),
+    )
+
+
+def test_takeovers_and_questions_are_found_by_run_and_call() -> None:
+    session = make_session()
+    event(session, AuditKind.TAKEOVER, "run 1", '{"last_seen":"2025-03-04T10:42:00+00:00"}')
+    event(session, AuditKind.APPROVAL_REQUESTED, "run 2", '{"call_id":"c","tool":"pay"}', 1)
+    event(session, AuditKind.APPROVAL_REQUESTED, "run 2", '{"call_id":"c","tool":"pay"}', 9)
+    event(make_session(), AuditKind.TAKEOVER, "run 7", "{}")
+    found = run_events.load_run_events(session.pk)
+    assert found.takeovers == {1: Takeover(1, THEN, THEN - timedelta(seconds=7, milliseconds=118))}
+    first, second = (ApprovalQuestion(2, THEN + timedelta(seconds=seconds)) for seconds in (1, 9))
+    assert found.asked == {"c": [first, second]}
+    assert found.find_last_question("c", THEN + timedelta(seconds=5)) == first
+    assert found.find_last_question("c", THEN) is None
+    assert found.find_last_question("d", THEN + timedelta(seconds=5)) is None
+
+
+@pytest.mark.parametrize("details", ["damaged", "[]", "{}", '{"last_seen":7}', '{"last_seen":"soon"}'])
+def test_a_takeover_whose_details_cannot_be_read_is_still_one(details: str) -> None:
+    session = make_session()
+    event(session, AuditKind.TAKEOVER, "run 1", details)
+    assert run_events.load_run_events(session.pk).takeovers == {1: Takeover(1, THEN, None)}
+
+
+@pytest.mark.parametrize("actor", ["somebody", "run x", "run 1 and more", "run " + "9" * 30])
+def test_what_names_no_run_is_left_out(actor: str) -> None:
+    session = make_session()
+    event(session, AuditKind.TAKEOVER, actor, "{}")
+    assert run_events.load_run_events(session.pk) == RunEvents()

@@ -1,0 +1,189 @@
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus
+from checkpoints.models import AuditEvent, Checkpoint, Run, Session
+from harness_site.core.epoch_microseconds import convert_to_microseconds
+from harness_site.sessions.timeline import lane_layout
+from harness_site.sessions.timeline.selectors import run_lanes
+from harness_site.sessions.timeline.selectors.run_lanes import Stretch
+from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def later(seconds: float) -> Any:
+    return THEN + timedelta(seconds=seconds)
+
+
+def at(seconds: float) -> int:
+    return convert_to_microseconds(later(seconds))
+
+
+def run(session: Session, start: float, end: float, **fields: Any) -> Run:
+    return make_run(session=session, started_at=later(start), heartbeat_at=later(end), **fields)
+
+
+@pytest.fixture
+def session() -> Session:
+    session = make_session()
+    run(session, 0, 10)
+    return session
+
+
+def test_a_run_shows_its_calls_and_versions(session: Session) -> None:
+    make_checkpoint(session=session)
+    Checkpoint.objects.update(created_at=later(1))
+    ran = make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(3))
+    failed = make_call(session=session, call_id="b", status=CallStatus.FAILED, issued_at=later(4), settled_at=later(5))
+    running = make_call(session=session, call_id="c", status=CallStatus.ISSUED, issued_at=later(6))
+    (lane,) = run_lanes.load_run_lanes(session.pk).lanes
+    assert [(mark.version, mark.start) for mark in lane.marks] == [(1, at(1))]
+    assert lane.stretches == [
+        Stretch("ran", at(2), at(3), "refund_card", ran.pk),
+        Stretch("failed", at(4), at(5), "refund_card", failed.pk),
+        Stretch("running", at(6), at(10), "refund_card", running.pk),
+    ]
+
+
+def test_a_lost_call_is_lost_on_its_run_and_waits_on_the_next(session: Session) -> None:
+    call = make_call(
+        session=session, status=CallStatus.COMPLETED, issued_at=later(2), interrupted_at=later(11), settled_at=later(60)
+    )
+    make_decision(call=call, created_at=later(60))
+    run(session, 11, 61)
+    first, second = run_lanes.load_run_lanes(session.pk).lanes
+    assert first.stretches == [Stretch("lost", at(2), at(11), "refund_card", call.pk)]
+    assert second.stretches == [Stretch("wait", at(11), at(60), "refund_card", call.pk)]
+
+
+def test_an_undecided_call_waits_until_now(session: Session) -> None:
+    make_call(session=session, issued_at=later(2), interrupted_at=later(3))
+    (lane,) = run_lanes.load_run_lanes(session.pk).lanes
+    assert [stretch.kind for stretch in lane.stretches] == ["lost", "wait"]
+    assert lane.stretches[1].end > at(60)
+
+
+def test_a_call_that_was_not_allowed_only_waited(session: Session) -> None:
+    call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(2))
+    make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(7))
+    (lane,) = run_lanes.load_run_lanes(session.pk).lanes
+    assert lane.stretches == [Stretch("wait", at(2), at(7), "refund_card", call.pk)]
+
+
+def ask(session: Session, seconds: float, run_number: int = 1) -> None:
+    AuditEvent.objects.create(
+        workspace=session.workspace,
+        session=session,
+        kind=AuditKind.APPROVAL_REQUESTED,
+        actor_kind=ActorKind.MACHINE,
+        actor=f"run {run_number}",
+        details='{"call_id":"call_9"}',
+        created_at=later(seconds),
+    )
+
+
+def test_an_approved_call_waited_before_it_ran(session: Session) -> None:
+    ask(session, 2)
+    run(session, 8, 20)
+    second = session.runs.get(number=2)
+    call = make_call(
+        session=session, run=second, status=CallStatus.COMPLETED, issued_at=later(9), settled_at=later(10), approvals=2
+    )
+    make_decision(call=call, kind=DecisionKind.APPROVE, final=False, created_at=later(4))
+    make_decision(call=call, kind=DecisionKind.EDIT, created_at=later(5), revision=2)
+    make_decision(call=call, kind=DecisionKind.APPROVE, created_at=later(7), revision=3)
+    first, following = run_lanes.load_run_lanes(session.pk).lanes
+    assert first.stretches == [Stretch("wait", at(2), at(7), "refund_card", call.pk)]
+    assert following.stretches == [Stretch("ran", at(9), at(10), "refund_card", call.pk)]
+
+
+def test_a_call_that_was_answered_instead_only_waited(session: Session) -> None:
+    call = make_call(session=session, status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(7))
+    make_decision(call=call, kind=DecisionKind.RESPOND, created_at=later(7))
+    (lane,) = run_lanes.load_run_lanes(session.pk).lanes
+    assert lane.stretches == [Stretch("wait", at(2), at(7), "refund_card", call.pk)]
+
+
+def test_what_a_probe_settled_waited_for_nobody(session: Session) -> None:
+    call = make_call(session=session, status=CallStatus.COMPLETED, issued_at=later(2), interrupted_at=later(11))
+    make_decision(
+        call=call, kind=DecisionKind.PROBE_LANDED, actor_kind=ActorKind.HOOK, actor="hook", created_at=later(12)
+    )
+    run(session, 11, 61)
+    first, second = run_lanes.load_run_lanes(session.pk).lanes
+    assert first.stretches == [Stretch("lost", at(2), at(11), "refund_card", call.pk)]
+    assert second.stretches == []
+
+
+def test_words_stand_beside_a_bar_that_is_too_short_for_them(session: Session) -> None:
+    make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(2.001))
+    make_call(session=session, call_id="b", tool="t" * 200, status=CallStatus.ISSUED, issued_at=later(9))
+    drawing = lane_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
+    assert drawing is not None
+    short, long = drawing.rows[0].bars
+    assert (short.label, short.beside) == ("refund_card", True)
+    assert short.label_x > short.x + short.width
+    assert (long.label, long.beside) == ("", False)
+
+
+def test_a_wait_says_what_fits(session: Session) -> None:
+    call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(2))
+    make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(2.3))
+    make_call(session=session, call_id="b", status=CallStatus.ISSUED, issued_at=later(2.31))
+    drawing = lane_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
+    assert drawing is not None
+    assert drawing.rows[0].bars[0].label == "waiting, 300 ms"
+
+
+def test_what_came_before_is_said_to_be_missing(session: Session) -> None:
+    assert not run_lanes.load_run_lanes(session.pk).earlier
+    for number in range(run_lanes.LANES):
+        run(session, 20 + number, 21 + number)
+    found = run_lanes.load_run_lanes(session.pk)
+    assert [lane.run.number for lane in found.lanes] == list(range(2, 2 + run_lanes.LANES))
+    assert found.earlier
+
+
+def test_everything_is_drawn_inside_the_picture_and_in_order(session: Session) -> None:
+    make_checkpoint(session=session)
+    Checkpoint.objects.update(created_at=later(1))
+    make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(2.1))
+    make_call(session=session, call_id="b", status=CallStatus.COMPLETED, issued_at=later(3), interrupted_at=later(4000))
+    run(session, 4000, 90_000, status=RunStatus.RUNNING)
+    drawing = lane_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
+    assert drawing is not None
+    bars = [bar for row in drawing.rows for bar in row.bars]
+    assert [bar.kind for bar in bars] == ["ran", "lost", "wait"]
+    assert bars[0].x + bars[0].width < bars[1].x
+    assert bars[1].x + bars[1].width == pytest.approx(bars[2].x, abs=0.2)
+    places = [(bar.x, bar.width) for bar in bars] + [(row.x, row.width) for row in drawing.rows]
+    assert min(x for x, _ in places) >= lane_layout.LEFT
+    assert max(x + width for x, width in places) <= lane_layout.WIDTH
+    assert drawing.words == (
+        "Timeline: run 1 (running) with 2 tool calls, 1 with an unknown outcome; "
+        "run 2 (running) with 0 tool calls, waited for a decision."
+    )
+
+
+def test_one_moment_can_be_drawn() -> None:
+    session = make_session()
+    run(session, 0, 0)
+    drawing = lane_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
+    assert drawing is not None
+    assert drawing.rows[0].x == lane_layout.LEFT
+
+
+def test_nothing_is_not_drawn() -> None:
+    assert lane_layout.draw_run_lanes(run_lanes.load_run_lanes(make_session().pk)) is None
+
+
+def test_the_page_draws_it(client: Client, session: Session) -> None:
+    call = make_call(session=session, tool='"><script>', issued_at=later(2), interrupted_at=later(3))
+    client.force_login(make_user())
+    html = client.get(f"/sessions/{session.pk}/").content.decode()
+    assert f'<a href="/sessions/{session.pk}/calls/{call.pk}/" tabindex="-1"><title>&quot;&gt;&lt;script&gt;' in html
+    assert '<rect class="lost"' in html

@@ -1,0 +1,220 @@
+"""Tool calls, plan and history of a session."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from checkpoints import audit
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind
+from checkpoints.models import AuditEvent, Session
+from harness_site.sessions.selectors import call_details, session_history
+from tests.support.factories import (
+    THEN,
+    make_call,
+    make_checkpoint,
+    make_decision,
+    make_late_result,
+    make_run,
+    make_session,
+)
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+Queries = Callable[[int], AbstractContextManager[object]]
+
+
+@pytest.fixture
+def session() -> Session:
+    session = make_session()
+    make_run(session=session)
+    return session
+
+
+def event(session: Session, kind: AuditKind, **fields: object) -> AuditEvent:
+    return AuditEvent.objects.create(
+        workspace=session.workspace,
+        session=session,
+        kind=kind,
+        actor_kind=ActorKind.MACHINE,
+        actor="run 1",
+        **fields,
+    )
+
+
+def test_the_log_says_everything_about_a_call(session: Session, reader: Client) -> None:
+    call = make_call(
+        session=session, status=CallStatus.COMPLETED, settled_at=THEN + timedelta(milliseconds=210), replay_count=2
+    )
+    make_decision(call=call)
+    page = said(reader.get(f"/sessions/{session.pk}/calls/"))
+    assert 'refund_card call_9 amount "40.00", currency "EUR", order 17 Completed' in page
+    assert "run 1 4 1 2 210 ms alice: It happened" in page
+    assert "times in UTC" in page
+
+
+def test_the_log_is_narrowed_by_tool_and_status(session: Session, reader: Client) -> None:
+    make_call(session=session, call_id="a", tool="pay")
+    make_call(session=session, call_id="b", tool="pay", status=CallStatus.COMPLETED)
+    make_call(session=session, call_id="c", tool="mail", status=CallStatus.COMPLETED)
+    count = [
+        reader.get(f"/sessions/{session.pk}/calls/{query}").content.decode().count("data-row")
+        for query in ("", "?tool=pay", "?status=completed", "?tool=pay&status=completed", "?tool=none", "?status=none")
+    ]
+    assert count == [3, 2, 2, 1, 0, 3]
+
+
+def test_pages_of_calls_follow_each_other(session: Session) -> None:
+    made = [make_call(session=session, call_id=str(number)).pk for number in range(3)]
+    first = call_details.load_call_page(session.pk, call_details.CallFilter(), size=2)
+    assert ([row.pk for row in first.rows], first.before) == ([made[2], made[1]], made[1])
+    second = call_details.load_call_page(session.pk, call_details.CallFilter(), before=first.before, size=2)
+    assert ([row.pk for row in second.rows], second.before) == ([made[0]], None)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
+    session: Session, reader: Client, count: int, django_assert_num_queries: Queries
+) -> None:
+    for number in range(count):
+        make_decision(call=make_call(session=session, call_id=str(number)))
+    with django_assert_num_queries(14):
+        reader.get(f"/sessions/{session.pk}/calls/")
+
+
+def test_a_call_whose_run_is_gone_is_not_said_to_run(session: Session, reader: Client) -> None:
+    make_call(session=session, call_id="alive", status=CallStatus.ISSUED)
+    gone = make_run(session=session, lease=timedelta(seconds=-1))
+    make_call(session=session, call_id="gone", run=gone, status=CallStatus.ISSUED)
+    page = said(reader.get(f"/sessions/{session.pk}/calls/"))
+    assert page.index("gone") < page.index("No sign of life") < page.index("alive")
+    assert page.count("No sign of life") == 1
+
+
+def test_one_call_is_shown_with_all_its_attempts(session: Session, reader: Client) -> None:
+    first = make_call(session=session, status=CallStatus.SUPERSEDED)
+    make_decision(call=first, kind=DecisionKind.APPROVE_RERUN, reason="The bank says no.")
+    make_late_result(call=first)
+    second = make_call(
+        session=session, attempt=2, supersedes=first, status=CallStatus.COMPLETED, result="refund re_9", run=first.run
+    )
+    page = said(reader.get(f"/sessions/{session.pk}/calls/{first.pk}/"))
+    assert "Run once more alice — The bank says no." in page
+    assert "Late result Run 1 reported success when it no longer counted: refund re_81f3 settled" in page
+    assert "Attempt 1 Run again" in page
+    assert "Attempt 2 Completed" in page
+    assert "refund re_9" in said(reader.get(f"/sessions/{session.pk}/calls/{second.pk}/"))
+
+
+def test_evidence_is_a_link_only_where_it_may_be_one(session: Session, reader: Client) -> None:
+    call = make_call(session=session, status=CallStatus.COMPLETED)
+    make_decision(call=call, evidence='{"link":"https://bank.example/#1"}', revision=1)
+    make_decision(call=call, evidence='{"link":"javascript:alert(1)","text":"export"}', revision=2)
+    html = reader.get(f"/sessions/{session.pk}/calls/{call.pk}/").content.decode()
+    assert '<a href="https://bank.example/#1" rel="noopener noreferrer nofollow">' in html
+    assert 'href="javascript' not in html
+    assert "javascript:alert(1)" in html
+
+
+def test_the_plan_is_readable_and_complete(session: Session, reader: Client) -> None:
+    make_checkpoint(
+        session=session,
+        plan={"goal": "Refund", "steps": [{"text": "Find", "status": "done"}, {"text": "Pay", "status": "on fire"}]},
+    )
+    page = said(reader.get(f"/sessions/{session.pk}/plan/"))
+    assert "Plan of version 1 1 of 2 steps done" in page
+    assert 'goal "Refund"' in page
+    assert "✓ Find done" in page
+    assert "○ Pay on fire" in page
+    assert '"status": "on fire"' in page
+
+
+@pytest.mark.parametrize(("plan", "words"), [(None, "This session has no plan."), ({}, "The plan is empty.")])
+def test_no_plan_and_an_empty_plan_are_told_apart(
+    session: Session, reader: Client, plan: dict[str, object] | None, words: str
+) -> None:
+    make_checkpoint(session=session, plan=plan)
+    assert words in said(reader.get(f"/sessions/{session.pk}/plan/"))
+
+
+def test_history_tells_events_and_decisions_in_order(session: Session, reader: Client) -> None:
+    event(session, AuditKind.RUN_STARTED, details='{"host":"vm","pid":7}', created_at=THEN)
+    call = make_call(session=session, status=CallStatus.COMPLETED)
+    make_decision(call=call, created_at=THEN + timedelta(seconds=1), result="refund re_1")
+    event(session, AuditKind.DECIDED, created_at=THEN + timedelta(seconds=1))
+    event(session, AuditKind.SESSION_FINISHED, created_at=THEN + timedelta(seconds=2))
+    assert [row.label for row in session_history.load_history_page(session.pk).rows] == [
+        "Session finished",
+        "It happened",
+        "Run started",
+    ]
+    page = said(reader.get(f"/sessions/{session.pk}/history/"))
+    assert "It happened: refund_card by alice — Seen in the bank's export. Recorded result: refund re_1" in page
+    assert "Run started by run 1 host vm · pid 7" in page
+
+
+def test_pages_of_history_follow_each_other(session: Session) -> None:
+    call = make_call(session=session, status=CallStatus.COMPLETED)
+    for second in range(5):
+        event(session, AuditKind.RUN_STARTED, created_at=THEN + timedelta(seconds=2 * second))
+        make_decision(call=call, revision=second, created_at=THEN + timedelta(seconds=2 * second + 1))
+    whole = session_history.load_history_page(session.pk)
+    assert len(whole.rows) == 10
+    seen: list[session_history.HistoryItem] = []
+    before = None
+    while True:
+        page = session_history.load_history_page(session.pk, before=before, size=3)
+        seen += page.rows
+        before = page.before
+        if before is None:
+            break
+    assert tuple(seen) == whole.rows
+
+
+def test_an_event_of_a_newer_version_is_shown_as_it_is(session: Session, reader: Client) -> None:
+    event(session, AuditKind.RUN_STARTED, details="damaged")
+    AuditEvent.objects.update(kind="teleported")
+    page = said(reader.get(f"/sessions/{session.pk}/history/"))
+    assert "Teleported by run 1 details damaged" in page
+
+
+class TestIntegrity:
+    def page(self, reader: Client, session: Session) -> str:
+        return said(reader.get(f"/sessions/{session.pk}/history/"))
+
+    def test_history_says_what_the_last_verification_found(self, session: Session, reader: Client) -> None:
+        event(session, AuditKind.RUN_STARTED)
+        assert "Not verified yet This session in the audit trail" in self.page(reader, session)
+        audit.verify_chain(session.workspace_id)
+        assert "Verified The audit trail was as it was recorded, 2 entries, checked just now." in self.page(
+            reader, session
+        )
+        AuditEvent.objects.update(actor="somebody else")
+        audit.verify_chain(session.workspace_id)
+        assert "Not intact" in self.page(reader, session)
+
+    def test_an_entry_that_was_changed_is_marked_before_anybody_verifies(
+        self, session: Session, reader: Client
+    ) -> None:
+        event(session, AuditKind.RUN_STARTED)
+        event(session, AuditKind.SESSION_FINISHED)
+        audit.seal_events(session.workspace_id)
+        assert "is not what was recorded" not in self.page(reader, session)
+        AuditEvent.objects.filter(kind=AuditKind.RUN_STARTED).update(actor="run 7")
+        page = self.page(reader, session)
+        assert page.count("This entry is not what was recorded, or not where it was.") == 1
+        assert "Run started by run 7 This entry is not what was recorded" in page
+
+    @pytest.mark.parametrize("events", [1, 3])
+    def test_the_number_of_queries_does_not_depend_on_the_number_of_events(
+        self, session: Session, reader: Client, django_assert_num_queries: Queries, events: int
+    ) -> None:
+        for _ in range(events):
+            event(session, AuditKind.RUN_STARTED)
+        audit.seal_events(session.workspace_id)
+        self.page(reader, session)  # the first reading is recorded
+        with django_assert_num_queries(13):
+            reader.get(f"/sessions/{session.pk}/history/")

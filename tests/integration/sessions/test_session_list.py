@@ -1,0 +1,259 @@
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models import Q
+from django.test import Client
+
+from checkpoints.enums import CallStatus, RunStatus, SessionStatus
+from checkpoints.models import Session
+from checkpoints.sessions.list_filters import SessionFilter, Sort
+from harness_site.sessions.selectors import list_pages, session_rows
+from harness_site.sessions.views.session_list import FOUR_LINES
+from tests.support.factories import THEN, make_call, make_run, make_session, make_user, make_workspace
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+#: A condition that every session meets.
+ANY = Q(message_count__gte=0)
+
+Queries = Callable[[int], AbstractContextManager[object]]
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user(name="alice"))
+    return client
+
+
+def at(minute: float, **fields: object) -> Session:
+    session = make_session(**fields)  # type: ignore[arg-type]
+    Session.objects.filter(pk=session.pk).update(updated_at=THEN + timedelta(minutes=minute))
+    return session
+
+
+def listed(client: Client, address: str = "/sessions/") -> list[int]:
+    page = client.get(address).content.decode()
+    return [int(pk) for pk in re.findall(r'<tr id="session-(\d+)"', page)]
+
+
+def following(client: Client, address: str = "/sessions/") -> str:
+    found = re.search(r'rel="next" href="([^"]+)"', client.get(address).content.decode())
+    return found[1].replace("&amp;", "&") if found else ""
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_the_number_of_sessions(
+    reader: Client, rows: int, django_assert_num_queries: Queries
+) -> None:
+    for _ in range(rows):
+        session = make_session(status=SessionStatus.NEEDS_REVIEW)
+        make_run(session=session)
+        make_call(session=session)
+    with django_assert_num_queries(10):
+        assert len(listed(reader)) == rows
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        SessionFilter(),
+        SessionFilter(agent="desk"),
+        SessionFilter(sort=Sort.COST),
+        SessionFilter(among=(Q(pk__gt=0), Q(message_count__gte=0))),
+        SessionFilter(agent="desk", among=(ANY, ANY)),
+    ],
+)
+@pytest.mark.parametrize("size", [2, 3])
+def test_every_page_says_how_many_there_are_in_all(wanted: SessionFilter, size: int) -> None:
+    """Also where one page is all there is, and nothing is counted."""
+    workspace = make_workspace().pk
+    for minute in range(3):
+        at(minute, agent="desk", budget_spent_usd=minute)
+    first = session_rows.load_session_page(workspace, wanted, size=size)
+    assert (len(first.rows), first.total, first.more) == (size, 3, False)
+    if first.after is not None:
+        assert session_rows.load_session_page(workspace, wanted, after=first.after, size=size).total == 3
+
+
+def test_the_newest_activity_is_first(reader: Client) -> None:
+    first, third, second = at(3), at(1), at(2)
+    assert listed(reader) == [first.pk, second.pk, third.pk]
+
+
+def test_a_row_says_how_the_session_stands(reader: Client) -> None:
+    session = make_session(
+        session_id="order-17",
+        status=SessionStatus.NEEDS_REVIEW,
+        latest_version=7,
+        message_count=12,
+        budget_spent_usd="0.031",
+    )
+    make_run(session=session, status=RunStatus.WAITING, host="worker-1")
+    make_call(session=session)
+    assert (
+        "Refund for a broken lamp order-17 refund-desk Paused — 1 call needs a decision waiting on worker-1 "
+        "7 12 $0.031 just now"
+    ) in said(reader.get("/sessions/"))
+
+
+def test_what_only_awaits_an_approval_is_not_shown_as_unknown(reader: Client) -> None:
+    session = make_session(status=SessionStatus.NEEDS_REVIEW)
+    make_run(session=session)
+    make_call(session=session, status=CallStatus.AWAITING_APPROVAL)
+    html = reader.get("/sessions/").content.decode()
+    assert f'<tr id="session-{session.pk}" class="waits">' in html
+    assert '<span class="chip wait">Paused — 1 call awaits approval</span>' in html
+    make_call(session=session, call_id="call_10")
+    html = reader.get("/sessions/").content.decode()
+    assert f'<tr id="session-{session.pk}" class="unknown">' in html
+    assert '<span class="chip unknown">Paused — 2 calls need a decision</span>' in html
+
+
+@pytest.mark.parametrize(
+    ("lease", "words"),
+    [
+        (timedelta(hours=1), "Running on worker-3"),
+        (timedelta(hours=-1), "No process is driving it worker-3, last seen just now"),
+        (None, "No process is driving it resume it to go on"),
+    ],
+)
+def test_an_active_session_says_whether_anything_drives_it(reader: Client, lease: timedelta | None, words: str) -> None:
+    session = make_session()
+    if lease is not None:
+        make_run(session=session, lease=lease)
+    assert words in said(reader.get("/sessions/"))
+
+
+def test_status_narrows_to_how_sessions_stand(reader: Client) -> None:
+    running, stalled, done = make_session(), make_session(), make_session(status=SessionStatus.COMPLETED)
+    make_run(session=running)
+    make_run(session=stalled, lease=timedelta(hours=-1))
+    nobody = make_session()
+    assert listed(reader, "/sessions/?status=running") == [running.pk]
+    assert set(listed(reader, "/sessions/?status=stalled")) == {stalled.pk, nobody.pk}
+    assert listed(reader, "/sessions/?status=completed") == [done.pk]
+
+
+def test_agent_narrows_to_the_whole_name(reader: Client) -> None:
+    mine = make_session(agent="desk")
+    make_session(agent="desk-2")
+    assert listed(reader, "/sessions/?agent=desk") == [mine.pk]
+
+
+@pytest.mark.parametrize(
+    "query", ["status=nope", "after=nope", "after=2026-99-99~1", "rows=a,,-1", "agent=%00", "q=%00"]
+)
+def test_a_filter_nobody_knows_narrows_nothing_and_breaks_nothing(reader: Client, query: str) -> None:
+    session = make_session()
+    response = reader.get(f"/sessions/?{query}")
+    assert response.status_code == 200
+    if "%00" not in query:
+        assert f"session-{session.pk}" in response.content.decode()
+
+
+def test_sessions_of_another_workspace_are_not_listed(reader: Client) -> None:
+    make_session(workspace=make_workspace(slug="other"))
+    assert listed(reader) == []
+
+
+def test_pages_follow_each_other_without_gaps_or_repeats(reader: Client) -> None:
+    made = [at(minute).pk for minute in range(session_rows.PAGE + 5)]
+    first = listed(reader)
+    second = listed(reader, following(reader))
+    assert first + second == made[::-1]
+    assert following(reader, following(reader)) == ""
+
+
+@pytest.mark.parametrize("micro", [0, 118_000, 118_001])
+def test_pages_follow_each_other_within_one_moment(micro: int) -> None:
+    """Times as Python writes them and as the database writes them look different in SQLite."""
+    workspace = make_workspace()
+    moment = THEN.replace(microsecond=micro)
+    pks = [make_session().pk for _ in range(4)]
+    Session.objects.filter(pk__in=pks).update(updated_at=moment)
+    seen: list[int] = []
+    after = None
+    while True:
+        page = session_rows.load_session_page(workspace.pk, SessionFilter(), after=after, size=1)
+        seen += [row.pk for row in page.rows]
+        after = page.after
+        if after is None:
+            break
+    assert seen == pks[::-1]
+
+
+def test_filters_stay_on_the_next_page(reader: Client) -> None:
+    for minute in range(session_rows.PAGE + 1):
+        at(minute, agent="desk")
+    make_session(agent="other")
+    assert len(listed(reader, following(reader, "/sessions/?agent=desk"))) == 1
+
+
+def test_an_open_page_keeps_its_order_and_says_what_is_newer(reader: Client) -> None:
+    older, newer = at(1), at(2)
+    Session.objects.filter(pk=older.pk).update(updated_at=THEN + timedelta(minutes=9), title="Changed")
+    fresh = at(5)
+    address = f"/sessions/?rows={newer.pk},{older.pk}"
+    assert listed(reader, address) == [newer.pk, older.pk]
+    page = said(reader.get(address))
+    assert "Changed" in page
+    assert "1 session has newer activity — show" in page
+    assert listed(reader) == [older.pk, fresh.pk, newer.pk]
+
+
+def test_an_open_page_shows_no_session_of_another_workspace(reader: Client) -> None:
+    foreign = make_session(workspace=make_workspace(slug="other"))
+    make_session()
+    assert listed(reader, f"/sessions/?rows={foreign.pk}") == []
+
+
+def test_the_first_visit_teaches(reader: Client) -> None:
+    page = said(reader.get("/sessions/"))
+    assert "No sessions yet" in page
+    assert 'cp.start_session("first", "Hello", agent="my-agent")' in page
+
+
+def test_nothing_found_says_so(reader: Client) -> None:
+    make_session()
+    page = said(reader.get("/sessions/?agent=nowhere"))
+    assert "No session matches." in page
+    assert "No sessions yet" not in page
+
+
+@pytest.mark.parametrize("wanted", [SessionFilter(), SessionFilter(among=(ANY, ANY))])
+def test_totals_are_counted_up_to_a_limit(wanted: SessionFilter, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = make_workspace()
+    for _ in range(3):
+        make_session()
+    monkeypatch.setattr(list_pages, "LIMIT", 2)
+    page = session_rows.load_session_page(workspace.pk, wanted, size=1)
+    assert (len(page.rows), page.total, page.more) == (1, 2, True)
+
+
+@pytest.mark.parametrize("session_id", ["a/b:c.d e", "ünï/漢字", "x" * 255, "../..", "%2e%2e"])
+def test_a_session_is_found_by_its_own_id(reader: Client, session_id: str) -> None:
+    session = make_session(session_id=session_id)
+    response = reader.get("/sessions/find/", {"id": session_id})
+    assert response.headers["Location"] == f"/sessions/{session.pk}/"
+
+
+@pytest.mark.parametrize("session_id", ["", "order", "\0", "x" * 5000, "<script>"])
+def test_an_id_nobody_has_is_a_clear_page(reader: Client, session_id: str) -> None:
+    make_session(session_id="order-17")
+    response = reader.get("/sessions/find/", {"id": session_id})
+    assert response.status_code == 404
+    assert "There is no session with the id" in said(response)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_four_lines_make_the_first_session_appear(client: Client) -> None:
+    scope: dict[str, Any] = {}
+    exec(FOUR_LINES, scope)  # noqa: S102 - what the page teaches has to work as it stands
+    scope["cp"].close()
+    client.force_login(make_user())
+    assert "Hello first my-agent" in said(client.get("/sessions/"))

@@ -1,0 +1,224 @@
+"""What happened in some time of a session."""
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from checkpoints.enums import (
+    ActorKind,
+    AuditKind,
+    CallStatus,
+    DecisionKind,
+    JoinStatus,
+    PauseStatus,
+    PeerCallStatus,
+    Phase,
+    RunStatus,
+)
+from checkpoints.formats import to_canonical_json
+from checkpoints.models import AuditEvent, Checkpoint, Join, PausedTask, PeerCall, Run, Session
+from harness_site.core.epoch_microseconds import convert_to_microseconds
+from harness_site.sessions.timeline.selectors import timeframe_contents, version_growth
+from harness_site.sessions.timeline.selectors.run_lanes import Stretch
+from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait, Turn
+from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session
+
+pytestmark = pytest.mark.django_db
+
+
+def later(seconds: float) -> datetime:
+    return THEN + timedelta(seconds=seconds)
+
+
+def at(seconds: float) -> int:
+    return convert_to_microseconds(later(seconds))
+
+
+def run(session: Session, start: float, end: float, **fields: Any) -> Run:
+    return make_run(session=session, started_at=later(start), heartbeat_at=later(end), **fields)
+
+
+def save(session: Session, seconds: float, phase: Phase = Phase.TURN, **fields: Any) -> Checkpoint:
+    saved = make_checkpoint(session=session, phase=phase, **fields)
+    Checkpoint.objects.filter(pk=saved.pk).update(created_at=later(seconds))
+    return saved
+
+
+def call(session: Session, start: float, end: float | None, name: str, **fields: Any) -> Any:
+    fields.setdefault("status", CallStatus.COMPLETED)
+    settled = None if end is None else later(end)
+    return make_call(session=session, call_id=name, issued_at=later(start), settled_at=settled, **fields)
+
+
+@pytest.fixture
+def session() -> Session:
+    session = make_session()
+    run(session, 0, 10)
+    return session
+
+
+def read(session: Session, since: float | None = None, until: float | None = None) -> timeframe_contents.Timeframe:
+    frame = timeframe_contents.load_timeframe(
+        session.pk,
+        since=None if since is None else later(since),
+        until=None if until is None else later(until),
+    )
+    assert frame is not None
+    return frame
+
+
+def test_a_turn_reaches_from_the_version_before_to_its_own(session: Session) -> None:
+    save(session, 1, Phase.RUN_STARTED)
+    save(session, 2, Phase.PRE_LLM)
+    save(session, 5, Phase.POST_LLM, length=3)
+    save(session, 6, Phase.POST_TOOL_BATCH)
+    save(session, 8, Phase.POST_SUBAGENT_BATCH)
+    save(session, 9)
+    (course,) = read(session).courses
+    assert course.turns == [
+        Turn("model", at(2), at(5), 3, 3),
+        Turn("tools", at(5), at(6), 4, 0),
+        Turn("agents", at(6), at(8), 5, 0),
+        Turn("turn", at(8), at(9), 6, 0),
+    ]
+    assert [mark.version for mark in course.lane.marks] == [1, 2, 3, 4, 5, 6]
+
+
+def test_calls_waits_and_events_stand_on_their_runs(session: Session) -> None:
+    lost = call(session, 2, 60, "a", interrupted_at=later(11))
+    make_decision(call=lost, created_at=later(60))
+    Run.objects.update(status=RunStatus.LOST, ended_at=later(11))
+    run(session, 11, 61)
+    first, second = read(session).courses
+    assert first.lane.stretches == [Stretch("lost", at(2), at(11), "refund_card", lost.pk)]
+    assert second.lane.stretches == [Stretch("wait", at(11), at(60), "refund_card", lost.pk)]
+    assert first.events == [Event("crash", at(11), at(11))]
+    assert second.events == [
+        Event("decision", at(60), at(60), DecisionKind.CONFIRM_LANDED, "alice", "refund_card", lost.pk)
+    ]
+
+
+def test_a_run_whose_session_was_taken_says_so(session: Session) -> None:
+    AuditEvent.objects.create(
+        workspace=session.workspace,
+        session=session,
+        kind=AuditKind.TAKEOVER,
+        actor_kind=ActorKind.MACHINE,
+        actor="run 1",
+        created_at=later(9),
+    )
+    Run.objects.update(status=RunStatus.LOST, ended_at=later(9))
+    (course,) = read(session).courses
+    assert course.events == [Event("takeover", at(9), at(9))]
+
+
+def pause(session: Session, status: PeerCallStatus, end: float | None) -> None:
+    first = session.runs.get(number=1)
+    task = PausedTask.objects.create(
+        session=session,
+        number=1,
+        run=first,
+        version=1,
+        state="{}",
+        status=PauseStatus.TAKEN,
+        paused_at=later(10),
+        taken_at=later(30),
+    )
+    join = Join.objects.create(session=session, task=task, join_id="j", total=1, status=JoinStatus.COMPLETE)
+    PeerCall.objects.create(
+        workspace=session.workspace,
+        session=session,
+        join=join,
+        call_id="p",
+        peer="stock",
+        request="{}",
+        status=status,
+        created_at=later(10),
+        deadline=later(40),
+        settled_at=None if end is None else later(end),
+    )
+
+
+def test_waits_for_other_agents_stand_on_the_run_that_paused(session: Session) -> None:
+    pause(session, PeerCallStatus.ANSWERED, 20)
+    run(session, 30, 40)
+    first, _ = read(session).courses
+    assert first.asked == [PeerWait("peer", at(10), at(20), "stock", PeerCallStatus.ANSWERED)]
+    assert first.events == [Event("pause", at(10), at(10)), Event("taken", at(30), at(30))]
+
+
+def test_who_is_still_waited_for_is_waited_for_until_now(session: Session) -> None:
+    pause(session, PeerCallStatus.WAITING, None)
+    frame = read(session)
+    assert frame.courses[0].asked[0].end > at(86_400)
+    assert convert_to_microseconds(frame.until) == frame.courses[0].asked[0].end
+
+
+def test_only_what_reaches_into_the_time_is_told(session: Session) -> None:
+    for seconds in (1, 2, 3, 4):
+        save(session, seconds)
+    before = call(session, 0, 1, "before")
+    into = call(session, 1, 2.5, "into")
+    around = call(session, 1, 9, "around")
+    after = call(session, 3.5, 4, "after")
+    frame = read(session, 2.2, 3.2)
+    (course,) = frame.courses
+    assert [stretch.call_pk for stretch in course.lane.stretches] == [into.pk, around.pk]
+    assert {before.pk, after.pk}.isdisjoint({stretch.call_pk for stretch in course.lane.stretches})
+    assert [(turn.start, turn.end) for turn in course.turns] == [(at(2), at(3)), (at(3), at(4))]
+    assert [mark.version for mark in course.lane.marks] == [3]
+    assert (frame.since, frame.until) == (later(2.2), later(3.2))
+
+
+def test_a_wait_that_goes_on_after_its_run_is_told_of_later(session: Session) -> None:
+    Run.objects.update(status=RunStatus.LOST, ended_at=later(10))
+    waits = call(session, 2, None, "a", status=CallStatus.INTERRUPTED, interrupted_at=later(10))
+    (course,) = read(session, 5_000, 6_000).courses
+    assert [(stretch.kind, stretch.call_pk) for stretch in course.lane.stretches] == [("wait", waits.pk)]
+
+
+def test_the_time_reaches_as_far_as_what_happened(session: Session) -> None:
+    call(session, 2, 25, "a")
+    assert (read(session).since, read(session).until) == (later(0), later(25))
+
+
+def test_where_there_is_more_than_can_be_told_it_says_from_when_on(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeframe_contents, "LIMIT", 3)
+    made = [call(session, number, number + 0.5, str(number)) for number in range(5)]
+    frame = read(session)
+    assert (frame.cut, frame.since) == (later(2), later(2))
+    assert [stretch.call_pk for stretch in frame.courses[0].lane.stretches] == [each.pk for each in made[2:]]
+    rest = read(session, None, 1.9)
+    assert rest.cut is None
+    assert [stretch.call_pk for stretch in rest.courses[0].lane.stretches] == [each.pk for each in made[:2]]
+
+
+def test_runs_before_the_last_ones_are_told_of_on_their_own(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeframe_contents, "LANES", 2)
+    Run.objects.update(ended_at=later(10), status=RunStatus.RELEASED)
+    run(session, 20, 30, status=RunStatus.RELEASED, ended_at=later(30))
+    run(session, 40, 50, status=RunStatus.RELEASED, ended_at=later(50))
+    frame = read(session)
+    assert ([course.lane.run.number for course in frame.courses], frame.cut) == ([2, 3], later(20))
+    assert [course.lane.run.number for course in read(session, None, 19).courses] == [1]
+
+
+def test_a_session_in_which_nothing_happened_has_no_timeline() -> None:
+    assert timeframe_contents.load_timeframe(make_session().pk) is None
+
+
+def test_growth_has_a_bounded_number_of_points_and_always_the_newest(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(version_growth, "POINTS", 4)
+    for number in range(10):
+        save(session, number, budget_spent_usd=f"0.{number}", usage=to_canonical_json({"total_tokens": number}))
+    found = version_growth.load_version_growth(session.pk)
+    assert ([point.version for point in found.points], found.total, found.step) == ([1, 4, 7, 10], 10, 3)
+    assert [(point.cost, point.tokens) for point in found.points][-1] == (Decimal("0.9"), 9)
+    part = version_growth.load_version_growth(session.pk, since=later(1), until=later(3))
+    assert ([point.version for point in part.points], part.step) == ([2, 3, 4], 1)

@@ -1,0 +1,126 @@
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from decimal import Decimal
+
+import pytest
+from django.test import Client
+
+from checkpoints.models import Segment, Session
+from harness_site.sessions.selectors import version_list
+from tests.support.factories import make_checkpoint, make_messages, make_run, make_session
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+Queries = Callable[[int], AbstractContextManager[object]]
+
+
+@pytest.fixture
+def session() -> Session:
+    session = make_session()
+    make_run(session=session)
+    return session
+
+
+def rewrite(session: Session, keep: int, *texts: str) -> None:
+    session.head_segment = Segment.objects.create(session=session, parent=session.head_segment, parent_length=keep)
+    session.message_count = keep
+    session.save()
+    make_messages(session=session, texts=texts)
+
+
+def rows(session: Session) -> list[tuple[int, int, int]]:
+    return [(row.version.version, row.added, row.removed) for row in version_list.load_version_page(session.pk).rows]
+
+
+def test_each_version_says_what_it_added(session: Session) -> None:
+    make_messages(session=session, texts=["a", "b"])
+    make_checkpoint(session=session)
+    make_messages(session=session, texts=["c"])
+    make_checkpoint(session=session)
+    make_checkpoint(session=session)
+    assert rows(session) == [(3, 0, 0), (2, 1, 0), (1, 2, 0)]
+
+
+def test_a_rewritten_version_says_what_it_took_away(session: Session) -> None:
+    make_messages(session=session, texts=["a", "b", "c"])
+    make_checkpoint(session=session)
+    rewrite(session, 1, "B")
+    make_checkpoint(session=session)
+    rewrite(session, 0, "summary")
+    make_checkpoint(session=session)
+    assert rows(session) == [(3, 1, 2), (2, 1, 2), (1, 3, 0)]
+
+
+def test_a_fork_shares_the_messages_of_its_origin(session: Session) -> None:
+    make_messages(session=session, texts=["a", "b"])
+    forked = make_session()
+    make_run(session=forked)
+    forked.head_segment = Segment.objects.create(session=forked, parent=session.head_segment, parent_length=2)
+    forked.message_count = 2
+    forked.save()
+    make_checkpoint(session=forked)
+    make_messages(session=forked, texts=["c"])
+    make_checkpoint(session=forked)
+    rewrite(forked, 2, "C", "d")
+    make_checkpoint(session=forked)
+    assert rows(forked) == [(3, 2, 1), (2, 1, 0), (1, 2, 0)]
+
+
+def test_a_version_is_compared_with_the_one_that_is_left(session: Session) -> None:
+    for text in "abc":
+        make_messages(session=session, texts=[text])
+        make_checkpoint(session=session)
+    session.checkpoints.filter(version=2).delete()
+    assert rows(session) == [(3, 2, 0), (1, 1, 0)]
+
+
+def test_costs_and_tokens_are_differences(session: Session) -> None:
+    make_checkpoint(session=session, budget_spent_usd="0.1", usage='{"input_tokens":10,"output_tokens":5}')
+    make_checkpoint(session=session, budget_spent_usd='"0.25"', usage='{"total_tokens":100}')
+    make_checkpoint(session=session, budget_spent_usd="damaged", usage="damaged")
+    third, second, first = version_list.load_version_page(session.pk).rows
+    assert (first.version.cost, first.version.tokens) == (Decimal("0.1"), 15)
+    assert (second.cost_delta, second.tokens_delta) == (Decimal("0.15"), 85)
+    assert (third.version.cost, third.cost_delta, third.version.tokens, third.tokens_delta) == (None, None, None, None)
+
+
+def test_the_page_says_it_in_words(session: Session, reader: Client) -> None:
+    make_messages(session=session, texts=["a", "b"])
+    make_checkpoint(session=session, plan={"steps": [{"text": "Pay", "status": "todo"}]}, phase="post_llm")
+    rewrite(session, 1, "B", "c")
+    make_checkpoint(
+        session=session, plan={"steps": [{"text": "Pay", "status": "done"}, "Mail"]}, budget_spent_usd="0.043"
+    )
+    page = said(reader.get(f"/sessions/{session.pk}/versions/"))
+    assert "−1 +2 messages: the conversation was rewritten" in page
+    assert "Pay — was “to do”, now “done”" in page
+    assert "plan: Mail" in page
+    assert "$0.043 +$0.012" in page
+    assert "After the model 1 +2 messages with a plan of 1 step" in page
+
+
+def test_a_session_without_versions_says_so(reader: Client) -> None:
+    assert "No version has been saved yet." in said(reader.get(f"/sessions/{make_session().pk}/versions/"))
+
+
+def test_pages_follow_each_other(session: Session, reader: Client) -> None:
+    for _ in range(version_list.PAGE + 2):
+        make_checkpoint(session=session)
+    first = reader.get(f"/sessions/{session.pk}/versions/").content.decode()
+    assert first.count('<tr id="v-') == version_list.PAGE
+    assert 'href="?before=3"' in first
+    second = reader.get(f"/sessions/{session.pk}/versions/?before=3").content.decode()
+    assert second.count('<tr id="v-') == 2
+    assert 'rel="next"' not in second
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_the_number_of_versions(
+    session: Session, reader: Client, count: int, django_assert_num_queries: Queries
+) -> None:
+    for number in range(count):
+        rewrite(session, 0, str(number))
+        make_checkpoint(session=session)
+    with django_assert_num_queries(12):
+        reader.get(f"/sessions/{session.pk}/versions/")

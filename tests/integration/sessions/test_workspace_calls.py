@@ -1,0 +1,181 @@
+"""The tool calls of all sessions, and the rates of their tools."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import date, timedelta
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import CallStatus, Role
+from checkpoints.models import Session
+from harness_site.sessions.selectors import call_list
+from harness_site.sessions.selectors.call_details import CallFilter
+from harness_site.sessions.selectors.call_list import CallLogFilter, CallLogPage
+from tests.support.factories import (
+    THEN,
+    make_call,
+    make_decision,
+    make_session,
+    make_user,
+    make_workspace,
+)
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+Queries = Callable[[int], AbstractContextManager[object]]
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user(role=Role.AUDITOR))
+    return client
+
+
+def make_calls(session: Session, count: int) -> None:
+    """One call an hour; every third one failed."""
+    for number in range(count):
+        status = CallStatus.COMPLETED if number % 3 else CallStatus.FAILED
+        then = THEN + timedelta(hours=number)
+        make_call(
+            session=session,
+            call_id=f"c{number}",
+            tool="pay" if number % 2 else "mail",
+            step=number,
+            status=status,
+            issued_at=then,
+            settled_at=then + timedelta(seconds=2),
+        )
+
+
+def listed(page: CallLogPage) -> list[str]:
+    return [row.record.call_id for row in page.rows]
+
+
+def found(session: Session, **wanted: object) -> list[str]:
+    return listed(call_list.load_call_log_page(session.workspace_id, CallLogFilter(**wanted)))  # type: ignore[arg-type]
+
+
+def test_calls_of_all_sessions_are_listed_newest_first(session: Session, reader: Client) -> None:
+    make_calls(session, 2)
+    other = make_session(session_id="other", title="A lamp", agent="mailer")
+    make_call(session=other, call_id="late", tool="send", issued_at=THEN + timedelta(days=3))
+    elsewhere = make_session(workspace=make_workspace(slug="elsewhere"))
+    make_call(session=elsewhere, call_id="not ours", idempotency_key="k")
+    assert found(session) == ["late", "c1", "c0"]
+    words = said(reader.get("/calls/"))
+    assert "send late A lamp mailer" in words
+    assert "not ours" not in words
+    assert "By tool over all 3 calls" in words
+
+
+def test_filters_narrow_the_list(session: Session) -> None:
+    make_calls(session, 30)
+    other = make_session(agent="mailer")
+    make_call(session=other, call_id="x", tool="mail", issued_at=THEN + timedelta(days=9), idempotency_key="key-of-x")
+    assert found(session, agent="mailer") == ["x"]
+    assert found(session, calls=CallFilter(key="key-of-x")) == ["x"]
+    assert found(session, calls=CallFilter(key="c7")) == ["c7"]
+    assert found(session, calls=CallFilter(tool="pay", status=CallStatus.FAILED)) == ["c27", "c21", "c15", "c9", "c3"]
+    assert found(session, first=date(2025, 3, 5), last=date(2025, 3, 5), calls=CallFilter(tool="pay"))[-1] == "c15"
+    assert found(session, last=date(2025, 3, 3)) == []
+
+
+def test_pages_follow_each_other_without_gaps(session: Session) -> None:
+    make_calls(session, 7)
+    seen, after = [], None
+    while True:
+        page = call_list.load_call_log_page(session.workspace_id, CallLogFilter(), after=after, size=3)
+        seen += listed(page)
+        after = page.after
+        if after is None:
+            break
+    assert seen == [f"c{number}" for number in range(6, -1, -1)]
+
+
+def test_what_was_not_looked_at_is_said_and_a_link_away(
+    session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_list, "LOOKED_AT", 4)
+    monkeypatch.setattr(call_list, "RATED", 4)
+    make_calls(session, 10)
+    wanted = CallLogFilter(CallFilter(key="c0"))
+    pages = [call_list.load_call_log_page(session.workspace_id, wanted)]
+    while pages[-1].after is not None:
+        pages.append(call_list.load_call_log_page(session.workspace_id, wanted, after=pages[-1].after))
+    assert [listed(page) for page in pages] == [[], [], ["c0"]]
+    assert [page.reach and page.reach - THEN for page in pages] == [timedelta(hours=6), timedelta(hours=2), None]
+    response = reader.get("/calls/?key=c0")
+    assert "No call matches among those that were looked at." in said(response)
+    assert "Look further back" in said(response)
+    rates = call_list.load_tool_rates(session.workspace_id, wanted)
+    assert (rates.counted, rates.since) == (4, THEN + timedelta(hours=6))
+    assert "By tool over the newest 4 calls, since" in said(response)
+
+
+def test_calls_of_one_moment_come_once_however_few_are_looked_at(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_list, "LOOKED_AT", 4)
+    for number in range(10):
+        make_call(session=session, call_id=f"c{number}", tool="pay", issued_at=THEN)
+    wanted = CallLogFilter(CallFilter(tool="pay"))
+    pages = [call_list.load_call_log_page(session.workspace_id, wanted)]
+    while pages[-1].after is not None:
+        pages.append(call_list.load_call_log_page(session.workspace_id, wanted, after=pages[-1].after))
+    assert [call_id for page in pages for call_id in listed(page)] == [f"c{number}" for number in range(9, -1, -1)]
+
+
+def test_rates_tell_how_each_tool_does(session: Session, reader: Client) -> None:
+    make_calls(session, 6)
+    lost = make_call(session=session, call_id="lost", tool="pay", step=99, replay_count=2)
+    make_decision(call=lost)
+    tools = {tool.tool: tool for tool in call_list.load_tool_rates(session.workspace_id, CallLogFilter()).tools}
+    pay, mail = tools["pay"], tools["mail"]
+    assert (pay.calls, pay.completed, pay.failed, pay.interrupted, pay.replays) == (4, 2, 1, 1, 1)
+    assert (mail.calls, mail.completed, mail.failed, mail.interrupted) == (3, 2, 1, 0)
+    assert pay.took == timedelta(seconds=2)
+    words = said(reader.get("/calls/"))
+    assert "pay 4 2 (50 %) 1 (25 %) 1 (25 %) 1 2.0 s" in words
+    assert "alice: It happened" in words
+
+
+def test_a_call_of_a_session_is_found_by_its_key(session: Session, reader: Client) -> None:
+    make_calls(session, 3)
+    html = reader.get(f"/sessions/{session.pk}/calls/?key=c1").content.decode()
+    assert (">c1<" in html, ">c0<" in html) == (True, False)
+    assert 'value="c1"' in html
+
+
+def test_hostile_names_are_text(reader: Client) -> None:
+    session = make_session(session_id=SCRIPT, title=SCRIPT, agent=SCRIPT)
+    make_call(session=session, tool=SCRIPT, call_id=SCRIPT, args={SCRIPT: SCRIPT})
+    html = reader.get("/calls/", {"tool": SCRIPT, "agent": SCRIPT, "key": SCRIPT}).content.decode()
+    assert "<script>alert" not in html
+    assert reader.get("/calls/?first=x&last=9999-12-31&after=%00&status=x&tool=%00&key=%00").status_code == 200
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_the_number_of_queries_does_not_depend_on_the_rows(
+    session: Session, reader: Client, calls: int, django_assert_num_queries: Queries
+) -> None:
+    make_calls(session, calls)
+    with django_assert_num_queries(14):
+        reader.get("/calls/")
+
+
+def test_long_arguments_are_begun_and_the_rest_is_one_link_away(session: Session, reader: Client) -> None:
+    make_call(session=session, call_id="short", args={"order": 17})
+    long = make_call(session=session, call_id="long", args={"note": "why " * 500, "password": "hunter22"})
+    address = f"/sessions/{session.pk}/calls/{long.pk}/"
+    for page in ("/calls/", f"/sessions/{session.pk}/calls/"):
+        html = reader.get(page).content.decode()
+        assert f'<a class="whole" href="{address}" hx-get="{address}" hx-select=".call > .args"' in html
+        assert html.count('class="whole"') == 1
+        assert html.count("why ") < 50
+        assert "order 17</td>" in html.replace("\n", "")
+        assert "show all arguments 2.0 KB" in said(reader.get(page))
+        assert "hunter22" not in html
+    assert reader.get(address).content.decode().count("why ") >= 500

@@ -1,0 +1,112 @@
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import IntegrityError
+from django.test import Client
+
+from checkpoints.enums import Role
+from harness_site.accounts.models import Membership
+from harness_site.accounts.permissions import find_membership
+from tests.support.factories import PASSWORD, make_user, make_workspace
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice() -> User:
+    user = make_user(name="alice")
+    user.set_password(PASSWORD)
+    user.save()
+    return user
+
+
+def test_sign_in_goes_on_to_the_page_that_was_asked_for(client: Client, alice: User) -> None:
+    response = client.post("/accounts/login/?next=/review/", {"username": "alice", "password": PASSWORD})
+    assert (response.status_code, response.headers["Location"]) == (302, "/review/")
+
+
+def test_sign_in_never_leaves_the_site(client: Client, alice: User) -> None:
+    form = {"username": "alice", "password": PASSWORD, "next": "https://elsewhere.example/"}
+    assert client.post("/accounts/login/", form).headers["Location"] == "/"
+
+
+def test_sign_in_with_a_wrong_password_says_so_and_keeps_the_name(client: Client, alice: User) -> None:
+    response = client.post("/accounts/login/", {"username": "alice", "password": "guess"})
+    assert response.status_code == 200
+    assert "This name and password do not belong together. Mind capital letters in both." in said(response)
+    assert 'value="alice"' in response.content.decode()
+
+
+def test_sign_in_without_a_password_names_the_field(client: Client, alice: User) -> None:
+    assert "Password is missing." in said(client.post("/accounts/login/", {"username": "alice"}))
+
+
+def test_sign_out_ends_the_session(client: Client, alice: User) -> None:
+    client.force_login(alice)
+    assert client.post("/accounts/logout/").headers["Location"] == "/accounts/login/"
+    assert client.get("/review/").status_code == 302
+
+
+def test_a_form_from_elsewhere_is_refused(alice: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(alice)
+    response = client.post("/accounts/logout/")
+    assert response.status_code == 403
+    assert "Nothing was recorded. What you typed is still on the page before this one." in said(response)
+
+
+def test_what_a_page_sends_by_itself_puts_no_note_on_it(alice: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(alice)
+    response = client.post("/review/calls/1/present/", headers={"HX-Request": "true"})
+    assert (response.status_code, response.content) == (403, b"")
+    assert (response["HX-Reswap"], response["HX-Trigger"]) == ("none", "live:any")
+
+
+def test_a_part_of_a_page_keeps_its_form_when_the_token_is_old(alice: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(alice)
+    response = client.post("/review/calls/1/", headers={"HX-Request": "true"})
+    assert response.status_code == 403
+    assert said(response) == (
+        "Not sent: your sign-in has changed since this page was loaded. Nothing was recorded, and what you typed is "
+        "still here. Press the button again."
+    )
+    assert response.headers["HX-Retarget"] == "#refusal"
+    assert response.headers["HX-Trigger"] == "live:any"
+
+
+def test_the_token_that_pages_fetch_is_taken(alice: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(alice)
+    found = re.search(r'data-token="(\w{64})"', client.get("/review/count/").content.decode())
+    assert found
+    assert client.post("/accounts/logout/", {"csrfmiddlewaretoken": found[1]}).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("role", "covered"),
+    [
+        (Role.AUDITOR, [True, False, False]),
+        (Role.APPROVER, [True, True, False]),
+        (Role.ADMIN, [True, True, True]),
+    ],
+)
+def test_each_role_may_what_the_one_before_it_may(role: Role, covered: list[bool]) -> None:
+    assert [Membership(role=role).has_role(other) for other in Role] == covered
+
+
+def test_one_membership_per_workspace() -> None:
+    user = make_user(role=Role.AUDITOR)
+    with pytest.raises(IntegrityError):
+        Membership.objects.create(user=user, workspace=make_workspace(), role=Role.ADMIN)
+
+
+def test_the_oldest_membership_counts() -> None:
+    user = make_user(role=Role.AUDITOR)
+    Membership.objects.create(user=user, workspace=make_workspace(slug="second"), role=Role.ADMIN)
+    found = find_membership(user)
+    assert found is not None
+    assert (found.workspace.slug, found.role) == ("default", "auditor")

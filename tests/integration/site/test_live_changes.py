@@ -1,0 +1,71 @@
+from datetime import timedelta
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from checkpoints.db.clock import database_now
+from checkpoints.models import Session
+from harness_site.live.changed_sessions import OVERLAP, ChangeCursor, list_changes_since
+from tests.support.factories import make_session, make_workspace
+
+pytestmark = pytest.mark.django_db
+
+
+def touch(session: Session, revision: int, *, ago: timedelta = timedelta()) -> None:
+    Session.objects.filter(pk=session.pk).update(revision=revision, updated_at=database_now("default") - ago)
+
+
+def told(cursor: ChangeCursor) -> list[tuple[int, int]]:
+    return [(change.session, change.revision) for change in cursor.read()]
+
+
+def test_a_change_is_told_once(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    session = make_session()
+    cursor = ChangeCursor(database_now("default"))
+    assert told(cursor) == [(session.pk, 0)]
+    with django_assert_num_queries(1):
+        assert told(cursor) == []
+
+
+def test_each_revision_is_told() -> None:
+    session = make_session()
+    cursor = ChangeCursor(database_now("default"))
+    cursor.read()
+    touch(session, 1)
+    assert told(cursor) == [(session.pk, 1)]
+    touch(session, 2)
+    assert told(cursor) == [(session.pk, 2)]
+
+
+def test_a_change_that_became_visible_late_is_told() -> None:
+    early, late = make_session(), make_session()
+    cursor = ChangeCursor(database_now("default"))
+    cursor.read()
+    touch(early, 1)
+    cursor.read()
+    touch(late, 1, ago=OVERLAP / 2)  # written before the other, committed after it was read
+    assert told(cursor) == [(late.pk, 1)]
+
+
+def test_what_is_older_than_the_overlap_is_not_told() -> None:
+    session = make_session()
+    touch(session, 1, ago=OVERLAP * 2)
+    assert told(ChangeCursor(database_now("default"))) == []
+
+
+def test_what_was_told_is_not_remembered_for_ever() -> None:
+    session, other = make_session(), make_session()
+    cursor = ChangeCursor(database_now("default"))
+    cursor.read()
+    Session.objects.update(updated_at=database_now("default") - OVERLAP * 2)
+    touch(other, 1)
+    cursor.read()
+    assert list(cursor._told) == [other.pk]
+    assert session.pk not in cursor._told
+
+
+def test_changes_of_one_workspace() -> None:
+    make_session()
+    foreign = make_session(workspace=make_workspace(slug="elsewhere"))
+    found = list_changes_since(database_now("default"), workspace=foreign.workspace_id)
+    assert [change.session for change in found] == [foreign.pk]

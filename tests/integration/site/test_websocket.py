@@ -1,0 +1,240 @@
+"""The websocket: who may listen, what they hear, and when they stop hearing it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client, override_settings
+
+from checkpoints.db import clock
+from checkpoints.enums import Role
+from checkpoints.models import Session
+from harness_site.accounts.models import Membership
+from harness_site.asgi import application
+from harness_site.core import formatting
+from harness_site.live import change_feed, consumers
+from harness_site.live.changed_sessions import SessionChange
+from tests.support.factories import make_session, make_user, make_workspace
+from tests.support.sockets import Browser
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]
+
+ORIGIN = "http://127.0.0.1:8000"
+
+
+@sync_to_async
+def signed_in(user: User) -> tuple[Client, str]:
+    client = Client()
+    client.force_login(user)
+    return client, client.cookies[settings.SESSION_COOKIE_NAME].value
+
+
+def socket(cookie: str, *, origin: str = ORIGIN, host: str = "127.0.0.1:8000", query: str = "") -> Browser:
+    cookies = f"{settings.SESSION_COOKIE_NAME}={cookie}"
+    headers = {"host": host, "origin": origin, "cookie": cookies}
+    return Browser(application, "/ws/live/", query=query, headers=headers)
+
+
+@asynccontextmanager
+async def listening(cookie: str, *, query: str = "") -> AsyncIterator[Browser]:
+    browser = socket(cookie, query=query)
+    assert await browser.connect()
+    try:
+        yield browser
+    finally:
+        await browser.leave()
+
+
+async def change(session: Session, revision: int = 2) -> None:
+    await change_feed.publish_changes([SessionChange(session.workspace_id, session.pk, revision, clock.now())])
+
+
+@pytest.fixture
+def distrust(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask at every message whether the reader may still look."""
+    monkeypatch.setattr(consumers, "TRUSTED_SECONDS", 0.0)
+
+
+async def test_a_member_hears_of_a_change() -> None:
+    session = await sync_to_async(make_session)()
+    _, cookie = await signed_in(await sync_to_async(make_user)(role=Role.AUDITOR))
+    async with listening(cookie) as browser:
+        await change(session, 7)
+        assert await browser.hears() == {"session": session.pk, "revision": 7}
+
+
+async def test_a_member_hears_nothing_of_another_workspace() -> None:
+    elsewhere = await sync_to_async(make_workspace)(slug="elsewhere")
+    foreign = await sync_to_async(make_session)(workspace=elsewhere)
+    _, cookie = await signed_in(await sync_to_async(make_user)())
+    async with listening(
+        cookie, query=f"since={formatting.format_iso_time(clock.now() - timedelta(hours=1))}"
+    ) as browser:
+        await change(foreign)
+        assert await browser.hears_nothing()
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://elsewhere.example",
+        "http://127.0.0.1:8000.elsewhere.example",
+        "http://127.0.0.1:9999",
+        "http://localhost:8000",
+        "null",
+        "",
+    ],
+)
+async def test_another_site_is_refused(origin: str) -> None:
+    _, cookie = await signed_in(await sync_to_async(make_user)())
+    assert not await socket(cookie, origin=origin).connect()
+
+
+async def test_a_host_that_is_not_ours_is_refused() -> None:
+    _, cookie = await signed_in(await sync_to_async(make_user)())
+    elsewhere = "elsewhere.example"
+    assert not await socket(cookie, origin=f"http://{elsewhere}", host=elsewhere).connect()
+
+
+async def test_a_trusted_origin_is_let_in_where_a_proxy_changes_the_host() -> None:
+    _, cookie = await signed_in(await sync_to_async(make_user)())
+    with override_settings(CSRF_TRUSTED_ORIGINS=["https://harness.example"]):
+        browser = socket(cookie, origin="https://harness.example")
+        assert await browser.connect()
+        await browser.leave()
+
+
+async def test_nobody_is_refused() -> None:
+    assert not await socket("").connect()
+    assert not await socket("made-up").connect()
+
+
+async def test_a_stranger_is_refused() -> None:
+    _, cookie = await signed_in(await sync_to_async(make_user)(role=None))
+    assert not await socket(cookie).connect()
+
+
+@pytest.mark.usefixtures("distrust")
+async def test_signing_out_closes_the_socket() -> None:
+    session = await sync_to_async(make_session)()
+    client, cookie = await signed_in(await sync_to_async(make_user)())
+    async with listening(cookie) as browser:
+        await sync_to_async(client.post)("/accounts/logout/")
+        await change(session)
+        assert await browser.hears() == consumers.SIGNED_OUT
+
+
+@pytest.mark.usefixtures("distrust")
+async def test_a_membership_that_ends_closes_the_socket() -> None:
+    session = await sync_to_async(make_session)()
+    user = await sync_to_async(make_user)()
+    _, cookie = await signed_in(user)
+    async with listening(cookie) as browser:
+        await Membership.objects.filter(user=user).adelete()
+        await change(session)
+        assert await browser.hears() == consumers.SIGNED_OUT
+
+
+@pytest.mark.usefixtures("distrust")
+async def test_a_switched_off_account_hears_no_heartbeat() -> None:
+    user = await sync_to_async(make_user)()
+    _, cookie = await signed_in(user)
+    async with listening(cookie) as browser:
+        await User.objects.filter(pk=user.pk).aupdate(is_active=False)
+        await change_feed.get_channel_layer_or_fail().group_send(change_feed.EVERYBODY, {"type": "live.heartbeat"})
+        assert await browser.hears() == consumers.SIGNED_OUT
+
+
+async def test_the_heartbeat_tells_the_time() -> None:
+    _, cookie = await signed_in(await sync_to_async(make_user)())
+    async with listening(cookie) as browser:
+        await change_feed.get_channel_layer_or_fail().group_send(change_feed.EVERYBODY, {"type": "live.heartbeat"})
+        assert list(await browser.hears()) == ["at"]
+
+
+async def test_what_changed_while_the_page_was_made_is_told_at_once() -> None:
+    session = await sync_to_async(make_session)()
+    _, cookie = await signed_in(await sync_to_async(make_user)())
+    async with listening(
+        cookie, query=f"since={formatting.format_iso_time(clock.now() - timedelta(minutes=1))}"
+    ) as browser:
+        assert await browser.hears() == {"session": session.pk, "revision": 0}
+
+
+async def test_who_missed_too_much_reads_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumers, "MISSED_LIMIT", 1)
+    for _ in range(2):
+        await sync_to_async(make_session)()
+    _, cookie = await signed_in(await sync_to_async(make_user)())
+    async with listening(
+        cookie, query=f"since={formatting.format_iso_time(clock.now() - timedelta(minutes=1))}"
+    ) as browser:
+        assert await browser.hears() == {"session": None}
+        assert await browser.hears_nothing()
+
+
+@pytest.mark.parametrize("since", ["", "soon", "2026-01-01T00:00:00", "%00"])
+async def test_a_damaged_time_is_no_harm(since: str) -> None:
+    await sync_to_async(make_session)()
+    _, cookie = await signed_in(await sync_to_async(make_user)())
+    async with listening(cookie, query=f"since={since}") as browser:
+        assert await browser.hears_nothing()
+
+
+async def test_what_a_browser_says_means_nothing() -> None:
+    session = await sync_to_async(make_session)()
+    _, cookie = await signed_in(await sync_to_async(make_user)())
+    async with listening(cookie) as browser:
+        for said in ('{"type": "live.changed"}', "not json", ""):
+            await browser.say(said)
+        await change(session)
+        assert await browser.hears() == {"session": session.pk, "revision": 2}
+
+
+async def test_the_feed_runs_from_startup_to_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_feed, "POLL_SECONDS", 0.01)
+    session = await sync_to_async(make_session)()
+    _, cookie = await signed_in(await sync_to_async(make_user)())
+    sent: list[dict[str, Any]] = []
+    messages = iter(["lifespan.startup"])
+
+    async with listening(cookie) as browser:
+
+        async def receive() -> dict[str, Any]:
+            message = next(messages, None)
+            if message is not None:
+                return {"type": message}
+            await Session.objects.filter(pk=session.pk).aupdate(revision=9, updated_at=clock.now())
+            while (heard := await browser.hears()) != {"session": session.pk, "revision": 9}:
+                assert heard != {}
+            return {"type": "lifespan.shutdown"}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        await application({"type": "lifespan"}, receive, send)
+    assert [message["type"] for message in sent] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        "0001-01-01T00:00:00Z",
+        "0001-01-01T00:00:00%2B14:00",
+        "9999-12-31T23:59:59-14:00",
+        "2026-02-30",
+        "9" * 500,
+        "%ff",
+    ],
+)
+async def test_a_moment_at_the_end_of_time_closes_no_socket(since: str) -> None:
+    session = await sync_to_async(make_session)()
+    _, cookie = await signed_in(await sync_to_async(make_user)(role=Role.AUDITOR))
+    async with listening(cookie, query=f"since={since}") as browser:
+        await change(session, 7)
+        assert await browser.hears() == {"session": session.pk, "revision": 7}

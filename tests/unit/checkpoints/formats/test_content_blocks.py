@@ -1,0 +1,152 @@
+import pytest
+
+from checkpoints.formats import content_blocks, to_canonical_json
+from checkpoints.formats.content_blocks import CallPart, ImagePart, OtherPart, Part, ReasoningPart, ResultPart, TextPart
+
+
+@pytest.mark.parametrize(
+    ("message", "parts"),
+    [
+        pytest.param(
+            {
+                "id": "m1",
+                "role": "assistant",
+                "created_at": "2026-11-21T10:42:07+00:00",
+                "blocks": [
+                    {"kind": "reasoning", "text": "Think first."},
+                    {"kind": "text", "text": "Let me look."},
+                    {"kind": "tool_call", "id": "call_1", "name": "find_order", "args": {"order": 17}},
+                ],
+            },
+            (ReasoningPart("Think first."), TextPart("Let me look."), CallPart("call_1", "find_order", {"order": 17})),
+            id="own blocks",
+        ),
+        pytest.param(
+            {
+                "role": "tool",
+                "blocks": [{"kind": "tool_result", "call_id": "call_1", "content": "gone", "is_error": True}],
+            },
+            (ResultPart("call_1", (TextPart("gone"),), is_error=True),),
+            id="own result",
+        ),
+        pytest.param({"role": "user", "content": "Hello"}, (TextPart("Hello"),), id="text content"),
+        pytest.param(
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "What is this?"},
+                    {"type": "image_url", "image_url": {"url": "https://a.example/b.png"}},
+                ],
+            },
+            (TextPart("What is this?"), ImagePart("https://a.example/b.png", number=1)),
+            id="OpenAI parts",
+        ),
+        pytest.param(
+            {
+                "role": "assistant",
+                "content": None,
+                "refusal": None,
+                "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}},
+                    {"id": "c2", "type": "function", "function": {"name": "g", "arguments": "not json"}},
+                ],
+            },
+            (CallPart("c1", "f", {"a": 1}), CallPart("c2", "g", "not json")),
+            id="OpenAI calls",
+        ),
+        pytest.param(
+            {"role": "tool", "tool_call_id": "c1", "content": "42"},
+            (ResultPart("c1", (TextPart("42"),)),),
+            id="OpenAI result",
+        ),
+        pytest.param(
+            {"type": "function_call_output", "call_id": "c1", "output": "42"},
+            (ResultPart("c1", (TextPart("42"),)),),
+            id="OpenAI response item",
+        ),
+        pytest.param(
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+                    {"type": "tool_use", "id": "t1", "name": "calc", "input": {"x": 1}},
+                ],
+            },
+            (ReasoningPart("Hm."), CallPart("t1", "calc", {"x": 1})),
+            id="Anthropic blocks",
+        ),
+        pytest.param(
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "t1",
+                        "content": [
+                            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+                        ],
+                    }
+                ],
+            },
+            (ResultPart("t1", (ImagePart("data:image/png;base64,AA==", number=1),)),),
+            id="Anthropic result with an image",
+        ),
+    ],
+)
+def test_every_convention_is_understood(message: dict[str, object], parts: tuple[Part, ...]) -> None:
+    assert content_blocks.read_message_parts(to_canonical_json(message)) == parts
+
+
+@pytest.mark.parametrize(
+    ("message", "parts"),
+    [
+        ({"blocks": [{"kind": "strange", "x": 1}]}, (OtherPart({"kind": "strange", "x": 1}),)),
+        ({"blocks": [{"kind": ["a"], "text": 1}]}, (OtherPart({"kind": ["a"], "text": 1}),)),
+        ({"blocks": [{"kind": "text"}]}, (OtherPart({"kind": "text"}),)),
+        ({"blocks": [7, "loose"]}, (OtherPart(7), TextPart("loose"))),
+        ({"content": 7}, (OtherPart(7),)),
+        ({"content": {"a": 1}}, (OtherPart({"a": 1}),)),
+        ({"content": "Hi", "audio": {"id": "a1"}}, (TextPart("Hi"), OtherPart({"audio": {"id": "a1"}}))),
+        ({"content": None, "tool_calls": [7]}, (OtherPart(7),)),
+        ({"tool_calls": {"id": "c"}}, (OtherPart({"id": "c"}),)),
+        ([1, 2], (OtherPart([1, 2]),)),
+    ],
+)
+def test_what_is_not_understood_is_shown_as_it_is(message: object, parts: tuple[Part, ...]) -> None:
+    assert content_blocks.read_message_parts(to_canonical_json(message)) == parts
+
+
+def test_a_damaged_body_is_shown_whole() -> None:
+    assert content_blocks.read_message_parts('{"role": "user"') == (TextPart('{"role": "user"'),)
+
+
+def test_an_empty_message_has_no_parts() -> None:
+    assert content_blocks.read_message_parts('{"role":"assistant","content":""}') == ()
+
+
+def test_a_lone_surrogate_survives() -> None:
+    assert content_blocks.read_message_parts('{"content":"\\ud83d"}') == (TextPart("\ud83d"),)
+
+
+def test_images_are_numbered_through_results() -> None:
+    image = {"kind": "image", "url": "https://a.example/1.png"}
+    body = to_canonical_json(
+        {"blocks": [image, {"kind": "tool_result", "call_id": "c", "content": [image, image]}, image]}
+    )
+    assert [image.number for image in content_blocks.iterate_images(content_blocks.read_message_parts(body))] == [
+        1,
+        2,
+        3,
+        4,
+    ]
+
+
+def test_plain_is_everything_that_is_said() -> None:
+    parts = (
+        ReasoningPart("Hm."),
+        TextPart("Yes."),
+        CallPart("c", "pay", {"b": 1, "a": 2}),
+        ResultPart("c", (TextPart("done"), ImagePart("data:x", "a chart"))),
+        OtherPart([1]),
+    )
+    assert content_blocks.parts_to_text(parts) == 'Hm.\n\nYes.\n\npay {"a":2,"b":1}\n\ndone\n\na chart\n\n[1]'

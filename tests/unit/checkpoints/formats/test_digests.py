@@ -1,0 +1,75 @@
+from typing import Any
+
+from checkpoints.formats import digests
+
+
+def test_chain_of_no_messages_is_empty() -> None:
+    assert digests.chain_bodies([]) == []
+
+
+def test_chain_continues_from_any_link() -> None:
+    whole = digests.chain_bodies(["a", "b", "c"])
+
+    assert digests.chain_bodies(["c"], whole[1]) == whole[2:]
+
+
+def test_chain_depends_on_everything_before() -> None:
+    assert digests.chain_bodies(["a", "c"])[1] != digests.chain_bodies(["b", "c"])[1]
+
+
+def test_chain_keeps_the_borders_of_messages() -> None:
+    assert digests.chain_bodies(["ab", "c"])[-1] != digests.chain_bodies(["a", "bc"])[-1]
+
+
+def test_chain_tells_one_message_from_the_same_one_twice() -> None:
+    once, twice = digests.chain_bodies(["a", "a"])
+
+    assert once != twice
+
+
+def test_links_have_32_bytes() -> None:
+    assert (
+        [len(link) for link in digests.chain_bodies(["", "a"])]
+        == [digests.DIGEST_SIZE, digests.DIGEST_SIZE]
+        == [32, 32]
+    )
+
+
+def test_text_digest_takes_lone_surrogates() -> None:
+    assert digests.digest_text("\ud800") != digests.digest_text("?")
+
+
+def test_key_of_the_same_parts_is_the_same() -> None:
+    assert digests.digest_key_parts("args", ["w", "s"], "t", {"a": 1, "b": 2}) == digests.digest_key_parts(
+        "args", ["w", "s"], "t", {"b": 2, "a": 1}
+    )
+
+
+DIFFERENT: list[tuple[Any, ...]] = [
+    ("a:b", "c"),
+    ("a", "b:c"),
+    ("a", "b", "c"),
+    ("a:b:c",),
+    ('a","b', "c"),
+    (["a", "b"], "c"),
+    ("a", ["b", "c"]),
+    ({"1": "x"},),
+    ({"1": 1},),
+    ({"1": 1.0},),
+    ({"1": True},),
+    ({"1": "1"},),
+    ({"1": None},),
+    ({},),
+    (None,),
+    ("",),
+    ("", ""),
+    (True,),
+    (1,),
+    (1.0,),
+    ("1",),
+    ("True",),
+]
+
+
+def test_keys_of_different_parts_are_all_different() -> None:
+    assert len({digests.digest_key_parts(*parts) for parts in DIFFERENT}) == len(DIFFERENT)

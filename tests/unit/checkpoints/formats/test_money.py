@@ -1,0 +1,88 @@
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from checkpoints.exceptions import NotRepresentable
+from checkpoints.formats import money
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [
+        0,
+        7,
+        0.1,
+        1e-9,
+        123456.789012,
+        999_999_999_999,
+        -12.5,
+        Decimal("0.10"),
+        Decimal("-0.000001"),
+        Decimal("999999999999.99999999"),
+        Decimal("1E+3"),
+        Decimal("0.000000000000000000001"),
+    ],
+    ids=repr,
+)
+def test_amount_comes_back_as_it_was_given(amount: float | Decimal) -> None:
+    loaded = money.load_amount(money.dump_amount(amount))
+
+    assert (loaded, type(loaded), str(loaded)) == (amount, type(amount), str(amount))
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [
+        float("nan"),
+        float("inf"),
+        float("-inf"),
+        Decimal("NaN"),
+        Decimal("sNaN"),
+        Decimal("Infinity"),
+        10**12,
+        -(10**12),
+        10**400,
+        Decimal("1e400"),
+        Decimal("0." + "1" * 80),
+        True,
+        "12.50",
+        None,
+        1j,
+        [1],
+    ],
+    ids=repr,
+)
+def test_what_is_no_amount_is_refused(amount: Any) -> None:
+    with pytest.raises(NotRepresentable):
+        money.dump_amount(amount)
+
+
+@pytest.mark.parametrize("text", ["true", "null", "[]", "{", "NaN"])
+def test_damaged_text_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        money.load_amount(text)
+
+
+def test_as_decimal_of_a_float_is_its_shortest_name() -> None:
+    assert money.round_to_decimal(money.dump_amount(0.1)) == Decimal("0.1")
+
+
+@pytest.mark.parametrize(
+    ("amount", "headline"),
+    [
+        (Decimal("0.1000019"), "0.100001"),
+        (Decimal("999999999999.9999999"), "999999999999.999999"),
+        (1e-9, "0.000000"),
+        (7, "7.000000"),
+    ],
+    ids=repr,
+)
+def test_as_decimal_is_rounded_down_to_a_millionth(amount: float | Decimal, headline: str) -> None:
+    assert str(money.round_to_decimal(money.dump_amount(amount))) == headline
+
+
+@pytest.mark.parametrize("damaged", ["NaN", '"Infinity"', "null", "1.0.0", ""])
+def test_damaged_amount_has_no_headline(damaged: str) -> None:
+    with pytest.raises((ValueError, ArithmeticError)):
+        money.round_to_decimal(damaged)

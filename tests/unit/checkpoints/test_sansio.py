@@ -1,0 +1,249 @@
+import asyncio
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from checkpoints import sansio
+from checkpoints.sansio import Flow, Invoke, Sleep, Step, Transact
+
+Driver = Callable[[Flow[Any]], Any]
+
+
+def drive_async(flow: Flow[Any]) -> Any:
+    return asyncio.run(sansio.adrive(flow, sansio.run_in_thread))
+
+
+@pytest.fixture(params=[sansio.drive, drive_async], ids=["blocking", "async"])
+def driver(request: pytest.FixtureRequest) -> Driver:
+    chosen: Driver = request.param
+    return chosen
+
+
+def does(*steps: Step) -> Flow[list[Any]]:
+    """A flow that takes the steps in turn and returns what each gave; an error is given as its name."""
+    got: list[Any] = []
+    for step in steps:
+        try:
+            got.append((yield step))
+        except Exception as error:
+            got.append(type(error).__name__)
+    return got
+
+
+def double(number: int) -> int:
+    return number * 2
+
+
+async def adouble(number: int) -> int:
+    await asyncio.sleep(0)
+    return number * 2
+
+
+def fails() -> None:
+    raise KeyError("gone")
+
+
+async def afails() -> None:
+    raise KeyError("gone")
+
+
+def stops() -> None:
+    raise StopIteration
+
+
+def test_flow_without_steps_returns_its_value(driver: Driver) -> None:
+    assert driver(does()) == []
+
+
+def test_steps_are_performed_in_order(driver: Driver) -> None:
+    steps = (Transact(lambda: "first"), Sleep(0), Invoke(double, {"number": 4}), Transact(lambda: "last"))
+
+    assert driver(does(*steps)) == ["first", None, 8, "last"]
+
+
+@pytest.mark.parametrize("function", [double, adouble, partial(adouble), lambda number: adouble(number)])
+def test_invoke_takes_every_kind_of_function(driver: Driver, function: Callable[..., Any]) -> None:
+    assert driver(does(Invoke(function, {"number": 21}), Invoke(function, {"number": 2}, timeout=60))) == [42, 4]
+
+
+@pytest.mark.parametrize("function", [fails, afails])
+def test_error_of_a_step_reaches_the_flow(driver: Driver, function: Callable[..., Any]) -> None:
+    assert driver(does(Invoke(function), Invoke(function, timeout=60), Transact(fails), Sleep(0))) == [
+        "KeyError",
+        "KeyError",
+        "KeyError",
+        None,
+    ]
+
+
+def test_error_that_the_flow_lets_go_reaches_the_caller(driver: Driver) -> None:
+    def careless() -> Flow[None]:
+        yield Transact(fails)
+
+    with pytest.raises(KeyError, match="gone"):
+        driver(careless())
+
+
+def test_stop_iteration_of_the_users_code_does_not_end_the_flow(driver: Driver) -> None:
+    assert driver(does(Invoke(stops, timeout=60), Transact(lambda: "after"))) == ["RuntimeError", "after"]
+
+
+def test_invoke_that_takes_too_long_is_a_timeout(driver: Driver) -> None:
+    held = threading.Event()
+
+    assert driver(does(Invoke(held.wait, timeout=0.01), Transact(held.set))) == ["TimeoutError", None]
+
+
+def test_coroutine_that_takes_too_long_is_a_timeout(driver: Driver) -> None:
+    async def forever() -> None:
+        await asyncio.Event().wait()
+
+    assert driver(does(Invoke(forever, timeout=0.01), Transact(lambda: "after"))) == ["TimeoutError", "after"]
+
+
+def test_invoke_is_marked_started(driver: Driver) -> None:
+    seen = []
+    invoke = Invoke(lambda: seen.append(invoke.started))
+
+    assert (invoke.started, driver(does(invoke)), seen) == (False, [None], [True])
+
+
+def test_blocking_driver_keeps_a_plain_function_on_its_thread() -> None:
+    assert sansio.drive(does(Invoke(threading.get_ident))) == [threading.get_ident()]
+
+
+def test_async_driver_keeps_the_loop_free() -> None:
+    assert drive_async(does(Invoke(threading.get_ident), Transact(threading.get_ident))) != [threading.get_ident()] * 2
+
+
+def test_blocking_driver_hands_an_interrupt_to_the_flow() -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    recorded = []
+
+    def careful() -> Flow[None]:
+        try:
+            yield Invoke(interrupted)
+        except KeyboardInterrupt:
+            yield Transact(lambda: recorded.append("interrupted"))
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        sansio.drive(careful())
+    assert recorded == ["interrupted"]
+
+
+# cancellation
+
+
+class Steered:
+    """A flow whose steps report to a list and wait for the test."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.reached = threading.Event()
+        self.go_on = threading.Event()
+
+    def work(self) -> str:
+        self.log.append("work begins")
+        self.reached.set()
+        assert self.go_on.wait(60)
+        self.log.append("work ends")
+        return "worked"
+
+    def tool(self) -> None:
+        self.log.append("tool ran")
+
+    async def atool(self) -> None:
+        self.log.append("tool began")
+        self.reached.set()
+        await asyncio.Event().wait()
+
+    def invoking(self, function: Callable[..., Any], *before: Step) -> Flow[str]:
+        yield from does(*before)
+        invoke = Invoke(function)
+        try:
+            yield invoke
+        except asyncio.CancelledError:
+            self.log.append("started" if invoke.started else "not started")
+            yield Transact(lambda: self.log.append("recorded"))
+            raise
+        return "done"
+
+    async def cancelled_when_reached(self, flow: Flow[Any]) -> None:
+        task = asyncio.ensure_future(sansio.adrive(flow, sansio.run_in_thread))
+        await asyncio.to_thread(self.reached.wait, 60)
+        task.cancel()
+        await asyncio.sleep(0)
+        self.go_on.set()
+        await task
+
+
+@pytest.mark.asyncio
+async def test_cancellation_waits_for_database_work_and_stops_the_tool_before_it_begins() -> None:
+    steered = Steered()
+
+    with pytest.raises(asyncio.CancelledError):
+        await steered.cancelled_when_reached(steered.invoking(steered.tool, Transact(steered.work)))
+
+    assert steered.log == ["work begins", "work ends", "not started", "recorded"]
+
+
+@pytest.mark.asyncio
+async def test_cancellation_inside_the_tool_lets_the_flow_record_it() -> None:
+    steered = Steered()
+
+    with pytest.raises(asyncio.CancelledError):
+        await steered.cancelled_when_reached(steered.invoking(steered.atool))
+
+    assert steered.log == ["tool began", "started", "recorded"]
+
+
+@pytest.mark.asyncio
+async def test_cancellation_during_the_last_database_work_is_not_swallowed() -> None:
+    steered = Steered()
+
+    with pytest.raises(asyncio.CancelledError):
+        await steered.cancelled_when_reached(does(Transact(steered.work)))
+
+    assert steered.log == ["work begins", "work ends"]
+
+
+@pytest.mark.asyncio
+async def test_second_cancellation_does_not_abandon_database_work_either() -> None:
+    steered = Steered()
+    task = asyncio.ensure_future(sansio.adrive(does(Transact(steered.work)), sansio.run_in_thread))
+    await asyncio.to_thread(steered.reached.wait, 60)
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0)
+    assert task.done() is False
+    steered.go_on.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert steered.log == ["work begins", "work ends"]
+
+
+@pytest.mark.asyncio
+async def test_cancellation_of_a_sleep_reaches_the_flow() -> None:
+    log = []
+
+    def waiting() -> Flow[None]:
+        try:
+            yield Sleep(3600)
+        except asyncio.CancelledError:
+            yield Transact(lambda: log.append("released"))
+            raise
+
+    task = asyncio.ensure_future(sansio.adrive(waiting(), sansio.run_in_thread))
+    await asyncio.sleep(0)
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert log == ["released"]

@@ -1,0 +1,32 @@
+"""Cells of a CSV file: no formula begins anywhere in them, and finding that out takes linear time."""
+
+import pytest
+
+from harness_site.core import csv_rows
+from tests.support.growth import assert_linear
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [
+        ("plain; text", "plain; text"),
+        ("=1+1", "'=1+1"),
+        ("x;=1+1", "x;'=1+1"),
+        ("x; \"'=1+1", "x;' \"'=1+1"),
+        ("x;;=1", "x;;'=1"),
+        ("x|\uff1d1", "x|'\uff1d1"),
+        ("x\n\t=1", "x\n'\t'=1"),
+        ("a = b", "a = b"),
+    ],
+)
+def test_no_cell_is_a_formula(cell: str, written: str) -> None:
+    quoted = written.replace('"', '""')
+    expected = f'"{quoted}"' if any(sign in written for sign in '"\n,') else written
+    assert csv_rows.format_csv_line([cell]) == f"{expected}\r\n"
+
+
+@pytest.mark.parametrize("piece", ["\n", "\t", " ;", '"', "=", ";="])
+def test_a_title_of_separators_takes_linear_time(piece: str) -> None:
+    assert_linear(
+        lambda text: csv_rows.format_csv_line([text]), lambda size: piece * (size // len(piece)), largest=200_000
+    )

@@ -1,0 +1,75 @@
+import pytest
+
+from harness_site.core.rendering.display_text import (
+    FoldedText,
+    fold_text,
+    format_byte_size,
+    get_byte_size,
+    mask_and_reveal_hidden,
+)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "shown"),
+    [
+        ("a\x00b", "a␀b"),
+        ("a\x1b[31mb", "a␛[31mb"),
+        ("a\x7fb", "a‹U+007F›b"),
+        ("a\u202eexe.png", "a‹U+202E›exe.png"),
+        ("a\u2066b\u2069", "a‹U+2066›b‹U+2069›"),
+        ("a\ud800b", "a‹U+D800›b"),
+        ("a\U000e0041b", "a‹U+E0041›b"),
+        ("a\ufeffb", "a‹U+FEFF›b"),
+        ("a\r\nb\rc", "a\nb␍c"),
+    ],
+)
+def test_what_would_hide_is_shown(hidden: str, shown: str) -> None:
+    assert mask_and_reveal_hidden(hidden) == shown
+    assert mask_and_reveal_hidden(hidden).encode().decode() == shown
+
+
+@pytest.mark.parametrize("text", ["", "plain", "a\tb\nc", "שלום عالم", "👩\u200d🔬 café"])
+def test_everything_else_stays(text: str) -> None:
+    assert mask_and_reveal_hidden(text) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1000, "1.0 KB"),
+        (12_345, "12 KB"),
+        (5_200_000, "5.2 MB"),
+        (1_000_000_000, "1.0 GB"),
+        (10_000_000_000_000, "10000 GB"),
+    ],
+)
+def test_sizes_are_readable(count: int, words: str) -> None:
+    assert format_byte_size(count) == words
+
+
+def test_sizes_are_of_bytes() -> None:
+    assert get_byte_size("é") == 2
+    assert get_byte_size("\ud800") == 3
+
+
+def test_a_short_text_stays_whole() -> None:
+    assert fold_text("one two", 7) == FoldedText("one two", True, 7)
+    assert fold_text("one two!!", 8) == FoldedText("one two!!", True, 9)
+
+
+def test_a_long_text_is_cut_at_a_line_or_a_word() -> None:
+    assert fold_text("one two\nthree four five", 12).text == "one two"
+    assert fold_text("one two three four five", 12).text == "one two"
+    assert fold_text("x" * 100, 12).text == "x" * 12
+
+
+def test_a_fold_says_the_size_of_the_whole() -> None:
+    assert fold_text("é" * 100, 10) == FoldedText("é" * 10, False, 200)
+
+
+def test_many_lines_are_a_long_text() -> None:
+    assert fold_text("\n".join("abcdefgh"), 100, lines=3) == FoldedText("a\nb\nc", False, 15)
+    assert fold_text("a\nb\nc\nd", 100, lines=3).whole

@@ -1,0 +1,119 @@
+"""The work of every renderer grows in proportion to a hostile text, or stops at a budget."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from checkpoints.formats import content_blocks
+from harness_site.core.masking import masker
+from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
+from harness_site.core.rendering.match_highlighting import mark_search_words
+from harness_site.search import text_extraction
+from harness_site.sessions import session_formatting
+from harness_site.sessions.compare import message_alignment, word_diff
+from harness_site.sessions.compare.message_alignment import ComparedMessage
+from tests.support import hostile
+from tests.support.growth import MEGABYTE, assert_linear, processor_seconds
+
+GROUPS = {
+    "secrets": hostile.SECRETS,
+    "controls": hostile.CONTROLS,
+    "markdown": hostile.MARKDOWN,
+    "code": hostile.CODE,
+    "json": hostile.JSON,
+}
+
+
+def _marked(content: str) -> object:
+    return mark_search_words(ansi_colors.render_ansi_as_html(content), ("aaaa", "a://", "&"))
+
+
+def _whole_tree(content: str) -> object:
+    return json_tree.render_json_tree(session_formatting.parse_stored_value(content), limit=None)
+
+
+RENDERERS: dict[str, Callable[[str], Any]] = {
+    "masked": masker.mask_text,
+    "visible": display_text.reveal_hidden_characters,
+    "ansi": ansi_colors.render_ansi_as_html,
+    "prose": markdown.render_markdown,
+    "beginning": session_formatting.format_text_beginning,
+    "marked": _marked,
+    "tree": _whole_tree,
+    "structured": session_formatting.parse_json_container,
+    "copied": lambda content: json_tree.dump_masked_json(session_formatting.parse_stored_value(content), indent=2),
+    "plain": lambda content: content_blocks.parts_to_text(content_blocks.read_message_parts(content)),
+    "indexed": lambda content: text_extraction.extract_message_text(content, "id").text,
+}
+
+
+#: JSON text is what these read; of anything else they see at the first character that it is none.
+JSON_READERS = {"tree", "structured", "copied", "plain", "indexed"}
+#: What these do to a text depends on its HTML more than on its words.
+HTML_READERS = {"marked", "beginning"}
+PAIRS = [
+    (name, group)
+    for name in RENDERERS
+    for group in GROUPS
+    if (group == "json" or name not in JSON_READERS) and (group == "controls" or name not in HTML_READERS)
+]
+
+
+@pytest.mark.parametrize(("renderer", "group"), PAIRS)
+def test_work_grows_in_proportion_to_the_text(renderer: str, group: str) -> None:
+    for name, make in GROUPS[group].items():
+        small, large = make(10_000), make(80_000)
+        before = processor_seconds(lambda: RENDERERS[renderer](small))  # noqa: B023 - called at once
+        taken = processor_seconds(lambda: RENDERERS[renderer](large))  # noqa: B023
+        # Eight times the text: quadratic work takes 64 times as long.
+        assert taken < max(0.75, 20 * before), f"{name}: {before:.2f} s, then {taken:.2f} s"
+
+
+@pytest.mark.parametrize(
+    ("renderer", "name"),
+    [
+        ("masked", "token beginnings"),
+        ("masked", "digits"),
+        ("visible", "zero bytes"),
+        ("ansi", "colour parameters"),
+        ("ansi", "colours"),
+        ("copied", "many numbers"),
+        ("indexed", "colons"),
+    ],
+)
+def test_four_megabytes_are_read_in_seconds(renderer: str, name: str) -> None:
+    assert_linear(RENDERERS[renderer], hostile.TEXTS[name], largest=4 * MEGABYTE)
+
+
+@pytest.mark.parametrize("language", ["json", "python", "bash", "yaml", "sql", "ruby", "html", "css", "java", "diff"])
+def test_code_of_any_language_is_coloured_within_a_bound(language: str) -> None:
+    for name, make in hostile.TEXTS.items():
+        code = make(syntax_highlighting.LIMIT)
+        assert processor_seconds(lambda: syntax_highlighting.highlight_code(code, language)) < 1.0, name  # noqa: B023
+
+
+@pytest.mark.parametrize("name", ["schemes", "addresses with names", "open brackets", "open images", "wide tables"])
+def test_markdown_of_the_longest_size_is_read_within_a_bound(name: str) -> None:
+    content = hostile.TEXTS[name](markdown.LIMIT)
+    assert processor_seconds(lambda: markdown.render_markdown(content)) < 2.5
+
+
+def test_texts_without_anything_in_common_are_compared_within_a_bound() -> None:
+    old = " ".join(f"a{number} x" for number in range(1400))
+    new = " ".join(f"b{number} x" for number in range(1400))
+    assert processor_seconds(lambda: word_diff.compute_word_diff(old, new)) < 5.0
+    assert (
+        processor_seconds(lambda: list(message_alignment.align_messages(_said(old.split()), _said(new.split())))) < 15.0
+    )
+    for name, make in hostile.TEXTS.items():
+        assert processor_seconds(lambda: word_diff.compute_word_diff(make(40_000), make(30_000))) < 3.0, name  # noqa: B023
+
+
+def _said(bodies: list[str]) -> list[ComparedMessage]:
+    return [
+        ComparedMessage(at, "", "user", datetime.now(UTC), json.dumps({"content": body}))
+        for at, body in enumerate(bodies)
+    ]

@@ -1,0 +1,168 @@
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness_site.core.rendering import ansi_colors
+from harness_site.core.rendering.markdown import LIMIT, render_markdown
+from harness_site.core.rendering.syntax_highlighting import CLASSES
+
+TAGS = {
+    *("a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s"),
+    *("span", "strong", "sub", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul"),
+}
+
+NOTE = '<p class="muted">Shown as it is written: it would take too long to format.</p>'
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+
+def parsed(html: str) -> _Reader:
+    reader = _Reader()
+    reader.feed(html)
+    return reader
+
+
+def test_markdown_is_read() -> None:
+    assert render_markdown("**bold** and `code`") == "<p><strong>bold</strong> and <code>code</code></p>\n"
+
+
+def test_line_breaks_are_kept() -> None:
+    assert render_markdown("one\ntwo") == "<p>one<br>\ntwo</p>\n"
+
+
+def test_headings_stay_below_those_of_the_page() -> None:
+    assert render_markdown("# a\n### b\n###### c") == "<h3>a</h3>\n<h4>b</h4>\n<h5>c</h5>\n"
+    assert render_markdown("### a") == "<h3>a</h3>\n"
+    assert "<h6>f</h6>" in render_markdown("# a\n## b\n### c\n#### d\n##### e\n###### f")
+
+
+def test_tags_are_text() -> None:
+    assert render_markdown("<script>alert(1)</script>") == "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>\n"
+    assert render_markdown("<b>unclosed") == "<p>&lt;b&gt;unclosed</p>\n"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "javascript:alert(1)",
+        "JaVaScRiPt:alert(1)",
+        "java\tscript:alert(1)",
+        "&#106;avascript:alert(1)",
+        "vbscript:x",
+        "data:text/html,<script>",
+        "file:///etc/passwd",
+        "//evil.example/x",
+        "/accounts/logout/",
+        "?next=x",
+    ],
+)
+def test_no_other_address_becomes_a_link(address: str) -> None:
+    for text in (f"[x]({address})", f"[x](<{address}>)", f"<{address}>", f"![x]({address})", f"[x]: {address}\n\n[x]"):
+        assert [name for _, name, _ in parsed(render_markdown(text)).attributes if name == "href"] == []
+
+
+@pytest.mark.parametrize("written", ["http://a.example/b?c=1", "https://a.example/"])
+def test_an_address_in_running_text_becomes_a_link(written: str) -> None:
+    reader = parsed(render_markdown(f"See {written} (or not)."))
+    assert ("a", "href", written) in reader.attributes
+
+
+@pytest.mark.parametrize(
+    "name", ["main.py", "README.md", "run.sh", "www.a.example", "a@a.example", "//a.example", "x://a.sh"]
+)
+def test_the_name_of_a_file_or_of_a_host_becomes_none(name: str) -> None:
+    """Even beside an address: a click on `main.py` would ask a host that somebody registered under that name."""
+    assert render_markdown(f"See {name}") == f"<p>See {name}</p>\n"
+    hrefs = [
+        value
+        for _, attribute, value in parsed(render_markdown(f"See {name} and http://b.example")).attributes
+        if attribute == "href"
+    ]
+    assert hrefs == ["http://b.example"]
+
+
+def test_a_link_says_nothing_about_where_it_was() -> None:
+    assert render_markdown("[x](https://a.example/?b=1&c=2)") == (
+        '<p><a href="https://a.example/?b=1&amp;c=2" rel="noopener noreferrer nofollow">x</a></p>\n'
+    )
+
+
+def test_a_remote_image_is_only_a_link() -> None:
+    assert render_markdown("![a chart](https://a.example/b.png)") == (
+        '<p><a href="https://a.example/b.png" rel="noopener noreferrer nofollow">Image: a chart</a></p>\n'
+    )
+
+
+def test_an_embedded_image_is_named_and_measured() -> None:
+    assert (
+        render_markdown("![a chart](data:image/png;base64,AAAA)")
+        == "<p>[image: a chart, 26 bytes inside the text]</p>\n"
+    )
+
+
+def test_the_language_of_code_never_becomes_a_class() -> None:
+    html = render_markdown('```evil" onclick="x\n<b>\n```\n\n```python\nreturn 1\n```')
+    assert {name for _, name, _ in parsed(html).attributes} == {"class"}
+    assert {value for _, _, value in parsed(html).attributes} <= CLASSES | {"code"}
+
+
+def test_hidden_characters_are_shown() -> None:
+    assert render_markdown("a\u202eb\x00\ud800") == "<p>a‹U+202E›b␀‹U+D800›</p>\n"
+
+
+def test_a_very_long_text_is_shown_as_written() -> None:
+    text = "**x** <b>" * (LIMIT // 9 + 1)
+    assert render_markdown(text) == f'{NOTE}<pre class="plain">{text.replace("<", "&lt;").replace(">", "&gt;")}</pre>'
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("(http://a.example/b)", "http://a.example/b"),
+        ("http://a.example/b_(c)", "http://a.example/b_(c)"),
+        ("**http://a.example/**", "http://a.example/"),
+        ("http://a.example/__init__.py", "http://a.example/__init__.py"),
+        ("HTTPS://a.example!", "HTTPS://a.example"),
+        ("看http://a.example/é。", "http://a.example/%C3%A9"),
+        ("http://[::1]:80/", "http://[::1]:80/"),
+        ("xhttp://a.example", None),
+        ("http\\://a.example", None),
+        ("`http://a.example`", None),
+        ("http://", None),
+        (f"http://a/{'b' * 3000}", None),
+    ],
+)
+def test_an_address_ends_where_its_sentence_goes_on(text: str, address: str | None) -> None:
+    hrefs = [value for _, name, value in parsed(render_markdown(text)).attributes if name == "href"]
+    assert hrefs == ([] if address is None else [address])
+
+
+def test_an_address_inside_a_link_is_its_text() -> None:
+    assert render_markdown("[http://b.example](http://a.example)") == (
+        '<p><a href="http://a.example" rel="noopener noreferrer nofollow">http://b.example</a></p>\n'
+    )
+
+
+@pytest.mark.parametrize("text", ["![" * 10_000, f"|{'a|' * 400}\n|{'-|' * 400}\n" + "|\n" * 400])
+def test_a_text_that_takes_too_much_work_is_shown_as_written(text: str) -> None:
+    assert render_markdown(text) == f'{NOTE}<pre class="plain">{ansi_colors.render_ansi_as_html(text)}</pre>'
+
+
+@given(st.text(st.sampled_from("<>&\"'`*_[]()!#|-\n\\/:=ajsx \u202e\ud800"), max_size=200))
+def test_nothing_but_the_closed_list_comes_out(text: str) -> None:
+    html = render_markdown(text)
+    reader = parsed(html)
+    assert reader.tags <= TAGS
+    assert {name for _, name, _ in reader.attributes} <= {"href", "title", "rel", "start", "class"}
+    assert html.encode().decode() == html

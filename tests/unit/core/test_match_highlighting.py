@@ -1,0 +1,48 @@
+import pytest
+from django.utils.safestring import SafeString
+
+from harness_site.core.rendering.match_highlighting import MarkedHtml, mark_search_words
+
+
+def shown(html: str, *words: str, named: bool = False) -> str:
+    return str(mark_search_words(SafeString(html), words, named=named).html)
+
+
+@pytest.mark.parametrize(
+    ("html", "word", "expected"),
+    [
+        ("<p>A lamp, a Lamp</p>", "LAMP", "<p>A <mark>lamp</mark>, a <mark>Lamp</mark></p>"),
+        ('<a href="/p" title="a > p">p</a>', "p", '<a href="/p" title="a > p"><mark>p</mark></a>'),
+        ("a &amp; b", "amp", "a &amp; b"),
+        ("a &amp; b", "a & b", "<mark>a &amp; b</mark>"),
+        ("&lt;b&gt; &#x27;x&#x27;", "<b> 'x'", "<mark>&lt;b&gt; &#x27;x&#x27;</mark>"),
+        ("a.c abc", "a.c", "<mark>a.c</mark> abc"),
+        ("<b>la</b>mp", "lamp", "<b>la</b>mp"),
+    ],
+)
+def test_a_word_is_marked_between_tags_alone(html: str, word: str, expected: str) -> None:
+    assert shown(html, word) == expected
+
+
+def test_of_several_words_the_longest_is_marked_and_each_counts() -> None:
+    assert shown("re refund", "re", "refund") == "<mark>re</mark> <mark>refund</mark>"
+    assert mark_search_words(SafeString("refund"), ("re", "REFUND")) == MarkedHtml(
+        SafeString("<mark>refund</mark>"), True
+    )
+    assert not mark_search_words(SafeString("refund"), ("refund", "lamp")).complete
+    assert mark_search_words(SafeString("<p>x</p>"), ()) == MarkedHtml(SafeString("<p>x</p>"), True)
+
+
+def test_what_is_folded_around_a_mark_is_open() -> None:
+    closed = "<details><summary>x</summary>none</details>"
+    inner = '<details class="long">a lamp</details>'
+    opened = '<details open class="long">a <mark>lamp</mark></details>'
+    assert shown(f"{closed}<details>{inner}</details>", "lamp") == f"{closed}<details open>{opened}</details>"
+    assert (
+        shown("<details open>lamp lamp</details>", "lamp")
+        == "<details open><mark>lamp</mark> <mark>lamp</mark></details>"
+    )
+
+
+def test_the_first_mark_alone_can_be_linked_to() -> None:
+    assert shown("lamp lamp", "lamp", named=True) == '<mark id="found">lamp</mark> <mark>lamp</mark>'

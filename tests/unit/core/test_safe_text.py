@@ -1,0 +1,76 @@
+import json
+
+import pytest
+
+from harness_site.core import formatting
+from harness_site.core.rendering import markdown
+from harness_site.core.rendering.safe_text import (
+    escape_hidden,
+    format_on_one_line,
+    has_hidden_characters,
+    name_hidden_characters,
+    replace_unencodable,
+)
+from harness_site.sessions import session_formatting
+from tests.support.hostile_text import HARMLESS, HOSTILE, hidden_in
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_nothing_hides_in_what_is_shown(text: str) -> None:
+    shown = name_hidden_characters(text)
+    assert hidden_in(shown) == set()
+    assert shown.encode().decode() == shown
+    assert name_hidden_characters(shown) == shown
+    assert hidden_in(format_on_one_line(text)) == set()
+    assert not set("\n\t") & set(format_on_one_line(text))
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_json_keeps_its_value(text: str) -> None:
+    value = {text: [text, "\u202e"]}
+    escaped = escape_hidden(json.dumps(value, ensure_ascii=False))
+    assert hidden_in(escaped) == set()
+    assert json.loads(escaped) == value
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_readers_need_stays(text: str) -> None:
+    assert name_hidden_characters(text) == text
+    assert not has_hidden_characters(text)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "shown"),
+    [
+        ("adm\u200din", "adm‹U+200D›in"),
+        ("a\u200cb", "a‹U+200C›b"),
+        ("👩\u200da", "👩‹U+200D›a"),
+        ("👩\u200d\u200d🔬", "👩‹U+200D›‹U+200D›🔬"),
+        ("a\ufe0f", "a‹U+FE0F›"),
+        ("😀\ufe0f\ufe0f", "😀\ufe0f‹U+FE0F›"),
+        ("葛\U000e0100\U000e0101", "葛\U000e0100‹U+E0101›"),
+    ],
+)
+def test_joiners_and_selectors_stay_only_where_they_do_something(hidden: str, shown: str) -> None:
+    assert name_hidden_characters(hidden) == shown
+    assert has_hidden_characters(hidden)
+
+
+def test_what_no_address_can_hold_is_replaced() -> None:
+    assert replace_unencodable("a\ud800\x00b") == "a\ufffd\ufffdb"
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_sentence_made_from_names_and_values_is_one_safe_line(text: str) -> None:
+    made = formatting.build_default_call_sentence(text, {text: text, "b": {text: [text]}})
+    assert hidden_in(made) == set()
+    assert "\n" not in made
+
+
+def test_an_entity_does_not_bring_back_what_was_named() -> None:
+    assert hidden_in(markdown.render_markdown("a&#x202e;b&zwnj;c `&#8294;`")) == set()
+
+
+@pytest.mark.parametrize("address", ["http://x/\ud800", "http://x/\u202egpj.exe", "http://x/\x01", "http://x\x00"])
+def test_an_address_in_which_something_hides_is_no_link(address: str) -> None:
+    assert session_formatting.mask_safe_link(address) == ""

@@ -1,0 +1,46 @@
+import re
+from html import unescape
+
+import pytest
+
+from harness_site.core.rendering.syntax_highlighting import CLASSES, LIMIT, highlight_code
+
+
+def test_words_get_classes_of_ours() -> None:
+    html = highlight_code("def f(): return '<b>'", "python")
+    assert set(re.findall(r'class="([^"]*)"', html)) <= CLASSES
+    assert '<span class="hl-k">def</span>' in html
+    assert "&lt;b&gt;" in html
+
+
+@pytest.mark.parametrize(
+    ("language", "code", "html"),
+    [
+        ("json", '{"a": "b", "n": -1.5, "t": true}', '"a"[nt] "b"[s] "n"[nt] 1.5[m] "t"[nt] true[k]'),
+        ("py", 'def f(a1): """x\ny"""  # z', 'def[k] """x\ny"""[s] # z[c]'),
+        ("js", "let a = `b\nc` // d\n/* e", "let[k] `b\nc`[s] // d[c] /* e[c]"),
+        ("bash", "if a#b; then echo 'c d' # e", "if[k] then[k] echo[k] 'c d'[s] # e[c]"),
+        ("yaml", "a-b: true # c", "a-b[nt] true[k] # c[c]"),
+        ("SQL", "SELECT 1 -- x", "SELECT[k] 1[m] -- x[c]"),
+        ("html", '<a b="c"><!-- d', '<a[nt] "c"[s] <!-- d[c]'),
+        ("diff", "--- a\n+b\n-c\n d", "--- a[gh] +b[gi] -c[gd]"),
+        ("c", 'char *s = "never closed\nint i;', 'char[k] "never closed[s] int[k]'),
+    ],
+)
+def test_each_family_of_languages_has_its_words(language: str, code: str, html: str) -> None:
+    shown = highlight_code(code, language)
+    found = re.findall(r'<span class="hl-(\w+)">(.*?)</span>', shown, re.DOTALL)
+    assert " ".join(f"{unescape(text)}[{kind}]" for kind, text in found) == html
+    assert unescape(re.sub("<[^>]*>", "", shown)) == code
+
+
+def test_an_unknown_language_is_plain_text() -> None:
+    assert highlight_code("<b>", 'nope" onclick="x') == "&lt;b&gt;"
+
+
+def test_very_long_code_is_plain_text() -> None:
+    assert highlight_code("<" * (LIMIT + 1), "html") == "&lt;" * (LIMIT + 1)
+
+
+def test_hidden_characters_are_shown() -> None:
+    assert highlight_code("x\u202e", "nope") == "x‹U+202E›"

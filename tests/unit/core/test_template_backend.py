@@ -1,0 +1,35 @@
+"""What every template of the site writes holds no hidden character."""
+
+from typing import Any
+
+import pytest
+from django.template import TemplateDoesNotExist, engines
+from django.template.loader import get_template, render_to_string
+
+from harness_site.core.template_backend import Templates
+
+OVERRIDE = "\u202e"
+
+
+def test_the_site_uses_this_backend() -> None:
+    assert isinstance(engines["django"], Templates)
+
+
+def test_a_hidden_character_that_a_template_writes_is_named() -> None:
+    given = {"able": [f"Ada {OVERRIDE}<ada@example.org>"]}
+    expected = "Who can: <b>Ada ‹U+202E›&lt;ada@example.org&gt;</b>.\n"
+    assert get_template("parts/permitted_members.html").render(given) == expected
+    assert render_to_string("parts/permitted_members.html", given) == expected
+
+
+def test_half_a_surrogate_pair_does_not_keep_a_page_from_being_sent() -> None:
+    page = engines["django"].from_string("<p>{{ said }}</p>").render({"said": "\ud800"})
+    assert page.encode() == "<p>‹U+D800›</p>".encode()
+
+
+def test_what_a_page_needs_and_is_not_there_is_named() -> None:
+    site: Any = engines["django"]
+    page = site.from_string('{% include "parts/none.html" %}')
+    with pytest.raises(TemplateDoesNotExist, match=r"parts/none\.html") as missing:
+        page.render()
+    assert missing.value.backend is site

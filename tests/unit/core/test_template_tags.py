@@ -1,0 +1,79 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.template import Context, Template
+from django.test import RequestFactory
+
+from checkpoints.db import clock
+from harness_site.review.selectors.pending_calls import COUNT_LIMIT, BoundedCount
+
+NOON = datetime(2025, 3, 4, 12, 0, 0, 7000, tzinfo=UTC)
+
+
+def rendered(source: str, **context: object) -> str:
+    return Template(source).render(Context(context))
+
+
+def test_a_chip_has_shape_and_word() -> None:
+    assert rendered("{% chip 'interrupted' %}") == '<span class="chip unknown">Outcome unknown</span>'
+    assert rendered("{% chip 'completed' said %}", said="Done <b>") == '<span class="chip ok">Done &lt;b&gt;</span>'
+
+
+def test_an_icon_comes_from_the_sprite_and_says_nothing() -> None:
+    assert rendered("{% icon 'copy' %}") == (
+        '<svg class="icon" width="16" height="16" aria-hidden="true" viewBox="0 0 24 24">'
+        '<use href="/static/icons/sprite.svg#copy"/></svg>'
+    )
+
+
+def test_a_time_of_another_day_has_its_date() -> None:
+    assert rendered("{% at when %}", when=NOON) == (
+        '<time datetime="2025-03-04T12:00:00.007Z" title="2025-03-04 12:00:00 UTC" data-time="at">'
+        "2025-03-04 12:00:00</time>"
+    )
+    assert ">2025-03-04 12:00:00.007</time>" in rendered("{% at when milliseconds=True %}", when=NOON)
+
+
+def test_a_time_of_today_has_none() -> None:
+    now = clock.now()
+    assert f">{now:%H:%M:%S}</time>" in rendered("{% at when %}", when=now)
+
+
+def test_a_relative_time_is_kept_current_by_the_page() -> None:
+    assert 'data-time="ago">3 min ago</time>' in rendered("{% ago when %}", when=clock.now() - timedelta(seconds=190))
+
+
+def test_an_id_can_be_copied_as_it_is() -> None:
+    shown = rendered("{% copyable text %}", text='a"\u202eb')
+    assert "<code>a&quot;‹U+202E›b</code>" in shown
+    assert 'data-copy="a&quot;\u202eb"' in shown
+
+
+@pytest.mark.parametrize(
+    ("count", "icon"),
+    [
+        (None, "favicon.svg"),
+        (BoundedCount(0), "favicon.svg"),
+        (BoundedCount(9), "favicon-9.svg"),
+        (BoundedCount(10), "favicon-many.svg"),
+        (BoundedCount(COUNT_LIMIT, more=True), "favicon-many.svg"),
+    ],
+)
+def test_the_icon_of_the_tab_carries_the_count(count: BoundedCount | None, icon: str) -> None:
+    assert rendered("{% favicon count %}", count=count) == f"/static/icons/{icon}"
+
+
+@pytest.mark.parametrize(
+    ("query", "tag", "link"),
+    [
+        ("", "{% narrowed tool='a b' %}", "?tool=a+b"),
+        ("tab=decided&after=7", "{% narrowed agent='x&y' %}", "?tab=decided&amp;agent=x%26y"),
+        ("tool=a&agent=b", "{% narrowed tool='' agent='' %}", "?"),
+    ],
+)
+def test_a_list_is_narrowed_from_its_beginning(query: str, tag: str, link: str) -> None:
+    assert rendered(tag, request=RequestFactory().get(f"/review/?{query}")) == link
+
+
+def test_a_count_says_when_there_are_more() -> None:
+    assert (str(BoundedCount(3)), str(BoundedCount(99, more=True)), bool(BoundedCount(0))) == ("3", "99+", False)

@@ -1,0 +1,106 @@
+"""Clients that read slowly, spoken to in ASGI, with an application in threads as the site's is."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from a2wsgi import WSGIMiddleware
+
+from harness_site.serving.asgi_types import Message
+from harness_site.serving.limits import ServerLimits
+from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_abandoned
+
+PATIENCE = 30.0
+PIECE = b"x" * 70_000
+
+
+class Export:
+    """A WSGI application whose response has no end."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterator[bytes]:
+        start_response("200 OK", [])
+        try:
+            while True:
+                yield PIECE
+        finally:
+            self.closed.set()
+
+
+class Reader:
+    """A client that takes so many pieces, and no more; then it closes the connection, if `leaves`."""
+
+    def __init__(self, pieces: int, *, leaves: bool = False) -> None:
+        self.pieces, self.leaves = pieces, leaves
+        self.left = asyncio.Event()
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.body":
+            self.pieces -= 1
+            if self.pieces < 0 and self.leaves:
+                self.left.set()
+            elif self.pieces < 0:
+                await asyncio.Event().wait()
+
+    async def receive(self) -> Message:
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+
+def request() -> dict[str, Any]:
+    return {
+        "type": "http",
+        "method": "GET",
+        "path": "/",
+        "query_string": b"",
+        "http_version": "1.1",
+        "headers": [],
+        "server": ("127.0.0.1", 80),
+        "client": ("127.0.0.1", 50000),
+    }
+
+
+def deadlines(export: Export, *, write_seconds: int, threads: int = 2) -> ResponseDeadlines:
+    application: Any = WSGIMiddleware(stop_when_abandoned(export), workers=threads)
+    return ResponseDeadlines(application, limits=ServerLimits(write_seconds=write_seconds), threads=threads)
+
+
+def test_who_stops_reading_frees_the_thread() -> None:
+    async def read() -> None:
+        export, reader = Export(), Reader(3)
+        application = deadlines(export, write_seconds=1)
+        await asyncio.wait_for(application(request(), reader.receive, reader.send), PATIENCE)
+        assert export.closed.is_set()
+
+    asyncio.run(read())
+
+
+def test_who_leaves_frees_the_thread() -> None:
+    async def read() -> None:
+        export, reader = Export(), Reader(3, leaves=True)
+        application = deadlines(export, write_seconds=10_000)
+        await asyncio.wait_for(application(request(), reader.receive, reader.send), PATIENCE)
+        assert export.closed.is_set()
+
+    asyncio.run(read())
+
+
+def test_half_of_the_threads_wait_for_the_readers_that_read_most() -> None:
+    async def read() -> None:
+        application = deadlines(Export(), write_seconds=10_000, threads=4)
+        readers = [Reader(pieces) for pieces in (9, 1, 9, 1)]
+        reading = [asyncio.create_task(application(request(), one.receive, one.send)) for one in readers]
+        slowest = {reading[1], reading[3]}
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.gather(*slowest)
+        assert not any(one.done() for one in set(reading) - slowest)
+        for reader in readers:
+            reader.left.set()  # ends the threads
+        for waiting in set(reading) - slowest:
+            waiting.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
+
+    asyncio.run(read())

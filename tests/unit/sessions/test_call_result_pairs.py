@@ -1,0 +1,32 @@
+from checkpoints.formats.content_blocks import CallPart, Part, ResultPart, TextPart
+from harness_site.sessions.selectors.call_result_pairs import pair_calls_with_results
+
+
+def call(call_id: str) -> CallPart:
+    return CallPart(call_id, "tool", {})
+
+
+def result(call_id: str) -> ResultPart:
+    return ResultPart(call_id, (TextPart("ok"),))
+
+
+def test_results_find_their_calls_whatever_the_order() -> None:
+    messages: list[tuple[Part, ...]] = [(call("a"), call("b")), (result("b"),), (result("a"),)]
+    assert pair_calls_with_results(messages).answers == {(0, 1): (1, 0), (0, 0): (2, 0)}
+
+
+def test_calls_with_the_same_id_in_one_message_are_answered_in_order() -> None:
+    messages: list[tuple[Part, ...]] = [(call("a"), call("a")), (result("a"), result("a"))]
+    assert pair_calls_with_results(messages).answers == {(0, 0): (1, 0), (0, 1): (1, 1)}
+
+
+def test_a_reused_id_does_not_answer_the_call_that_was_never_answered() -> None:
+    messages: list[tuple[Part, ...]] = [(call("a"),), (TextPart("I died here."),), (call("a"),), (result("a"),)]
+    assert pair_calls_with_results(messages).answers == {(2, 0): (3, 0)}
+
+
+def test_a_result_without_a_call_stays_where_it_is() -> None:
+    messages: list[tuple[Part, ...]] = [(result("a"),), (call("a"),)]
+    pairs = pair_calls_with_results(messages)
+    assert pairs.answers == {}
+    assert pairs.taken == frozenset()

@@ -1,0 +1,71 @@
+import pytest
+
+from checkpoints.formats import to_canonical_json
+from harness_site.sessions.selectors import plan_steps
+from harness_site.sessions.selectors.plan_steps import Plan, PlanStep, StepChange, StepChangeKind, StepState
+
+
+def read(plan: object) -> Plan:
+    found = plan_steps.parse_plan(to_canonical_json(plan))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("item", "step"),
+    [
+        ({"description": "Pay", "status": "in_progress"}, PlanStep("Pay", StepState.DOING, "in progress", {})),
+        ({"title": "Pay", "state": "In-Progress"}, PlanStep("Pay", StepState.DOING, "in progress", {})),
+        ({"text": "Pay", "done": True}, PlanStep("Pay", StepState.DONE, "done", {})),
+        ({"text": "Pay", "completed": False}, PlanStep("Pay", StepState.TODO, "to do", {})),
+        ({"task": "Pay", "status": "on fire"}, PlanStep("Pay", None, "on fire", {})),
+        ("Pay", PlanStep("Pay", None, "", {})),
+        (
+            {"description": "Pay", "status": "done", "evidence": ["re_1"]},
+            PlanStep("Pay", StepState.DONE, "done", {"evidence": ["re_1"]}),
+        ),
+    ],
+)
+def test_steps_are_read_in_the_usual_shapes(item: object, step: PlanStep) -> None:
+    assert read({"steps": [item]}).steps == (step,)
+
+
+def test_a_plan_keeps_what_is_no_step() -> None:
+    plan = read({"goal": "Refund", "tasks": [{"name": "Pay", "done": True}, {"name": "Mail", "done": False}]})
+    assert plan.rest == {"goal": "Refund"}
+    assert plan.done == 1
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, {}, {"steps": []}, {"steps": [7]}, {"steps": {"a": 1}}])
+def test_a_plan_without_steps_is_kept_whole(value: dict[str, object]) -> None:
+    assert read(value) == Plan((), value, to_canonical_json(value))
+
+
+def test_no_plan_is_not_an_empty_plan() -> None:
+    assert plan_steps.parse_plan(None) is None
+
+
+def test_a_damaged_plan_is_shown_as_text() -> None:
+    assert plan_steps.parse_plan('{"steps"') == Plan((), {"unreadable": '{"steps"'}, '{"steps"')
+
+
+def test_compare_says_what_became_of_each_step() -> None:
+    old = read({"steps": [{"text": "Find", "done": False}, {"text": "Ask", "done": False}, "Pay"]})
+    new = read({"steps": [{"text": "Find", "done": True}, "Pay", "Mail"]})
+    assert plan_steps.compare_plan_steps(old, new) == (
+        StepChange(StepChangeKind.CHANGED, old.steps[0], new.steps[0]),
+        StepChange(StepChangeKind.REMOVED, old.steps[1], None),
+        StepChange(StepChangeKind.SAME, old.steps[2], new.steps[1]),
+        StepChange(StepChangeKind.ADDED, None, new.steps[2]),
+    )
+
+
+def test_compare_takes_a_reworded_step_for_the_same_one() -> None:
+    old, new = read({"steps": ["Find", "Pay", "Mail"]}), read({"steps": ["Find", "Refund", "Mail"]})
+    assert plan_steps.compare_plan_steps(old, new)[1] == StepChange(StepChangeKind.CHANGED, old.steps[1], new.steps[1])
+
+
+def test_compare_with_no_plan() -> None:
+    new = read({"steps": ["Find"]})
+    assert plan_steps.compare_plan_steps(None, new) == (StepChange(StepChangeKind.ADDED, None, new.steps[0]),)
+    assert plan_steps.compare_plan_steps(None, None) == ()

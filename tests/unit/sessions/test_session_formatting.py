@@ -1,0 +1,119 @@
+from decimal import Decimal
+
+import pytest
+
+from checkpoints.formats.content_blocks import ImagePart
+from checkpoints.sessions.display_status import Standing
+from harness_site.sessions import session_formatting
+from harness_site.sessions.session_formatting import ImageSource
+
+
+@pytest.mark.parametrize(
+    ("amount", "words"),
+    [
+        ("0", "$0.00"),
+        ("0.031", "$0.031"),
+        ("0.10", "$0.10"),
+        ("12", "$12.00"),
+        ("1234.5", "$1,234.50"),
+        ("1000000", "$1,000,000.00"),
+        ("0.0000004", "$0.00"),
+        ("0.0000005", "$0.000001"),
+        ("1E+3", "$1,000.00"),
+    ],
+)
+def test_money(amount: str, words: str) -> None:
+    assert session_formatting.format_money(Decimal(amount)) == words
+
+
+def test_money_that_is_not_known() -> None:
+    assert session_formatting.format_money(None) == "–"
+    assert session_formatting.format_money_delta(None) == "–"
+
+
+def test_money_deltas_have_a_sign() -> None:
+    assert [session_formatting.format_money_delta(Decimal(amount)) for amount in ("0.012", "-0.5", "0")] == [
+        "+$0.012",
+        "−$0.50",
+        "$0.00",
+    ]
+
+
+def test_signed_numbers() -> None:
+    assert [session_formatting.format_signed_number(number) for number in (3108, -2, 0)] == ["+3,108", "−2", "0"]
+
+
+def test_a_paused_session_says_how_many_calls_it_waits_for() -> None:
+    assert session_formatting.format_session_status(Standing.NEEDS_REVIEW, 1) == (
+        "unknown",
+        "Paused — 1 call needs a decision",
+    )
+    assert session_formatting.format_session_status(Standing.NEEDS_REVIEW, 3) == (
+        "unknown",
+        "Paused — 3 calls need a decision",
+    )
+    assert session_formatting.format_session_status(Standing.NEEDS_REVIEW, 0) == ("unknown", "Paused for a decision")
+    assert session_formatting.format_session_status(Standing.NEEDS_REVIEW, 1, 1) == (
+        "wait",
+        "Paused — 1 call awaits approval",
+    )
+    assert session_formatting.format_session_status(Standing.NEEDS_REVIEW, 2, 2) == (
+        "wait",
+        "Paused — 2 calls await approval",
+    )
+    assert session_formatting.format_session_status(Standing.NEEDS_REVIEW, 3, 2) == (
+        "unknown",
+        "Paused — 3 calls need a decision",
+    )
+
+
+def test_a_session_nobody_drives_says_so() -> None:
+    assert session_formatting.format_session_status(Standing.STALLED, 0) == ("wait", "No process is driving it")
+
+
+def test_an_unknown_role_is_named_but_never_a_class() -> None:
+    assert session_formatting.format_role_name('"><script>') == '"><script>'
+    assert session_formatting.get_role_css_kind('"><script>') == "other"
+    assert (session_formatting.format_role_name("Assistant"), session_formatting.get_role_css_kind("Assistant")) == (
+        "Agent",
+        "agent",
+    )
+
+
+@pytest.mark.parametrize(
+    "address", ["javascript:alert(1)", " javascript:alert(1)", "data:x", "//a.example", "http://", "http://[", "", None]
+)
+def test_only_web_addresses_become_links(address: object) -> None:
+    assert session_formatting.mask_safe_link(address) == ""
+
+
+def test_a_web_address_becomes_a_link() -> None:
+    assert session_formatting.mask_safe_link("https://bank.example/#re_81f3") == "https://bank.example/#re_81f3"
+
+
+@pytest.mark.parametrize(
+    ("url", "source"),
+    [
+        ("data:image/png;base64,AAAA", ImageSource(embedded=True)),
+        ("https://a.example/b.png", ImageSource(link="https://a.example/b.png")),
+        (
+            "data:image/svg+xml;base64,AAAA",
+            ImageSource(words="Image not shown: data:image/svg+xml, 30 bytes. Its message holds it as text."),
+        ),
+        (
+            'javascript:alert("x")',
+            ImageSource(words='Image not shown: javascript:alert("x"), 21 bytes. Its message holds it as text.'),
+        ),
+    ],
+)
+def test_only_pictures_from_the_message_are_shown(url: str, source: ImageSource) -> None:
+    assert session_formatting.build_image_source(ImagePart(url)) == source
+
+
+@pytest.mark.parametrize("text", ["", "plain", "[not json", "7", '"x"', "{}", "[]"])
+def test_a_text_that_is_no_structure(text: str) -> None:
+    assert session_formatting.parse_json_container(text) is None
+
+
+def test_a_text_that_is_one() -> None:
+    assert session_formatting.parse_json_container(' {"a": [1]}') == {"a": [1]}

@@ -1,0 +1,109 @@
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+
+from harness_site.core.epoch_microseconds import convert_to_microseconds
+from harness_site.sessions.timeline.time_axis import BREAK, Axis, AxisBreak, AxisLabel
+
+BEGIN = datetime(2026, 3, 4, 10, 0, tzinfo=UTC)
+
+
+def later(seconds: float) -> datetime:
+    return BEGIN + timedelta(seconds=seconds)
+
+
+def at(seconds: float) -> int:
+    return convert_to_microseconds(later(seconds))
+
+
+def axis(*seconds: float) -> Axis:
+    return Axis(map(at, seconds), later(seconds[0]), later(seconds[-1]), left=0, right=1000)
+
+
+def test_time_is_to_scale() -> None:
+    drawn = axis(0, 1, 4, 10)
+    assert drawn.folds == ()
+    assert [drawn.x(at(each)) for each in (0, 1, 2.5, 10)] == [0, 100, 250, 1000]
+
+
+def test_long_stretches_in_which_nothing_changes_are_folded() -> None:
+    drawn = axis(0, 1, 2, 10_802, 10_803, 30_000, 30_001, 30_002)
+    assert [(fold.seconds, fold.width) for fold in drawn.folds] == [(10_800, BREAK), (19_197, BREAK)]
+    scale = (1000 - 2 * BREAK) / 5
+    assert drawn.x(at(1)) == round(scale, 1)
+    assert drawn.x(at(10_802)) == round(2 * scale + BREAK, 1)
+    assert drawn.x(at(30_002)) == 1000
+
+
+@pytest.mark.parametrize("seconds", [(0, 9), (0, 10_000), (0, 0.1, 9, 9.1), (0, 60, 120, 180, 240)])
+def test_short_even_and_lone_stretches_are_not_folded(seconds: tuple[float, ...]) -> None:
+    drawn = axis(*seconds)
+    assert drawn.folds == ()
+    assert drawn.x(at(seconds[-1])) == 1000
+
+
+@pytest.mark.parametrize("seconds", [(0, 1, 2, 10_802, 10_803), (0, 1, 4, 10), (0, 5, 10_000)])
+def test_moments_and_places_are_each_others_inverse(seconds: tuple[float, ...]) -> None:
+    drawn = axis(*seconds)
+    places = list(range(0, 1001, 10))
+    assert [drawn.x(convert_to_microseconds(drawn.moment(x))) for x in places] == pytest.approx(places, abs=0.2)
+
+
+def test_many_places_are_those_of_each_in_any_order() -> None:
+    drawn = axis(0, 1, 2, 10_802, 10_803, 30_000, 30_001, 30_002)
+    for seconds in ([-5, 0, 1.5, 9_000, 10_802.5, 50_000], [30_002, 1.5, 1.5, 9_000, -5]):
+        places = [round(x, 1) for x in drawn.places(map(at, seconds))]
+        assert places == [drawn.x(at(each)) for each in seconds]
+        assert sorted(places) == [drawn.x(at(each)) for each in sorted(seconds)]
+
+
+def test_what_is_outside_stands_at_the_edge() -> None:
+    drawn = axis(0, 10)
+    assert (drawn.x(at(-5)), drawn.x(at(50))) == (0, 1000)
+    assert (drawn.moment(-5), drawn.moment(2000)) == (later(0), later(10))
+
+
+def test_a_time_without_length_can_be_drawn() -> None:
+    drawn = Axis([at(0)], BEGIN, BEGIN, left=0, right=1000)
+    assert drawn.x(at(0)) == 0
+
+
+@pytest.mark.parametrize("length", [0.01, 1, 60, 5_000, 86_400, 40 * 86_400, 4_000 * 86_400])
+def test_labels_have_room_and_stand_where_their_moment_is(length: float) -> None:
+    labels = axis(0, *[length * part / 10 for part in range(1, 10)], length).labels()
+    assert 1 <= len(labels) <= 12
+    assert all(after.x - before.x >= 91 for before, after in pairwise(labels))
+
+
+def test_a_label_bears_the_date_where_it_changes() -> None:
+    drawn = Axis([], later(0), later(20 * 3600), left=0, right=1000)
+    texts = [label.text for label in drawn.labels()]
+    assert texts[0] == "04 Mar 10:00"
+    assert [text for text in texts if "05 Mar" in text] == ["05 Mar 00:00"]
+
+
+def reach(word: AxisBreak | AxisLabel) -> tuple[float, float]:
+    """From where to where it is written, a little less than it takes."""
+    middle = word.middle if isinstance(word, AxisBreak) else word.x
+    return middle - len(word.text) * 3, middle + len(word.text) * 3
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        (0, 7, 57, 57.2),
+        (0, 1, 51, 58),
+        (0, 3, 53, 58),
+        (0, 5, 86_405, 86_405.01, 172_805, 172_807, 400_000, 400_003),
+        (0, 0.2, 0.4, 3_600, 3_600.1, 3_600.2),
+    ],
+)
+def test_no_word_stands_on_another_or_over_the_edge(seconds: tuple[float, ...]) -> None:
+    drawn = axis(*seconds)
+    assert drawn.folds
+    assert drawn.folds[0].text
+    written: list[AxisBreak | AxisLabel] = [*drawn.labels(), *(fold for fold in drawn.folds if fold.text)]
+    words = sorted(map(reach, written))
+    assert all(before[1] < after[0] for before, after in pairwise(words))
+    assert words[-1][1] <= 1016

@@ -1,0 +1,147 @@
+"""The drawing of a timeline, with few things to tell and with thousands."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from checkpoints.enums import DecisionKind, PeerCallStatus, RunStatus
+from harness_site.core.epoch_microseconds import convert_to_microseconds
+from harness_site.sessions.selectors.message_origins import RunFacts
+from harness_site.sessions.timeline import timeframe_layout
+from harness_site.sessions.timeline.bar_packing import LEVELS
+from harness_site.sessions.timeline.selectors.run_events import Takeover
+from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, VersionMark
+from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait, RunCourse, Timeframe, Turn
+from harness_site.sessions.timeline.timeframe_layout import LEFT, RIGHT, Bar, Drawing
+from harness_site.sessions.timeline.timeline_items import describe_runs, list_items_in_time_order
+
+BEGIN = datetime(2026, 3, 4, 10, 0, tzinfo=UTC)
+
+
+def later(seconds: float) -> datetime:
+    return BEGIN + timedelta(seconds=seconds)
+
+
+def at(seconds: float) -> int:
+    return convert_to_microseconds(later(seconds))
+
+
+def event(kind: str, seconds: float, *about: Any) -> Event:
+    return Event(kind, at(seconds), at(seconds), *about)
+
+
+def mark(seconds: float, version: int, length: int = 1) -> VersionMark:
+    return VersionMark("version", at(seconds), at(seconds), version, "post_llm", length)
+
+
+def course(number: int = 1, status: str = RunStatus.RUNNING, seconds: float = 100) -> RunCourse:
+    facts = RunFacts(number, status, "worker-3", 7, BEGIN, later(seconds), None)
+    return RunCourse(Lane(facts, at(0), at(seconds)))
+
+
+def busy(count: int) -> Timeframe:
+    """A run with so many turns and calls, every hundredth of which has failed and the last of which is unknown."""
+    made = course(seconds=count * 10.0)
+    for number in range(count):
+        start, end = at(number * 10), at(number * 10 + 6)
+        kind = "lost" if number == count - 1 else "failed" if number % 100 == 99 else "ran"
+        made.lane.stretches.append(Stretch(kind, start, end, "pay", number))
+        made.lane.marks.append(mark(number * 10 + 6, number + 1, number))
+        made.turns.append(Turn("model", start, end, number + 1, number))
+        made.events.append(event("decision", number * 10 + 6, DecisionKind.APPROVE, "alice", "pay", number))
+    return Timeframe((made,), BEGIN, later(count * 10), None)
+
+
+def draw(frame: Timeframe) -> Drawing:
+    return timeframe_layout.draw_timeframe(frame, describe_runs(frame))
+
+
+def drawn(drawing: Drawing) -> list[Bar]:
+    return [bar for lane in drawing.lanes for bar in (*lane.bars, *lane.signs, *lane.versions)]
+
+
+@pytest.mark.parametrize("count", [1, 5, 5_000])
+def test_nothing_is_lost_and_the_drawing_is_bounded(count: int) -> None:
+    drawing = draw(busy(count))
+    bars = drawn(drawing)
+    assert sum(bar.count for bar in bars) == 4 * count
+    assert len(bars) <= 4 * LEVELS * (RIGHT - LEFT) / 4
+    assert len(drawing.labels) + len(drawing.folds) <= 20
+    assert len(bars) < 200
+    assert f"{count:,} model turn" in drawing.words
+
+
+def test_few_are_drawn_one_by_one_with_their_place() -> None:
+    drawing = draw(busy(5))
+    assert [bar.count for bar in drawn(drawing)] == [1] * 20
+    assert drawing.grouped == 0
+    assert [(bar.kind, bar.label, bar.title) for bar in drawing.lanes[0].bars][5:7] == [
+        ("ran", "pay", "pay: completed, 6.0 s"),
+        ("ran", "pay", "pay: completed, 6.0 s"),
+    ]
+    assert [bar.item and bar.item.call_pk for bar in drawing.lanes[0].bars[5:]] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("before", "after", "written"), [(4, 4, True), (0.1, 4, True), (0.2, 0.2, False)])
+def test_words_of_a_bar_are_not_crossed_by_a_break(before: float, after: float, written: bool) -> None:
+    end = before + 60 + after
+    made = course(seconds=end + 10)
+    made.lane.stretches.append(Stretch("ran", at(5), at(5.1), "look", 1))
+    made.lane.stretches.append(Stretch("wait", at(5.1), at(5 + end), "pay_invoice", 2))
+    made.lane.marks.append(mark(5 + before, 1))
+    made.lane.marks.append(mark(5 + before + 60, 2))
+    drawing = draw(Timeframe((made,), BEGIN, later(end + 10), None))
+    (fold,) = drawing.folds
+    (bar,) = (bar for bar in drawing.lanes[0].bars if bar.kind == "wait")
+    assert bar.x < fold.x < bar.x + bar.width  # it goes through the break
+    assert bool(bar.label) is written
+    assert bar.label_x + len(bar.label) * 6 < fold.x or bar.label_x > fold.x + fold.width or not written
+
+
+def test_many_are_counted_by_kind_and_what_went_wrong_is_seen() -> None:
+    bars = [bar for bar in draw(busy(5_000)).lanes[0].bars if bar.height > 12]
+    assert {bar.kind for bar in bars} == {"ran"}
+    assert {bar.grave for bar in bars} == {"failed", "lost"}
+    assert bars[-1].grave == "lost"
+    assert all(bar.label == str(bar.count) and bar.item is None for bar in bars[:-1])
+    assert f"{bars[0].count:,} together: 1 failed, {bars[0].count - 1:,} tool call" == bars[0].title
+    assert [bar.since for bar in bars] == sorted(bar.since for bar in bars)
+
+
+def test_everything_stands_inside_the_drawing() -> None:
+    for count in (1, 5, 5_000):
+        drawing = draw(busy(count))
+        for bar in drawn(drawing):
+            assert bar.x >= LEFT - 7
+            assert bar.x + bar.width <= RIGHT + 16
+            assert bar.y + bar.height <= drawing.height
+
+
+def test_the_list_tells_the_same_as_the_drawing() -> None:
+    items = list_items_in_time_order(describe_runs(busy(5_000)))
+    assert len(items) == 3 * 5_000  # a version that ends a turn is told by the turn
+    starts = [entry.start for _, entry in items]
+    assert starts == sorted(starts)
+
+
+def test_each_kind_of_event_has_a_sign_and_a_word() -> None:
+    lost, taken = course(1, RunStatus.LOST), course(2)
+    lost.events = [event("crash", 50), event("pause", 10), event("taken", 20)]
+    lost.asked = [PeerWait("peer", at(10), at(20), "stock", PeerCallStatus.EXPIRED)]
+    taken.lane.takeover = Takeover(2, later(90), None)
+    taken.events = [
+        event("takeover", 90),
+        event("decision", 60, DecisionKind.MARK_FAILED, "bob", "pay", 3),
+    ]
+    drawing = draw(Timeframe((lost, taken), BEGIN, later(100), None))
+    assert [kind for kind, _ in drawing.signs] == ["crash", "takeover", "pause", "taken", "decision"]
+    assert [sign.title for lane in drawing.lanes for sign in lane.signs] == [
+        "Run 1: paused for other agents",
+        "Run 1: the task was taken up again",
+        "Run 1: the run was lost",
+        "bob about pay: it did not happen",
+        "Run 2: the session was taken over",
+    ]
+    assert [bar.title for bar in drawing.lanes[0].bars] == ["Asked stock: no answer in time, 10 s"]
+    assert [lane.lost for lane in drawing.lanes] == [True, False]

@@ -1,0 +1,42 @@
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from harness_site.sessions.timeline import version_charts
+from harness_site.sessions.timeline.selectors.version_growth import POINTS, GrowthPoint, VersionGrowth
+
+THEN = datetime(2026, 3, 4, tzinfo=UTC)
+
+
+def grown(*points: tuple[str | None, int | None, int]) -> VersionGrowth:
+    made = tuple(
+        GrowthPoint(number + 1, THEN, None if cost is None else Decimal(cost), tokens, messages)
+        for number, (cost, tokens, messages) in enumerate(points)
+    )
+    return VersionGrowth(made, len(made), 1)
+
+
+def test_each_number_is_drawn_against_its_greatest() -> None:
+    drawn = version_charts.draw_version_charts(grown(("0", 10, 1), ("0.5", 20, 2), ("1", 40, 4)))
+    assert [(strip.name, strip.most) for strip in drawn.strips] == [
+        ("Cost", "$1.00"),
+        ("Tokens", "40"),
+        ("Messages", "4"),
+    ]
+    assert [dot.y for dot in drawn.strips[0].dots] == [78.0, 43.0, 8.0]
+    assert drawn.strips[1].dots[1].title == "Version 2: 20"
+    assert drawn.strips[2].words == "Messages: 1 at version 1, 4 at version 3, at most 4."
+
+
+def test_what_no_version_says_is_named_and_what_one_leaves_out_is_not_drawn() -> None:
+    drawn = version_charts.draw_version_charts(grown((None, None, 0), ("1", None, 0)))
+    assert drawn.missing == ("tokens",)
+    assert [(strip.name, len(strip.dots)) for strip in drawn.strips] == [("Cost", 1), ("Messages", 2)]
+    assert drawn.strips[0].line == "M786.0 8.0"
+
+
+def test_many_points_have_no_dots_but_can_all_be_pointed_at() -> None:
+    drawn = version_charts.draw_version_charts(grown(*[(str(number), number, number) for number in range(POINTS)]))
+    strip = drawn.strips[0]
+    assert (len(strip.dots), strip.dotted) == (POINTS, False)
+    assert strip.dots[0].left == version_charts.LEFT
+    assert abs(strip.dots[-1].left + strip.dots[-1].width - version_charts.RIGHT) < 0.2

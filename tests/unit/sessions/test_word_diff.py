@@ -1,0 +1,50 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness_site.sessions.compare import word_diff
+from harness_site.sessions.compare.word_diff import DiffPiece
+
+texts = st.text(st.sampled_from("ab .,\n\u00e9"), max_size=60)
+
+
+def test_only_the_changed_words_are_marked() -> None:
+    assert word_diff.compute_word_diff(
+        "The order qualifies for a partial refund.", "The order qualifies for a full refund."
+    ) == (
+        DiffPiece("same", "The order qualifies for a"),
+        DiffPiece("del", " partial"),
+        DiffPiece("ins", " full"),
+        DiffPiece("same", " refund."),
+    )
+
+
+def test_what_is_appended_leaves_the_words_before_it_alone() -> None:
+    assert word_diff.compute_word_diff("A refund.", "A refund; I am sending it.") == (
+        DiffPiece("same", "A refund"),
+        DiffPiece("ins", "; I am sending it"),
+        DiffPiece("same", "."),
+    )
+
+
+@given(texts, texts)
+def test_the_pieces_are_both_texts(old: str, new: str) -> None:
+    pieces = word_diff.compute_word_diff(old, new)
+    assert "".join(piece.text for piece in pieces if piece.change != "ins") == old
+    assert "".join(piece.text for piece in pieces if piece.change != "del") == new
+
+
+def test_a_long_text_is_compared_by_lines() -> None:
+    lines = [f"{number} is one of many numbers\n" for number in range(1000)]
+    pieces = word_diff.compute_word_diff("".join(lines), "".join([*lines[:500], "something else\n", *lines[501:]]))
+    assert [(piece.change, piece.text) for piece in pieces[1:3]] == [("del", lines[500]), ("ins", "something else\n")]
+
+
+def test_a_text_of_too_many_lines_is_replaced_as_a_whole() -> None:
+    old, new = "a\n" * 4000, "b\n" * 4000
+    assert word_diff.compute_word_diff(old, new) == (DiffPiece("del", old), DiffPiece("ins", new))
+
+
+def test_likeness_goes_from_nothing_to_everything() -> None:
+    assert word_diff.compute_text_similarity("one two three", "one two three") == 1.0
+    assert word_diff.compute_text_similarity("one two three", "four five six") == 0.0
+    assert word_diff.compute_text_similarity("one two three four", "one two three five") == 0.75
