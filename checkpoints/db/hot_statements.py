@@ -349,6 +349,6 @@ def _update_outcome_sql(
 
 @cache
 def _settle_sql(fields: tuple[str, ...]) -> str:
-    hold_sql = _hold_session_to_settle_sql("postgresql", interrupted=False)
+    hold_sql = _hold_session_to_settle_sql("postgresql", is_interrupted=False)
     outcome = _update_outcome_sql("postgresql", fields, False, " FROM held", "held.session_pk")
     return f"WITH held AS ({hold_sql}) {outcome} RETURNING {_call_column('id')}"

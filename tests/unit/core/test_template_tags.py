@@ -60,7 +60,7 @@ def test_an_id_can_be_copied_as_it_is() -> None:
     ],
 )
 def test_the_icon_of_the_tab_carries_the_count(count: BoundedCount | None, icon: str) -> None:
-    assert rendered("{% favicon count %}", count=count) == f"/static/icons/{icon}"
+    assert rendered("{% load harness_review %}{% favicon count %}", count=count) == f"/static/icons/{icon}"
 
 
 @pytest.mark.parametrize(
