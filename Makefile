@@ -20,10 +20,9 @@ ON_SQLITE := env -u HARNESS_DATABASE_URL -u HARNESS_DATABASE_URL_FILE
 ON_POSTGRES := $(RUN) -m tests.support.cluster --
 # Tests wait for disks and for other processes more than they compute; each process has a database of its own.
 BESIDE := --numprocesses 4 --dist worksteal
-NEWEST_MATTERS := accounts notifications review search sessions site \
-	$(addprefix checkpoints/,calls decisions resume sessions versions)
+NEWEST_MATTERS := accounts review search site $(addprefix checkpoints/,resume sessions versions)
 ALIKE := $(addprefix integration/,demo packaging accounts audit serving site $(addprefix checkpoints/,importers archive runtime_state test_database_setup.py)) \
-	crash/test_page.py crash/test_peers.py concurrency/test_peers_over_http.py $(addprefix integration/failures/test_,database_server.py lost_answers.py)
+	integration/hostile/test_every_page.py crash/test_page.py crash/test_peers.py concurrency/test_peers_over_http.py $(addprefix integration/failures/test_,database_server.py lost_answers.py)
 POSTGRES_MATTERS := $(addprefix tests/,integration property concurrency crash) $(addprefix --ignore=tests/,$(ALIKE))
 
 # ------------------------------------------------------------------------------------------------ to run it
