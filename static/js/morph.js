@@ -29,6 +29,18 @@ window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) =>
 
 // A live update may take an element away before its request is answered. Its surroundings no longer say then how the
 // answer is swapped in, so the element says it itself from when it asks.
+// Where the update has replaced the target too, the answer goes to what stands there now.
+const followed = new WeakSet();
+
+function follow(target) {
+  if (!target?.id || followed.has(target)) return;
+  followed.add(target);
+  target.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    if (!target.isConnected && detail.target === target) detail.target = document.getElementById(target.id) ?? target;
+  });
+}
+
 document.body.addEventListener("htmx:beforeRequest", ({ detail }) => {
   if (!detail.elt.hasAttribute("hx-ext")) detail.elt.setAttribute("hx-ext", "morph");
+  follow(detail.target);
 });
