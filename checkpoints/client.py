@@ -1429,16 +1429,3 @@ class SyncCheckpointer:
         target = DecisionTarget(session_id, call_id, revision, step, attempt)
         kind = DecisionKind.RESPOND
         decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence, result=message)
-
-
-def check_pending(checkpointer: SyncCheckpointer, session_id: str) -> list[dict[str, Any]]:
-    """List the calls of a session that have no outcome, oldest first; blocking twin of `check_pending_tool_calls`.
-
-    Args:
-        checkpointer: Client of the workspace.
-        session_id: Identifier of the session.
-
-    Returns:
-        One dict per call, as `SyncCheckpointer.pending_tool_calls` returns it.
-    """
-    return checkpointer.pending_tool_calls(session_id)
