@@ -20,10 +20,11 @@ ON_SQLITE := env -u HARNESS_DATABASE_URL -u HARNESS_DATABASE_URL_FILE
 ON_POSTGRES := $(RUN) -m tests.support.cluster --
 # Tests wait for disks and for other processes more than they compute; each process has a database of its own.
 BESIDE := --numprocesses 4 --dist worksteal
-NEWEST_MATTERS := accounts review search site $(addprefix checkpoints/,resume sessions versions)
-ALIKE := $(addprefix integration/,demo packaging accounts audit serving site $(addprefix checkpoints/,importers archive runtime_state test_database_setup.py)) \
-	integration/hostile/test_every_page.py crash/test_page.py crash/test_peers.py concurrency/test_peers_over_http.py $(addprefix integration/failures/test_,database_server.py lost_answers.py)
-POSTGRES_MATTERS := $(addprefix tests/,integration property concurrency crash) $(addprefix --ignore=tests/,$(ALIKE))
+NEWEST_MATTERS := review site $(addprefix checkpoints/,resume versions)
+# What reads and writes the database in ways of its own: the pages above it are much the same on every database.
+POSTGRES_MATTERS := $(addprefix tests/,property concurrency crash $(addprefix integration/,api checkpoints search sessions/test_session_list.py review/test_queue.py)) \
+	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_database_setup.py) \
+		$(addprefix crash/test_,misplays.py page.py peers.py) concurrency/test_peers_over_http.py)
 
 # ------------------------------------------------------------------------------------------------ to run it
 
@@ -54,7 +55,7 @@ still: setup
 
 .PHONY: system
 system:
-	@.ci/system-parts python chromium postgresql
+	@.ci/system-parts python chromium postgresql gettext
 
 .PHONY: lint
 lint: setup ## Style of code and templates
@@ -123,6 +124,11 @@ picture: setup ## Draw docs/images/structure.svg from the import contract
 .PHONY: reference
 reference: setup ## Write docs/api.md again from signatures and docstrings
 	$(RUN) -m tests.support.api_reference
+
+.PHONY: messages
+messages: setup ## Collect the words of pages into harness_site/locale, and compile them
+	@.ci/system-parts gettext
+	$(RUN) -m tests.support.catalogues
 
 .PHONY: benchmarks
 benchmarks: setup ## Measure against other stores, write docs/benchmarks.md (minutes, on a quiet machine)

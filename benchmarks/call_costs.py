@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any, Protocol
 
-from benchmarks.order import shuffle_for_turn
 from benchmarks.plan import Plan
-from benchmarks.samples import Samples
+from benchmarks.samples import Samples, shuffle_for_turn
 
 ARGS = {"amount": "40.00", "note": "second parcel, the first one was lost " * 4}
 RESULT = "charged: receipt 2026-000-117 " * 8

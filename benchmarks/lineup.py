@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from benchmarks.call_costs import CallLogger
-from benchmarks.contenders import library_calls, older_library
+from benchmarks.contenders import older_library
 from benchmarks.contenders.chapter import Chapter
 from benchmarks.contenders.contender import Contender
 from benchmarks.contenders.langgraph_savers import DefaultChannel, DeltaChannel
-from benchmarks.contenders.library import Append, AsyncAppend, Save
+from benchmarks.contenders.library import Append, AsyncAppend, CallDispatch, CallLog, Save
 from benchmarks.contenders.older_library import DjangoSaver
 from benchmarks.contenders.plain_orm import PlainOrm
 from benchmarks.contenders.statements import Driver, Statement
@@ -65,7 +65,7 @@ def create_callers(lineup: list[Contender]) -> dict[str, CallLogger]:
     for contender in lineup:
         if isinstance(contender, Append) and not isinstance(contender, Save):
             alias = contender.database.alias
-            callers |= {"log": library_calls.Log(alias), "dispatch": library_calls.Dispatch(alias)}
+            callers |= {"log": CallLog(alias), "dispatch": CallDispatch(alias)}
         elif isinstance(contender, Statement | Chapter):
             callers[contender.key] = contender
     return callers

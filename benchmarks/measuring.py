@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import gc
+import os
+import platform
+import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from importlib.metadata import version
 
-from benchmarks import agents, call_costs, fresh, lineup, loading, machine, processes, saving
+from benchmarks import call_costs, concurrent_saves, fresh, lineup, loading, saving
+from benchmarks.concurrent_saves import Rates
 from benchmarks.conversation import Conversation, build_conversation
 from benchmarks.databases import KINDS, TITLES, Databases, Kind
 from benchmarks.plan import Plan
-from benchmarks.rates import Rates
 from benchmarks.results import Measured, Results
+
+PACKAGES = ("Django", "psycopg", "langgraph-checkpoint", "langgraph-checkpoint-postgres", "langgraph-checkpoint-sqlite")
 
 
 def measure_all(databases: Databases, plan: Plan, say: Callable[[str], None]) -> Results:
@@ -21,7 +27,7 @@ def measure_all(databases: Databases, plan: Plan, say: Callable[[str], None]) ->
     gc.freeze()  # so that the garbage collector does not traverse the conversation during a save
     return Results(
         plan=plan,
-        machine=machine.describe_machine(databases),
+        machine=describe_machine(databases),
         day=datetime.now(UTC).date(),
         said=conversation.get_json_size(plan.together),
         contenders={entry.key: entry.title for entry in lineup.CONTENDERS},
@@ -49,7 +55,7 @@ def _measure_database(
     say(f"{title}: many agents")
     agent_rates = _measure_crowds(databases, kind, conversation, plan)
     say(f"{title}: many processes")
-    process_rates = processes.measure_processes(databases, kind, plan)
+    process_rates = concurrent_saves.measure_processes(databases, kind, plan)
     say(f"{title}: fresh processes")
     return Measured(
         saving_results,
@@ -66,4 +72,15 @@ def _measure_crowds(databases: Databases, kind: Kind, conversation: Conversation
         crowds = lineup.create_crowds(databases, kind, conversation)
         for crowd in crowds:
             stack.callback(crowd.close)
-        return agents.measure_agents(crowds, plan)
+        return concurrent_saves.measure_agents(crowds, plan)
+
+
+def describe_machine(databases: Databases) -> str:
+    """Describe the machine: cores and versions, nothing that identifies it."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    versions = [f"{package} {version(package)}" for package in PACKAGES]
+    return (
+        f"{cores} cores, {platform.system()}, Python {platform.python_version()}, "
+        f"PostgreSQL {databases.get_server_version()} (fsync on), SQLite {sqlite3.sqlite_version} (WAL, "
+        "synchronous FULL), " + ", ".join(versions)
+    )

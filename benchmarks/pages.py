@@ -122,12 +122,12 @@ def _count_rows() -> tuple[int, int, int, int]:
 
 
 def _index_messages(max_texts: int) -> None:
-    from harness_site.search import indexer, session_days
+    from harness_site.search import hourly_session_totals, indexer
 
     indexed = 0
     while indexed < max_texts and (batch_size := indexer.index_next_batch()):
         indexed += batch_size
-    session_days.update_session_days(None)
+    hourly_session_totals.update_session_sums(None)
 
 
 def _create_client() -> Client:

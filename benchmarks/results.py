@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
+from benchmarks.concurrent_saves import Rates
 from benchmarks.databases import Kind
 from benchmarks.loading import Loading
 from benchmarks.plan import Plan
-from benchmarks.rates import Rates
 from benchmarks.samples import Samples
 from benchmarks.saving import Saving
 

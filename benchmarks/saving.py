@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.contenders.contender import Contender
-from benchmarks.order import shuffle_for_turn
 from benchmarks.plan import Plan
-from benchmarks.samples import Samples
+from benchmarks.samples import Samples, shuffle_for_turn
 
 WARM_UP = 10
 

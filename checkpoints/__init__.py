@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from checkpoints.aio import check_pending_tool_calls as check_pending_tool_calls
     from checkpoints.archive.session_directory import SessionFiles as SessionFiles
     from checkpoints.archive.session_directory import SyncSessionFiles as SyncSessionFiles
-    from checkpoints.calls.outcomes import Landed as Landed
-    from checkpoints.calls.outcomes import NotLanded as NotLanded
-    from checkpoints.calls.outcomes import ToolResult as ToolResult
-    from checkpoints.calls.outcomes import Unknown as Unknown
+    from checkpoints.calls.outcome_types import Landed as Landed
+    from checkpoints.calls.outcome_types import NotLanded as NotLanded
+    from checkpoints.calls.outcome_types import ToolResult as ToolResult
+    from checkpoints.calls.outcome_types import Unknown as Unknown
     from checkpoints.client import SyncCheckpointer as SyncCheckpointer
     from checkpoints.decisions.actors import Actor as Actor
-    from checkpoints.resume.gate import ResumePoint as ResumePoint
-    from checkpoints.runtime_state.runtime_snapshot import RuntimeSnapshot as RuntimeSnapshot
+    from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot as RuntimeSnapshot
+    from checkpoints.resume.resume_gate import ResumePoint as ResumePoint
     from checkpoints.session_handle import SessionHandle as SessionHandle
     from checkpoints.session_handle import SyncSessionHandle as SyncSessionHandle
     from checkpoints.store.version_state import UNCHANGED as UNCHANGED
@@ -40,10 +40,10 @@ _HOME = {
     "Actor": "checkpoints.decisions.actors",
     "Cadence": "checkpoints.versions.save_cadence",
     "Checkpointer": "checkpoints.aio",
-    "Landed": "checkpoints.calls.outcomes",
-    "NotLanded": "checkpoints.calls.outcomes",
-    "ResumePoint": "checkpoints.resume.gate",
-    "RuntimeSnapshot": "checkpoints.runtime_state.runtime_snapshot",
+    "Landed": "checkpoints.calls.outcome_types",
+    "NotLanded": "checkpoints.calls.outcome_types",
+    "ResumePoint": "checkpoints.resume.resume_gate",
+    "RuntimeSnapshot": "checkpoints.loop_state.runtime_snapshot",
     "SessionFiles": "checkpoints.archive.session_directory",
     "SessionHandle": "checkpoints.session_handle",
     "SyncCheckpointer": "checkpoints.client",
@@ -53,9 +53,9 @@ _HOME = {
     "SyncWorkflow": "checkpoints.workflows.workflow",
     "Tool": "checkpoints.tools.registry",
     "ToolRegistry": "checkpoints.tools.registry",
-    "ToolResult": "checkpoints.calls.outcomes",
+    "ToolResult": "checkpoints.calls.outcome_types",
     "UNCHANGED": "checkpoints.store.version_state",
-    "Unknown": "checkpoints.calls.outcomes",
+    "Unknown": "checkpoints.calls.outcome_types",
     "Workflow": "checkpoints.workflows.workflow",
     "WriteBehind": "checkpoints.versions.write_behind",
     "check_pending_tool_calls": "checkpoints.aio",

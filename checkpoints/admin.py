@@ -18,6 +18,7 @@ from checkpoints.models import (
     Checkpoint,
     Decision,
     EarlyResponse,
+    ImportedFile,
     Join,
     LateResult,
     Message,
@@ -126,6 +127,7 @@ _COLUMNS: dict[type[Model], tuple[_Names, _Names, _Names]] = {
         ("=call_id", "=peer", "=session__session_id"),
     ),
     EarlyResponse: (("call_id", "workspace", "peer", "received_at"), (), ("=call_id", "=peer")),
+    ImportedFile: (("workspace", "format", "size", "live", "read_at"), ("format", "live"), ("workspace__slug",)),
     Workflow: (("workflow_id", "session", "created_at"), (), ("=workflow_id", "=session__session_id")),
     WorkflowStep: (
         ("step_id", "workflow", "position", "function", "generation", "created_at"),

@@ -11,8 +11,9 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 from uuid import UUID
 
 from django.db import connections
@@ -21,19 +22,18 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from checkpoints import conf, database_setup, sansio
 from checkpoints.client import SyncCheckpointer
 from checkpoints.db.connection import find_connection
-from checkpoints.decisions import verification
+from checkpoints.decisions import run_verify_hooks
 from checkpoints.decisions.actors import Actor, to_actor
 from checkpoints.decisions.decide import DecisionTarget
 from checkpoints.exceptions import CheckpointerClosed
 from checkpoints.models import DEFAULT_WORKSPACE, Run
-from checkpoints.peers import cancel_task, outbox, resume_task
-from checkpoints.peers.outbox import SendNotice
+from checkpoints.peers import cancel_paused_task, notice_outbox, take_paused_task
+from checkpoints.peers.notice_outbox import SendNotice
 from checkpoints.peers.peer_requests import TakenTask, Told
-from checkpoints.resume import gate
-from checkpoints.resume.gate import ResumePoint
+from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.sansio import documented_by
 from checkpoints.session_handle import OpenOptions, SessionHandle
-from checkpoints.sessions.lifecycle import SessionDescription
+from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.store import Store
 from checkpoints.tools.registry import ToolRegistry
 from checkpoints.workflows.workflow import Workflow
@@ -59,7 +59,8 @@ def in_thread(method: Callable[Concatenate[SyncCheckpointer, P], T]) -> _Async[P
 
     @wraps(method)
     async def run_in_thread(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.hop(partial(method, self.sync, *args, **kwargs))
+        # By its name, because the client may be one over HTTP.
+        return cast("T", await self.hop(partial(getattr(self.sync, method.__name__), *args, **kwargs)))
 
     run_in_thread.__module__ = __name__
     run_in_thread.__qualname__ = f"Checkpointer.{method.__name__}"
@@ -73,6 +74,12 @@ class Checkpointer:
     write: an operation that has begun is finished first. `async with` closes it.
     """
 
+    def __new__(cls, url: str | Path | None = None, **options: Any) -> Self:
+        """Create a client; for the address of a server, one over HTTP."""
+        if cls is Checkpointer and conf.is_server_address(url):
+            return object.__new__(import_module("checkpoints.remote").RemoteCheckpointer)  # type: ignore[no-any-return]
+        return super().__new__(cls)
+
     def __init__(
         self,
         url: str | Path | None = None,
@@ -82,17 +89,20 @@ class Checkpointer:
         using: str = "default",
         migrate: bool | None = None,
         idle_release_seconds: float | None = None,
+        token: str | None = None,
     ) -> None:
         """Create a client for one workspace.
 
         Args:
-            url: Path or URL of a database, as in `open`. None uses the Django connection `using`.
-            workspace: Name (slug) of the workspace whose sessions this client sees.
+            url: Path or URL of a database, or address of a server, as in `open`. None uses the Django connection
+                `using`.
+            workspace: Name (slug) of the workspace whose sessions this client sees. A server's token has its own.
             lease_seconds: Time in seconds without a heartbeat after which a run counts as lost.
             using: Alias of the Django database connection. Ignored when `url` is given.
             migrate: Whether to create and update the tables of the database at `url`. None: SQLite yes, PostgreSQL no.
             idle_release_seconds: Time in seconds after which an unused session is released automatically; the next
                 write to it raises `ReleasedWhenIdle`. None never releases one.
+            token: Token for the server at `url`, from the settings of its site.
 
         Raises:
             InvalidInput: A time is not a positive number.
@@ -100,6 +110,7 @@ class Checkpointer:
             DriverMissing: The database driver is not installed.
             DatabaseNotConfigured: The project has no connection `using`.
         """
+        conf.refuse_token(token)
         if url is not None:
             with ThreadPoolExecutor(1) as opener:  # Django refuses to open databases on an event loop's thread
                 using = opener.submit(_open_database, url, migrate).result()
@@ -109,6 +120,7 @@ class Checkpointer:
             lease_seconds=lease_seconds,
             idle_release_seconds=idle_release_seconds,
         )
+        self.backend = self.sync.backend
         self._closed = False
         self._connections: list[BaseDatabaseWrapper] = []
         self._executor = ThreadPoolExecutor(
@@ -128,15 +140,17 @@ class Checkpointer:
         lease_seconds: float = conf.LEASE_SECONDS,
         migrate: bool | None = None,
         idle_release_seconds: float | None = None,
+        token: str | None = None,
     ) -> Self:
-        """Open a database by path or URL, in a Django project or a plain script.
+        """Open a database by path or URL, in a Django project or a plain script, or a server by its address.
 
         Args:
-            url: `sqlite:///path`, a path, or `postgresql://…`.
+            url: `sqlite:///path`, a path, `postgresql://…`, or the address of a server, `https://…`.
             workspace: Name (slug) of the workspace whose sessions this client sees.
             lease_seconds: Time in seconds without a heartbeat after which a run counts as lost.
             migrate: Whether to create and update the tables. None: SQLite yes, PostgreSQL no.
             idle_release_seconds: Time in seconds after which an unused session is released automatically. None: never.
+            token: Token for the server at `url`, from the settings of its site.
 
         Returns:
             A client. A SQLite file is created where there is none.
@@ -153,6 +167,7 @@ class Checkpointer:
             lease_seconds=lease_seconds,
             migrate=migrate,
             idle_release_seconds=idle_release_seconds,
+            token=token,
         )
 
     @property
@@ -216,7 +231,7 @@ class Checkpointer:
         takeover: bool | str = False,
     ) -> Run:
         description = SessionDescription(user_message, agent, title, scratchpad_root, metadata, labels)
-        flow = gate.start_session_flow(self.store, session_id, description, takeover=takeover)
+        flow = self.backend.start_session_flow(session_id, description, takeover=takeover)
         return await sansio.adrive(flow, self.hop)
 
     def session(
@@ -304,7 +319,7 @@ class Checkpointer:
     ) -> ResumePoint:
         if registry is not None:
             registry.bind(self, session_id)
-        flow = gate.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
+        flow = self.backend.resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
         return await sansio.adrive(flow, self.hop)
 
     @documented_by(SyncCheckpointer.resume_run)
@@ -317,7 +332,7 @@ class Checkpointer:
         timeout: float | None = None,  # noqa: ASYNC109 - how long to wait for people, not for this code
         takeover: bool | str = False,
     ) -> ResumePoint:
-        session_id = await self.hop(partial(gate.find_session_id_of_run, self.store, run_id))
+        session_id = await self.hop(partial(self.backend.find_session_id_of_run, run_id))
         return await self.resume(session_id, registry, wait=wait, timeout=timeout, takeover=takeover)
 
     preview_resume = in_thread(SyncCheckpointer.preview_resume)
@@ -357,7 +372,9 @@ class Checkpointer:
     ) -> TakenTask:
         if registry is not None:
             registry.bind(self, session_id)
-        flow = resume_task.take_task_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
+        flow = take_paused_task.take_paused_task_flow(
+            self.store, session_id, wait=wait, timeout=timeout, takeover=takeover
+        )
         return await sansio.adrive(flow, self.hop)
 
     extend_deadline = in_thread(SyncCheckpointer.extend_deadline)
@@ -365,12 +382,12 @@ class Checkpointer:
     @documented_by(SyncCheckpointer.cancel_paused)
     async def cancel_paused(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Told:
         return await sansio.adrive(
-            cancel_task.cancel_task_flow(self.store, session_id, tell=tell, reason=reason), self.hop
+            cancel_paused_task.cancel_paused_task_flow(self.store, session_id, tell=tell, reason=reason), self.hop
         )
 
     @documented_by(SyncCheckpointer.tell_peers)
-    async def tell_peers(self, tell: SendNotice, *, limit: int = outbox.DEFAULT_LIMIT) -> Told:
-        return await sansio.adrive(outbox.deliver_notices_flow(self.store, tell, limit=limit), self.hop)
+    async def tell_peers(self, tell: SendNotice, *, limit: int = notice_outbox.DEFAULT_LIMIT) -> Told:
+        return await sansio.adrive(notice_outbox.deliver_notices_flow(self.store, tell, limit=limit), self.hop)
 
     sweep_deadlines = in_thread(SyncCheckpointer.sweep_deadlines)
     list_paused = in_thread(SyncCheckpointer.list_paused)
@@ -389,15 +406,16 @@ class Checkpointer:
         attempt: int | None = None,
     ) -> str:
         target = DecisionTarget(session_id, call_id, 0, step, attempt)
-        call = await self.hop(lambda: verification.request_verification(self.store, target, to_actor(actor)))
-        probe = verification.build_probe(self.store, session_id, call)
+        call = await self.hop(lambda: run_verify_hooks.request_verification(self.store, target, to_actor(actor)))
+        probe = run_verify_hooks.build_verify_probe(self.store, session_id, call)
         if probe is None:
             return "requested"
-        return await sansio.adrive(verification.run_probe_flow(self.store, probe), self.hop)
+        return await sansio.adrive(run_verify_hooks.run_probe_flow(self.store, probe), self.hop)
 
     confirm_landed = in_thread(SyncCheckpointer.confirm_landed)
     mark_failed = in_thread(SyncCheckpointer.mark_failed)
     approve_rerun = in_thread(SyncCheckpointer.approve_rerun)
+    withdraw_decision = in_thread(SyncCheckpointer.withdraw_decision)
     approve_call = in_thread(SyncCheckpointer.approve_call)
     edit_call = in_thread(SyncCheckpointer.edit_call)
     reject_call = in_thread(SyncCheckpointer.reject_call)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 from uuid import UUID
@@ -13,26 +14,21 @@ from checkpoints import conf, database_setup, sansio
 from checkpoints.archive import session_export, session_import
 from checkpoints.archive.session_export import ExportedFile
 from checkpoints.archive.session_import import ImportedSession
-from checkpoints.calls import call_queries, manual_log
-from checkpoints.decisions import decide, verification
+from checkpoints.calls import call_queries, intent_log, outcome_log
+from checkpoints.database_backend import DatabaseBackend
+from checkpoints.decision_methods import DecisionMethods
 from checkpoints.decisions.actors import Actor, to_actor
-from checkpoints.decisions.decide import DecisionTarget
-from checkpoints.enums import DecisionKind, Phase
+from checkpoints.enums import Phase
+from checkpoints.loop_state.phase_details import PhaseDetails
+from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import DEFAULT_WORKSPACE, Run
-from checkpoints.peers import cancel_task, deadlines, outbox, pause_run, response_acceptance, resume_task
-from checkpoints.peers import paused_tasks as peer_listing
-from checkpoints.peers.outbox import SendNotice
-from checkpoints.peers.peer_requests import Deadline, Join, Paused, Swept, TakenTask, Told
-from checkpoints.peers.response_acceptance import PeerResponse
-from checkpoints.peers.response_outcomes import Answer
-from checkpoints.resume import gate
-from checkpoints.resume.gate import ResumePoint
-from checkpoints.runtime_state.phase_details import PhaseDetails
-from checkpoints.runtime_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.peer_methods import PeerMethods
+from checkpoints.resume import resume_gate
+from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.session_handle import OpenOptions, SyncSessionHandle
-from checkpoints.sessions import append_without_lease, fork, lifecycle, listing, lost_runs
+from checkpoints.sessions import append_without_lease, create_finish_release, fork, session_listing, sweep_lost_runs
 from checkpoints.sessions import retention as sessions_retention
-from checkpoints.sessions.lifecycle import SessionDescription
+from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.sessions.retention import RemovalCounts, RetentionRule
 from checkpoints.store import call_records
 from checkpoints.store.store import Store
@@ -43,7 +39,7 @@ from checkpoints.versions.phases import ImportedRecord
 from checkpoints.workflows.workflow import SyncWorkflow
 
 
-class SyncCheckpointer:
+class SyncCheckpointer(PeerMethods, DecisionMethods):
     """Client for the sessions in one workspace of one database, blocking.
 
     Inside a Django project it uses the connection `using`; with a path or URL as first argument it is the same as
@@ -53,7 +49,19 @@ class SyncCheckpointer:
     All errors derive from `CheckpointsError`. Not repeated below: every method can raise `StorageError` and its
     subclasses, among them `StorageUnavailable`, `StorageBusy` and `MigrationsMissing`, `WorkspaceNotFound`, and
     `BlockingCallInAsyncCode` on the thread of an event loop; methods that write can raise `InsideTransaction`.
+
+    The decisions, from `confirm_landed` to `respond_call`, refuse one that does not count by a subclass of
+    `DecisionRefused`: `NotPermitted` (the actor may not decide), `ReasonRequired` (there is no reason),
+    `AlreadyDecided` (somebody else has decided), `StaleRevision` (the call has changed since the revision),
+    `NotUndecided` (the call does not wait for this decision), `DecisionExpired` (its deadline has passed, and the actor
+    is no admin) or `SecondPersonRequired` (the actor has decided so already, and another person has to agree).
     """
+
+    def __new__(cls, url: str | Path | None = None, **options: Any) -> Self:
+        """Create a client; for the address of a server, one over HTTP."""
+        if cls is SyncCheckpointer and conf.is_server_address(url):
+            return object.__new__(import_module("checkpoints.remote").SyncRemoteCheckpointer)  # type: ignore[no-any-return]
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -64,17 +72,20 @@ class SyncCheckpointer:
         using: str = "default",
         migrate: bool | None = None,
         idle_release_seconds: float | None = None,
+        token: str | None = None,
     ) -> None:
         """Create a client for one workspace.
 
         Args:
-            url: Path or URL of a database, as in `open`. None uses the Django connection `using`.
-            workspace: Name (slug) of the workspace whose sessions this client sees.
+            url: Path or URL of a database, or address of a server, as in `open`. None uses the Django connection
+                `using`.
+            workspace: Name (slug) of the workspace whose sessions this client sees. A server's token has its own.
             lease_seconds: Time in seconds without a heartbeat after which a run counts as lost.
             using: Alias of the Django database connection. Ignored when `url` is given.
             migrate: Whether to create and update the tables of the database at `url`. None: SQLite yes, PostgreSQL no.
             idle_release_seconds: Time in seconds after which an unused session is released automatically; the next
                 write to it raises `ReleasedWhenIdle`. None never releases one.
+            token: Token for the server at `url`, from the settings of its site.
 
         Raises:
             InvalidInput: A time is not a positive number.
@@ -82,9 +93,11 @@ class SyncCheckpointer:
             DriverMissing: The database driver is not installed.
             DatabaseNotConfigured: The project has no connection `using`.
         """
+        conf.refuse_token(token)
         if url is not None:
             using = database_setup.open_database(url, migrate=migrate)
         self.store = Store(using, workspace, lease_seconds, idle_release_seconds)
+        self.backend = DatabaseBackend(self.store)
 
     @classmethod
     def open(
@@ -95,15 +108,17 @@ class SyncCheckpointer:
         lease_seconds: float = conf.LEASE_SECONDS,
         migrate: bool | None = None,
         idle_release_seconds: float | None = None,
+        token: str | None = None,
     ) -> Self:
-        """Open a database by path or URL, in a Django project or a plain script.
+        """Open a database by path or URL, in a Django project or a plain script, or a server by its address.
 
         Args:
-            url: `sqlite:///path`, a path, or `postgresql://…`.
+            url: `sqlite:///path`, a path, `postgresql://…`, or the address of a server, `https://…`.
             workspace: Name (slug) of the workspace whose sessions this client sees.
             lease_seconds: Time in seconds without a heartbeat after which a run counts as lost.
             migrate: Whether to create and update the tables. None: SQLite yes, PostgreSQL no.
             idle_release_seconds: Time in seconds after which an unused session is released automatically. None: never.
+            token: Token for the server at `url`, from the settings of its site.
 
         Returns:
             A client. A SQLite file is created where there is none.
@@ -120,6 +135,7 @@ class SyncCheckpointer:
             lease_seconds=lease_seconds,
             migrate=migrate,
             idle_release_seconds=idle_release_seconds,
+            token=token,
         )
 
     def close(self) -> None:
@@ -128,7 +144,7 @@ class SyncCheckpointer:
         Raises:
             NotDurable: Versions that were written behind could not be saved; the sessions are released all the same.
         """
-        lifecycle.release_all_sessions(self.store)
+        create_finish_release.release_all_sessions(self.store)
 
     def __enter__(self) -> Self:
         return self
@@ -181,7 +197,7 @@ class SyncCheckpointer:
             SchemaFromFuture: A newer version of this library wrote the session.
         """
         description = SessionDescription(user_message, agent, title, scratchpad_root, metadata, labels)
-        return sansio.drive(gate.start_session_flow(self.store, session_id, description, takeover=takeover))
+        return sansio.drive(self.backend.start_session_flow(session_id, description, takeover=takeover))
 
     def session(
         self,
@@ -240,7 +256,7 @@ class SyncCheckpointer:
         Raises:
             NotDurable: Versions that were written behind could not be saved; the session is released all the same.
         """
-        return lifecycle.release_session(self.store, session_id)
+        return create_finish_release.release_session(self.store, session_id)
 
     def list_sessions(
         self,
@@ -270,7 +286,7 @@ class SyncCheckpointer:
         Raises:
             InvalidInput: An argument cannot be a filter, cursor or limit.
         """
-        return listing.list_sessions(
+        return session_listing.list_sessions(
             self.store,
             status=status,
             agent=agent,
@@ -297,7 +313,7 @@ class SyncCheckpointer:
             NotRepresentable: `result` has no exact JSON form.
             InvalidInput: `status` is none of the three.
         """
-        lifecycle.finish_session(self.store, session_id, status, result)
+        create_finish_release.finish_session(self.store, session_id, status, result)
 
     def fork_session(
         self,
@@ -406,7 +422,7 @@ class SyncCheckpointer:
         budget_spent_usd: float | Decimal | Unchanged = UNCHANGED,
         *,
         phase: str = Phase.TURN,
-        usage: dict[str, Any] | None = None,
+        usage: dict[str, Any] | Unchanged | None = None,
         payload: dict[str, Any] | None = None,
         expected_version: int | None = None,
     ) -> int:
@@ -709,7 +725,7 @@ class SyncCheckpointer:
         intent = call_records.build_intent(
             call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step
         )
-        manual_log.record_issued_call(self.store, session_id, intent)
+        intent_log.record_issued_call(self.store, session_id, intent)
 
     def record_tool_call_result(
         self, session_id: str, call_id: str, result_text: str, success: bool, *, step: int | None = None
@@ -728,7 +744,7 @@ class SyncCheckpointer:
             LateResultRefused: The result can no longer count; it is kept as evidence.
             NotOwner: This client does not own the session.
         """
-        manual_log.record_call_result(self.store, session_id, call_id, result_text, success, step=step)
+        outcome_log.record_call_result(self.store, session_id, call_id, result_text, success, step=step)
 
     def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
         """Find the completed call with an idempotency key.
@@ -772,7 +788,7 @@ class SyncCheckpointer:
         Raises:
             InvalidInput: `after` or `limit` is not a fitting number.
         """
-        return listing.list_pending_decisions(self.store, agent=agent, after=after, limit=limit)
+        return session_listing.list_pending_decisions(self.store, agent=agent, after=after, limit=limit)
 
     # ---- resuming
 
@@ -812,7 +828,7 @@ class SyncCheckpointer:
         """
         if registry is not None:
             registry.bind(self, session_id)
-        return sansio.drive(gate.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover))
+        return sansio.drive(self.backend.resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover))
 
     def resume_run(
         self,
@@ -845,7 +861,7 @@ class SyncCheckpointer:
             SchemaFromFuture: A newer version of this library wrote it.
             OwnershipLost: Another run took the session over meanwhile.
         """
-        session_id = gate.find_session_id_of_run(self.store, run_id)
+        session_id = self.backend.find_session_id_of_run(run_id)
         return self.resume(session_id, registry, wait=wait, timeout=timeout, takeover=takeover)
 
     def preview_resume(self, session_id: str) -> dict[str, Any]:
@@ -863,9 +879,9 @@ class SyncCheckpointer:
             CheckpointCorrupted: The newest version cannot be read.
             SchemaFromFuture: A newer version of this library wrote it.
         """
-        return gate.preview_resume(self.store, session_id)
+        return resume_gate.preview_resume(self.store, session_id)
 
-    def sweep_lost_runs(self, *, limit: int = lost_runs.DEFAULT_LIMIT) -> list[str]:
+    def sweep_lost_runs(self, *, limit: int = sweep_lost_runs.DEFAULT_LIMIT) -> list[str]:
         """End lost runs of the workspace and interrupt their calls, so that people can decide before anybody resumes.
 
         A run is lost when its lease has expired, and on this machine when its process is gone. Any number of processes
@@ -877,7 +893,7 @@ class SyncCheckpointer:
         Returns:
             The identifiers of their sessions.
         """
-        return lost_runs.sweep_lost_runs(self.store, limit=limit)
+        return sweep_lost_runs.sweep_lost_runs(self.store, limit=limit)
 
     def workflow(self, session_id: str, workflow_id: str) -> SyncWorkflow:
         """Open the journal of a workflow, or create it, for one pass through its steps.
@@ -895,537 +911,3 @@ class SyncCheckpointer:
             CheckpointCorrupted: The journal cannot be read; no step runs.
         """
         return SyncWorkflow(self.store, session_id, workflow_id)
-
-    # ---- other agents
-
-    def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused:
-        """Pause a session until other agents have answered.
-
-        The state, the joins and their calls are stored and the session is released in one transaction. Any process can
-        continue with `take_paused` once a join is complete. Secrets in the state and in requests are encrypted.
-        Responses that came before are counted.
-
-        Args:
-            session_id: Identifier of a session this client owns.
-            state: JSON object that `take_paused` gives back.
-            joins: Groups of calls to other agents, with their deadlines.
-
-        Returns:
-            The number of the pause, the joins that early responses have completed already, and whether `take_paused`
-            can take the session now.
-
-        Raises:
-            NotOwner: This client does not own the session.
-            OwnershipLost: Another run has taken the session over.
-            PeerCallExists: A call with one of the identifiers exists already.
-            SecretsLocked: There are secrets and no key to encrypt them with.
-            CallInProgress: A tool call of the session is running.
-            ReviewRequired: A person has to decide about a call first.
-            NotRepresentable: A value has no exact JSON form.
-        """
-        return pause_run.pause_run(self.store, session_id, state, joins)
-
-    def accept_response(
-        self,
-        peer_call_id: str,
-        result: Any,
-        *,
-        session_id: str | None = None,
-        peer: str | None = None,
-        token: str | None = None,
-    ) -> Answer:
-        """Match another agent's response to its call, store it and count it, in one transaction.
-
-        Args:
-            peer_call_id: Identifier of the call.
-            result: JSON value that is the response.
-            session_id: Session the sender claims to answer; compared with that of the call. None: not compared.
-            peer: Agent the sender claims to be; compared with the one that was called. None: not compared.
-            token: Token the sender was given; compared with that of the call. None: not compared.
-
-        Returns:
-            `Accepted`, `Duplicate`, `Early`, `Late`, `Cancelled`, `Foreign` or `Unknown`.
-
-        Raises:
-            NotRepresentable: `result` has no exact JSON form.
-            TooLarge: `result` is larger than its limit.
-        """
-        response = PeerResponse.from_arguments(peer_call_id, result, session_id, peer, token)
-        return response_acceptance.accept_response(self.store, response)
-
-    def take_paused(
-        self,
-        session_id: str,
-        registry: ToolRegistry | None = None,
-        *,
-        wait: bool = False,
-        timeout: float | None = None,
-        takeover: bool | str = False,
-    ) -> TakenTask:
-        """Own a paused session whose join is complete, pass the gate as `resume` does, and get the responses.
-
-        Until this run saves its next version or pauses again, another run can take the same task after this one was
-        lost.
-
-        Args:
-            session_id: Identifier of the session.
-            registry: Tools of the agent; it is bound to this session.
-            wait: Whether to wait at the gate until people have decided, instead of raising `ReviewRequired` at once.
-            timeout: Longest wait at the gate in seconds. None waits without limit.
-            takeover: True, or a reason for the audit trail, ends a run that still gives signs of life.
-
-        Returns:
-            The stored state, the responses, and where to continue.
-
-        Raises:
-            StillWaiting: No join is complete yet.
-            NotPaused: The session does not wait for other agents.
-            SecretsLocked: The key that the secrets were encrypted with is missing.
-            SessionNotFound: There is no such session.
-            SessionBusy: Another run owns the session and is alive.
-            ReviewRequired: A person has to decide about interrupted calls first.
-            ApprovalRequired: A person has to approve calls first.
-            CheckpointCorrupted: The newest version cannot be read.
-            SchemaFromFuture: A newer version of this library wrote it.
-            OwnershipLost: Another run took the session over meanwhile.
-        """
-        if registry is not None:
-            registry.bind(self, session_id)
-        return sansio.drive(
-            resume_task.take_task_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
-        )
-
-    def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime:
-        """Extend the deadline of a call to another agent. A deadline never becomes earlier.
-
-        Args:
-            peer_call_id: Identifier of the call.
-            deadline: Seconds or a duration from now, or a point in time.
-
-        Returns:
-            The deadline that now holds.
-
-        Raises:
-            PeerCallNotFound: There is no such call.
-            PeerCallOver: The call has ended.
-            InvalidInput: `deadline` is not a usable time.
-        """
-        return deadlines.extend_deadline(self.store, peer_call_id, deadline)
-
-    def cancel_paused(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Told:
-        """End a session that waits for other agents as cancelled, and notify them.
-
-        Args:
-            session_id: Identifier of the session.
-            tell: Function that sends one notice to one agent, sync or async. None leaves that to `tell_peers`.
-            reason: Why, for the audit trail and for the agents.
-
-        Returns:
-            The calls whose agents were notified, and the error for each of the others, which `tell_peers` tries again.
-
-        Raises:
-            SessionNotFound: There is no such session.
-            NotPaused: The session does not wait for other agents.
-            SessionBusy: A run owns the session and is alive.
-            SessionFinished: The session has ended.
-        """
-        return sansio.drive(cancel_task.cancel_task_flow(self.store, session_id, tell=tell, reason=reason))
-
-    def tell_peers(self, tell: SendNotice, *, limit: int = outbox.DEFAULT_LIMIT) -> Told:
-        """Send the notices to other agents that are due, each at least once.
-
-        These are requests of calls that were stored with `sent=False`, and notices that a call was cancelled or given
-        up. Any number of processes may do this at the same time.
-
-        Args:
-            tell: Function that sends one notice to one agent, sync or async. A notice whose function raises stays due.
-            limit: Largest number of notices.
-
-        Returns:
-            The calls whose agents were notified, and the error for each of the others, which stay due.
-        """
-        return sansio.drive(outbox.deliver_notices_flow(self.store, tell, limit=limit))
-
-    def sweep_deadlines(self, *, limit: int = deadlines.DEFAULT_LIMIT) -> Swept:
-        """Give up calls to other agents whose deadline has passed. Any number of processes may do this at once.
-
-        Args:
-            limit: Largest number of calls.
-
-        Returns:
-            The calls that were given up, and the sessions and joins that this completed.
-        """
-        return deadlines.sweep_deadlines(self.store, limit=limit)
-
-    def list_paused(
-        self, *, ready: bool | None = None, agent: str | None = None, limit: int = peer_listing.DEFAULT_LIMIT
-    ) -> list[dict[str, Any]]:
-        """List sessions that wait for other agents, or whose responses are not used yet.
-
-        Args:
-            ready: True: only those that `take_paused` can take now. False: only the others. None: all.
-            agent: Only sessions of this agent.
-            limit: Largest number of entries.
-
-        Returns:
-            One dict per session: session_id, agent, ready, driven, and the joins that are `complete` and `open`.
-
-        Raises:
-            InvalidInput: `limit` is not a fitting number.
-        """
-        return peer_listing.list_paused_tasks(self.store, ready=ready, agent=agent, limit=limit)
-
-    def peer_calls(self, session_id: str) -> list[dict[str, Any]]:
-        """List the calls of a session to other agents, oldest first.
-
-        Args:
-            session_id: Identifier of the session.
-
-        Returns:
-            One dict per call: call_id, peer, join_id, pause, status, created_at, deadline, settled_at, result_json,
-            late_at, late_result_json, to_tell.
-
-        Raises:
-            SessionNotFound: There is no such session.
-        """
-        return peer_listing.list_peer_calls(self.store, session_id)
-
-    # ---- decisions
-
-    def verify_call(
-        self,
-        session_id: str,
-        call_id: str,
-        *,
-        actor: Actor | str,
-        step: int | None = None,
-        attempt: int | None = None,
-    ) -> str:
-        """Ask the verify hook of an interrupted call's tool whether the call happened, and record its answer.
-
-        Args:
-            session_id: Identifier of the session.
-            call_id: Identifier of the call.
-            actor: Who asks: an `Actor`, or the name of a person.
-            step: Step of the call. None: the newest step that has it.
-            attempt: Attempt of the call, from 1. None: the newest.
-
-        Returns:
-            `landed`, `not_landed` or `unknown`; `requested` where no registry here has the hook, and the process that
-            waits at the gate was asked instead.
-
-        Raises:
-            SessionNotFound: There is no such session.
-            CallNotFound: There is no such call.
-            NotPermitted: `actor` may not decide.
-            AlreadyDecided: The call has been decided.
-            NotUndecided: The call is not interrupted.
-        """
-        target = DecisionTarget(session_id, call_id, 0, step, attempt)
-        call = verification.request_verification(self.store, target, to_actor(actor))
-        probe = verification.build_probe(self.store, session_id, call)
-        return "requested" if probe is None else sansio.drive(verification.run_probe_flow(self.store, probe))
-
-    def confirm_landed(
-        self,
-        session_id: str,
-        call_id: str,
-        result_text: str,
-        *,
-        actor: Actor | str,
-        reason: str,
-        evidence: Mapping[str, Any] | str | None = None,
-        revision: int,
-        step: int | None = None,
-        attempt: int | None = None,
-    ) -> None:
-        """Record that an interrupted call happened.
-
-        Args:
-            session_id: Identifier of the session.
-            call_id: Identifier of the call.
-            result_text: Result of the call, as the agent gets it.
-            actor: Who decides: an `Actor`, or the name of a person.
-            reason: Why, in a sentence; stored with the decision.
-            evidence: What the decision rests on: text, or a JSON object.
-            revision: Revision of the call that the actor saw; `pending_tool_calls` names it.
-            step: Step of the call. None: the newest step that has it.
-            attempt: Attempt of the call, from 1. None: the newest.
-
-        Raises:
-            SessionNotFound: There is no such session.
-            CallNotFound: There is no such call.
-            NotPermitted: `actor` may not decide.
-            ReasonRequired: There is no reason.
-            AlreadyDecided: Somebody else has decided.
-            StaleRevision: The call has changed since `revision`.
-            NotUndecided: The call does not wait for this decision.
-            InvalidInput: An argument cannot be used as such.
-            DecisionExpired: Its deadline has passed, and `actor` is no admin.
-            SecondPersonRequired: `actor` has decided so already, and another person has to agree.
-            NotRepresentable: A value has no exact JSON form.
-        """
-        target = DecisionTarget(session_id, call_id, revision, step, attempt)
-        kind = DecisionKind.CONFIRM_LANDED
-        decide.record_decision(
-            self.store, target, kind, actor=actor, reason=reason, evidence=evidence, result=result_text
-        )
-
-    def mark_failed(
-        self,
-        session_id: str,
-        call_id: str,
-        *,
-        actor: Actor | str,
-        reason: str,
-        evidence: Mapping[str, Any] | str | None = None,
-        revision: int,
-        step: int | None = None,
-        attempt: int | None = None,
-    ) -> None:
-        """Record that an interrupted call did not happen. The agent gets the reason as the call's error.
-
-        Args:
-            session_id: Identifier of the session.
-            call_id: Identifier of the call.
-            actor: Who decides: an `Actor`, or the name of a person.
-            reason: Why, in a sentence; stored with the decision.
-            evidence: What the decision rests on: text, or a JSON object.
-            revision: Revision of the call that the actor saw; `pending_tool_calls` names it.
-            step: Step of the call. None: the newest step that has it.
-            attempt: Attempt of the call, from 1. None: the newest.
-
-        Raises:
-            SessionNotFound: There is no such session.
-            CallNotFound: There is no such call.
-            NotPermitted: `actor` may not decide.
-            ReasonRequired: There is no reason.
-            AlreadyDecided: Somebody else has decided.
-            StaleRevision: The call has changed since `revision`.
-            NotUndecided: The call does not wait for this decision.
-            InvalidInput: An argument cannot be used as such.
-            DecisionExpired: Its deadline has passed, and `actor` is no admin.
-            SecondPersonRequired: `actor` has decided so already, and another person has to agree.
-            NotRepresentable: A value has no exact JSON form.
-        """
-        target = DecisionTarget(session_id, call_id, revision, step, attempt)
-        kind = DecisionKind.MARK_FAILED
-        decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence)
-
-    def approve_rerun(
-        self,
-        session_id: str,
-        call_id: str,
-        *,
-        actor: Actor | str,
-        reason: str,
-        evidence: Mapping[str, Any] | str | None = None,
-        revision: int,
-        step: int | None = None,
-        attempt: int | None = None,
-    ) -> None:
-        """Allow exactly one more execution of an interrupted call, with exactly the same arguments.
-
-        Args:
-            session_id: Identifier of the session.
-            call_id: Identifier of the call.
-            actor: Who decides: an `Actor`, or the name of a person.
-            reason: Why, in a sentence; stored with the decision.
-            evidence: What the decision rests on: text, or a JSON object.
-            revision: Revision of the call that the actor saw; `pending_tool_calls` names it.
-            step: Step of the call. None: the newest step that has it.
-            attempt: Attempt of the call, from 1. None: the newest.
-
-        Raises:
-            SessionNotFound: There is no such session.
-            CallNotFound: There is no such call.
-            NotPermitted: `actor` may not decide.
-            ReasonRequired: There is no reason.
-            AlreadyDecided: Somebody else has decided.
-            StaleRevision: The call has changed since `revision`.
-            NotUndecided: The call does not wait for this decision.
-            InvalidInput: An argument cannot be used as such.
-            DecisionExpired: Its deadline has passed, and `actor` is no admin.
-            SecondPersonRequired: `actor` has decided so already, and another person has to agree.
-            NotRepresentable: A value has no exact JSON form.
-            SessionFinished: The session has ended.
-        """
-        target = DecisionTarget(session_id, call_id, revision, step, attempt)
-        kind = DecisionKind.APPROVE_RERUN
-        decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence)
-
-    def approve_call(
-        self,
-        session_id: str,
-        call_id: str,
-        *,
-        actor: Actor | str,
-        reason: str,
-        evidence: Mapping[str, Any] | str | None = None,
-        revision: int,
-        step: int | None = None,
-        attempt: int | None = None,
-    ) -> None:
-        """Let a call that awaits approval run once, with exactly its arguments.
-
-        Args:
-            session_id: Identifier of the session.
-            call_id: Identifier of the call.
-            actor: Who decides: an `Actor`, or the name of a person.
-            reason: Why, in a sentence; stored with the decision.
-            evidence: What the decision rests on: text, or a JSON object.
-            revision: Revision of the call that the actor saw; `pending_tool_calls` names it.
-            step: Step of the call. None: the newest step that has it.
-            attempt: Attempt of the call, from 1. None: the newest.
-
-        Raises:
-            SessionNotFound: There is no such session.
-            CallNotFound: There is no such call.
-            NotPermitted: `actor` may not decide.
-            ReasonRequired: There is no reason.
-            AlreadyDecided: Somebody else has decided.
-            StaleRevision: The call has changed since `revision`.
-            NotUndecided: The call does not wait for this decision.
-            InvalidInput: An argument cannot be used as such.
-            DecisionExpired: Its deadline has passed, and `actor` is no admin.
-            SecondPersonRequired: `actor` has decided so already, and another person has to agree.
-            NotRepresentable: A value has no exact JSON form.
-            EditorMayNotApprove: `actor` has changed the arguments, and several people have to approve them.
-            SessionFinished: The session has ended.
-        """
-        target = DecisionTarget(session_id, call_id, revision, step, attempt)
-        kind = DecisionKind.APPROVE
-        decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence)
-
-    def edit_call(
-        self,
-        session_id: str,
-        call_id: str,
-        new_args: dict[str, Any],
-        *,
-        actor: Actor | str,
-        reason: str,
-        evidence: Mapping[str, Any] | str | None = None,
-        revision: int,
-        step: int | None = None,
-        attempt: int | None = None,
-    ) -> None:
-        """Change the arguments of a call that awaits approval. The new arguments need an approval of their own.
-
-        Args:
-            session_id: Identifier of the session.
-            call_id: Identifier of the call.
-            new_args: Arguments the call is to have, a JSON object.
-            actor: Who decides: an `Actor`, or the name of a person.
-            reason: Why, in a sentence; stored with the decision.
-            evidence: What the decision rests on: text, or a JSON object.
-            revision: Revision of the call that the actor saw; `pending_tool_calls` names it.
-            step: Step of the call. None: the newest step that has it.
-            attempt: Attempt of the call, from 1. None: the newest.
-
-        Raises:
-            SessionNotFound: There is no such session.
-            CallNotFound: There is no such call.
-            NotPermitted: `actor` may not decide.
-            ReasonRequired: There is no reason.
-            AlreadyDecided: Somebody else has decided.
-            StaleRevision: The call has changed since `revision`.
-            NotUndecided: The call does not wait for this decision.
-            InvalidInput: An argument cannot be used as such.
-            DecisionExpired: Its deadline has passed, and `actor` is no admin.
-            SecondPersonRequired: `actor` has decided so already, and another person has to agree.
-            NotRepresentable: A value has no exact JSON form.
-            SessionFinished: The session has ended.
-        """
-        target = DecisionTarget(session_id, call_id, revision, step, attempt)
-        kind = DecisionKind.EDIT
-        decide.record_decision(
-            self.store, target, kind, actor=actor, reason=reason, evidence=evidence, new_args=new_args
-        )
-
-    def reject_call(
-        self,
-        session_id: str,
-        call_id: str,
-        message: str,
-        *,
-        actor: Actor | str,
-        reason: str = "",
-        evidence: Mapping[str, Any] | str | None = None,
-        revision: int,
-        step: int | None = None,
-        attempt: int | None = None,
-    ) -> None:
-        """Refuse a call that awaits approval: it never runs.
-
-        Args:
-            session_id: Identifier of the session.
-            call_id: Identifier of the call.
-            message: Error of the call, as the agent gets it.
-            actor: Who decides: an `Actor`, or the name of a person.
-            reason: Why, stored with the decision. Left out, it is `message`.
-            evidence: What the decision rests on: text, or a JSON object.
-            revision: Revision of the call that the actor saw; `pending_tool_calls` names it.
-            step: Step of the call. None: the newest step that has it.
-            attempt: Attempt of the call, from 1. None: the newest.
-
-        Raises:
-            SessionNotFound: There is no such session.
-            CallNotFound: There is no such call.
-            NotPermitted: `actor` may not decide.
-            ReasonRequired: There is no reason.
-            AlreadyDecided: Somebody else has decided.
-            StaleRevision: The call has changed since `revision`.
-            NotUndecided: The call does not wait for this decision.
-            InvalidInput: An argument cannot be used as such.
-            DecisionExpired: Its deadline has passed, and `actor` is no admin.
-            SecondPersonRequired: `actor` has decided so already, and another person has to agree.
-            NotRepresentable: A value has no exact JSON form.
-        """
-        target = DecisionTarget(session_id, call_id, revision, step, attempt)
-        kind = DecisionKind.REJECT
-        decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence, result=message)
-
-    def respond_call(
-        self,
-        session_id: str,
-        call_id: str,
-        message: str,
-        *,
-        actor: Actor | str,
-        reason: str = "",
-        evidence: Mapping[str, Any] | str | None = None,
-        revision: int,
-        step: int | None = None,
-        attempt: int | None = None,
-    ) -> None:
-        """Answer in place of a call that awaits approval: nothing runs.
-
-        Args:
-            session_id: Identifier of the session.
-            call_id: Identifier of the call.
-            message: Result of the call, as the agent gets it.
-            actor: Who decides: an `Actor`, or the name of a person.
-            reason: Why, stored with the decision. Left out, it is `message`.
-            evidence: What the decision rests on: text, or a JSON object.
-            revision: Revision of the call that the actor saw; `pending_tool_calls` names it.
-            step: Step of the call. None: the newest step that has it.
-            attempt: Attempt of the call, from 1. None: the newest.
-
-        Raises:
-            SessionNotFound: There is no such session.
-            CallNotFound: There is no such call.
-            NotPermitted: `actor` may not decide.
-            ReasonRequired: There is no reason.
-            AlreadyDecided: Somebody else has decided.
-            StaleRevision: The call has changed since `revision`.
-            NotUndecided: The call does not wait for this decision.
-            InvalidInput: An argument cannot be used as such.
-            DecisionExpired: Its deadline has passed, and `actor` is no admin.
-            SecondPersonRequired: `actor` has decided so already, and another person has to agree.
-            NotRepresentable: A value has no exact JSON form.
-            SessionFinished: The session has ended.
-        """
-        target = DecisionTarget(session_id, call_id, revision, step, attempt)
-        kind = DecisionKind.RESPOND
-        decide.record_decision(self.store, target, kind, actor=actor, reason=reason, evidence=evidence, result=message)

@@ -13,7 +13,7 @@ from django.apps import apps
 from django.conf import ENVIRONMENT_VARIABLE, settings
 from django.db import connections
 
-from checkpoints.exceptions import InvalidDatabaseUrl
+from checkpoints.exceptions import InvalidDatabaseUrl, InvalidInput
 
 LEASE_SECONDS = 30.0
 #: Schema version of the stored rows; a row with a larger number was written by a newer version of this library.
@@ -32,6 +32,17 @@ POOL_TIMEOUT_SECONDS = 5
 POOL_SIZE = 8
 #: Number of executions after which the server prepares a statement and no longer parses and plans it.
 PREPARE_THRESHOLD = 3
+
+
+def is_server_address(url: object) -> bool:
+    """Return whether `url` is the address of a server instead of a database."""
+    return isinstance(url, str) and url.lower().startswith(("http://", "https://"))
+
+
+def refuse_token(token: str | None) -> None:
+    """Require that no token is given for a database. Raises `InvalidInput`."""
+    if token is not None:
+        raise InvalidInput('A token is for a server: Checkpointer("https://…", token=…). A database has none.')
 
 
 def database_from_url(url: str) -> dict[str, Any]:

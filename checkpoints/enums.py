@@ -3,18 +3,19 @@
 from collections.abc import Iterable
 
 from django.db.models import TextChoices
+from django.utils.translation import gettext_lazy as _
 
 
 class SessionStatus(TextChoices):
     """Status of a session."""
 
-    ACTIVE = "active", "Active"
-    NEEDS_REVIEW = "needs_review", "Needs review"
-    READY = "ready", "Ready to go on"
-    PAUSED = "paused", "Paused"
-    COMPLETED = "completed", "Completed"
-    FAILED = "failed", "Failed"
-    CANCELLED = "cancelled", "Cancelled"
+    ACTIVE = "active", _("Active")
+    NEEDS_REVIEW = "needs_review", _("Needs review")
+    READY = "ready", _("Ready to resume")
+    PAUSED = "paused", _("Paused")
+    COMPLETED = "completed", _("Completed")
+    FAILED = "failed", _("Failed")
+    CANCELLED = "cancelled", _("Cancelled")
 
 
 FINISHED_SESSION_STATUSES = frozenset({SessionStatus.COMPLETED, SessionStatus.FAILED, SessionStatus.CANCELLED})
@@ -22,16 +23,24 @@ FINISHED_SESSION_STATUSES = frozenset({SessionStatus.COMPLETED, SessionStatus.FA
 DISPATCHABLE_SESSION_STATUSES = frozenset({SessionStatus.ACTIVE, SessionStatus.READY})
 
 
+class CostBasis(TextChoices):
+    """Source of the cost of a session."""
+
+    STATED = "stated", _("Stated by the agent")
+    ESTIMATED = "estimated", _("Estimated from a price table")
+    UNKNOWN = "unknown", _("Unknown")
+
+
 class RunStatus(TextChoices):
     """Status of a run."""
 
-    RUNNING = "running", "Running"
-    WAITING = "waiting", "Waiting for a decision"
-    COMPLETED = "completed", "Completed"
-    FAILED = "failed", "Failed"
-    CANCELLED = "cancelled", "Cancelled"
-    RELEASED = "released", "Released"
-    LOST = "lost", "Lost"
+    RUNNING = "running", _("Running")
+    WAITING = "waiting", _("Waiting for a decision")
+    COMPLETED = "completed", _("Completed")
+    FAILED = "failed", _("Failed")
+    CANCELLED = "cancelled", _("Cancelled")
+    RELEASED = "released", _("Released")
+    LOST = "lost", _("Lost")
 
 
 #: Statuses of a run that may own its session.
@@ -41,26 +50,26 @@ OWNING_RUN_STATUSES = frozenset({RunStatus.RUNNING, RunStatus.WAITING})
 class Phase(TextChoices):
     """Phase of a run in which a checkpoint was taken."""
 
-    TURN = "turn", "Turn"
-    RUN_STARTED = "run_started", "Run started"
-    STEP_STARTED = "step_started", "Step started"
-    PRE_LLM = "pre_llm", "Before the model"
-    POST_LLM = "post_llm", "After the model"
-    PRE_TOOL_BATCH = "pre_tool_batch", "Before tools"
-    POST_TOOL_BATCH = "post_tool_batch", "After tools"
-    PRE_SUBAGENT_BATCH = "pre_subagent_batch", "Before subagents"
-    POST_SUBAGENT_BATCH = "post_subagent_batch", "After subagents"
-    PAUSED = "paused", "Paused"
-    RESUMED = "resumed", "Resumed"
-    RUN_TERMINAL = "run_terminal", "Run ended"
+    TURN = "turn", _("Turn")
+    RUN_STARTED = "run_started", _("Run started")
+    STEP_STARTED = "step_started", _("Step started")
+    PRE_LLM = "pre_llm", _("Before the model")
+    POST_LLM = "post_llm", _("After the model")
+    PRE_TOOL_BATCH = "pre_tool_batch", _("Before tools")
+    POST_TOOL_BATCH = "post_tool_batch", _("After tools")
+    PRE_SUBAGENT_BATCH = "pre_subagent_batch", _("Before subagents")
+    POST_SUBAGENT_BATCH = "post_subagent_batch", _("After subagents")
+    PAUSED = "paused", _("Paused")
+    RESUMED = "resumed", _("Resumed")
+    RUN_TERMINAL = "run_terminal", _("Run ended")
 
 
 class SideEffect(TextChoices):
     """Effect of a tool on the world outside the agent."""
 
-    READ = "read", "Reads"
-    WRITE = "write", "Writes"
-    MUTATE = "mutate", "Mutates"
+    READ = "read", _("Reads")
+    WRITE = "write", _("Writes")
+    MUTATE = "mutate", _("Mutates")
 
 
 #: Effects whose calls are logged before they run.
@@ -70,9 +79,9 @@ LOGGED_EFFECTS = frozenset({SideEffect.WRITE, SideEffect.MUTATE})
 class Risk(TextChoices):
     """Severity of a wrong call: a property of its tool. Order: from least to most."""
 
-    LOW = "low", "Low risk"
-    MEDIUM = "medium", "Medium risk"
-    HIGH = "high", "High risk"
+    LOW = "low", _("Low risk")
+    MEDIUM = "medium", _("Medium risk")
+    HIGH = "high", _("High risk")
 
 
 def get_default_risk(side_effects: Iterable[str]) -> Risk:
@@ -86,16 +95,16 @@ def get_default_risk(side_effects: Iterable[str]) -> Risk:
 class CallStatus(TextChoices):
     """Status of a tool call."""
 
-    AWAITING_APPROVAL = "awaiting_approval", "Awaiting approval"
-    APPROVED = "approved", "Approved"
-    ISSUED = "issued", "Issued"
-    INTERRUPTED = "interrupted", "Outcome unknown"
-    RERUN_APPROVED = "rerun_approved", "Re-run approved"
-    COMPLETED = "completed", "Completed"
-    FAILED = "failed", "Failed"
-    REJECTED = "rejected", "Rejected"
-    SUPERSEDED = "superseded", "Run again"
-    DISCARDED = "discarded", "Discarded"
+    AWAITING_APPROVAL = "awaiting_approval", _("Awaiting approval")
+    APPROVED = "approved", _("Approved")
+    ISSUED = "issued", _("Issued")
+    INTERRUPTED = "interrupted", _("Outcome unknown")
+    RERUN_APPROVED = "rerun_approved", _("Re-run approved")
+    COMPLETED = "completed", _("Completed")
+    FAILED = "failed", _("Failed")
+    REJECTED = "rejected", _("Rejected")
+    SUPERSEDED = "superseded", _("Run again")
+    DISCARDED = "discarded", _("Discarded")
 
 
 #: Live statuses: at most one call of an idempotency key has one of them; the database enforces it.
@@ -122,29 +131,30 @@ SETTLED_CALL_STATUSES = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, Call
 class InterruptReason(TextChoices):
     """Reason why the outcome of a call is unknown."""
 
-    RUN_LOST = "run_lost", "Its run is gone"
-    AMBIGUOUS_ERROR = "ambiguous_error", "The tool failed in a way that leaves its effect unknown"
-    CANCELLED = "cancelled", "It was cancelled while it ran"
-    ABANDONED = "abandoned", "Its run went on without reporting how it ended"
-    FORKED = "forked", "It was undecided when the session was forked"
-    UNREADABLE = "unreadable", "Its record cannot be read"
+    RUN_LOST = "run_lost", _("Its run died during the call")
+    AMBIGUOUS_ERROR = "ambiguous_error", _("The tool failed in a way that leaves its effect unknown")
+    CANCELLED = "cancelled", _("It was cancelled while it ran")
+    ABANDONED = "abandoned", _("Its run went on without reporting how it ended")
+    FORKED = "forked", _("It was undecided when the session was forked")
+    UNREADABLE = "unreadable", _("Its record cannot be read")
+    NO_RESULT = "no_result", _("The imported transcript has no result")
 
 
 class KeyScope(TextChoices):
     """Scope in which an idempotency key names one operation."""
 
-    SESSION = "session", "Session"
-    WORKSPACE = "workspace", "Workspace"
+    SESSION = "session", _("Session")
+    WORKSPACE = "workspace", _("Workspace")
 
 
 class KeyPolicy(TextChoices):
     """Rule by which two calls are the same operation: the source of a call's idempotency key."""
 
-    ONCE = "once", "Once for each tool and arguments"
-    CALL = "call", "Each call"
-    FUNCTION = "function", "A function of the tool"
-    UNANSWERED = "unanswered", "Until the model has its result"
-    STEP = "step", "A step of a workflow"
+    ONCE = "once", _("Once for each tool and arguments")
+    CALL = "call", _("Each call")
+    FUNCTION = "function", _("A function of the tool")
+    UNANSWERED = "unanswered", _("Until the model has its result")
+    STEP = "step", _("A step of a workflow")
 
 
 #: Policies whose calls are matched by their arguments while no saved version has their result.
@@ -154,30 +164,42 @@ POLICIES_MATCHING_ARGUMENTS = frozenset(set(KeyPolicy) - {KeyPolicy.STEP})
 class DecisionKind(TextChoices):
     """Kind of a decision about a call."""
 
-    CONFIRM_LANDED = "confirm_landed", "It happened"
-    MARK_FAILED = "mark_failed", "It did not happen"
-    APPROVE_RERUN = "approve_rerun", "Run once more"
-    APPROVE = "approve", "Approved"
-    EDIT = "edit", "Arguments changed"
-    REJECT = "reject", "Rejected"
-    RESPOND = "respond", "Answered instead"
-    PROBE_LANDED = "probe_landed", "Probe: it happened"
-    PROBE_NOT_LANDED = "probe_not_landed", "Probe: it did not happen"
-    PROBE_UNKNOWN = "probe_unknown", "Probe: cannot tell"
-    DISCARD = "discard", "Discarded"
+    CONFIRM_LANDED = "confirm_landed", _("It happened")
+    MARK_FAILED = "mark_failed", _("It did not happen")
+    APPROVE_RERUN = "approve_rerun", _("Re-run approved")
+    APPROVE = "approve", _("Approved")
+    EDIT = "edit", _("Arguments changed")
+    REJECT = "reject", _("Rejected")
+    RESPOND = "respond", _("Answered instead")
+    PROBE_LANDED = "probe_landed", _("Verify hook: it happened")
+    PROBE_NOT_LANDED = "probe_not_landed", _("Verify hook: it did not happen")
+    PROBE_UNKNOWN = "probe_unknown", _("Verify hook: outcome still unknown")
+    DISCARD = "discard", _("Discarded")
+    WITHDRAW = "withdraw", _("Decision withdrawn")
 
 
 #: Decisions that move the call; a probe that cannot tell is recorded beside them and moves nothing.
 DECIDING_KINDS = frozenset(set(DecisionKind) - {DecisionKind.PROBE_UNKNOWN})
+#: Decisions of people that can be withdrawn until the run has used them.
+WITHDRAWABLE_KINDS = frozenset(
+    {
+        DecisionKind.CONFIRM_LANDED,
+        DecisionKind.MARK_FAILED,
+        DecisionKind.APPROVE_RERUN,
+        DecisionKind.APPROVE,
+        DecisionKind.REJECT,
+        DecisionKind.RESPOND,
+    }
+)
 
 
 class PauseStatus(TextChoices):
     """Status of a task that waits for other agents."""
 
-    WAITING = "waiting", "Waiting for other agents"
-    TAKEN = "taken", "Taken by a run"
-    OVER = "over", "Gone on"
-    CANCELLED = "cancelled", "Cancelled"
+    WAITING = "waiting", _("Waiting for other agents")
+    TAKEN = "taken", _("Taken by a run")
+    OVER = "over", _("Resumed")
+    CANCELLED = "cancelled", _("Cancelled")
 
 
 #: Statuses in which a task holds its session, unless the run that took it has saved a version since.
@@ -187,103 +209,109 @@ PAUSED_TASK_STATUSES = frozenset({PauseStatus.WAITING, PauseStatus.TAKEN})
 class JoinStatus(TextChoices):
     """Status of a group of calls to other agents."""
 
-    WAITING = "waiting", "Waiting"
-    COMPLETE = "complete", "Complete"
-    USED = "used", "Used"
-    CANCELLED = "cancelled", "Cancelled"
+    WAITING = "waiting", _("Waiting")
+    COMPLETE = "complete", _("Complete")
+    USED = "used", _("Used")
+    CANCELLED = "cancelled", _("Cancelled")
 
 
 class PeerCallStatus(TextChoices):
     """Status of a call to another agent."""
 
-    WAITING = "waiting", "Waiting"
-    ANSWERED = "answered", "Answered"
-    EXPIRED = "expired", "No answer in time"
-    CANCELLED = "cancelled", "Cancelled"
+    WAITING = "waiting", _("Waiting")
+    ANSWERED = "answered", _("Answered")
+    EXPIRED = "expired", _("No answer in time")
+    CANCELLED = "cancelled", _("Cancelled")
 
 
 class NoticeKind(TextChoices):
     """Kind of the notice about a call that another agent still has to get."""
 
-    REQUEST = "request", "Please do this"
-    CANCEL = "cancel", "This is not needed any more"
+    REQUEST = "request", _("Please do this")
+    CANCEL = "cancel", _("This is not needed any more")
 
 
 class ActorKind(TextChoices):
     """Kind of an actor in decisions and in the audit trail."""
 
-    PERSON = "person", "Person"
-    TOKEN = "token", "Token"
-    HOOK = "hook", "Verify hook"
-    MACHINE = "machine", "Machine"
+    PERSON = "person", _("Person")
+    TOKEN = "token", _("Token")
+    HOOK = "hook", _("Verify hook")
+    MACHINE = "machine", _("Machine")
 
 
 class Role(TextChoices):
     """Role of a member of a workspace. Order: each role may do what the one before it may."""
 
-    AUDITOR = "auditor", "Auditor"
-    APPROVER = "approver", "Approver"
-    ADMIN = "admin", "Admin"
+    AUDITOR = "auditor", _("Auditor")
+    APPROVER = "approver", _("Approver")
+    ADMIN = "admin", _("Admin")
 
 
 class AuditKind(TextChoices):
     """Kind of an entry of the audit trail."""
 
-    SESSION_STARTED = "session_started", "Session started"
-    SESSION_FINISHED = "session_finished", "Session finished"
-    SESSION_FORKED = "session_forked", "Session forked"
-    SESSION_IMPORTED = "session_imported", "Session imported"
-    SESSION_NEEDS_REVIEW = "session_needs_review", "Paused for a decision"
-    APPROVAL_REQUESTED = "approval_requested", "Approval asked for"
-    SESSION_READY = "session_ready", "Last decision made"
-    RUN_STARTED = "run_started", "Run started"
-    RUN_RELEASED = "run_released", "Run released the session"
-    RUN_LOST = "run_lost", "Run lost"
-    VERSIONS_REMOVED = "versions_removed", "Versions removed"
-    SESSION_DELETED = "session_deleted", "Session deleted"
-    TAKEOVER = "takeover", "Session taken over"
-    CALL_INTERRUPTED = "call_interrupted", "Call interrupted"
-    CALL_DISCARDED = "call_discarded", "Read-only call discarded"
-    LATE_RESULT = "late_result", "Late result refused"
-    VERIFY_REQUESTED = "verify_requested", "Probe requested"
-    DECIDED = "decided", "Call decided"
-    PAUSED_FOR_PEERS = "paused_for_peers", "Paused for other agents"
-    PEER_EXPIRED = "peer_expired", "No answer from another agent"
-    LATE_RESPONSE = "late_response", "Late answer of another agent"
-    JOIN_COMPLETE = "join_complete", "Other agents have answered"
-    PEERS_CANCELLED = "peers_cancelled", "Waiting cancelled"
+    SESSION_STARTED = "session_started", _("Session started")
+    SESSION_FINISHED = "session_finished", _("Session finished")
+    SESSION_FORKED = "session_forked", _("Session forked")
+    SESSION_IMPORTED = "session_imported", _("Session imported")
+    SESSION_NEEDS_REVIEW = "session_needs_review", _("Paused for a decision")
+    APPROVAL_REQUESTED = "approval_requested", _("Approval requested")
+    SESSION_READY = "session_ready", _("Last decision made")
+    RUN_STARTED = "run_started", _("Run started")
+    RUN_RELEASED = "run_released", _("Run released the session")
+    RUN_LOST = "run_lost", _("Run lost")
+    SESSION_SEALED = "session_sealed", _("Session sealed")
+    VERSIONS_REMOVED = "versions_removed", _("Versions removed")
+    SESSION_DELETED = "session_deleted", _("Session deleted")
+    TAKEOVER = "takeover", _("Session taken over")
+    CALL_INTERRUPTED = "call_interrupted", _("Call interrupted")
+    CALL_DISCARDED = "call_discarded", _("Read-only call discarded")
+    LATE_RESULT = "late_result", _("Late result refused")
+    VERIFY_REQUESTED = "verify_requested", _("Verification requested")
+    DECIDED = "decided", _("Call decided")
+    PAUSED_FOR_PEERS = "paused_for_peers", _("Paused for other agents")
+    PEER_EXPIRED = "peer_expired", _("No answer from another agent")
+    LATE_RESPONSE = "late_response", _("Late answer of another agent")
+    JOIN_COMPLETE = "join_complete", _("Other agents have answered")
+    PEERS_CANCELLED = "peers_cancelled", _("Waiting cancelled")
     # actions of people and tokens on the site
-    SIGNED_IN = "signed_in", "Signed in"
-    SIGN_IN_FAILED = "sign_in_failed", "Sign-in failed"
-    SIGNED_OUT = "signed_out", "Signed out"
-    SIGN_INS_ENDED = "sign_ins_ended", "Other sign-ins ended"
-    PASSWORD_CHANGED = "password_changed", "Password changed"
-    FACTOR_ADDED = "factor_added", "Second factor added"
-    FACTOR_REMOVED = "factor_removed", "Second factor removed"
-    INVITED = "invited", "Invitation made"
-    INVITATION_REVOKED = "invitation_revoked", "Invitation revoked"
-    MEMBER_ADDED = "member_added", "Member added"
-    ROLE_CHANGED = "role_changed", "Role changed"
-    MEMBER_REMOVED = "member_removed", "Member removed"
-    TOKEN_CREATED = "token_created", "Token created"
-    TOKEN_REVOKED = "token_revoked", "Token revoked"
-    TOKEN_USED = "token_used", "Token used"
-    TOKEN_REFUSED = "token_refused", "Token refused"
-    CLAIMED = "claimed", "Call claimed"
-    RELEASED = "released", "Call released"
-    VIEWED = "viewed", "Session read"
-    EXCERPTED = "excerpted", "Excerpts shown"
-    EVIDENCE_OPENED = "evidence_opened", "Evidence opened"
-    EXPORTED = "exported", "Exported"
-    LABELLED = "labelled", "Labels changed"
-    UNMASKED = "unmasked", "Secrets shown"
-    MASKING_CHANGED = "masking_changed", "Masking changed"
-    WEBHOOK_CREATED = "webhook_created", "Webhook made"
-    WEBHOOK_PAUSED = "webhook_paused", "Webhook paused"
-    WEBHOOK_RESUMED = "webhook_resumed", "Webhook resumed"
-    WEBHOOK_DELETED = "webhook_deleted", "Webhook deleted"
-    WEBHOOK_TESTED = "webhook_tested", "Webhook tested"
-    MESSAGE_RETRIED = "message_retried", "Message tried again"
-    NOTIFICATIONS_CHANGED = "notifications_changed", "Notifications chosen"
-    ADDRESS_CONFIRMED = "address_confirmed", "E-mail address confirmed"
-    AUDIT_VERIFIED = "audit_verified", "Audit trail verified"
+    SIGNED_IN = "signed_in", _("Signed in")
+    SIGN_IN_FAILED = "sign_in_failed", _("Sign-in failed")
+    SIGNED_OUT = "signed_out", _("Signed out")
+    SIGN_INS_ENDED = "sign_ins_ended", _("Other sign-ins ended")
+    PASSWORD_CHANGED = "password_changed", _("Password changed")
+    FACTOR_ADDED = "factor_added", _("Second factor added")
+    FACTOR_REMOVED = "factor_removed", _("Second factor removed")
+    INVITED = "invited", _("Invitation created")
+    INVITATION_REVOKED = "invitation_revoked", _("Invitation revoked")
+    MEMBER_ADDED = "member_added", _("Member added")
+    ROLE_CHANGED = "role_changed", _("Role changed")
+    MEMBER_REMOVED = "member_removed", _("Member removed")
+    MEMBER_DEACTIVATED = "member_deactivated", _("Account deactivated")
+    MEMBER_REACTIVATED = "member_reactivated", _("Account reactivated")
+    TOKEN_CREATED = "token_created", _("Token created")
+    TOKEN_REVOKED = "token_revoked", _("Token revoked")
+    TOKEN_USED = "token_used", _("Token used")
+    TOKEN_REFUSED = "token_refused", _("Token refused")
+    CLAIMED = "claimed", _("Call claimed")
+    RELEASED = "released", _("Call released")
+    HANDED_OVER = "handed_over", _("Call handed over")
+    COMMENTED = "commented", _("Comment added")
+    VIEWED = "viewed", _("Session read")
+    EXCERPTED = "excerpted", _("Excerpts shown")
+    EVIDENCE_OPENED = "evidence_opened", _("Evidence opened")
+    EXPORTED = "exported", _("Exported")
+    LABELLED = "labelled", _("Labels changed")
+    UNMASKED = "unmasked", _("Secrets shown")
+    MASKING_CHANGED = "masking_changed", _("Masking changed")
+    WEBHOOK_CREATED = "webhook_created", _("Webhook created")
+    WEBHOOK_PAUSED = "webhook_paused", _("Webhook paused")
+    WEBHOOK_RESUMED = "webhook_resumed", _("Webhook resumed")
+    WEBHOOK_DELETED = "webhook_deleted", _("Webhook deleted")
+    WEBHOOK_TESTED = "webhook_tested", _("Webhook tested")
+    MESSAGE_RETRIED = "message_retried", _("Message tried again")
+    NOTIFICATIONS_CHANGED = "notifications_changed", _("Notifications chosen")
+    ADDRESS_CONFIRMED = "address_confirmed", _("E-mail address confirmed")
+    MAIL_TESTED = "mail_tested", _("Test message sent")
+    AUDIT_VERIFIED = "audit_verified", _("Audit trail verified")

@@ -8,6 +8,7 @@ from typing import Any
 
 __all__ = [
     "AlreadyDecided",
+    "ApiError",
     "ApprovalRequired",
     "AtGate",
     "BlockingCallInAsyncCode",
@@ -31,16 +32,21 @@ __all__ = [
     "FileError",
     "FileNotReadable",
     "FileNotWritten",
+    "IdempotencyKeyReused",
     "ImportConflict",
     "InsideTransaction",
+    "IntegrityError",
     "InvalidArguments",
     "InvalidDatabaseUrl",
+    "InvalidFields",
     "InvalidIdentifier",
     "InvalidInput",
     "LateResultRefused",
+    "MalformedRequest",
     "MigrationsMissing",
     "NotDurable",
     "NotFound",
+    "NotOverHttp",
     "NotOwner",
     "NotPaused",
     "NotPermitted",
@@ -53,15 +59,26 @@ __all__ = [
     "PeerCallNotFound",
     "PeerCallOver",
     "PeerError",
+    "PreconditionFailed",
+    "RateLimited",
     "ReasonRequired",
     "RegistryNotBound",
     "ReleasedWhenIdle",
+    "RequestInProgress",
     "ResultNotRecorded",
     "ReviewRequired",
+    "RoleInsufficient",
+    "RouteNotFound",
+    "RowNotSealed",
     "RunNotFound",
     "SchemaFromFuture",
+    "SealError",
+    "SealKeyInvalid",
+    "SealKeyMissing",
     "SecondPersonRequired",
     "SecretsLocked",
+    "ServerFailed",
+    "ServerUnavailable",
     "SessionBusy",
     "SessionExists",
     "SessionFinished",
@@ -76,6 +93,7 @@ __all__ = [
     "StorageFull",
     "StorageReadOnly",
     "StorageUnavailable",
+    "TokenInvalid",
     "TooLarge",
     "VersionConflict",
     "VersionNotFound",
@@ -585,6 +603,37 @@ class NotUndecided(DecisionRefused):
         super().__init__(f"Call {call_id!r} of session {session_id!r} is {status}.")
 
 
+class NothingToWithdraw(DecisionRefused):
+    """The call has no decision of a person that is in force, nor one of the actor that waits for others."""
+
+    code = "nothing_to_withdraw"
+    hint = (
+        "Only the decision of a person that is in force can be withdrawn, and while more people have to agree, "
+        "one's own. Nothing was changed."
+    )
+
+    def __init__(self, session_id: str, call_id: str, status: str) -> None:
+        self.session_id, self.call_id, self.status = session_id, call_id, status
+        super().__init__(f"Call {call_id!r} of session {session_id!r} is {status}; no person's decision is in force.")
+
+
+class DecisionUsed(DecisionRefused):
+    """The run has used the decision, so it can no longer be withdrawn. `by`, `at` and `kind` say which one it is."""
+
+    code = "decision_used"
+    hint = (
+        "The decision stands. Correct its effect outside of the session, or fork the session at a version before the "
+        "call. Nothing was changed."
+    )
+
+    def __init__(self, session_id: str, call_id: str, kind: str, by: str, at: datetime) -> None:
+        self.session_id, self.call_id, self.kind, self.by, self.at = session_id, call_id, kind, by, at
+        super().__init__(
+            f"The run of session {session_id!r} has already used the decision of {by} about call {call_id!r} "
+            f"({kind}, {at:%Y-%m-%d %H:%M:%S} UTC)."
+        )
+
+
 # Errors about waiting for other agents
 
 
@@ -952,3 +1001,195 @@ class SchemaFromFuture(CheckpointsError):
     def __init__(self, session_id: str, found: int, known: int) -> None:
         self.session_id, self.found, self.known = session_id, found, known
         super().__init__(f"Session {session_id!r} was written with schema {found}; this code knows up to {known}.")
+
+
+# Errors of the HTTP API
+
+
+class ApiError(CheckpointsError):
+    """Base of errors that only the HTTP API has, and its client with it."""
+
+    code = "api_error"
+
+
+class TokenInvalid(ApiError):
+    """The request has no token, or one that is unknown, revoked or expired."""
+
+    code = "token_invalid"
+    hint = "Create a token in the settings of the site, and send it as Authorization: Bearer <token>."
+
+    def __init__(self) -> None:
+        super().__init__("The request has no valid token. Nothing was done.")
+
+
+class RoleInsufficient(ApiError):
+    """The token's role does not cover the operation."""
+
+    code = "role_insufficient"
+    hint = "Use a token with one of these roles. Nothing was done."
+
+    def __init__(self, role: str, needed: Sequence[str]) -> None:
+        self.role, self.needed = role, list(needed)
+        super().__init__(f"A token with the role {role!r} does not cover this; it takes {' or '.join(needed)}.")
+
+
+class RouteNotFound(ApiError):
+    """The API has no such path, or the path does not take the method."""
+
+    code = "route_not_found"
+    hint = "/api/v1/openapi.json lists the paths. Nothing was done."
+
+    def __init__(self, method: str, path: str) -> None:
+        self.method, self.path = method, path
+        super().__init__(f"There is no {method} {path}.")
+
+
+class MalformedRequest(ApiError, ValueError):
+    """The body of a request is no JSON object that the API reads."""
+
+    code = "malformed_request"
+    hint = "Send one JSON object in UTF-8, without NaN or Infinity. Nothing was done."
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The body of the request cannot be read: {why}.")
+
+
+class InvalidFields(InvalidInput):
+    """Fields of a request are missing, unknown or of another type. `fields` has the problem of each by its path."""
+
+    code = "invalid_fields"
+    hint = "/api/v1/openapi.json describes the fields. Nothing was done."
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        self.fields = dict(fields)
+        super().__init__("; ".join(f"{name}: {problem}" for name, problem in fields.items()) + ".")
+
+
+class RateLimited(ApiError):
+    """The token has made too many requests. `retry_after` is in seconds."""
+
+    code = "rate_limited"
+    hint = "Wait before the next request. Nothing was done."
+
+    def __init__(self, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(f"This token has made too many requests; the next one may come in {retry_after:g} seconds.")
+
+
+class IdempotencyKeyReused(ApiError, ValueError):
+    """An `Idempotency-Key` came with another request than the first time."""
+
+    code = "idempotency_key_reused"
+    hint = "Use a new key for each request, and the same one only to repeat a request. Nothing was done."
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"The Idempotency-Key {key!r} was used for another request.")
+
+
+class RequestInProgress(ApiError):
+    """A request with the same `Idempotency-Key` is being served."""
+
+    code = "request_in_progress"
+    hint = "Repeat the request with the same key to get its answer."
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"The request with the Idempotency-Key {key!r} is still being served.")
+
+
+class PreconditionFailed(ApiError):
+    """The resource is not what `If-Match` names."""
+
+    code = "precondition_failed"
+    hint = "Read it again, and decide again. Nothing was done."
+
+    def __init__(self, expected: str, current: str) -> None:
+        self.expected, self.current = expected, current
+        super().__init__(f"If-Match names {expected}, and the resource is at {current}.")
+
+
+class NotOverHttp(ApiError):
+    """The operation needs a database and is not available to a client over HTTP."""
+
+    code = "not_over_http"
+    hint = 'Open the database itself for this: Checkpointer("postgresql://…").'
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(f"{operation} is not available over HTTP.")
+
+
+class ServerUnavailable(StorageUnavailable):
+    """The server cannot be reached, or it gave no answer."""
+
+    code = "server_unavailable"
+    hint = "Check the address, the network and the server; the next operation connects again."
+
+
+class ServerFailed(StorageError):
+    """The server failed in a way that its answer does not explain; its log has the reason."""
+
+    code = "server_failed"
+    hint = "The log of the server says why."
+
+
+# Errors about seals
+
+
+class SealError(CheckpointsError):
+    """Base of errors about seals. Nothing was run, and nothing of the row was returned."""
+
+    code = "seal_error"
+
+
+class IntegrityError(SealError):
+    """A stored row is not one that this library wrote, or not in this place.
+
+    `table` and `row` name it, `why` says what does not match.
+    """
+
+    code = "integrity_error"
+    hint = (
+        "Nothing was run. Compare the row with a backup: somebody has changed the database without this library, or "
+        "it is damaged."
+    )
+
+    def __init__(self, table: str, row: str, why: str) -> None:
+        self.table, self.row, self.why = table, row, why
+        super().__init__(f"Row {row} of {table} was not written by this library: {why}.")
+
+
+class RowNotSealed(IntegrityError):
+    """A stored row has no seal, and the configuration requires one."""
+
+    code = "row_not_sealed"
+    hint = (
+        "Nothing was run. Rows from before sealing are sealed once by `manage.py seal_sessions`; until then "
+        "HARNESS_SEAL_REQUIRED=0 accepts them. If all rows were sealed, somebody has removed or invented one."
+    )
+
+    def __init__(self, table: str, row: str) -> None:
+        super().__init__(table, row, "it has no seal")
+
+
+class SealKeyMissing(SealError):
+    """A seal was made with a key that this process does not have."""
+
+    code = "seal_key_missing"
+    hint = (
+        "Give every process HARNESS_SEAL_KEY or HARNESS_SEAL_KEY_FILE, with the former keys after the present one. "
+        "Nothing was run."
+    )
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"Seals cannot be verified: {why}.")
+
+
+class SealKeyInvalid(SealError):
+    """A configured key of seals cannot be used."""
+
+    code = "seal_key_invalid"
+    hint = 'Make a key with: python -c "import secrets; print(secrets.token_hex(32))". Nothing was run.'
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The keys of seals cannot be used: {why}.")

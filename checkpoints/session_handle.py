@@ -15,23 +15,16 @@ from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
 from checkpoints import sansio
-from checkpoints.calls.outcomes import ToolResult
-from checkpoints.db import clock
-from checkpoints.db.errors import database_operation
+from checkpoints.calls.outcome_types import ToolResult
+from checkpoints.database_backend import DatabaseBackend
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointsError, InvalidInput, NotOwner, OwnershipLost, SessionBusy
-from checkpoints.models import Session
-from checkpoints.resume import gate
-from checkpoints.resume.gate import ResumePoint
+from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.sansio import Flow, Transact, documented_by
-from checkpoints.sessions import lifecycle
-from checkpoints.sessions.lifecycle import SessionDescription
-from checkpoints.store import row_lookups
+from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry, WaitMode
-from checkpoints.versions import load_version
-from checkpoints.versions import save_version as saving
 
 T = TypeVar("T")
 
@@ -41,6 +34,9 @@ class CheckpointerLike(Protocol):
 
     @property
     def store(self) -> Store: ...
+
+    @property
+    def backend(self) -> DatabaseBackend: ...
 
 
 class AsyncCheckpointerLike(CheckpointerLike, Protocol):
@@ -66,6 +62,7 @@ class _Handle:
 
     def __init__(self, checkpointer: CheckpointerLike, session_id: str, opening: OpenOptions) -> None:
         self.session_id = session_id
+        self._backend = checkpointer.backend
         self._store = checkpointer.store
         self._opening = opening
         self._registry: ToolRegistry | None = None
@@ -125,8 +122,7 @@ class _Handle:
         store, opening = self._store, self._opening
         yield Transact(self._claim_handle)
         try:
-            self._point = yield from gate.open_session_flow(
-                store,
+            self._point = yield from self._backend.resume_flow(
                 self.session_id,
                 opening.description,
                 wait=opening.wait,
@@ -153,17 +149,8 @@ class _Handle:
             raise self._build_session_busy()
 
     def _build_session_busy(self) -> SessionBusy:
-        store = self._store
-        with database_operation(store.using, writes=False):
-            rows = Session.objects.using(store.using).filter(
-                workspace_id=store.workspace_id, session_id=self.session_id
-            )
-            row = rows.select_related("owner").first()
-            now = clock.database_now(store.using)
         owner = "another handle of this checkpointer, which is still open"
-        if row is None or row.owner is None:  # the session is being opened
-            return SessionBusy(self.session_id, owner, now, now + store.lease)
-        return SessionBusy(self.session_id, owner, row.owner.heartbeat_at, row.owner.lease_expires_at)
+        return SessionBusy(self.session_id, owner, *self._backend.find_lease(self.session_id))
 
     def _close_flow(self, error: BaseException | None) -> Flow[None]:
         """Release the session. An error of the release does not hide `error`, which ended the block."""
@@ -184,7 +171,7 @@ class _Handle:
             if owned_session is not None:
                 self._version = owned_session.head.version
                 if self._store.find_owned(self.session_id) is owned_session:
-                    lifecycle.release_session(self._store, self.session_id)
+                    self._backend.release_session(self.session_id)
         finally:
             self._store.close_handle(self.session_id, self)
 
@@ -192,7 +179,7 @@ class _Handle:
 
     def _require_owned(self) -> OwnedSession:
         """Return the owned session of this handle. Raises `NotOwner` after its end, and `OwnershipLost`."""
-        owned_session = row_lookups.get_owned_session(self._store, self.session_id)
+        owned_session = self._backend.require_owned(self.session_id)
         if self._held is None:
             raise NotOwner(self.session_id)
         if owned_session is not self._held:
@@ -208,21 +195,20 @@ class _Handle:
 
     def _append_version(self, new: Sequence[dict[str, Any]], change: VersionChange) -> int:
         head = self._require_owned().head
-        return saving.append_messages(self._store, self.session_id, new, change, expected_version=head.version)
+        return self._backend.append_version(self.session_id, new, change, expected_version=head.version)
 
     def _save_version(self, transcript: Sequence[dict[str, Any]], change: VersionChange) -> int:
-        owned_session = self._require_owned()
-        state = change.apply_to(saving.load_newest_state(self._store, owned_session, owned_session.head))
-        return saving.save_transcript(self._store, self.session_id, transcript, state)
+        self._require_owned()
+        return self._backend.save_version(self.session_id, transcript, change)
 
     def _finish_session(self, status: str, result: Any) -> None:
         owned_session = self._require_owned()
-        lifecycle.finish_session(self._store, self.session_id, status, result)
+        self._backend.finish_session(self.session_id, status, result)
         self._version, self._held = owned_session.head.version, None
         self._finished, self._result = True, result
 
     def _load_messages(self, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
-        return load_version.list_messages(self._store, self.session_id, after=after, limit=limit, version=version)
+        return self._backend.list_messages(self.session_id, after, limit, version)
 
 
 class SyncSessionHandle(_Handle):

@@ -17,9 +17,13 @@ from a2wsgi import WSGIMiddleware  # noqa: E402
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
+from harness_site.api.event_stream import EventStreams  # noqa: E402
+from harness_site.api.long_polls import LongPolls  # noqa: E402
+from harness_site.api.senders import has_valid_token  # noqa: E402
 from harness_site.live.change_feed import handle_lifespan  # noqa: E402
 from harness_site.live.routing import websocket_application  # noqa: E402
-from harness_site.live.websocket_user import is_member_request  # noqa: E402
+from harness_site.live.websocket_access import is_member_request  # noqa: E402
+from harness_site.serving.asgi_types import Receive, Scope, Send  # noqa: E402
 from harness_site.serving.client_address import ClientAddressMiddleware  # noqa: E402
 from harness_site.serving.request_bodies import RequestBodyMiddleware  # noqa: E402
 from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_abandoned  # noqa: E402
@@ -27,8 +31,22 @@ from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_aba
 THREADS = 8
 
 _threads: Any = WSGIMiddleware(stop_when_abandoned(_wsgi), workers=THREADS)
+#: A thread of its own for the health check, which must not wait for pages that take long.
+_health_thread: Any = WSGIMiddleware(_wsgi, workers=1)
+
+
+async def is_known_sender(scope: Scope) -> bool:
+    """Return True for a request of a signed-in member, or with a valid token of the API."""
+    return await has_valid_token(scope) or await is_member_request(scope)
+
+
+async def _run_in_thread(scope: Scope, receive: Receive, send: Send) -> None:
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    await (_health_thread if path == "/health/" else _threads)(scope, receive, send)
+
+
 _pages = ResponseDeadlines(
-    RequestBodyMiddleware(_threads, settings.SERVER_LIMITS, is_member_request),
+    RequestBodyMiddleware(EventStreams(LongPolls(_run_in_thread)), settings.SERVER_LIMITS, is_known_sender),
     limits=settings.SERVER_LIMITS,
     threads=THREADS,
 )

@@ -17,8 +17,8 @@ from django.core.checks import CheckMessage, Error, Warning, register
 from django.template import Engine, TemplateDoesNotExist, engines
 from django.urls import NoReverseMatch, reverse
 
-from harness_site import site_settings
-from harness_site.core import template_backend
+from harness_site import base_settings
+from harness_site.core import hidden_character_templates
 
 _JSON = "django.contrib.sessions.serializers.JSONSerializer"
 _HINT = "Whoever can write to the database, an agent for example, could run code in this process."
@@ -46,16 +46,16 @@ _PACKAGE: Final = Path(__file__).resolve().parent
 
 
 @register("harness")
-def check_parts(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
-    """Report each app, middleware and setting of `harness_site.site_settings` that the project lacks."""
+def check_required_settings(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+    """Report each app, middleware and setting of `harness_site.base_settings` that the project lacks."""
     problems: list[CheckMessage] = [
         Error(f"The app {name!r} is not installed.", hint=f"Add HARNESS_APPS. {_EMBEDDING}", id="harness.E003")
-        for name in site_settings.HARNESS_APPS
+        for name in base_settings.HARNESS_APPS
         if not apps.is_installed(name)
     ]
     problems += [
         Error(f"The middleware {name!r} is missing.", hint=f"Add HARNESS_MIDDLEWARE. {_EMBEDDING}", id="harness.E004")
-        for name in site_settings.HARNESS_MIDDLEWARE
+        for name in base_settings.HARNESS_MIDDLEWARE
         if name not in settings.MIDDLEWARE
     ]
     problems += [
@@ -78,9 +78,9 @@ def check_accounts(app_configs: Sequence[AppConfig] | None, **options: Any) -> l
         message = f"People are kept in {settings.AUTH_USER_MODEL}; the site needs auth.User."
         problems.append(Error(message, hint=hint, id="harness.E006"))
     problems += [
-        Error(f"{name} is not the site's.", hint=f"Import harness_site.site_settings. {_EMBEDDING}", id="harness.E007")
+        Error(f"{name} is not the site's.", hint=f"Import harness_site.base_settings. {_EMBEDDING}", id="harness.E007")
         for name in _SIGN_IN
-        if getattr(settings, name, None) != getattr(site_settings, name)
+        if getattr(settings, name, None) != getattr(base_settings, name)
     ]
     if not any(isinstance(backend, AuthenticationBackend) for backend in get_backends()):
         hint = "Add allauth.account.auth_backends.AuthenticationBackend to AUTHENTICATION_BACKENDS."
@@ -112,24 +112,24 @@ def check_templates(app_configs: Sequence[AppConfig] | None, **options: Any) -> 
         (
             engine_candidate
             for engine_candidate in engines.all()
-            if isinstance(engine_candidate, template_backend.Templates)
+            if isinstance(engine_candidate, hidden_character_templates.Templates)
         ),
         None,
     )
     if site_engine is None:
-        hint = f"Use harness_site.core.template_backend.Templates as BACKEND. {_EMBEDDING}"
+        hint = f"Use harness_site.core.hidden_character_templates.Templates as BACKEND. {_EMBEDDING}"
         return [Error("No template engine is the site's.", hint=hint, id="harness.E012")]
     engine: Engine = site_engine.engine
-    missing_names = [name for name in site_settings.HARNESS_TEMPLATE_BUILTINS if name not in engine.builtins]
+    missing_names = [name for name in base_settings.HARNESS_TEMPLATE_BUILTINS if name not in engine.builtins]
     missing_names += [
-        name for name in site_settings.HARNESS_CONTEXT_PROCESSORS if name not in engine.context_processors
+        name for name in base_settings.HARNESS_CONTEXT_PROCESSORS if name not in engine.context_processors
     ]
     problems: list[CheckMessage] = [
         Error(f"The template engine lacks {name!r}.", hint=_EMBEDDING, id="harness.E013") for name in missing_names
     ]
     problems += [
         Error(f"The template {name!r} is {origin}.", hint="Give one of the two another name.", id="harness.E014")
-        for name, origin in _shadowed(engine)
+        for name, origin in _iterate_shadowed_templates(engine)
     ]
     if finders.find("css/tokens.css") is None:
         hint = f"Set STATICFILES_DIRS to HARNESS_STATIC_DIRS. {_EMBEDDING}"
@@ -138,7 +138,7 @@ def check_templates(app_configs: Sequence[AppConfig] | None, **options: Any) -> 
 
 
 @register("harness")
-def check_hardening(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+def check_protective_settings(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
     """Warn about settings that reduce protection or disable live updates."""
     problems: list[CheckMessage] = []
     if not getattr(settings, "CONTENT_SECURITY_POLICY", None):
@@ -153,20 +153,20 @@ def check_hardening(app_configs: Sequence[AppConfig] | None, **options: Any) -> 
     return problems
 
 
-def _shadowed(engine: Engine) -> Iterator[tuple[str, str]]:
+def _iterate_shadowed_templates(engine: Engine) -> Iterator[tuple[str, str]]:
     """Yield the templates of the site that the engine finds elsewhere or not at all, each with a description."""
-    folders = [*site_settings.HARNESS_TEMPLATE_DIRS, _PACKAGE / "templates"]
+    folders = [*base_settings.HARNESS_TEMPLATE_DIRS, _PACKAGE / "templates"]
     for folder in folders:
         for path in sorted(Path(folder).rglob("*.html")):
             name = path.relative_to(folder).as_posix()
-            origin = _origin(engine, name)
+            origin = _find_template_origin(engine, name)
             if origin is None:
                 yield name, "not found"
             elif Path(origin).resolve() != path.resolve():
                 yield name, f"also {origin}, which comes first"
 
 
-def _origin(engine: Engine, name: str) -> str | None:
+def _find_template_origin(engine: Engine, name: str) -> str | None:
     loaders: Any = engine.template_loaders
     for loader in loaders:
         for origin in loader.get_template_sources(name):

@@ -8,14 +8,13 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from harness_site.accounts.redirects import belongs_to_site
+from harness_site.accounts.redirects import is_path_of_site
 
 #: URL for reports of policy violations; a project that includes the site has no such page.
 REPORTS: Final = "/development/policy/report/"
 _KEY_LETTERS: Final = 32
 #: Random keys of 32 hexadecimal digits have fewer different letters in one case of a million.
 _KEY_DIFFERENT_LETTERS: Final = 8
-LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
 def build_content_security_policy(*, form_targets: Sequence[str] = (), reports: bool = False) -> dict[str, list[Any]]:
@@ -27,10 +26,11 @@ def build_content_security_policy(*, form_targets: Sequence[str] = (), reports: 
         "default-src": ["'self'"],
         "base-uri": ["'none'"],
         "connect-src": ["'self'"],
-        "font-src": ["'none'"],
+        "font-src": ["'self'"],
         "form-action": ["'self'", *form_targets],
         "frame-ancestors": ["'none'"],
         "img-src": ["'self'"],
+        "media-src": ["'self'"],
         "object-src": ["'none'"],
         "script-src": [NONCE],
         "style-src": ["'self'"],
@@ -50,14 +50,6 @@ def check_secret_key(key: str) -> None:
         )
 
 
-def guess_site_address(allowed_hosts: Sequence[str], *, https: bool) -> str:
-    """Guess the address of the site from its first public host name."""
-    public_hosts = [
-        host for host in allowed_hosts if host not in LOCAL_HOSTS and "*" not in host and not host.startswith(".")
-    ]
-    return f"{'https' if https else 'http'}://{public_hosts[0] if public_hosts else '127.0.0.1:8000'}"
-
-
 class PrivateResponsesMiddleware:
     """Middleware that forbids caches to store pages with customer data, and pages to use devices."""
 
@@ -66,7 +58,7 @@ class PrivateResponsesMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
-        if not belongs_to_site(request.path):
+        if not is_path_of_site(request.path):
             return response
         response.setdefault("Cache-Control", "private, no-store")
         response.setdefault("Cross-Origin-Resource-Policy", "same-origin")

@@ -6,10 +6,9 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.conf import database_from_url
-from harness_site import env, mail_settings, security_headers, single_sign_on
-from harness_site.serving.limits import limits_from_environment
-from harness_site.site_settings import *  # noqa: F403 - what is the same in every project
-from harness_site.site_settings import (
+from harness_site import env, mail_settings, security_headers, single_sign_on, site_address
+from harness_site.base_settings import *  # noqa: F403 - what is the same in every project
+from harness_site.base_settings import (
     HARNESS_APPS,
     HARNESS_CONTEXT_PROCESSORS,
     HARNESS_MIDDLEWARE,
@@ -17,6 +16,7 @@ from harness_site.site_settings import (
     HARNESS_TEMPLATE_BUILTINS,
     HARNESS_TEMPLATE_DIRS,
 )
+from harness_site.serving.client_limits import limits_from_environment
 
 BASE_DIR = env.BASE_DIR
 STATE_DIR = env.get_state_dir()
@@ -24,13 +24,15 @@ STATE_DIR = env.get_state_dir()
 # ------------------------------------------------------------------------------------------------ deployment
 
 DEBUG = env.read_flag("HARNESS_DEBUG", default=False)
-ALLOWED_HOSTS = env.read_list("HARNESS_ALLOWED_HOSTS", "127.0.0.1,localhost")
+#: Public URL of this site; links in messages and invitations start with it.
+SITE_ADDRESS = site_address.parse_site_address(env.read_text("HARNESS_ADDRESS"))
+ALLOWED_HOSTS = env.read_list("HARNESS_ALLOWED_HOSTS", site_address.list_default_hosts(SITE_ADDRESS))
 CSRF_TRUSTED_ORIGINS = env.read_list("HARNESS_TRUSTED_ORIGINS")
 HTTPS = env.read_flag("HARNESS_HTTPS", default=False)
 
 SECRET_KEY = env.read_text("HARNESS_SECRET_KEY")
 if not SECRET_KEY:
-    if not set(ALLOWED_HOSTS) <= security_headers.LOCAL_HOSTS:
+    if not set(ALLOWED_HOSTS) <= site_address.LOCAL_HOSTS:
         raise ImproperlyConfigured("Set HARNESS_SECRET_KEY (or HARNESS_SECRET_KEY_FILE) for a site that others reach.")
     SECRET_KEY = env.load_or_create_secret(STATE_DIR / "secret_key")
 elif not DEBUG:
@@ -41,6 +43,8 @@ STATE_DIR.mkdir(parents=True, exist_ok=True)
 DATABASES = {"default": database_from_url(env.read_text("HARNESS_DATABASE_URL") or str(STATE_DIR / "harness.sqlite3"))}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # A file and not memory, because threads and processes share it. One per process, so that test runs may overlap.
+    # Opening the file costs more than most requests; the threads of the server are few.
+    DATABASES["default"]["CONN_MAX_AGE"] = None
     DATABASES["default"]["TEST"] = {"NAME": str(STATE_DIR / f"test-{os.getpid()}.sqlite3")}
 else:
     # Prepared statements are planned for their values each time: a generic plan cannot know that a partial index covers
@@ -61,6 +65,7 @@ CACHES = {
 INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
+    "django.contrib.messages",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
     *HARNESS_APPS,
@@ -75,7 +80,7 @@ ASGI_APPLICATION = "harness_site.asgi.application"
 
 TEMPLATES = [
     {
-        "BACKEND": "harness_site.core.template_backend.Templates",
+        "BACKEND": "harness_site.core.hidden_character_templates.Templates",
         "NAME": "django",
         "DIRS": HARNESS_TEMPLATE_DIRS,
         "APP_DIRS": True,
@@ -90,7 +95,8 @@ STATIC_URL = "static/"
 STATICFILES_DIRS = HARNESS_STATIC_DIRS
 WHITENOISE_USE_FINDERS = True
 
-USE_I18N = False
+#: Where `make messages` writes the words of templates outside of the package.
+LOCALE_PATHS = [BASE_DIR / "harness_site" / "locale"] if env.IS_CHECKOUT else []
 USE_TZ = True
 TIME_ZONE = "UTC"
 
@@ -124,7 +130,7 @@ if HTTPS:
     # Browsers accept cookies of this prefix only from this very host and over HTTPS.
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-harness", "__Host-harness-form"
 SECURE_SSL_REDIRECT = HTTPS
-SECURE_REDIRECT_EXEMPT = [r"^health/$"]
+SECURE_REDIRECT_EXEMPT = [r"^health/(live|ready)?$"]
 SECURE_HSTS_SECONDS = env.read_number("HARNESS_HSTS_SECONDS", 31_536_000 if HTTPS else 0)
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = env.read_flag("HARNESS_HSTS_SUBDOMAINS", default=False)
 # The site cannot know whether its subdomains are ready for HTTPS.
@@ -136,6 +142,8 @@ DATA_UPLOAD_MAX_NUMBER_FILES = 10
 #: Maximum size in bytes of an evidence file.
 EVIDENCE_BYTES = env.read_number("HARNESS_EVIDENCE_MEGABYTES", 5) * 1_048_576
 SERVER_LIMITS = limits_from_environment(evidence_bytes=EVIDENCE_BYTES)
+#: Number of requests that a token may make in a minute, counted by each process; a sixth of them at once.
+API_REQUESTS_PER_MINUTE = env.read_positive_number("HARNESS_API_REQUESTS_PER_MINUTE", 30_000)
 FILE_UPLOAD_HANDLERS = [
     "harness_site.review.upload_limits.UploadSizeLimit",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
@@ -149,10 +157,8 @@ if BEHIND_PROXY:
 
 # ------------------------------------------------------------------------------------------------ notifications
 
-#: Public URL of this site; links in messages start with it.
-SITE_ADDRESS = env.read_text("HARNESS_ADDRESS").strip().rstrip("/") or security_headers.guess_site_address(
-    ALLOWED_HOSTS, https=HTTPS
-)
+SITE_ADDRESS_IS_GUESSED = not SITE_ADDRESS
+SITE_ADDRESS = SITE_ADDRESS or site_address.guess_site_address(ALLOWED_HOSTS, https=HTTPS)
 #: Without a server no e-mail is sent.
 MAIL_SERVER = mail_settings.get_mail_server(debug=DEBUG)
 MAIL_FROM = env.read_text("HARNESS_EMAIL_FROM").strip() or f"Harness <harness@{urlsplit(SITE_ADDRESS).hostname}>"
@@ -166,7 +172,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {
         "plain": {
-            "()": "harness_site.core.log_format.OneEntryFormatter",
+            "()": "harness_site.core.safe_log_formatter.OneEntryFormatter",
             "format": "{asctime} {levelname} {name}: {message}",
             "style": "{",
         }

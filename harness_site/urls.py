@@ -7,19 +7,25 @@ from harness_site.sessions.views import workspace_calls
 _pages = [
     path("", views.redirect_to_home_page, name="home"),
     path("health/", views.check_health, name="health"),
+    path("health/live", views.check_live, name="health-live"),
+    path("health/ready", views.check_ready, name="health-ready"),
+    path("words.js", views.show_words, name="words"),
     path("calls/", workspace_calls.show_call_log, name="calls-log"),
 ]
 urlpatterns = [
     path("", include((_pages, "harness"))),
+    path("accounts/display/", include("harness_site.display.urls")),
     path("accounts/", include("harness_site.accounts.urls")),
     path("accounts/", include("harness_site.accounts.allauth_urls")),
     path("review/", include("harness_site.review.urls")),
     path("sessions/", include("harness_site.sessions.urls")),
     path("overview/", include("harness_site.overview.urls")),
     path("saved/", include("harness_site.saved_views.urls")),
+    path("api/v1/", include("harness_site.api.urls")),
     path("audit/", include("harness_site.audit.urls")),
     path("", include("harness_site.notifications.urls")),
     path("settings/", include("harness_site.accounts.settings_urls")),
+    path("settings/", include("harness_site.installation.urls")),
 ]
 
 if settings.DEBUG:

@@ -1,21 +1,26 @@
-"""Start page redirect and health check."""
+"""Start page redirect, health probes, and the words that scripts show."""
 
 from django.contrib.auth.decorators import login_not_required
-from django.db import connection
+from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET
+from django.views.i18n import JavaScriptCatalog
 
 from checkpoints.enums import Role
 from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.installation.first_steps import find_first_session
+from harness_site.installation.migration_state import probe
 
 
 @require_GET
 @require_member(Role.AUDITOR)
 def redirect_to_home_page(request: MemberRequest) -> HttpResponse:
-    return redirect(
-        "harness_review:review" if request.membership.has_role(Role.APPROVER) else "harness_sessions:sessions"
-    )
+    """Redirect to the page that this member needs first; an admin without any session gets the first steps."""
+    membership = request.membership
+    if membership.has_role(Role.ADMIN) and find_first_session(membership.workspace) is None:
+        return redirect("harness_installation:first-steps")
+    return redirect("harness_review:review" if membership.has_role(Role.APPROVER) else "harness_sessions:sessions")
 
 
 @require_GET
@@ -25,3 +30,29 @@ def check_health(request: HttpRequest) -> JsonResponse:
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     return JsonResponse({"status": "ok"})
+
+
+@require_GET
+@login_not_required
+def check_live(request: HttpRequest) -> JsonResponse:
+    """Return 200 if this process answers. A database that is away does not call for a restart of this process."""
+    return JsonResponse({"status": "ok"})
+
+
+@require_GET
+@login_not_required
+def check_ready(request: HttpRequest) -> JsonResponse:
+    """Return 200 if this process can serve pages, else 503 with `problem`: `database` or `migrations`."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        problem = "" if probe.is_current() else "migrations"
+    except Error:
+        problem = "database"
+    if problem:
+        return JsonResponse({"status": "unavailable", "problem": problem}, status=503)
+    return JsonResponse({"status": "ok"})
+
+
+#: Translations for scripts, in the language of the request. Public, because the scripts of the login page need them.
+show_words = login_not_required(JavaScriptCatalog.as_view(packages=["harness_site"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,17 @@ StartChild = Callable[..., Child]
 
 #: Folders with the tests that take longest.
 LONG = {"mutations", "property", "crash", "concurrency"}
+
+
+def pytest_sessionstart() -> None:
+    """Importing the tests creates much and leaves no garbage."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded stays: no collection of garbage looks through it again."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from benchmarks.contenders.contender import Contender
 from benchmarks.conversation import PLAN, SPENT_USD, Conversation, Message
 from benchmarks.databases import Database
 from benchmarks.django_setup import create_library_tables
-from checkpoints import Checkpointer, SyncCheckpointer
+from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
 from checkpoints.versions import load_version
+
+CALL_SESSION = "calls"
 
 
 class Append(Contender):
@@ -94,3 +96,35 @@ class AsyncAppend(Contender):
     def close(self) -> None:
         self.loop.run(self.checkpointer.close())
         self.loop.close()
+
+
+class CallLog:
+    """Tool calls by the call log's own methods."""
+
+    def __init__(self, alias: str) -> None:
+        self.checkpointer = SyncCheckpointer(using=alias)
+        self.checkpointer.start_session(CALL_SESSION)
+
+    def log_call(self, number: int, args: dict[str, Any], result: str) -> None:
+        self.checkpointer.record_tool_call_issued(CALL_SESSION, f"call_{number}", "charge", args, f"key {number}")
+        self.checkpointer.record_tool_call_result(CALL_SESSION, f"call_{number}", result, True)
+
+
+class CallDispatch:
+    """Tool calls by a registry."""
+
+    def __init__(self, alias: str) -> None:
+        self.checkpointer = SyncCheckpointer(using=alias)
+        self.checkpointer.start_session(f"{CALL_SESSION} dispatched")
+        self.registry = ToolRegistry(checkpointer=self.checkpointer, session_id=f"{CALL_SESSION} dispatched")
+        self.registry.tool(self.charge)
+        self.result = ""
+
+    def charge(self, order: int, amount: str, note: str) -> str:
+        return self.result
+
+    def log_call(self, number: int, args: dict[str, Any], result: str) -> None:
+        self.result = result
+        answer = self.registry.dispatch("charge", args, f"call_{number}")
+        if answer.is_error or answer.replayed:
+            raise RuntimeError(f"The call was not made: {answer.content}")

@@ -116,7 +116,7 @@ class SessionBuilder:
             now += _PACE
             call = self._build_call(random, generated, position, now) if position in call_positions else None
             role, body = self._build_message(random, position, number, now, call, generated)
-            chain = digests.extend_chain(chain, body)
+            chain = digests.extend_hash_chain(chain, body)
             generated.messages.append(
                 (key(Message), session, segment, position, f"m{position}", role, now, body, chain)
             )

@@ -20,7 +20,7 @@ from checkpoints.exceptions import FileDamaged, FileNotReadable, SchemaFromFutur
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 
 FORMAT_NAME = "harness session"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from checkpoints.enums import get_default_risk
+from checkpoints.enums import CostBasis, get_default_risk
 from checkpoints.models import (
     Checkpoint,
     Decision,
@@ -46,11 +46,15 @@ TABLES: dict[str, type[models.Model]] = {
 RISK_SINCE_VERSION = 2
 #: Version of the format that added the key policy of a call, and the version that answered the call.
 ANSWERS_SINCE_VERSION = 3
+#: Version of the format that added the sentence template of a call, and the gate's time, the source of the cost, the
+#: parent and the lack of times of a session.
+TEMPLATES_SINCE_VERSION = 4
 _JSON_NATIVE_TYPES = frozenset({int, str, bool, type(None)})
 
 
 def list_columns(model: type[models.Model]) -> list[models.Field[Any, Any]]:
-    return list(model._meta.concrete_fields)
+    """List the columns of a table in a file. Seals are left out: each database seals its rows with its own key."""
+    return [field for field in model._meta.concrete_fields if field.name != "row_seal"]
 
 
 def serialize_row(row: models.Model) -> dict[str, Any]:
@@ -65,8 +69,15 @@ def _serialize_field(field: models.Field[Any, Any], row: models.Model) -> Any:
 
 def upgrade_row(kind: str, values: object, version: int) -> object:
     """Convert the values of a row in a file of an older `version` to those of the current version."""
-    if kind != "tool_call" or not isinstance(values, dict):
+    if not isinstance(values, dict):
         return values
+    if kind == "session" and version < TEMPLATES_SINCE_VERSION:
+        added = {"cost_basis": CostBasis.STATED.value, "parent_session_id": "", "has_times": True}
+        return {"gate_opened_at": None, **added, **values}
+    if kind != "tool_call":
+        return values
+    if version < TEMPLATES_SINCE_VERSION:
+        values = {"sentence_template": "", **values}
     if version < RISK_SINCE_VERSION:
         values = {"risk": get_default_risk(str(values.get("side_effects")).split(",")).value, **values}
     if version < ANSWERS_SINCE_VERSION:

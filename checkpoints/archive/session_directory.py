@@ -13,12 +13,12 @@ from checkpoints import sansio
 from checkpoints.archive import session_export, session_import
 from checkpoints.archive.session_export import ExportedFile
 from checkpoints.archive.session_import import ImportedSession
-from checkpoints.db.errors import database_operation
+from checkpoints.db.operation_context import database_operation
 from checkpoints.exceptions import SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.ids import validate_id
-from checkpoints.resume import gate
-from checkpoints.resume.gate import ResumePoint
+from checkpoints.resume import resume_gate
+from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.sansio import Flow, Transact, documented_by
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
@@ -81,7 +81,9 @@ class SessionDirectory:
         self, session_id: str, *, wait: bool, timeout: float | None, takeover: bool | str
     ) -> Flow[ResumePoint]:
         yield Transact(partial(self._import_if_missing, session_id))
-        return (yield from gate.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover))
+        return (
+            yield from resume_gate.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
+        )
 
     def _import_if_missing(self, session_id: str) -> None:
         """Import the session's file unless the session is in the database, which is never older than the file."""

@@ -6,21 +6,22 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from django.db import models, transaction
+from django.db import connections, models, transaction
 
-from checkpoints.archive import row_serializers, segment_closure
+from checkpoints.archive import required_segments, row_serializers
 from checkpoints.archive.atomic_file import open_atomic_replacement
 from checkpoints.archive.file_format import FileHeader, SessionFileWriter
-from checkpoints.audit import log
+from checkpoints.audit import append_events
 from checkpoints.db import clock
-from checkpoints.db.errors import database_operation
+from checkpoints.db.operation_context import database_operation
+from checkpoints.db.row_batches import iterate_rows
 from checkpoints.enums import AuditKind
 from checkpoints.models import Message, Segment, Session
+from checkpoints.seals import row_seals
+from checkpoints.seals.sealed_model import SealedModel
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
-
-#: Number of rows that are read at once.
-_CHUNK_SIZE = 500
+from checkpoints.versions import version_seals
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def export_session(store: Store, session_id: str, path: str | Path, *, audited: 
             digest = writer.write_end_line()
             exported_file = ExportedFile(target, session_id, session.latest_version, writer.size, digest)
         if audited:
-            log.record_event(
+            append_events.record_event(
                 store,
                 AuditKind.EXPORTED,
                 session_pk=session.pk,
@@ -71,19 +72,23 @@ def export_session(store: Store, session_id: str, path: str | Path, *, audited: 
 
 
 def _iterate_session_rows(store: Store, session: Session) -> Iterator[tuple[str, models.Model]]:
-    segment_lengths = segment_closure.find_borrowed_segments(store.using, session)
+    segment_lengths = required_segments.find_borrowed_segments(store.using, session)
     special: dict[type[models.Model], Callable[[], Iterable[models.Model]]] = {
         Session: lambda: [session],
-        Segment: lambda: segment_closure.select_segments(store.using, session, segment_lengths),
+        Segment: lambda: required_segments.select_segments(store.using, session, segment_lengths),
         Message: lambda: _iterate_messages(store, session, segment_lengths),
     }
     for kind, model in row_serializers.TABLES.items():
         rows = model._default_manager.using(store.using).filter(session=session) if model not in special else None
-        model_rows = special[model]() if rows is None else rows.order_by("pk").iterator(_CHUNK_SIZE)
-        yield from ((kind, row) for row in model_rows)
+        model_rows = special[model]() if rows is None else iterate_rows(rows)
+        for row in model_rows:
+            if isinstance(row, SealedModel):
+                row_seals.verify_row(row)
+            yield kind, row
 
 
 def _iterate_messages(store: Store, session: Session, segment_lengths: dict[int, int]) -> Iterator[Message]:
     """Iterate over the messages by segment and position, so that each comes after its predecessors."""
-    for segment in segment_closure.select_segments(store.using, session, segment_lengths):
-        yield from segment_closure.select_segment_messages(store.using, segment, segment_lengths).iterator(_CHUNK_SIZE)
+    for segment in required_segments.select_segments(store.using, session, segment_lengths):
+        messages = required_segments.select_segment_messages(store.using, segment, segment_lengths)
+        yield from version_seals.iterate_verified(connections[store.using], segment.pk, messages)

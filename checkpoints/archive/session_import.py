@@ -17,9 +17,9 @@ from django.db.models.functions import Now
 
 from checkpoints.archive import row_serializers
 from checkpoints.archive.file_format import SessionFileReader
-from checkpoints.audit import log
+from checkpoints.audit import append_events
 from checkpoints.calls import call_queries
-from checkpoints.db.errors import database_operation
+from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import (
     FINISHED_SESSION_STATUSES,
     OWNING_RUN_STATUSES,
@@ -103,7 +103,7 @@ class _SessionImport:
     def import_session(self) -> ImportedSession:
         rows = self._deserialize_rows()
         session = self._create_session(next(rows, None))
-        for batch in _batch_rows(rows):
+        for batch in _batch_rows_by_model(rows):
             self._insert_batch(session, batch)
         self._finish_session(session)
         undecided = len(call_queries.list_undecided_calls(self.store, session))
@@ -155,7 +155,9 @@ class _SessionImport:
             if old_key is None:
                 continue
             new_key = (
-                session.pk if relation.related_model is Session else self._map_key(relation.related_model, old_key)
+                session.pk
+                if relation.related_model is Session
+                else self._map_old_key_to_new(relation.related_model, old_key)
             )
             setattr(row, relation.attname, new_key)
         if not isinstance(row, Run):  # runs keep their ids: people may have written them down
@@ -163,10 +165,10 @@ class _SessionImport:
         if isinstance(row, Run) and row.status in OWNING_RUN_STATUSES:
             row.status, row.ended_at = RunStatus.LOST, row.heartbeat_at
         if isinstance(row, ToolCall):
-            call_queries.require_intact(row)
-            _mark_undecided(row)
+            call_queries.require_matching_digests(row)
+            _mark_call_undecided(row)
 
-    def _map_key(self, model: Any, old_key: Any) -> Any:
+    def _map_old_key_to_new(self, model: Any, old_key: Any) -> Any:
         new_keys = self.keys.get(model, {})
         if old_key not in new_keys:
             raise ValueError(f"a {model._meta.verbose_name} that it names is not in it")
@@ -178,16 +180,18 @@ class _SessionImport:
             self.parents[row.pk] = (row.parent_id, row.parent_length)
             self.chains[row.pk] = {}
         elif isinstance(row, Message):
-            previous_chain = self._find_chain_at(row.segment_id, row.position - 1)
+            previous_chain = self._find_hash_chain_at(row.segment_id, row.position - 1)
             if row.segment_id not in self.chains:
                 raise ValueError("a segment that it names is not in it")
-            if bytes(row.chain) != digests.extend_chain(previous_chain, row.body):
+            if bytes(row.chain) != digests.extend_hash_chain(previous_chain, row.body):
                 raise ValueError(f"message {row.position} is not the one that was said there")
             self.chains[row.segment_id][row.position] = bytes(row.chain)
-        elif isinstance(row, Checkpoint) and bytes(row.chain) != self._find_chain_at(row.segment_id, row.length - 1):
+        elif isinstance(row, Checkpoint) and bytes(row.chain) != self._find_hash_chain_at(
+            row.segment_id, row.length - 1
+        ):
             raise ValueError(f"the transcript of version {row.version} is not the one that was saved")
 
-    def _find_chain_at(self, segment: int | None, position: int) -> bytes:
+    def _find_hash_chain_at(self, segment: int | None, position: int) -> bytes:
         """Return the chain after the message at a position of the transcript that ends in a segment."""
         while position >= 0:
             if segment not in self.parents:
@@ -203,14 +207,14 @@ class _SessionImport:
         return self.chains[segment][position]
 
     def _finish_session(self, session: Session) -> None:
-        session.head_segment_id = None if self.head is None else self._map_key(Segment, self.head)
-        if bytes(session.head_chain) != self._find_chain_at(self.head, session.message_count - 1):
+        session.head_segment_id = None if self.head is None else self._map_old_key_to_new(Segment, self.head)
+        if bytes(session.head_chain) != self._find_hash_chain_at(self.head, session.message_count - 1):
             raise ValueError("its newest transcript is not the one that was saved")
         if session.status not in FINISHED_SESSION_STATUSES and call_queries.list_undecided_calls(self.store, session):
             session.status = SessionStatus.NEEDS_REVIEW
         session.updated_at = Now()
         session.save(using=self.store.using, update_fields=["head_segment", "status", "updated_at"])
-        log.record_event(
+        append_events.record_event(
             self.store,
             AuditKind.SESSION_IMPORTED,
             session_pk=session.pk,
@@ -220,7 +224,7 @@ class _SessionImport:
         )
 
 
-def _mark_undecided(call: ToolCall) -> None:
+def _mark_call_undecided(call: ToolCall) -> None:
     """Mark a call undecided if it may have happened since the file was written."""
     if call.status == CallStatus.APPROVED:
         call.status = CallStatus.AWAITING_APPROVAL
@@ -231,7 +235,7 @@ def _mark_undecided(call: ToolCall) -> None:
         call.interrupted_at = Now() if mutates else None
 
 
-def _batch_rows(rows: Iterator[models.Model]) -> Iterator[list[models.Model]]:
+def _batch_rows_by_model(rows: Iterator[models.Model]) -> Iterator[list[models.Model]]:
     """Batch the rows by kind, with a row that points to its own kind in a later batch than its target."""
     batch: list[models.Model] = []
     for row in rows:

@@ -7,6 +7,7 @@
 | removed the newest events | the chain's end names a number that is not there |
 | moved or exchanged events | the seals match other numbers |
 | put an event in between | its number is taken, or its seal does not follow |
+| invented an event, where events are sealed with a key | its row has no seal, or a wrong one |
 | took the seal off an event, to have a changed one sealed again | its old number is missing |
 | removed the newest events and set the end back, or computed every seal anew | only an anchor kept elsewhere tells |
 
@@ -24,8 +25,9 @@ from django.db.models.functions import Now
 
 from checkpoints.audit.chain_writer import seal_events
 from checkpoints.audit.hash_chain import compute_seal
-from checkpoints.exceptions import InvalidInput
+from checkpoints.exceptions import IntegrityError, InvalidInput
 from checkpoints.models import AuditChain, AuditEvent
+from checkpoints.seals import row_seals
 
 _CHUNK = 2000
 #: Largest number of reported flaws; a chain that is wrong throughout needs no longer list.
@@ -81,7 +83,7 @@ def verify_chain(workspace_pk: int, *, anchor: tuple[int, str] | None = None, us
     for event in _iterate_sealed_events(workspace_pk, chain.number, using):
         reading.check_event(event)
     reading.compare_with_stored_chain(chain)
-    reading.report_events_outside(_find_numbers_after(workspace_pk, chain.number, using), chains.get())
+    reading.report_events_beyond_chain_end(_find_numbers_after(workspace_pk, chain.number, using), chains.get())
     verdict = ChainVerdict(reading.checked, chain.number, chain.seal, tuple(reading.flaws))
     problem = " ".join(flaw.what for flaw in verdict.flaws[:3])
     chains.update(verified_at=Now(), verified_number=chain.number, problem=problem)
@@ -118,34 +120,42 @@ class _ChainReader:
     def check_event(self, event: AuditEvent) -> None:
         number = event.number or 0
         # An event after a missing one cannot be checked; the missing one is reported.
-        if not self._check_gap(number) and event.seal != compute_seal(self._seal, number, event):
-            self._add_flaw(number, f"Entry {number} was changed after it was recorded, or is not where it was.")
+        if not self._report_missing_event_before(number) and event.seal != compute_seal(self._seal, number, event):
+            self._add_chain_flaw(number, f"Entry {number} was changed after it was recorded, or is not where it was.")
+        try:
+            row_seals.verify_row(event)
+        except IntegrityError as error:
+            self._add_chain_flaw(number, f"Entry {number} was not written by this library: {error.why}.")
         if self._anchor and self._anchor[0] == number and self._anchor[1] != event.seal:
-            self._add_flaw(number, f"Entry {number} is another one than when its anchor was taken.")
+            self._add_chain_flaw(number, f"Entry {number} is another one than when its anchor was taken.")
         self._number, self._seal = number, event.seal
         self.checked += 1
 
     def compare_with_stored_chain(self, chain: AuditChain) -> None:
-        self._check_gap(chain.number + 1)
+        self._report_missing_event_before(chain.number + 1)
         if self._number == chain.number and self._seal != chain.seal:
-            self._add_flaw(chain.number, "The end of the chain is not the seal of its last entry.")
+            self._add_chain_flaw(chain.number, "The end of the chain is not the seal of its last entry.")
         if self._anchor and self._anchor[0] > chain.number:
-            self._add_flaw(self._anchor[0], f"The chain ends at {chain.number}, before the anchor {self._anchor[0]}.")
+            self._add_chain_flaw(
+                self._anchor[0], f"The chain ends at {chain.number}, before the anchor {self._anchor[0]}."
+            )
 
-    def report_events_outside(self, numbers: list[int], chain: AuditChain) -> None:
+    def report_events_beyond_chain_end(self, numbers: list[int], chain: AuditChain) -> None:
         for number in numbers:
             if number > chain.number:
-                self._add_flaw(number, f"Entry {number} claims a place that the chain, of {chain.number}, never gave.")
+                self._add_chain_flaw(
+                    number, f"Entry {number} claims a place that the chain, of {chain.number}, never gave."
+                )
 
-    def _check_gap(self, number: int) -> bool:
+    def _report_missing_event_before(self, number: int) -> bool:
         """Return whether a number is missing before `number`."""
         first, last = self._number + 1, number - 1
         if first == last:
-            self._add_flaw(first, f"Entry {first} is missing.")
+            self._add_chain_flaw(first, f"Entry {first} is missing.")
         elif first < last:
-            self._add_flaw(first, f"Entries {first} to {last} are missing.")
+            self._add_chain_flaw(first, f"Entries {first} to {last} are missing.")
         return first <= last
 
-    def _add_flaw(self, number: int, what: str) -> None:
+    def _add_chain_flaw(self, number: int, what: str) -> None:
         if len(self.flaws) < _MAX_LISTED_FLAWS:
             self.flaws.append(ChainFlaw(number, what))

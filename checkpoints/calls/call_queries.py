@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from checkpoints.db.clock import database_now
-from checkpoints.db.errors import database_operation
+from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import (
     LOGGED_EFFECTS,
     POLICIES_MATCHING_ARGUMENTS,
@@ -24,6 +24,7 @@ from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Decision, Run, Session, ToolCall
+from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import Store
 
@@ -34,6 +35,7 @@ def get_call(store: Store, session_id: str, call_pk: int) -> ToolCall:
         call = ToolCall.objects.using(store.using).filter(pk=call_pk).first()
     if call is None:
         raise SessionNotFound(session_id)
+    row_seals.verify_row(call)
     return call
 
 
@@ -53,7 +55,7 @@ def find_completed_call(store: Store, key: str) -> dict[str, Any] | None:
         )
         if call is None:
             return None
-        require_intact(call)
+        require_unaltered(call)
         return {**call_to_dict(call), "session_id": call.session.session_id, "result_text": call.result_text}
 
 
@@ -69,7 +71,7 @@ def list_pending_calls(store: Store, session_id: str) -> list[dict[str, Any]]:
             return []
         calls = list_calls_with_status(store, row, {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES})
         alive = {run.pk: run_liveness.is_run_alive(run) for run in {call.run for call in calls}}
-        reasons = load_verify_reasons(store, calls)
+        reasons = load_verify_hook_reasons(store, calls)
         return [
             call_to_dict(
                 call,
@@ -99,8 +101,11 @@ def list_undecided_calls(store: Store, row: Session) -> list[ToolCall]:
 
 
 def list_calls_with_status(store: Store, row: Session, statuses: Iterable[CallStatus]) -> list[ToolCall]:
-    calls = ToolCall.objects.using(store.using).filter(session=row.pk, status__in=sorted(statuses))
-    return list(calls.select_related("run").order_by("pk"))
+    """List the calls of a session with one of `statuses`, oldest first. Raises `IntegrityError`."""
+    rows = ToolCall.objects.using(store.using).filter(session=row.pk, status__in=sorted(statuses))
+    calls = list(rows.select_related("run").order_by("pk"))
+    row_seals.verify_rows(calls)
+    return calls
 
 
 def list_unanswered_calls(store: Store, session_pk: int) -> list[ToolCall]:
@@ -122,14 +127,23 @@ def _select_unanswered_calls(session: int) -> QuerySet[ToolCall]:
 def list_args_digests(store: Store, call: ToolCall) -> set[str]:
     """List the digests of a call's arguments: the current ones, and those it was requested with before an edit."""
     edits = Decision.objects.using(store.using).filter(tool_call=call, kind=DecisionKind.EDIT)
-    previous_args = [
-        parse_json(evidence)["args_before"] for evidence in edits.values_list("evidence", flat=True) if evidence
-    ]
+    row_seals.verify_rows(edits)
+    previous_args = [parse_json(edit.evidence)["args_before"] for edit in edits if edit.evidence]
     asked_digests = {call.asked_args_digest} - {""}
     return {call.args_digest, *asked_digests, *(digests.digest_text(args) for args in previous_args)}
 
 
-def require_intact(call: ToolCall) -> None:
+def require_unaltered(call: ToolCall) -> None:
+    """Require that a call is as this library wrote it, before its result or an approval of it is used.
+
+    Raises `IntegrityError` if it does not match its seal, and `CheckpointCorrupted` if its arguments or its result do
+    not match their logged digests.
+    """
+    row_seals.verify_row(call)
+    require_matching_digests(call)
+
+
+def require_matching_digests(call: ToolCall) -> None:
     """Raise `CheckpointCorrupted` if the arguments or the result of a call do not match their logged digests."""
     columns = (("arguments", call.args, call.args_digest), ("result", call.result, call.result_digest))
     for label, text, digest in columns:
@@ -139,7 +153,7 @@ def require_intact(call: ToolCall) -> None:
             )
 
 
-def load_verify_reasons(store: Store, calls: Iterable[ToolCall]) -> dict[int, str]:
+def load_verify_hook_reasons(store: Store, calls: Iterable[ToolCall]) -> dict[int, str]:
     """Load the reason of the last verify hook that could not tell, by the primary key of the interrupted call."""
     unknown = [call.pk for call in calls if call.status == CallStatus.INTERRUPTED]
     if not unknown:
@@ -151,7 +165,7 @@ def load_verify_reasons(store: Store, calls: Iterable[ToolCall]) -> dict[int, st
 def calls_to_dicts(store: Store, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
     """Convert calls to the dicts that users get, each with the last answer of its verify hook."""
     with database_operation(store.using, writes=False):
-        reasons = load_verify_reasons(store, calls)
+        reasons = load_verify_hook_reasons(store, calls)
     return [call_to_dict(call, verify_reason=reasons.get(call.pk)) for call in calls]
 
 

@@ -55,7 +55,7 @@ def find_connection(using: str) -> BaseDatabaseWrapper:
 
 
 @contextmanager
-def track_operation(connection: BaseDatabaseWrapper) -> Iterator[None]:
+def mark_library_transactions(connection: BaseDatabaseWrapper) -> Iterator[None]:
     """Distinguish the transaction.atomic() blocks that the library opens in this context from those of its caller."""
     if connection.alias in _operations.outer_blocks:
         yield

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints import state_machine
+from checkpoints import call_transitions
 from checkpoints.db.column_names import (
     build_insert,
     convert_row,
@@ -44,6 +44,15 @@ class NewMessage(NamedTuple):
     created_at: datetime
     body: str
     chain: bytes
+    row_seal: bytes | None = None
+
+
+class AnsweredCall(NamedTuple):
+    """Call whose result is in a new version. With a seal, it is the one of the call at `revision`, once answered."""
+
+    pk: int
+    revision: int | None = None
+    row_seal: bytes | None = None
 
 
 _MESSAGE_FIELDS = NewMessage._fields
@@ -58,10 +67,10 @@ class SaveBase:
     segment_id: int
     length: int
     chain: bytes
-    version: int | None  #: None: any
+    version: int
 
 
-def _touch_session_sql(vendor: str) -> str:
+def _mark_session_changed_sql(vendor: str) -> str:
     """SQL of the columns that every write changes on the session, so that its pages refresh."""
     return (
         f"{_session_column('revision')} = {_session_column('revision')} + 1, "
@@ -86,11 +95,11 @@ def save_version(
     session_values: Mapping[str, Any],
     messages: Sequence[NewMessage],
     checkpoint_values: Mapping[str, Any],
-    answered: Sequence[int] = (),
+    answered: Sequence[AnsweredCall] = (),
 ) -> int | None:
     """Append `messages` to the segment in `checkpoint_values`, write the next version, move the session's head.
 
-    `answered` are the keys of calls whose results are among the messages: those that are settled, and that no version
+    `answered` are the calls whose results are among the messages: those that are settled, and that no version
     has answered before, are marked as answered by this one.
 
     Returns the new version, or None if the session is not as `base` says (fence, head or version).
@@ -101,9 +110,8 @@ def save_version(
         "head_segment": base.segment_id,
         "message_count": base.length,
         "head_chain": base.chain,
+        "latest_version": base.version,
     }
-    if base.version is not None:
-        expected["latest_version"] = base.version
     head_move = _HeadMove(connection.vendor, tuple(session_values), tuple(expected))
     params = [*convert_values(connection, Session, session_values), *convert_values(connection, Session, expected)]
     if connection.vendor == "postgresql" and len(messages) <= _MAX_INLINE_MESSAGES:
@@ -117,14 +125,14 @@ def _save_in_one_statement(
     params: list[Any],
     messages: Sequence[NewMessage],
     checkpoint_values: Mapping[str, Any],
-    answered: Sequence[int],
+    answered: Sequence[AnsweredCall],
 ) -> int | None:
     if messages:
         params.append(checkpoint_values["segment"])
         for message in messages:
             params += message
     if answered:
-        params += [*_SETTLED_STATUSES, list(answered)]
+        params += [*(list(column) for column in zip(*answered, strict=True)), *_SETTLED_STATUSES]
     params += convert_values(connection, Checkpoint, checkpoint_values)
     with connection.cursor() as cursor:
         cursor.execute(_save_sql(head_move, len(messages), tuple(checkpoint_values), bool(answered)), params)
@@ -138,7 +146,7 @@ def _save_in_steps(
     params: list[Any],
     messages: Sequence[NewMessage],
     checkpoint_values: Mapping[str, Any],
-    answered: Sequence[int],
+    answered: Sequence[AnsweredCall],
 ) -> int | None:
     checkpoint_columns = convert_values(connection, Checkpoint, checkpoint_values)
     message_rows = [convert_row(connection, Message, _MESSAGE_FIELDS, message) for message in messages]
@@ -160,7 +168,11 @@ def _save_in_steps(
         )
         if answered:
             cursor.executemany(
-                _mark_answered_sql(), [[version, session_pk, *_SETTLED_STATUSES, call_pk] for call_pk in answered]
+                _mark_answered_sql(),
+                [
+                    [version, row_seal, pk, revision, revision, session_pk, *_SETTLED_STATUSES]
+                    for pk, revision, row_seal in answered
+                ],
             )
     return int(version)
 
@@ -179,7 +191,8 @@ def _move_head_sql(head_move: _HeadMove) -> str:
     sets = "".join(f", {_session_column(field)} = %s" for field in head_move.sets)
     version = _session_column("latest_version")
     return (
-        f"UPDATE {quote_table(Session)} SET {version} = {version} + 1, {_touch_session_sql(head_move.vendor)}{sets} "
+        f"UPDATE {quote_table(Session)} SET {version} = {version} + 1, "
+        f"{_mark_session_changed_sql(head_move.vendor)}{sets} "
         f"WHERE {' AND '.join(f'{_session_column(field)} = %s' for field in head_move.expects)} "
         f"RETURNING {_session_column('id')} AS session_pk, {version} AS version"
     )
@@ -189,21 +202,33 @@ _SETTLED_STATUSES = sorted(status.value for status in SETTLED_CALL_STATUSES)
 
 
 @cache
-def _mark_answered_sql(version: str = "%s", source: str = "", session: str = "%s", calls: str = "= %s") -> str:
-    """Mark calls as answered by `version`."""
+def _mark_answered_sql(
+    version: str = "%s",
+    seal: str = "%s",
+    source: str = "",
+    pk: str = "%s",
+    revision: str = "CAST(%s AS INTEGER)",
+    session: str = "%s",
+) -> str:
+    """Mark calls as answered by `version`. A call that has changed since its seal was computed is left as it is."""
     return (
-        f"UPDATE {quote_table(ToolCall)} SET {_call_column('answered_version')} = {version}{source} "
-        f"WHERE {_call_column('session')} = {session} AND {_call_column('answered_version')} IS NULL "
-        f"AND {_call_column('status')} IN ({make_placeholders(len(_SETTLED_STATUSES))}) AND "
-        f"{_call_column('id')} {calls}"
+        f"UPDATE {quote_table(ToolCall)} SET {_call_column('answered_version')} = {version}, "
+        f"{_call_column('row_seal')} = {seal}{source} "
+        f"WHERE {quote_table(ToolCall)}.{_call_column('id')} = {pk} "
+        f"AND ({revision} IS NULL OR {quote_table(ToolCall)}.{_call_column('revision')} = {revision}) "
+        f"AND {_call_column('session')} = {session} AND {_call_column('answered_version')} IS NULL "
+        f"AND {_call_column('status')} IN ({make_placeholders(len(_SETTLED_STATUSES))})"
     )
+
+
+_ANSWERED_SOURCE = " FROM head, UNNEST(%s::bigint[], %s::int[], %s::bytea[]) AS known(pk, revision, seal)"
 
 
 @cache
 def _save_sql(head_move: _HeadMove, messages: int, checkpoint_fields: tuple[str, ...], answers: bool) -> str:
     insert_messages = ""
     if messages:
-        rows = ", ".join(["(%s::int, %s::text, %s::text, %s::timestamptz, %s::text, %s::bytea)"] * messages)
+        rows = ", ".join(["(%s::int, %s::text, %s::text, %s::timestamptz, %s::text, %s::bytea, %s::bytea)"] * messages)
         insert_messages = (
             f", said AS (INSERT INTO {quote_table(Message)} "
             f"({quote_columns(Message, ('session', 'segment', *_MESSAGE_FIELDS))}) "
@@ -211,7 +236,11 @@ def _save_sql(head_move: _HeadMove, messages: int, checkpoint_fields: tuple[str,
         )
     if answers:
         insert_messages += (
-            f", answered AS ({_mark_answered_sql('head.version', ' FROM head', 'head.session_pk', '= ANY(%s)')})"
+            ", answered AS ("
+            + _mark_answered_sql(
+                "head.version", "known.seal", _ANSWERED_SOURCE, "known.pk", "known.revision", "head.session_pk"
+            )
+            + ")"
         )
     return (
         f"WITH head AS ({_move_head_sql(head_move)}){insert_messages} "
@@ -243,7 +272,7 @@ def insert_call(
     status = SessionStatus.NEEDS_REVIEW if under_review else SessionStatus.ACTIVE
     holding: list[Any] = [status.value, session_pk, fence, *allowed]
     column_values = convert_values(connection, ToolCall, values)
-    hold_sql = _hold_session_sql(connection.vendor, len(allowed))
+    hold_sql = _lock_session_sql(connection.vendor, len(allowed))
     row: tuple[int, int] | None
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -257,7 +286,10 @@ def insert_call(
             return None
         pk, workspace_pk, version = session_row
         keys = [pk, workspace_pk, version if step is None else step]
-        cursor.execute(f"{build_insert(ToolCall, (*_PLACE_FIELDS, *values))} {_if_new_sql()}", [*keys, *column_values])
+        cursor.execute(
+            f"{build_insert(ToolCall, (*_PLACE_FIELDS, *values))} {_on_conflict_do_nothing_sql()}",
+            [*keys, *column_values],
+        )
         row = cursor.fetchone()
         return row
 
@@ -268,10 +300,10 @@ _OPEN_STATUSES = sorted(status.value for status in DISPATCHABLE_SESSION_STATUSES
 
 
 @cache
-def _hold_session_sql(vendor: str, allowed: int) -> str:
+def _lock_session_sql(vendor: str, allowed: int) -> str:
     """SQL that locks the session of a call under its fence and sets its status, if it has one of `allowed` statuses."""
     return (
-        f"UPDATE {quote_table(Session)} SET {_session_column('status')} = %s, {_touch_session_sql(vendor)} "
+        f"UPDATE {quote_table(Session)} SET {_session_column('status')} = %s, {_mark_session_changed_sql(vendor)} "
         f"WHERE {_session_column('id')} = %s AND {_session_column('fence')} = %s "
         f"AND {_session_column('status')} IN ({make_placeholders(allowed)}) "
         f"RETURNING {_session_column('id')} AS session_pk, {_session_column('workspace')} AS workspace_pk, "
@@ -286,11 +318,11 @@ def _insert_call_sql(hold_sql: str, fields: tuple[str, ...]) -> str:
         f"INSERT INTO {quote_table(ToolCall)} ({quote_columns(ToolCall, (*_PLACE_FIELDS, *fields))}) "
         "SELECT held.session_pk, held.workspace_pk, COALESCE(%s, held.version), "
         f"{make_placeholders(len(fields))} FROM held "
-        f"{_if_new_sql()}"
+        f"{_on_conflict_do_nothing_sql()}"
     )
 
 
-def _if_new_sql() -> str:
+def _on_conflict_do_nothing_sql() -> str:
     return f"ON CONFLICT DO NOTHING RETURNING {_call_column('id')}, {_call_column('step')}"
 
 
@@ -300,12 +332,13 @@ def settle_call(
     """Write the outcome of a call onto the attempt that its own run issued.
 
     Returns False if the fence no longer holds or the call is not `issued` by that run any more. An unknown outcome
-    (`interrupted`) puts the session under review in the same transaction.
+    (`interrupted`) puts the session under review in the same transaction. The time of the outcome is the database's,
+    unless `values` has it.
     """
     is_interrupted = values["status"] == CallStatus.INTERRUPTED
     holding: list[Any] = [*([SessionStatus.NEEDS_REVIEW.value] if is_interrupted else []), session_pk, fence]
     params = convert_values(connection, ToolCall, values)
-    source_status = state_machine.get_ending_transition(values["status"]).before
+    source_status = call_transitions.get_ending_transition(values["status"]).before
     params += convert_values(connection, ToolCall, {"id": call_pk, "run": run_id, "status": source_status})
     vendor, fields = connection.vendor, tuple(values)
     if vendor == "postgresql" and not is_interrupted:
@@ -313,7 +346,7 @@ def settle_call(
             cursor.execute(_settle_sql(fields), [*holding, *params])
             return cursor.fetchone() is not None
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
-        cursor.execute(_hold_session_to_settle_sql(vendor, is_interrupted), holding)
+        cursor.execute(_lock_session_to_settle_sql(vendor, is_interrupted), holding)
         if cursor.fetchone() is None:
             return False
         cursor.execute(_update_outcome_sql(vendor, fields, is_interrupted), [*params, session_pk])
@@ -324,10 +357,10 @@ def settle_call(
 
 
 @cache
-def _hold_session_to_settle_sql(vendor: str, is_interrupted: bool) -> str:
+def _lock_session_to_settle_sql(vendor: str, is_interrupted: bool) -> str:
     status = f"{_session_column('status')} = %s, " if is_interrupted else ""
     return (
-        f"UPDATE {quote_table(Session)} SET {status}{_touch_session_sql(vendor)} "
+        f"UPDATE {quote_table(Session)} SET {status}{_mark_session_changed_sql(vendor)} "
         f"WHERE {_session_column('id')} = %s AND {_session_column('fence')} = %s "
         f"RETURNING {_session_column('id')} AS session_pk"
     )
@@ -338,9 +371,10 @@ def _update_outcome_sql(
     vendor: str, fields: tuple[str, ...], is_interrupted: bool, source: str = "", session: str = "%s"
 ) -> str:
     sets = ", ".join(f"{_call_column(field)} = %s" for field in fields)
-    time_column = _call_column("interrupted_at" if is_interrupted else "settled_at")
+    time_field = "interrupted_at" if is_interrupted else "settled_at"
+    time = "" if time_field in fields else f"{_call_column(time_field)} = {NOW_SQL[vendor]}, "
     return (
-        f"UPDATE {quote_table(ToolCall)} SET {sets}, {time_column} = {NOW_SQL[vendor]}, "
+        f"UPDATE {quote_table(ToolCall)} SET {sets}, {time}"
         f"{_call_column('revision')} = {_call_column('revision')} + 1{source} "
         f"WHERE {_call_column('id')} = %s AND {_call_column('run')} = %s "
         f"AND {_call_column('status')} = %s AND {_call_column('session')} = {session}"
@@ -349,6 +383,6 @@ def _update_outcome_sql(
 
 @cache
 def _settle_sql(fields: tuple[str, ...]) -> str:
-    hold_sql = _hold_session_to_settle_sql("postgresql", is_interrupted=False)
+    hold_sql = _lock_session_to_settle_sql("postgresql", is_interrupted=False)
     outcome = _update_outcome_sql("postgresql", fields, False, " FROM held", "held.session_pk")
     return f"WITH held AS ({hold_sql}) {outcome} RETURNING {_call_column('id')}"

@@ -1,14 +1,37 @@
-"""Actors: a person with a role, a token, a hook, or the machine itself."""
+"""Actors: a person with a role, a token, a hook, or the machine itself.
+
+The library knows people by name alone. Where several people have to agree, a site with accounts gives its actors an
+electorate function, which is called in the transaction of each decision.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from checkpoints.decisions.agreement import Electorate, count_everybody
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import InvalidInput, NotPermitted
+from checkpoints.models import Decision
 
 _DECIDING_ROLES = frozenset({Role.APPROVER, Role.ADMIN})
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """Person who took a decision. `counts` is False for somebody who may not decide any more."""
+
+    person: str
+    counts: bool = True
+
+
+#: Function from earlier decisions to the person of each, by the primary key of the decision.
+Electorate: TypeAlias = Callable[[Sequence[Decision]], Mapping[int, Vote]]
+
+
+def count_everybody(decisions: Sequence[Decision]) -> Mapping[int, Vote]:
+    """Electorate function of a script: each actor is a person, and each of them counts."""
+    return {decision.pk: Vote(decision.actor) for decision in decisions}
 
 
 @dataclass(frozen=True)

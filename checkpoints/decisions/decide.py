@@ -7,7 +7,7 @@ people, each of them records a decision, and the last of these moves the call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,12 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.audit import log
+from checkpoints.audit import append_events
 from checkpoints.calls import call_queries
+from checkpoints.calls.call_sentences import format_sentence
 from checkpoints.db.clock import database_now
-from checkpoints.db.errors import database_operation
-from checkpoints.decisions.actors import Actor, to_actor
-from checkpoints.decisions.agreement import Voice
+from checkpoints.db.operation_context import database_operation
+from checkpoints.decisions.actors import Actor, Vote, to_actor
 from checkpoints.enums import (
     DECIDING_KINDS,
     FINISHED_SESSION_STATUSES,
@@ -45,8 +45,9 @@ from checkpoints.exceptions import (
     StaleRevision,
 )
 from checkpoints.formats import digests
-from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.models import Decision, Session, ToolCall
+from checkpoints.seals import row_seals
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
@@ -176,14 +177,16 @@ def record_decision(
         result = f"This call did not happen. {reason}"
     elif kind in _SELF_EXPLAINING:
         reason = reason or result
-    _decide(store, target, DecisionVerdict(kind, to_actor(actor), reason, result, evidence, new_args))
+    _record_decision_in_transaction(
+        store, target, DecisionVerdict(kind, to_actor(actor), reason, result, evidence, new_args)
+    )
 
 
-def _decide(store: Store, target: DecisionTarget, verdict: DecisionVerdict) -> None:
+def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdict: DecisionVerdict) -> None:
     rule = RULES[verdict.kind]
     verdict.actor.require_may_decide(rule.action)
-    reason = _check_reason(verdict)
-    evidence = _dump_evidence(verdict.evidence)
+    reason = validate_decision_reason(verdict.reason, verdict.actor)
+    evidence = dump_evidence(verdict.evidence)
     changes = _build_call_changes(verdict, rule)
     with database_operation(store.using), transaction.atomic(using=store.using):
         session = row_lookups.get_session(store, target.session_id, lock=True)
@@ -195,10 +198,11 @@ def _decide(store: Store, target: DecisionTarget, verdict: DecisionVerdict) -> N
         if rule.goes_on and session.finished:
             raise SessionFinished(session.session_id, session.status)
         _require_before_deadline(store, session, call, verdict.actor)
-        final = rule.by_one or _has_enough_agreement(store, session, call, verdict)
+        final = rule.by_one or _have_enough_people_decided(store, session, call, verdict)
         if verdict.kind == DecisionKind.EDIT:
             evidence = to_canonical_json({"args_before": call.args, **_evidence_to_dict(verdict.evidence)}, "evidence")
             changes["asked_args_digest"] = call.asked_args_digest or call.args_digest
+            changes["sentence"] = format_sentence(call.sentence_template, parse_json(changes["args"]))
         _update_call(store, call, changes if final else {})
         Decision.objects.using(store.using).create(
             session=session,
@@ -217,16 +221,18 @@ def _decide(store: Store, target: DecisionTarget, verdict: DecisionVerdict) -> N
         _release_reviewed_session(store, session)
 
 
-def _check_reason(verdict: DecisionVerdict) -> str:
-    if not isinstance(verdict.reason, str):
+def validate_decision_reason(given: object, actor: Actor) -> str:
+    """Return the reason as it is stored. Raises `ReasonRequired`; hooks and the machine need none."""
+    if not isinstance(given, str):
         raise ReasonRequired
-    reason = verdict.reason.encode("utf-8", "replace").decode().replace("\0", "").strip()
-    if not reason and verdict.actor.kind in {ActorKind.PERSON, ActorKind.TOKEN}:
+    reason = given.encode("utf-8", "replace").decode().replace("\0", "").strip()
+    if not reason and actor.kind in {ActorKind.PERSON, ActorKind.TOKEN}:
         raise ReasonRequired
     return reason
 
 
-def _dump_evidence(evidence: object) -> str | None:
+def dump_evidence(evidence: object) -> str | None:
+    """Return the canonical JSON text of the evidence, None without any. Raises `NotRepresentable`."""
     return None if evidence is None else to_canonical_json(_evidence_to_dict(evidence), "evidence")
 
 
@@ -252,7 +258,7 @@ def _build_call_changes(verdict: DecisionVerdict, rule: DecisionRule) -> dict[st
         if not isinstance(verdict.args, dict):
             raise InvalidInput("The changed arguments have to be a dict; json.loads makes one of JSON text.")
         args = to_canonical_json(verdict.args, "args")
-        changes |= {"args": args, "args_digest": digests.digest_text(args), "sentence": ""}
+        changes |= {"args": args, "args_digest": digests.digest_text(args)}
     return changes
 
 
@@ -266,15 +272,15 @@ def require_undecided(
         if call.revision != revision:
             raise StaleRevision(session.session_id, call.call_id, revision, call.revision)
         return
-    decision = (
-        Decision.objects.using(store.using)
-        .filter(tool_call=call, kind__in=sorted(DECIDING_KINDS), final=True, revision__gte=revision)
-        .order_by("pk")
-        .first()
+    decisions = Decision.objects.using(store.using).filter(
+        tool_call=call, kind__in=sorted(DECIDING_KINDS), final=True, revision__gte=revision
     )
+    withdrawal = decisions.filter(kind=DecisionKind.WITHDRAW).order_by("-pk").first()
+    in_force = decisions if withdrawal is None else decisions.filter(pk__gt=withdrawal.pk)
+    decision = in_force.order_by("pk").first()
     if decision is None:
         raise NotUndecided(session.session_id, call.call_id, call.status)
-    label = DecisionKind(decision.kind).label
+    label = str(DecisionKind(decision.kind).label)
     raise AlreadyDecided(session.session_id, call.call_id, label, decision.actor, decision.created_at)
 
 
@@ -305,7 +311,7 @@ def _require_before_deadline(store: Store, session: Session, call: ToolCall, act
         raise DecisionExpired(session.session_id, call.call_id, call.deadline)
 
 
-def _has_enough_agreement(store: Store, session: Session, call: ToolCall, verdict: DecisionVerdict) -> bool:
+def _have_enough_people_decided(store: Store, session: Session, call: ToolCall, verdict: DecisionVerdict) -> bool:
     """Return whether enough people have taken the same decision about the same arguments, with the same result text.
 
     A decision counts while its person may decide. A person who has changed the arguments cannot approve them.
@@ -314,13 +320,14 @@ def _has_enough_agreement(store: Store, session: Session, call: ToolCall, verdic
         return True
     decided = Decision.objects.using(store.using).filter(tool_call=call, kind__in=sorted(DECIDING_KINDS)).order_by("pk")
     decisions = list(decided)
+    row_seals.verify_rows(decisions)
     voters = verdict.actor.electorate(decisions)
     person = verdict.actor.person
-    if verdict.kind == DecisionKind.APPROVE and person in _find_editors(decisions, voters):
+    if verdict.kind == DecisionKind.APPROVE and person in _find_people_who_edited(decisions, voters):
         raise EditorMayNotApprove(session.session_id, call.call_id, verdict.actor.name)
     people = {
         voters[decision.pk].person
-        for decision in _find_agreeing_decisions(call, decisions, verdict)
+        for decision in _find_equal_decisions(call, decisions, voters, verdict)
         if voters[decision.pk].counts
     }
     if person in people:
@@ -328,21 +335,42 @@ def _has_enough_agreement(store: Store, session: Session, call: ToolCall, verdic
     return len(people) + 1 >= call.approvals
 
 
-def _find_editors(decisions: list[Decision], voters: Mapping[int, Voice]) -> set[str]:
+def _find_people_who_edited(decisions: list[Decision], voters: Mapping[int, Vote]) -> set[str]:
     return {voters[decision.pk].person for decision in decisions if decision.kind == DecisionKind.EDIT}
 
 
-def _find_agreeing_decisions(call: ToolCall, decisions: list[Decision], verdict: DecisionVerdict) -> list[Decision]:
-    """Find the decisions equal to `verdict` since the last decision that moved the call."""
-    last_final = max((decision.pk for decision in decisions if decision.final), default=0)
+def _find_equal_decisions(
+    call: ToolCall, decisions: list[Decision], voters: Mapping[int, Vote], verdict: DecisionVerdict
+) -> list[Decision]:
+    """Find the decisions equal to `verdict` that wait for others to agree."""
     result = to_canonical_json(verdict.result, "result") if verdict.kind in _RESULT_GIVING_KINDS else None
     return [
         decision
-        for decision in decisions
-        if decision.pk > last_final
-        and (decision.kind, decision.args_digest) == (verdict.kind, call.args_digest)
-        and (result is None or decision.result == result)
+        for decision in list_open_votes(call, decisions, voters)
+        if decision.kind == verdict.kind and (result is None or decision.result == result)
     ]
+
+
+def list_open_votes(call: ToolCall, decisions: Sequence[Decision], voters: Mapping[int, Vote]) -> list[Decision]:
+    """List the decisions of single people about a call that wait for others to agree, oldest first.
+
+    A decision that moves the call ends all of them, and a withdrawal those of its person.
+
+    Args:
+        call: The call, with its current arguments; decisions about other arguments are left out.
+        decisions: Decisions about the call that count or move it, in their order.
+        voters: Person of each decision by its primary key; a decision without one has no vote.
+    """
+    votes: list[Decision] = []
+    for decision in decisions:
+        voter = voters.get(decision.pk)
+        if decision.final:
+            votes = []
+        elif decision.kind == DecisionKind.WITHDRAW:
+            votes = [vote for vote in votes if voter is None or voters[vote.pk].person != voter.person]
+        elif decision.args_digest == call.args_digest and voter is not None:
+            votes.append(decision)
+    return votes
 
 
 def _update_call(store: Store, call: ToolCall, changes: dict[str, Any]) -> None:
@@ -352,7 +380,7 @@ def _update_call(store: Store, call: ToolCall, changes: dict[str, Any]) -> None:
 
 
 def _record_audit_event(store: Store, session: Session, call: ToolCall, verdict: DecisionVerdict) -> None:
-    log.record_event(
+    append_events.record_event(
         store,
         AuditKind.DECIDED,
         session_pk=session.pk,
@@ -371,5 +399,5 @@ def _release_reviewed_session(store: Store, session: Session) -> None:
     changes: dict[str, Any] = {"revision": F("revision") + 1, "updated_at": Now()}
     if session.status not in FINISHED_SESSION_STATUSES and not call_queries.list_undecided_calls(store, session):
         changes["status"] = SessionStatus.READY
-        log.record_event(store, AuditKind.SESSION_READY, session_pk=session.pk, actor="gate")
+        append_events.record_event(store, AuditKind.SESSION_READY, session_pk=session.pk, actor="gate")
     Session.objects.using(store.using).filter(pk=session.pk).update(**changes)

@@ -50,13 +50,13 @@ def _encode_text(value: Any, what: str) -> str:
     except ValueError as error:  # an integer of thousands of digits
         raise NotRepresentable(what, str(error)) from None
     if not text.isascii():
-        text = _replace_surrogate_pairs(text, what)
+        text = _escape_lone_surrogates(text, what)
     if len(text) * 4 > MAX_VALUE_BYTES and (size := len(text.encode())) > MAX_VALUE_BYTES:
         raise TooLarge(what, size, MAX_VALUE_BYTES)
     return text
 
 
-def _replace_surrogate_pairs(text: str, what: str) -> str:
+def _escape_lone_surrogates(text: str, what: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from checkpoints.formats import parse_json, to_canonical_json
 
@@ -40,6 +40,19 @@ class ImagePart:
 
 
 @dataclass(frozen=True, slots=True)
+class AudioPart:
+    """Recording in a message: `url` is a `data:` URL or a remote address. It is untrusted text.
+
+    `transcript` is what is said in it, if the message states it. `number` counts the recordings of a message from 1.
+    """
+
+    url: str
+    transcript: str = ""
+    number: int = 0
+    kind: str = field(default="audio", init=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CallPart:
     """Tool call of a message. `args` is any JSON value: usually an object, the raw text if a model wrote something
     else."""
@@ -66,7 +79,8 @@ class OtherPart:
     kind: str = field(default="other", init=False)
 
 
-Part = TextPart | ReasoningPart | ImagePart | CallPart | ResultPart | OtherPart
+Part = TextPart | ReasoningPart | ImagePart | AudioPart | CallPart | ResultPart | OtherPart
+_Media = TypeVar("_Media", ImagePart, AudioPart)
 
 #: Largest number of blocks of one message, or of one result, that are parsed.
 MAX_PARTS = 100
@@ -74,6 +88,16 @@ _ENVELOPE_FIELDS = frozenset(
     {"id", "role", "created_at", "content", "blocks", "tool_calls", "tool_call_id", "name", "source"}
 )
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
+_MEDIA_TYPE_FIELDS: Final = ("media_type", "mimeType", "mime_type")
+#: Beginnings of recordings in Base64, for formats that do not name the media type.
+_AUDIO_BEGINNINGS: Final = {
+    "UklGR": "audio/wav",
+    "SUQz": "audio/mpeg",
+    "//": "audio/mpeg",
+    "T2dnU": "audio/ogg",
+    "ZkxhQ": "audio/flac",
+    "GkXfo": "audio/webm",
+}
 
 
 def read_message_parts(body: str) -> tuple[Part, ...]:
@@ -82,27 +106,30 @@ def read_message_parts(body: str) -> tuple[Part, ...]:
         message = parse_json(body)
     except ValueError:
         return (TextPart(body),)
-    if not isinstance(message, dict):
-        return (OtherPart(message),)
-    return _number_images(tuple(_iterate_message_parts(message)), count(1))
+    return list_message_parts(message) if isinstance(message, dict) else (OtherPart(message),)
 
 
-def iterate_images(parts: tuple[Part, ...]) -> Iterator[ImagePart]:
-    """Iterate over the images of a message in order, those inside results included."""
+def list_message_parts(message: dict[str, Any]) -> tuple[Part, ...]:
+    """List the parts of one message, in order."""
+    return _number_media(tuple(_iterate_message_parts(message)), {ImagePart: count(1), AudioPart: count(1)})
+
+
+def iterate_media(parts: tuple[Part, ...], kind: type[_Media]) -> Iterator[_Media]:
+    """Iterate over the images or the recordings of a message in order, those inside results included."""
     for part in parts:
-        if isinstance(part, ImagePart):
+        if isinstance(part, kind):
             yield part
         elif isinstance(part, ResultPart):
-            yield from iterate_images(part.parts)
+            yield from iterate_media(part.parts, kind)
 
 
-def _number_images(parts: tuple[Part, ...], numbers: Iterator[int]) -> tuple[Part, ...]:
+def _number_media(parts: tuple[Part, ...], numbers: dict[type[Part], Iterator[int]]) -> tuple[Part, ...]:
     numbered: list[Part] = []
     for part in parts:
-        if isinstance(part, ImagePart):
-            part = replace(part, number=next(numbers))
+        if isinstance(part, ImagePart | AudioPart):
+            part = replace(part, number=next(numbers[type(part)]))
         elif isinstance(part, ResultPart):
-            part = replace(part, parts=_number_images(part.parts, numbers))
+            part = replace(part, parts=_number_media(part.parts, numbers))
         numbered.append(part)
     return tuple(numbered)
 
@@ -116,8 +143,8 @@ def _part_to_text(part: Part) -> str:
     match part:
         case TextPart(text=text) | ReasoningPart(text=text):
             return text
-        case ImagePart(url=url, alt=alt):
-            return alt or url
+        case ImagePart(url=url, alt=description) | AudioPart(url=url, transcript=description):
+            return description or url
         case CallPart(name=name, args=args):
             return f"{name} {to_canonical_json(args)}"
         case ResultPart(parts=inner):
@@ -139,17 +166,26 @@ def _iterate_message_parts(message: dict[str, Any]) -> Iterator[Part]:
         yield ResultPart(message["tool_call_id"], content_parts)
     else:
         yield from content_parts
-    yield from _limit_parts(_to_list(message.get("tool_calls")), _read_openai_call)
+    if (spoken := _read_spoken_answer(message)) is not None:
+        yield spoken
+    yield from _read_parts_up_to_limit(_to_list(message.get("tool_calls")), _read_openai_call)
     other_fields = {
         key: value
         for key, value in message.items()
-        if key not in _ENVELOPE_FIELDS and not _is_worth_showing(key, value)
+        if key not in _ENVELOPE_FIELDS
+        and not _has_displayable_content(key, value)
+        and not (key == "audio" and spoken is not None)
     }
     if other_fields:
         yield OtherPart(other_fields)
 
 
-def _is_worth_showing(key: str, value: Any) -> bool:
+def _read_spoken_answer(message: dict[str, Any]) -> AudioPart | None:
+    """Read the recording that an OpenAI chat message has beside its content; None without its data."""
+    return _read_audio_block(message["audio"]) if isinstance(message.get("audio"), dict) else None
+
+
+def _has_displayable_content(key: str, value: Any) -> bool:
     """Return whether a field has content that is not shown elsewhere: empty fields and reasoning are skipped."""
     return value in (None, "", [], {}) or (key in _REASONING_FIELDS and isinstance(value, str))
 
@@ -161,14 +197,14 @@ def _iterate_content_parts(content: Any) -> Iterator[Part]:
     if isinstance(content, str):
         yield TextPart(content)
     elif isinstance(content, list):
-        yield from _limit_parts(content, _read_part)
+        yield from _read_parts_up_to_limit(content, _read_part)
     elif isinstance(content, dict) and ("kind" in content or "type" in content):
         yield _read_block(content)
     else:
         yield OtherPart(content)
 
 
-def _limit_parts(items: list[Any], read_one: Callable[[Any], Part]) -> Iterator[Part]:
+def _read_parts_up_to_limit(items: list[Any], read_one: Callable[[Any], Part]) -> Iterator[Part]:
     """Convert the first `MAX_PARTS` of a list to parts, and all that follow to one JSON value."""
     yield from map(read_one, items[:MAX_PARTS])
     if len(items) > MAX_PARTS:
@@ -187,9 +223,19 @@ def _read_part(block: Any) -> Part:
 
 def _read_block(block: dict[str, Any]) -> Part:
     kind = block.get("kind", block.get("type"))
+    inline = block.get("inlineData", block.get("inline_data"))
+    if kind is None and inline is not None:
+        return _read_inline_data(inline) or OtherPart(block)
     reader = _BLOCK_READERS.get(kind) if isinstance(kind, str) else None
     part = reader(block) if reader else None
     return OtherPart(block) if part is None else part
+
+
+def _read_inline_data(inline: Any) -> Part | None:
+    """Read an image or a recording inside a part of Gemini's, which has no type of its own."""
+    readers = {"image": _read_image_block, "audio": _read_audio_block}
+    read = readers.get(_get_media_type(inline).partition("/")[0])
+    return read({"source": inline}) if read else None
 
 
 def _read_text_block(block: dict[str, Any]) -> Part | None:
@@ -245,7 +291,9 @@ def _read_result_block(block: dict[str, Any]) -> Part | None:
         return None
     content = block.get("content", block.get("output"))
     parts = (
-        _limit_parts(content, _read_result_content) if isinstance(content, list) else _iterate_content_parts(content)
+        _read_parts_up_to_limit(content, _read_result_content)
+        if isinstance(content, list)
+        else _iterate_content_parts(content)
     )
     return ResultPart(call_id, tuple(parts), bool(block.get("is_error")))
 
@@ -260,13 +308,55 @@ def _read_result_content(block: Any) -> Part:
     )
 
 
+def _read_compaction_block(block: dict[str, Any]) -> Part | None:
+    """Read the facts of a compaction, which imports store, as a sentence."""
+    tokens, messages = block.get("tokens_before"), block.get("messages_before")
+    if not isinstance(messages, int):
+        return None
+    at = f" at {tokens:,} tokens" if isinstance(tokens, int) else ""
+    earlier = "1 earlier message is" if messages == 1 else f"{messages:,} earlier messages are"
+    return TextPart(f"Compacted{at}: {earlier} in the version before this one.")
+
+
 def _read_image_block(block: dict[str, Any]) -> Part | None:
-    source = block.get("image_url", block.get("source", block.get("url")))
-    url = source.get("url") if isinstance(source, dict) else source
-    if url is None and isinstance(source, dict) and isinstance(source.get("data"), str):
-        url = f"data:{source.get('media_type', '')};base64,{source['data']}"
+    source = block.get("image_url", block.get("source", block.get("url", block)))
+    url = _read_media_url(source, _get_media_type(source))
     alt = block.get("alt")
-    return ImagePart(url, alt if isinstance(alt, str) else "") if isinstance(url, str) else None
+    return None if url is None else ImagePart(url, alt if isinstance(alt, str) else "")
+
+
+def _read_audio_block(block: dict[str, Any]) -> AudioPart | None:
+    names = ("input_audio", "audio_url", "audio", "source", "url")
+    source = next((block[name] for name in names if name in block), block)
+    url = _read_media_url(source, _get_media_type(source) or _find_audio_type(source))
+    transcript = block.get("transcript")
+    return None if url is None else AudioPart(url, transcript if isinstance(transcript, str) else "")
+
+
+def _read_media_url(source: Any, media_type: str) -> str | None:
+    """Return the address of an image or a recording: the one that a message states, or one with its data."""
+    if not isinstance(source, dict):
+        return source if isinstance(source, str) else None
+    if isinstance(source.get("url"), str):
+        return str(source["url"])
+    return f"data:{media_type};base64,{source['data']}" if isinstance(source.get("data"), str) else None
+
+
+def _get_media_type(source: Any) -> str:
+    values = [source.get(name) for name in _MEDIA_TYPE_FIELDS] if isinstance(source, dict) else []
+    return next((value for value in values if isinstance(value, str)), "")
+
+
+def _find_audio_type(source: Any) -> str:
+    """Return the media type of a recording whose block names only a format, or nothing; empty if it is unknown."""
+    if not isinstance(source, dict):
+        return ""
+    if isinstance(source.get("format"), str):
+        return f"audio/{source['format']}"
+    data = source.get("data")
+    if not isinstance(data, str):
+        return ""
+    return next((kind for beginning, kind in _AUDIO_BEGINNINGS.items() if data.startswith(beginning)), "")
 
 
 def _to_list(value: Any) -> list[Any]:
@@ -281,4 +371,6 @@ _BLOCK_READERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
     **dict.fromkeys(("tool_call", "tool_use", "function_call"), _read_call_block),
     **dict.fromkeys(("tool_result", "function_call_output"), _read_result_block),
     **dict.fromkeys(("image", "image_url", "input_image"), _read_image_block),
+    **dict.fromkeys(("audio", "audio_url", "input_audio", "output_audio"), _read_audio_block),
+    "compaction": _read_compaction_block,
 }

@@ -44,7 +44,7 @@ def list_answered_call_ids(message: Any) -> list[str]:
     return [call_id for call_id in call_ids if isinstance(call_id, str)]
 
 
-def takes_up(message: Any, answer: Any) -> bool:
+def repeats_or_answers_response(message: Any, answer: Any) -> bool:
     """Return whether `message` is this answer of a model, in any format, or has the result of a call that it makes."""
     calls = {call.call_id for call in list_requested_calls(answer)}
     call_ids = {*list_answered_call_ids(message), *(call.call_id for call in list_requested_calls(message))}

@@ -1,6 +1,20 @@
-"""Common part of all imports of foreign transcripts: read lines, write sessions, report what was read."""
+"""Imports of foreign transcripts: detect their format, read them, write sessions, report what was read."""
 
-from checkpoints.importers.import_errors import ImportRefused
-from checkpoints.importers.import_report import DamagedPlace, ImportProgress, ImportReport, Progress
+from checkpoints.importers.import_errors import FormatRefused, ImportRefused, NothingToImport
+from checkpoints.importers.import_report import DamagedPlace, ImportProgress, ImportReport, Progress, RefusedFile
+from checkpoints.importers.import_transcripts import import_transcripts
+from checkpoints.importers.price_table import PriceTable, load_price_table
 
-__all__ = ["DamagedPlace", "ImportProgress", "ImportRefused", "ImportReport", "Progress"]
+__all__ = [
+    "DamagedPlace",
+    "FormatRefused",
+    "ImportProgress",
+    "ImportRefused",
+    "ImportReport",
+    "NothingToImport",
+    "PriceTable",
+    "Progress",
+    "RefusedFile",
+    "import_transcripts",
+    "load_price_table",
+]

@@ -11,7 +11,7 @@ class ImportRefused(CheckpointsError):
     """The session exists and is not one that an import may extend."""
 
     code = "import_refused"
-    hint = "Import under another session id, or fork the session and go on with the fork. Nothing was written."
+    hint = "Import under another session id (--session-id), or delete the session if it was imported by mistake."
 
     def __init__(self, session_id: str, why: str) -> None:
         self.session_id = session_id
@@ -30,7 +30,7 @@ class ImportOvertaken(CheckpointsError):
 
 
 class NothingToImport(InvalidInput):
-    """A path that holds no transcript of the format."""
+    """A path that holds no transcript of a known format."""
 
     code = "nothing_to_import"
     hint = "Give a transcript file, or a folder that contains some."
@@ -38,3 +38,25 @@ class NothingToImport(InvalidInput):
     def __init__(self, path: Path, why: str) -> None:
         self.path = path
         super().__init__(f"There is nothing to import in {path}: {why}.")
+
+
+class FormatRefused(InvalidInput):
+    """A file whose content is not of the format that it is to be read as."""
+
+    code = "format_refused"
+    hint = "Leave the format out, so that it is detected, or name the right one. docs/importing.md lists them."
+
+    def __init__(self, path: Path, why: str) -> None:
+        self.path = path
+        super().__init__(f"{path} is not imported: {why}.")
+
+
+class InvalidPriceTable(InvalidInput):
+    """A price table that cannot be read."""
+
+    code = "invalid_price_table"
+    hint = "docs/importing.md describes the file."
+
+    def __init__(self, path: Path, why: str) -> None:
+        self.path = path
+        super().__init__(f"The price table {path} cannot be used: {why}.")

@@ -32,6 +32,19 @@ class DamagedPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedFile:
+    """File that was not imported.
+
+    Attributes:
+        path: Path of the file.
+        why: Reason, as a sentence.
+    """
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class ImportProgress:
     """Progress of an import.
 
@@ -60,7 +73,8 @@ class ImportReport:
     """Counts of what was read in all files together; the `new_` numbers are what this import added.
 
     Attributes:
-        files: Number of files.
+        files: Number of files that were read.
+        unchanged: Number of files that were not read again, because they have not changed.
         lines: Number of lines.
         sessions: Number of sessions.
         new_sessions: Number of sessions that were added.
@@ -72,13 +86,17 @@ class ImportReport:
         new_versions: Number of versions that were added.
         repeated: Number of lines that occur twice.
         skipped: Number of places that were left out because they could not be read.
+        formats: Number of files of each format.
         empty: Files without a conversation.
+        helpers: Files of the program's own helpers, such as the one that summarises; they are not imported.
+        refused: Files that were not imported, with the reason.
         session_ids: Identifiers of the sessions.
         unknown: Types this library does not know, with their numbers; they are stored as they are.
         damaged: The first of the places that could not be read.
     """
 
     files: int = 0
+    unchanged: int = 0
     lines: int = 0
     sessions: int = 0
     new_sessions: int = 0
@@ -90,7 +108,10 @@ class ImportReport:
     new_versions: int = 0
     repeated: int = 0
     skipped: int = 0
+    formats: Counter[str] = field(default_factory=Counter)
     empty: list[str] = field(default_factory=list)
+    helpers: list[str] = field(default_factory=list)
+    refused: list[RefusedFile] = field(default_factory=list)
     session_ids: list[str] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
     damaged: list[DamagedPlace] = field(default_factory=list)
@@ -115,4 +136,5 @@ class ImportReport:
         Returns:
             The fields by name.
         """
-        return {**asdict(self), "unknown": dict(sorted(self.unknown.items()))}
+        counters = {"unknown": self.unknown, "formats": self.formats}
+        return {**asdict(self), **{name: dict(sorted(counts.items())) for name, counts in counters.items()}}

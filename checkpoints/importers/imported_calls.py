@@ -1,8 +1,8 @@
 """Tool calls of an imported transcript, as rows of the call log.
 
 No run of this store made them, so nothing here is an intent, and nobody is ever asked about one: a call without a
-result is stored as `discarded`, with a reason. Their keys are never those of a dispatch, so none of them is ever
-replayed instead of running a tool.
+result is stored as `discarded`, with a reason, or as `issued` while its transcript may go on. Their keys are never
+those of a dispatch, so none of them is ever replayed instead of running a tool.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from checkpoints.enums import CallStatus, InterruptReason
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.formats.content_blocks import CallPart, ImagePart, Part, ResultPart, parts_to_text
+from checkpoints.formats.content_blocks import AudioPart, CallPart, ImagePart, Part, ResultPart, parts_to_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_report import ImportReport
+from checkpoints.importers.imported_message import ImportedMessage
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.store.call_records import validate_tool_name
 from checkpoints.store.store import Store
@@ -31,6 +32,7 @@ UNANSWERED_RESULT: Final = (
     "decide: no run of this store made it."
 )
 _CHUNK_SIZE = 200
+_OPEN_STATUSES = (CallStatus.DISCARDED, CallStatus.ISSUED)
 _SETTLED_COLUMNS = (
     "status",
     "reason",
@@ -54,8 +56,9 @@ class _TranscriptCall:
 class ImportedCallLog:
     """Collector of the call rows to write, which follows one transcript from its start."""
 
-    def __init__(self, store: Store, report: ImportReport) -> None:
+    def __init__(self, store: Store, report: ImportReport, *, live: bool = False) -> None:
         self._using = store.using
+        self._live = live
         self._report = report
         self._logged: set[str] = set()
         self._unsettled: dict[str, ToolCall] = {}
@@ -67,17 +70,21 @@ class ImportedCallLog:
         """Load the calls that earlier imports wrote; those without a result are loaded whole."""
         rows = ToolCall.objects.using(self._using).filter(session=session, side_effects=IMPORTED_MARK)
         self._logged = set(rows.values_list("idempotency_key", flat=True).iterator())
-        self._unsettled = {row.idempotency_key: row for row in rows.filter(status=CallStatus.DISCARDED)}
+        unsettled = rows.filter(status__in=_OPEN_STATUSES, result__isnull=True)
+        self._unsettled = {row.idempotency_key: row for row in unsettled}
 
-    def add_message_calls(self, key: str, parts: Sequence[Part], at: datetime, *, new: bool) -> list[ToolCall]:
+    def add_message_calls(
+        self, message: ImportedMessage, parts: Sequence[Part], at: datetime, *, new: bool
+    ) -> list[ToolCall]:
         """Register the calls and results of a message. Returns the rows of its calls if the message is `new`."""
         message_calls: defaultdict[str, list[_TranscriptCall]] = defaultdict(list)
         rows: list[ToolCall] = []
         for number, part in enumerate(parts):
             if isinstance(part, ResultPart):
-                self._add_result(part, at)
+                self._add_result(part, message.times.get(part.call_id, at))
             elif isinstance(part, CallPart):
-                row = self._build_row(key, number, part, at, new=new)
+                issued_at = message.times.get(part.call_id, at)
+                row = self._build_row(message.key, number, part, issued_at, new=new)
                 if row is not None and row._state.adding:
                     row.attempt = 1 + len(message_calls[part.call_id])
                     rows.append(row)
@@ -115,11 +122,8 @@ class ImportedCallLog:
             args_digest=digests.digest_text(args),
             idempotency_key=idempotency_key,
             side_effects=IMPORTED_MARK,
-            sentence=UNANSWERED_RESULT,
-            status=CallStatus.DISCARDED,
-            reason=InterruptReason.RUN_LOST,
+            status=CallStatus.ISSUED,
             issued_at=at,
-            interrupted_at=at,
         )
 
     def _add_result(self, result: ResultPart, at: datetime) -> None:
@@ -136,13 +140,13 @@ class ImportedCallLog:
         row.result = to_canonical_json(_result_to_text(result))
         row.result_digest = digests.digest_text(row.result)
         row.reason = row.sentence = ""
-        row.interrupted_at, row.settled_at = None, at
+        row.interrupted_at, row.settled_at = None, max(at, row.issued_at)
         if not row._state.adding:
             row.revision += 1
             self._settled[row.pk] = row
 
     @property
-    def is_broken_off(self) -> bool:
+    def has_unanswered_calls_at_end(self) -> bool:
         """Return whether the transcript ends before the last calls were answered."""
         return any(not call.answered for call in self._newest)
 
@@ -150,6 +154,8 @@ class ImportedCallLog:
         """Insert `calls`, which have their step, and write the results that came for earlier ones."""
         rows = ToolCall.objects.using(self._using)
         for call in calls:
+            if call.status == CallStatus.ISSUED and not self._live:
+                _mark_unanswered(call)
             call.session_id, call.workspace_id, call.run_id = session.pk, session.workspace_id, run.pk
         rows.bulk_create(calls, batch_size=_CHUNK_SIZE)
         settled_rows = list(self._settled.values())
@@ -157,10 +163,27 @@ class ImportedCallLog:
             rows.bulk_update(settled_rows[start : start + _CHUNK_SIZE], _SETTLED_COLUMNS)
         self._settled.clear()
 
+    def settle_session(self, session: Session, run: Run, *, live: bool) -> None:
+        """Write results that came for earlier calls; unless the transcript may go on, no call is issued any more."""
+        self.insert_calls(session, run, [])
+        if live:
+            return
+        issued = ToolCall.objects.using(self._using).filter(session=session, side_effects=IMPORTED_MARK)
+        for call in issued.filter(status=CallStatus.ISSUED):
+            _mark_unanswered(call)
+            call.revision += 1
+            call.save(using=self._using, update_fields=_SETTLED_COLUMNS)
+
+
+def _mark_unanswered(call: ToolCall) -> None:
+    call.status, call.reason, call.sentence = CallStatus.DISCARDED, InterruptReason.NO_RESULT, UNANSWERED_RESULT
+    call.interrupted_at = call.issued_at
+
 
 def _result_to_text(result: ResultPart) -> str:
-    """Convert a result to text; images in it stay in the transcript."""
+    """Convert a result to text; images and recordings in it stay in the transcript."""
     values: list[Any] = [
-        f"[image {part.number}]" if isinstance(part, ImagePart) else parts_to_text((part,)) for part in result.parts
+        f"[{part.kind} {part.number}]" if isinstance(part, ImagePart | AudioPart) else parts_to_text((part,))
+        for part in result.parts
     ]
     return "\n\n".join(values)

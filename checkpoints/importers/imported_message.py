@@ -1,8 +1,9 @@
-"""Message of a foreign transcript before it is stored."""
+"""Message of a foreign transcript before it is stored, and the usage that the transcript states."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -10,6 +11,15 @@ from typing import Any, Final
 
 #: Predecessor of a message that starts the transcript over.
 TRANSCRIPT_START: Final = ""
+#: Kinds of tokens that add up to the total. Input does not include what came from or went to the cache.
+COUNTED_TOKENS: Final = (
+    "input_tokens",
+    "output_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+)
+#: Larger numbers are Unix times in milliseconds.
+_LARGEST_SECONDS: Final = 10**11
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +28,8 @@ class ImportedMessage:
 
     `key` names it within its session permanently: a key that exists already is not imported again. `after` is the
     key of the message it follows if that is not the end of the transcript (an edit, a compaction);
-    `START` starts over. `begins_turn` marks a message of a person.
+    `TRANSCRIPT_START` starts over. `begins_turn` marks a message of a person. `times` has the times of calls and
+    results that differ from the time of the message, by the id of the call.
     """
 
     key: str
@@ -27,31 +38,62 @@ class ImportedMessage:
     at: datetime | None = None
     after: str | None = None
     begins_turn: bool = False
+    times: Mapping[str, datetime] = field(default_factory=dict)
 
 
 @dataclass
 class UsageTotals:
-    """Usage of a session so far, as far as its transcript states it."""
+    """Usage of a session so far, by model, as far as its transcript states it. `cost` is None if it states none."""
 
-    cost: Decimal = Decimal()
-    tokens: Counter[str] = field(default_factory=Counter)
+    cost: Decimal | None = None
+    by_model: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    costs: defaultdict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
 
-    def usage(self) -> dict[str, Any] | None:
-        """Usage as checkpoints store it, with the sum of input and output tokens."""
-        if not self.tokens:
+    def add(self, model: str, tokens: Mapping[str, int], cost: Decimal | None = None) -> None:
+        """Add the usage of one request, or a change of it."""
+        if any(tokens.values()):
+            self.by_model[model].update(tokens)
+        if cost is not None:
+            self.cost = (self.cost or Decimal()) + cost
+            self.costs[model] += cost
+
+    def to_dict(self) -> dict[str, Any] | None:
+        """Return the usage as checkpoints store it, with the total; None if nothing is known."""
+        tokens: Counter[str] = Counter()
+        for counts in self.by_model.values():
+            tokens.update(counts)
+        if not tokens:
             return None
-        counts = {name: count for name, count in sorted(self.tokens.items()) if name != "total_tokens"}
-        return {**counts, "total_tokens": self.tokens.get("total_tokens") or sum(counts.values())}
+        usage: dict[str, Any] = {name: tokens[name] for name in sorted(tokens) if name != "total_tokens"}
+        usage["total_tokens"] = sum(tokens[name] for name in COUNTED_TOKENS) or tokens["total_tokens"]
+        models = {model: {**counts, **self._get_stated_cost(model)} for model, counts in self.by_model.items() if model}
+        return {**usage, "by_model": models} if models else usage
+
+    def _get_stated_cost(self, model: str) -> dict[str, str]:
+        return {"cost_usd": str(self.costs[model])} if model in self.costs else {}
+
+
+def read_count(value: object) -> int:
+    """Return a number of tokens; 0 for anything else."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**53
+    return value if is_count and isinstance(value, int) else 0
+
+
+def read_cost(value: object) -> Decimal | None:
+    """Return an amount in US dollars; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 10**6:
+        return None
+    return Decimal(str(value))
 
 
 def parse_time(value: object) -> datetime | None:
-    """Parse a time from ISO text or Unix seconds; None if it is neither."""
+    """Parse a time from ISO text, or Unix seconds or milliseconds; None if it is neither."""
     try:
         if isinstance(value, str):
             parsed = datetime.fromisoformat(value)
             return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
         if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-            return datetime.fromtimestamp(value, UTC)
+            return datetime.fromtimestamp(value / 1000 if value > _LARGEST_SECONDS else value, UTC)
     except (ValueError, OverflowError, OSError):
         return None
     return None

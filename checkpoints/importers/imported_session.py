@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.audit import log
-from checkpoints.enums import AuditKind, RunStatus, SessionStatus
+from checkpoints.audit import append_events
+from checkpoints.db.clock import database_now
+from checkpoints.enums import ActorKind, AuditKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidIdentifier
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_errors import ImportRefused
+from checkpoints.importers.price_table import Cost
+from checkpoints.importers.source_files import LIVE_SECONDS
 from checkpoints.models import Run, Segment, Session
-from checkpoints.sessions.lifecycle import SessionDescription
+from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.store import Store
 
 #: Machine of an imported session's run, which is unknown.
@@ -27,10 +30,16 @@ IMPORT_MARK: Final = "import"
 
 @dataclass
 class TranscriptOrigin:
-    """Description of a transcript by itself. `metadata` and `title` may grow while it is read."""
+    """Description of a transcript by itself. `metadata` and `title` may grow while it is read.
+
+    `source_path` is the path of its file, empty for values from memory; `imported_by` names who imports it.
+    """
 
     session_id: str
     format: str
+    source_path: str = ""
+    imported_by: str = ""
+    parent_session_id: str = ""
     agent: str = ""
     program: str = ""
     title: str = ""
@@ -39,10 +48,27 @@ class TranscriptOrigin:
 
     def get_session_columns(self) -> dict[str, Any]:
         """Return the columns of the session that an import sets."""
-        metadata = {**self.metadata, IMPORT_MARK: {**self.metadata.get(IMPORT_MARK, {}), "format": self.format}}
-        return SessionDescription(
-            title=self.title, agent=self.agent, metadata=metadata, labels=self.labels
-        ).get_columns()
+        mark = {**self.metadata.get(IMPORT_MARK, {}), "format": self.format}
+        if self.source_path:
+            mark["path"] = self.source_path
+        description = SessionDescription(
+            title=self.title, agent=self.agent, metadata={**self.metadata, IMPORT_MARK: mark}, labels=self.labels
+        )
+        return {**description.get_columns(), "parent_session_id": self.parent_session_id}
+
+
+@dataclass(frozen=True)
+class SessionEnd:
+    """End of a transcript, as far as it has been read.
+
+    `live`: it may go on. `broken_off`: it ends before the last calls were answered, or says that it was interrupted.
+    """
+
+    last: datetime
+    has_times: bool
+    live: bool
+    broken_off: bool
+    cost: Cost
 
 
 def make_session_id(told: str, *parts: str) -> str:
@@ -59,8 +85,11 @@ def truncate_to_storable(text: str, length: int) -> str:
     return text[:length].encode("utf-8", "replace").decode().replace("\0", "")
 
 
-def require_unchanged_import(row: Session, runs: list[Run], origin: TranscriptOrigin) -> None:
-    """Refuse a session that was not imported, or that has been continued since it was imported."""
+def require_unchanged_import(row: Session, runs: list[Run], origin: TranscriptOrigin) -> str:
+    """Refuse a session that was not imported, or that has been continued since it was imported.
+
+    Returns the path of the file that it was imported from, or an empty text.
+    """
     import_mark = parse_json(row.metadata).get(IMPORT_MARK)
     if not isinstance(import_mark, dict) or "format" not in import_mark:
         raise ImportRefused(origin.session_id, "it was not imported")
@@ -68,6 +97,7 @@ def require_unchanged_import(row: Session, runs: list[Run], origin: TranscriptOr
         raise ImportRefused(origin.session_id, f"it was imported from {import_mark['format']}")
     if any(run.owner_token != IMPORT_MARK for run in runs):
         raise ImportRefused(origin.session_id, "an agent has gone on with it since it was imported")
+    return str(import_mark.get("path", ""))
 
 
 def create_session_and_run(store: Store, origin: TranscriptOrigin, first: datetime) -> tuple[Session, Run]:
@@ -94,36 +124,45 @@ def create_session_and_run(store: Store, origin: TranscriptOrigin, first: dateti
         ended_at=first,
     )
     run.save(using=store.using, force_insert=True)
-    log.record_event(store, AuditKind.SESSION_STARTED, session_pk=row.pk, actor=IMPORT_MARK, format=origin.format)
+    details = {"format": origin.format, **({"path": origin.source_path} if origin.source_path else {})}
+    by, kind = origin.imported_by or IMPORT_MARK, ActorKind.PERSON if origin.imported_by else ActorKind.MACHINE
+    append_events.record_event(
+        store, AuditKind.SESSION_IMPORTED, session_pk=row.pk, actor=by, actor_kind=kind, **details
+    )
     return row, run
 
 
-def finish_imported_session(
-    store: Store, row: Session, run: Run, origin: TranscriptOrigin, *, last: datetime, broken_off: bool
-) -> None:
-    """Update the columns that are only known at the end of a transcript. Changes nothing if they are equal."""
-    status = SessionStatus.CANCELLED if broken_off else SessionStatus.COMPLETED
+def update_imported_session(store: Store, row: Session, run: Run, origin: TranscriptOrigin, end: SessionEnd) -> None:
+    """Update the columns that are only known at the end of a transcript. Changes nothing if they are equal.
+
+    The activity of a session is that of its transcript. A recent one is that of the import, so that open pages refresh.
+    """
     columns = origin.get_session_columns()
-    new_values = {"title": columns["title"], "metadata": columns["metadata"], "status": status}
-    if all(getattr(row, name) == value for name, value in new_values.items()):
-        return
+    if end.cost.by_model:
+        metadata = parse_json(columns["metadata"])
+        metadata[IMPORT_MARK]["estimate"] = {model: dict(parts) for model, parts in end.cost.by_model.items()}
+        columns["metadata"] = to_canonical_json(metadata, "metadata")
+    status = SessionStatus.CANCELLED if end.broken_off else SessionStatus.COMPLETED
+    new_values: dict[str, Any] = {name: columns[name] for name in ("title", "metadata", "parent_session_id")}
+    new_values |= {"has_times": end.has_times, "cost_basis": end.cost.basis}
+    new_values["status"] = SessionStatus.ACTIVE if end.live else status
+    new_values["owner_id"] = run.pk if end.live else None
+    if row.created_at > end.last:
+        new_values["created_at"] = end.last
+    moment = database_now(store.using)
+    is_recent = (moment - end.last).total_seconds() < LIVE_SECONDS
     rows = Session.objects.using(store.using).filter(pk=row.pk)
-    rows.update(**new_values, revision=F("revision") + 1, updated_at=Now())
+    if any(getattr(row, name) != value for name, value in new_values.items()) or (
+        row.updated_at != end.last and not is_recent
+    ):
+        new_values["updated_at"] = Now() if is_recent else end.last
+        rows.update(**new_values, revision=F("revision") + 1)
     Run.objects.using(store.using).filter(pk=run.pk).update(
-        status=RunStatus(status),
+        status=RunStatus.RUNNING if end.live else RunStatus(status),
         code_version=truncate_to_storable(origin.program, 200),
-        heartbeat_at=last,
-        lease_expires_at=last,
-        ended_at=last,
-    )
-    log.record_event(
-        store,
-        AuditKind.SESSION_FINISHED,
-        session_pk=row.pk,
-        actor=IMPORT_MARK,
-        status=str(status),
-        format=origin.format,
-        version=row.latest_version,
+        heartbeat_at=end.last,
+        lease_expires_at=moment + timedelta(seconds=LIVE_SECONDS) if end.live else end.last,
+        ended_at=None if end.live else end.last,
     )
 
 

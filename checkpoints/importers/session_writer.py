@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -11,8 +12,8 @@ from django.db import IntegrityError, connections, transaction
 
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db import hot_statements
-from checkpoints.db.errors import database_operation
 from checkpoints.db.hot_statements import NewMessage, SaveBase
+from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import StorageError
 from checkpoints.formats import money
@@ -20,12 +21,12 @@ from checkpoints.formats.canonical import parse_json
 from checkpoints.importers import imported_session
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.imported_calls import ImportedCallLog
-from checkpoints.importers.imported_session import TranscriptOrigin
+from checkpoints.importers.imported_session import SessionEnd, TranscriptOrigin
 from checkpoints.models import Message, Run, Session, ToolCall
 from checkpoints.store.store import Store, TranscriptHead
 from checkpoints.store.version_state import VersionState, count_total_tokens
-from checkpoints.versions import segment_queries, transcript_segments
-from checkpoints.versions.save_version import get_session_head
+from checkpoints.versions import segment_queries, transcript_segments, version_seals
+from checkpoints.versions.save_version import get_session_transcript_head
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,13 @@ class ImportedTurn:
     characters: int = 0
     state: VersionState | None = None
 
+    def set_missing_times(self, at: datetime) -> None:
+        """Give the first known time to messages and calls that came before it."""
+        self.messages = [message._replace(created_at=at) for message in self.messages]
+        for call in self.calls:
+            call.issued_at = at
+            call.interrupted_at, call.settled_at = call.interrupted_at and at, call.settled_at and at
+
 
 class ImportWriter:
     """Writer of one session. Nothing is written before the first turn, so that an empty transcript creates no
@@ -56,6 +64,8 @@ class ImportWriter:
         self.store, self.origin = store, origin
         self.known: set[str] = set()
         self.path: list[MessagePlace] = []
+        #: Path of the file that the session was first imported from; empty if it is new.
+        self.source_path = ""
         self._row: Session | None = None
         self._run: Run | None = None
         self._head: TranscriptHead | None = None
@@ -69,9 +79,10 @@ class ImportWriter:
             if row is None:
                 return
             runs = list(Run.objects.using(store.using).filter(session=row).order_by("number"))
-            imported_session.require_unchanged_import(row, runs, self.origin)
-            self._row, self._run, self._head = row, runs[0], get_session_head(row)
-            messages = Message.objects.using(store.using).filter(session=row)
+            self.source_path = imported_session.require_unchanged_import(row, runs, self.origin)
+            self._row, self._run, self._head = row, runs[0], get_session_transcript_head(row)
+            # Through the segments, whose index leads to them; messages have no index of their session.
+            messages = Message.objects.using(store.using).filter(segment__session=row)
             self.known = set(messages.values_list("message_id", flat=True).iterator())
             fields = ("message_id", "role", "chain")
             rows = segment_queries.read_messages(connection, self._head.segment_id, self._head.length, fields)
@@ -87,11 +98,17 @@ class ImportWriter:
             rows = segment_queries.read_messages(connection, self._head.segment_id, length, ("body",), length - 1)
         return parse_json(rows[0][0])
 
+    @contextmanager
+    def open_transaction(self) -> Iterator[None]:
+        """Open a transaction for several writes, which commits once."""
+        with database_operation(self.store.using), transaction.atomic(using=self.store.using):
+            yield
+
     def write_turns(self, turns: Sequence[ImportedTurn], calls: ImportedCallLog, *, first: datetime) -> bool:
         """Write turns and their calls, all or none. Returns whether that created the session."""
         is_new = self._row is None
         try:
-            with database_operation(self.store.using), transaction.atomic(using=self.store.using):
+            with self.open_transaction():
                 row, run = self._create_session(first) if is_new else self._lock_session()
                 for turn in turns:
                     self._write_turn(row, run, turn)
@@ -104,7 +121,7 @@ class ImportWriter:
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
         self._row, self._run = imported_session.create_session_and_run(self.store, self.origin, first)
-        self._head = get_session_head(self._row)
+        self._head = get_session_transcript_head(self._row)
         return self._row, self._run
 
     def _lock_session(self) -> tuple[Session, Run]:
@@ -112,7 +129,7 @@ class ImportWriter:
         assert self._row is not None and self._run is not None  # noqa: S101, PT018 - set together
         sessions = Session.objects.using(self.store.using).filter(pk=self._row.pk)
         row = sessions.select_for_update().first()
-        if row is None or row.owner_id is not None:  # the save itself detects other differences
+        if row is None or row.owner_id not in (None, self._run.pk):  # the save itself detects other differences
             raise ImportOvertaken(self.origin.session_id)
         if row.finished:
             row.status = SessionStatus.ACTIVE
@@ -125,15 +142,9 @@ class ImportWriter:
         assert turn.state is not None  # noqa: S101 - given when the turn ended
         last, state = turn.messages[-1], turn.state
         length = last.position + 1
-        version = hot_statements.save_version(
-            connections[self.store.using],
-            SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version),
-            {
-                "head_chain": last.chain,
-                "message_count": length,
-                "budget_spent_usd": money.round_to_decimal(state.budget),
-                "total_tokens": count_total_tokens(state.usage),
-            },
+        base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
+        messages, checkpoint_values = version_seals.seal_new_version(
+            base,
             turn.messages,
             {
                 "run": run.pk,
@@ -148,6 +159,18 @@ class ImportWriter:
                 "schema_version": SCHEMA_VERSION,
                 "created_at": last.created_at,
             },
+        )
+        version = hot_statements.save_version(
+            connections[self.store.using],
+            base,
+            {
+                "head_chain": last.chain,
+                "message_count": length,
+                "budget_spent_usd": money.round_to_decimal(state.budget),
+                "total_tokens": count_total_tokens(state.usage),
+            },
+            messages,
+            checkpoint_values,
         )
         if version is None:
             raise ImportOvertaken(self.origin.session_id)
@@ -164,13 +187,12 @@ class ImportWriter:
         Session.objects.using(self.store.using).filter(pk=row.pk).update(head_segment=segment)
         return TranscriptHead(segment.pk, self._head.length, self._head.chain, self._head.version)
 
-    def finish_session(self, *, last: datetime, broken_off: bool) -> None:
-        """Update what is only known at the end: title, metadata, status. Equal values are not written."""
+    def finish_session(self, end: SessionEnd, calls: ImportedCallLog) -> None:
+        """Update what is only known at the end: title, metadata, status, cost, times. Equal values are not written."""
         if self._row is None or self._run is None:
             return
-        with database_operation(self.store.using), transaction.atomic(using=self.store.using):
+        with self.open_transaction():
             row, run = self._row, self._run
             row.refresh_from_db(using=self.store.using)
-            imported_session.finish_imported_session(
-                self.store, row, run, self.origin, last=last, broken_off=broken_off
-            )
+            calls.settle_session(row, run, live=end.live)
+            imported_session.update_imported_session(self.store, row, run, self.origin, end)

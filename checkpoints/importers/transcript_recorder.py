@@ -10,10 +10,12 @@ from checkpoints.db.hot_statements import NewMessage
 from checkpoints.enums import Phase
 from checkpoints.formats import content_blocks, digests, money
 from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, UsageTotals
-from checkpoints.importers.imported_session import TranscriptOrigin, truncate_to_storable
+from checkpoints.importers.imported_session import SessionEnd, TranscriptOrigin, truncate_to_storable
+from checkpoints.importers.price_table import Cost, PriceTable, get_cost
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter, MessagePlace
 from checkpoints.models import ToolCall
 from checkpoints.store.store import Store
@@ -28,7 +30,7 @@ class TranscriptRecorder:
     """Recorder of one imported session. Existing messages are recognised by their keys and not written again.
 
     `by_place`: keys stand for a position in the transcript, so that only those in its current form count as known.
-    `otherwise` is the time of messages that have none. Raises `ImportRefused` if the session is not one that an
+    `otherwise` is the time of a transcript that has no times. Raises `ImportRefused` if the session is not one that an
     import may extend, and `ImportOvertaken` if another process writes to it meanwhile.
     """
 
@@ -39,20 +41,25 @@ class TranscriptRecorder:
         report: ImportReport,
         *,
         otherwise: datetime,
+        live: bool = False,
         by_place: bool = False,
+        prices: PriceTable | None = None,
     ) -> None:
         self.origin, self.report = origin, report
         self.totals = UsageTotals()
-        self._calls = ImportedCallLog(store, report)
+        self._prices = prices
+        self._calls = ImportedCallLog(store, report, live=live)
         self._writer = ImportWriter(store, origin)
         self._writer.load_existing(self._calls)
         self.path = self._writer.path
         self._index = {place.key: number for number, place in enumerate(self.path)}
         self._elsewhere = set[str]() if by_place else self._writer.known
         self._turn, self._turns = ImportedTurn(), list[ImportedTurn]()
-        self._by_place = by_place
+        self._by_place, self._live = by_place, live
+        self._otherwise = otherwise
         self._first: datetime | None = None
-        self._at = otherwise
+        self._at: datetime | None = None
+        self._started = self._counted = False
 
     def has_message(self, key: str) -> bool:
         """Return whether the session has this message already, in any of its versions."""
@@ -67,20 +74,40 @@ class TranscriptRecorder:
         return self._writer.load_last_body()
 
     def record_message(self, message: ImportedMessage) -> None:
-        """Record the next message of the transcript."""
-        self._at = message.at or self._at
-        self._first = self._first or self._at
-        self.report.messages += 1
+        """Record the next message of the transcript. Raises `InvalidInput` if it cannot be stored exactly."""
         body = to_canonical_json(message.body, "message")
-        parts = content_blocks.read_message_parts(body)
+        if not self._started:
+            self._require_same_source(message)
+        self._set_time(message.at)
+        self._started = True
+        self.report.messages += 1
+        parts = content_blocks.list_message_parts(message.body)
         if self.has_message(message.key):
-            self._calls.add_message_calls(message.key, parts, self._at, new=False)
+            self._calls.add_message_calls(message, parts, self._at or self._otherwise, new=False)
             return
         if message.after is not None:
             self._truncate_after(message.after)
         if message.begins_turn or self._is_batch_full(self._turn):
             self._end_turn()
-        self._append_message(message, body, self._calls.add_message_calls(message.key, parts, self._at, new=True))
+        calls = self._calls.add_message_calls(message, parts, self._at or self._otherwise, new=True)
+        self._append_message(message, body, calls)
+
+    def _require_same_source(self, message: ImportedMessage) -> None:
+        """Refuse another file of the same name: its transcript begins differently."""
+        origin, path = self.origin, self._writer.source_path
+        if not self._by_place or not self.path or self.path[0].key == message.key:
+            return
+        if path and origin.source_path and path != origin.source_path:
+            raise ImportRefused(origin.session_id, f"it was imported from {path}, which begins differently")
+
+    def _set_time(self, at: datetime | None) -> None:
+        """Set the time of the next message. Messages before the first time get it too."""
+        if at is None:
+            return
+        if self._at is None:
+            for turn in [*self._turns, self._turn]:
+                turn.set_missing_times(at)
+        self._at, self._first = at, at if self._first is None else min(self._first, at)
 
     def _truncate_after(self, key: str) -> None:
         """Remove the messages after the one of that key; all of them if the key is not in the transcript."""
@@ -97,9 +124,10 @@ class TranscriptRecorder:
     def _append_message(self, message: ImportedMessage, body: str, calls: list[ToolCall]) -> None:
         if {call.call_id for call in calls} & {call.call_id for call in self._turn.calls}:
             self._end_turn()  # within one version a call is identified by its id
-        chain = digests.extend_chain(self.path[-1].chain if self.path else digests.EMPTY_CHAIN, body)
+        chain = digests.extend_hash_chain(self.path[-1].chain if self.path else digests.EMPTY_CHAIN, body)
         place = MessagePlace(message.key, truncate_to_storable(message.role, 32), chain)
-        self._turn.messages.append(NewMessage(len(self.path), message.key, place.role, self._at, body, chain))
+        at = self._at or self._otherwise
+        self._turn.messages.append(NewMessage(len(self.path), message.key, place.role, at, body, chain))
         self._turn.calls += calls
         self._turn.characters += len(body)
         self._index[message.key] = len(self.path)
@@ -109,21 +137,27 @@ class TranscriptRecorder:
     def _end_turn(self) -> None:
         if not self._turn.messages:
             return
-        usage = self.totals.usage()
+        usage = self.totals.to_dict()
         usage_json = None if usage is None else to_canonical_json(usage, "usage")
-        self._turn.state = VersionState(Phase.TURN, None, money.dump_amount(self.totals.cost), usage_json, None)
+        cost = self._get_cost().amount
+        self._turn.state = VersionState(
+            Phase.TURN, None, "0" if cost is None else money.dump_amount(cost), usage_json, None
+        )
         self._turns.append(self._turn)
         self._turn = ImportedTurn()
         if self._is_batch_full(*self._turns):
             self._write_pending_turns()
+
+    def _get_cost(self) -> Cost:
+        return get_cost(self.totals.cost, self.totals.by_model, self._prices)
 
     def _is_batch_full(self, *turns: ImportedTurn) -> bool:
         has_many_messages = sum(len(turn.messages) for turn in turns) >= MAX_BUFFERED_MESSAGES
         return has_many_messages or sum(turn.characters for turn in turns) >= MAX_BUFFERED_CHARACTERS
 
     def _write_pending_turns(self) -> None:
-        if self._turns and self._first is not None:
-            is_new = self._writer.write_turns(self._turns, self._calls, first=self._first)
+        if self._turns:
+            is_new = self._writer.write_turns(self._turns, self._calls, first=self._first or self._otherwise)
             self.report.new_sessions += is_new
             self.report.new_versions += len(self._turns)
             self._turns = []
@@ -133,10 +167,22 @@ class TranscriptRecorder:
         self._end_turn()
         self._write_pending_turns()
 
-    def close(self) -> None:
-        """End the transcript: write the pending turns, and update the session's status."""
-        self.flush()
-        if self._first is not None:
-            self._writer.finish_session(last=self._at, broken_off=self._calls.is_broken_off)
+    def finish(self, *, interrupted: bool = False) -> None:
+        """Write the pending turns, and update the session's row, in one transaction. More messages may follow."""
+        self._end_turn()
+        if not self._started:
+            return
+        end = SessionEnd(
+            last=self._at or self._otherwise,
+            has_times=self._at is not None,
+            live=self._live,
+            broken_off=interrupted or self._calls.has_unanswered_calls_at_end,
+            cost=self._get_cost(),
+        )
+        with self._writer.open_transaction():
+            self._write_pending_turns()
+            self._writer.finish_session(end, self._calls)
+        if not self._counted:
+            self._counted = True
             self.report.sessions += 1
             self.report.session_ids.append(self.origin.session_id)

@@ -1,6 +1,7 @@
 from checkpoints.models.audit import AuditChain, AuditEvent
 from checkpoints.models.checkpoint import Checkpoint
 from checkpoints.models.decision import Decision
+from checkpoints.models.imported_file import ImportedFile
 from checkpoints.models.paused_task import Join, PausedTask
 from checkpoints.models.peer_call import EarlyResponse, PeerCall
 from checkpoints.models.run import Run
@@ -17,6 +18,7 @@ __all__ = [
     "Checkpoint",
     "Decision",
     "EarlyResponse",
+    "ImportedFile",
     "Join",
     "LateResult",
     "Message",

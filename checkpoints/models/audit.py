@@ -5,9 +5,10 @@ from django.db.models.functions import Now
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models.session import Session
 from checkpoints.models.workspace import Workspace
+from checkpoints.seals.sealed_model import SealedModel
 
 
-class AuditEvent(models.Model):
+class AuditEvent(SealedModel):
     """Recorded action of a person or a machine: lifecycle, ownership, decisions, access. Appended, never changed.
 
     `details` is canonical JSON text: ids, numbers and names, never the text of a transcript or a result. An event
@@ -17,6 +18,22 @@ class AuditEvent(models.Model):
     records.
     Sealing gives it `number` (from 1, without gaps) and `seal`, the hex digest over its content and the seal before.
     """
+
+    sealed_fields = (
+        "workspace",
+        "session",
+        "kind",
+        "actor_kind",
+        "actor",
+        "details",
+        "created_at",
+    )
+    unsealed_fields = {
+        "id": "chosen by the database at the insert; what a row is called is sealed",
+        "number": "assigned later, and covered by the hash chain",
+        "seal": "the link of the hash chain",
+        "row_seal": "the seal itself",
+    }
 
     workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="+", db_index=False)
     session = models.ForeignKey(

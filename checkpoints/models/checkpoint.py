@@ -5,15 +5,36 @@ from checkpoints.enums import Phase
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
 from checkpoints.models.transcript import Segment
+from checkpoints.seals.sealed_model import SealedModel
 
 
-class Checkpoint(models.Model):
+class Checkpoint(SealedModel):
     """One version of a session: never overwritten, its number never reused.
 
     `plan`, `usage` and `payload` are canonical JSON text; NULL means that nothing was given, which is not the
     same as an empty object. `budget_spent_usd` keeps the number exactly as it was given: a JSON number, or a
     JSON string for a `Decimal`.
     """
+
+    sealed_fields = (
+        "session",
+        "version",
+        "run",
+        "phase",
+        "segment",
+        "length",
+        "chain",
+        "plan",
+        "budget_spent_usd",
+        "usage",
+        "payload",
+        "schema_version",
+        "created_at",
+    )
+    unsealed_fields = {
+        "id": "chosen by the database at the insert; what a row is called is sealed",
+        "row_seal": "the seal itself",
+    }
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="checkpoints", db_index=False)
     version = models.BigIntegerField()

@@ -6,14 +6,34 @@ from checkpoints.enums import DECIDING_KINDS, ActorKind, DecisionKind
 from checkpoints.formats.canonical import decode_json_text
 from checkpoints.models.session import Session
 from checkpoints.models.tool_call import ToolCall
+from checkpoints.seals.sealed_model import SealedModel
 
 
-class Decision(models.Model):
+class Decision(SealedModel):
     """Decision about a call, with its actor and reason. Appended, never changed.
 
     Bound to the revision and the arguments it was made on; the database lets one revision be decided once.
     `evidence` (`{"link": …, "text": …}`) and `result` are canonical JSON text, NULL if none was given.
     """
+
+    sealed_fields = (
+        "session",
+        "tool_call",
+        "kind",
+        "actor_kind",
+        "actor",
+        "reason",
+        "evidence",
+        "result",
+        "final",
+        "args_digest",
+        "revision",
+        "created_at",
+    )
+    unsealed_fields = {
+        "id": "chosen by the database at the insert; what a row is called is sealed",
+        "row_seal": "the seal itself",
+    }
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="decisions")
     tool_call = models.ForeignKey(ToolCall, on_delete=models.CASCADE, related_name="decisions")

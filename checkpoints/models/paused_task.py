@@ -5,15 +5,34 @@ from django.db.models.functions import Now
 from checkpoints.enums import PAUSED_TASK_STATUSES, JoinStatus, PauseStatus
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
+from checkpoints.seals.sealed_model import SealedModel
 
 
-class PausedTask(models.Model):
+class PausedTask(SealedModel):
     """Run that stopped to wait for other agents, with all it needs to continue in any process.
 
     A session pauses any number of times; the newest task is the one that counts. Taking it changes only its owner:
     until the session's version grows beyond `taken_version`, the task holds its session and can be taken again.
     `state` is canonical JSON text in which secrets are sealed.
     """
+
+    sealed_fields = (
+        "session",
+        "number",
+        "run",
+        "version",
+        "status",
+        "state",
+        "paused_at",
+        "taken_version",
+        "taken_at",
+        "ended_at",
+    )
+    unsealed_fields = {
+        "id": "chosen by the database at the insert; what a row is called is sealed",
+        "times_taken": "a statistic",
+        "row_seal": "the seal itself",
+    }
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="paused_tasks", db_index=False)
     number = models.IntegerField()
@@ -40,7 +59,7 @@ class PausedTask(models.Model):
         return f"pause {self.number}"
 
 
-class Join(models.Model):
+class Join(SealedModel):
     """Calls to other agents that are waited for together.
 
     `completed` counts each call once, answered or expired, in the transaction that settles the call; the one that makes
@@ -48,6 +67,22 @@ class Join(models.Model):
     pause,
     `taken_version` tells whether they have been given to a run.
     """
+
+    sealed_fields = (
+        "session",
+        "task",
+        "join_id",
+        "status",
+        "total",
+        "completed",
+        "completed_at",
+        "completed_by",
+        "taken_version",
+    )
+    unsealed_fields = {
+        "id": "chosen by the database at the insert; what a row is called is sealed",
+        "row_seal": "the seal itself",
+    }
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="joins", db_index=False)
     task = models.ForeignKey(PausedTask, on_delete=models.CASCADE, related_name="joins", db_index=False)

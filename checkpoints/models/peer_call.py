@@ -6,14 +6,40 @@ from checkpoints.enums import NoticeKind, PeerCallStatus
 from checkpoints.models.paused_task import Join
 from checkpoints.models.session import Session
 from checkpoints.models.workspace import Workspace
+from checkpoints.seals.sealed_model import SealedModel
 
 
-class PeerCall(models.Model):
+class PeerCall(SealedModel):
     """One request to another agent, and its response. Settled once, never deleted before its session.
 
     `deadline` is by the database's clock. `request` and the results are canonical JSON text; secrets in the request are
     sealed. `receipt` names the attempt that settled the call, so that its writer can recognise it.
     """
+
+    sealed_fields = (
+        "workspace",
+        "session",
+        "join",
+        "call_id",
+        "peer",
+        "request",
+        "token_digest",
+        "status",
+        "created_at",
+        "deadline",
+        "settled_at",
+        "result",
+        "receipt",
+        "late_result",
+        "late_at",
+    )
+    unsealed_fields = {
+        "id": "chosen by the database at the insert; what a row is called is sealed",
+        "notice": "the outbox of notices to the other agent",
+        "tell_after": "the outbox of notices to the other agent",
+        "tell_attempts": "the outbox of notices to the other agent",
+        "row_seal": "the seal itself",
+    }
 
     workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="+", db_index=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="peer_calls", db_index=False)

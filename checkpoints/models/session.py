@@ -3,8 +3,9 @@ import uuid
 from django.db import models
 from django.db.models.functions import Now
 
-from checkpoints.enums import FINISHED_SESSION_STATUSES, SessionStatus
+from checkpoints.enums import FINISHED_SESSION_STATUSES, CostBasis, SessionStatus
 from checkpoints.models.workspace import Workspace
+from checkpoints.seals.sealed_model import SealedModel
 
 _IS_ACTIVE = models.Q(status=SessionStatus.ACTIVE)
 
@@ -13,13 +14,47 @@ def generate_key_space() -> str:
     return uuid.uuid4().hex
 
 
-class Session(models.Model):
+class Session(SealedModel):
     """Identity and summary of one agent session.
 
     The counters (`latest_version`, `message_count`, totals) change in the transaction that writes what they
     count. `fence` grows with every change of owner; each write of a run names the fence it was given.
     `revision` grows with every change that a page could show.
     """
+
+    sealed_fields = (
+        "id",
+        "workspace",
+        "session_id",
+        "key_space",
+    )
+    unsealed_fields = {
+        "agent": "a headline for lists",
+        "title": "a headline for lists",
+        "status": "changes with every step of the agent; a resume derives it from the calls",
+        "result": "written once, at the end",
+        "metadata": "a description",
+        "labels": "people change them",
+        "scratchpad_root": "a description",
+        "latest_version": "the versions are sealed with their numbers",
+        "head_segment": "the newest version names its segment",
+        "head_chain": "the newest version has it",
+        "message_count": "the newest version has it",
+        "budget_spent_usd": "the newest version has it",
+        "total_tokens": "the newest version has it",
+        "cost_basis": "a headline for lists",
+        "parent_session_id": "a headline for lists",
+        "has_times": "a headline for lists",
+        "fence": "ownership, which is no record",
+        "owner": "ownership, which is no record",
+        "gate_opened_at": "decides what may be withdrawn, not what runs",
+        "forked_from": "emptied when the origin is deleted",
+        "forked_version": "emptied when the origin is deleted",
+        "revision": "tells pages that something has changed",
+        "created_at": "a headline for lists",
+        "updated_at": "tells pages that something has changed",
+        "row_seal": "the seal itself",
+    }
 
     workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="sessions", db_index=False)
     session_id = models.CharField(max_length=255)
@@ -38,9 +73,20 @@ class Session(models.Model):
     message_count = models.IntegerField(default=0, db_default=0)
     budget_spent_usd = models.DecimalField(max_digits=18, decimal_places=6, default=0)
     total_tokens = models.BigIntegerField(default=0, db_default=0)
+    #: Source of `budget_spent_usd`; if it is unknown, the amount is 0 and says nothing.
+    cost_basis = models.CharField(
+        max_length=10, choices=CostBasis, default=CostBasis.STATED, db_default=CostBasis.STATED
+    )
+
+    #: Session id of the agent that started this one as its subagent; empty if none did. The parent may be missing.
+    parent_session_id = models.CharField(max_length=255, blank=True, default="", db_default="")
+    #: False if the source of an imported session has no times: those stored are of its file, and count nowhere.
+    has_times = models.BooleanField(default=True, db_default=True)
 
     fence = models.BigIntegerField(default=0, db_default=0)
     owner = models.ForeignKey("Run", on_delete=models.SET_NULL, null=True, related_name="+", db_index=False)
+    #: Last time a run passed the gate: it has used every decision that is older.
+    gate_opened_at = models.DateTimeField(null=True)
     #: Part of the idempotency keys of this session's calls. A fork shares its origin's, so that an effect of the
     #: origin is recognised in the fork.
     key_space = models.CharField(max_length=32, default=generate_key_space, editable=False)
@@ -63,6 +109,11 @@ class Session(models.Model):
             ),
             models.Index(
                 fields=["workspace", "agent", "-updated_at", "-id"], condition=~_IS_ACTIVE, name="session_of_agent"
+            ),
+            models.Index(
+                fields=["workspace", "parent_session_id"],
+                condition=~models.Q(parent_session_id=""),
+                name="session_of_parent",
             ),
             models.Index(
                 fields=["workspace", "-budget_spent_usd", "-id"], condition=~_IS_ACTIVE, name="session_costliest"

@@ -18,17 +18,58 @@ from checkpoints.formats.canonical import decode_json_text
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
 from checkpoints.models.workspace import Workspace
+from checkpoints.seals.sealed_model import SealedModel
 
 _LIVE_STATUSES = sorted(LIVE_CALL_STATUSES)
 _UNDECIDED_STATUSES = sorted(UNDECIDED_CALL_STATUSES)
 
 
-class ToolCall(models.Model):
+class ToolCall(SealedModel):
     """One attempt at one call. (session, step, call_id) names the call, `attempt` counts from 1.
 
     Written before the tool runs and settled after. `args` is canonical JSON text, `args_digest` its digest in
     hex. `revision` grows with every change, and a decision names the revision it was made on.
     """
+
+    sealed_fields = (
+        "workspace",
+        "session",
+        "run",
+        "step",
+        "call_id",
+        "attempt",
+        "supersedes",
+        "tool",
+        "args",
+        "args_digest",
+        "asked_args_digest",
+        "idempotency_key",
+        "key_scope",
+        "key_policy",
+        "answered_version",
+        "side_effects",
+        "risk",
+        "sentence",
+        "sentence_template",
+        "approvals",
+        "decide_within",
+        "verifiable",
+        "status",
+        "reason",
+        "result",
+        "result_digest",
+        "error_type",
+        "revision",
+        "verify_requested_by",
+        "issued_at",
+        "interrupted_at",
+        "settled_at",
+    )
+    unsealed_fields = {
+        "id": "chosen by the database at the insert; what a row is called is sealed",
+        "replay_count": "a statistic",
+        "row_seal": "the seal itself",
+    }
 
     workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="+", db_index=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tool_calls", db_index=False)
@@ -55,6 +96,8 @@ class ToolCall(models.Model):
     risk = models.CharField(max_length=6, choices=Risk, default=Risk.HIGH, db_default=Risk.HIGH)
     #: Description of the call's effect, formatted by the tool from its arguments.
     sentence = models.TextField(blank=True)
+    #: Format string that made the sentence, of calls whose arguments a person may change; else empty.
+    sentence_template = models.TextField(blank=True, default="", db_default="")
     #: Number of people who have to agree on a decision, and their time limit; later, only an admin may decide.
     approvals = models.SmallIntegerField(default=1)
     decide_within = models.DurationField(null=True)
@@ -146,8 +189,21 @@ class ToolCall(models.Model):
         return None if self.result is None else decode_json_text(self.result)
 
 
-class LateResult(models.Model):
+class LateResult(SealedModel):
     """Result that came too late to count: kept as evidence, shown to the people who decide."""
+
+    sealed_fields = (
+        "session",
+        "tool_call",
+        "run",
+        "success",
+        "result",
+        "received_at",
+    )
+    unsealed_fields = {
+        "id": "chosen by the database at the insert; what a row is called is sealed",
+        "row_seal": "the seal itself",
+    }
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+", db_index=False)
     tool_call = models.ForeignKey(ToolCall, on_delete=models.CASCADE, related_name="late_results")

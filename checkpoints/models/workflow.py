@@ -2,6 +2,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from checkpoints.models.session import Session
+from checkpoints.seals.sealed_model import SealedModel
 
 
 class Workflow(models.Model):
@@ -18,12 +19,31 @@ class Workflow(models.Model):
         return self.workflow_id
 
 
-class WorkflowStep(models.Model):
+class WorkflowStep(SealedModel):
     """Link from a step of a workflow to its call in the log, by `idempotency_key`; the call has its outcome.
 
     `function`, `version` and `args_digest` are the step's identity. `position` is the order in which steps were first
     requested. `generation` counts the identities a step has had; only a step that never happened can be given another.
     """
+
+    sealed_fields = (
+        "session",
+        "workflow",
+        "step_id",
+        "position",
+        "function",
+        "version",
+        "args_digest",
+        "generation",
+        "call_id",
+        "idempotency_key",
+        "schema_version",
+        "created_at",
+    )
+    unsealed_fields = {
+        "id": "chosen by the database at the insert; what a row is called is sealed",
+        "row_seal": "the seal itself",
+    }
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+", db_index=False)
     workflow = models.ForeignKey(Workflow, on_delete=models.CASCADE, related_name="steps", db_index=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,19 +10,20 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Max
 from django.db.models.functions import Now
 
-from checkpoints.audit import log
+from checkpoints.audit import append_events
 from checkpoints.db import clock
-from checkpoints.db.errors import database_operation, read_back_after_lost_commit
+from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
 from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidInput, NotRepresentable, PeerCallExists, StorageUnavailable
 from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, Join, PausedTask, PeerCall, Session
-from checkpoints.peers import join_counts, pause_lock, peer_requests, secret_encryption
+from checkpoints.peers import join_counters, peer_requests, secret_encryption
 from checkpoints.peers.peer_requests import Deadline, Paused
-from checkpoints.sessions import lifecycle, ownership, pause_status
+from checkpoints.sessions import create_finish_release, ownership, paused_task_effects
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
 
@@ -49,7 +51,7 @@ def pause_run(store: Store, session_id: str, state: dict[str, Any], joins: Itera
         with database_operation(store.using):
             pause = _pause_in_transaction(store, owned_session, request)
     except StorageUnavailable as error:
-        pause = _read_back_pause(store, owned_session, error)
+        pause = _read_pause_after_lost_commit(store, owned_session, error)
     store.remove_owned(owned_session)
     return pause
 
@@ -94,26 +96,26 @@ def parse_deadline(deadline: Deadline) -> Any:
 
 
 def _pause_in_transaction(store: Store, owned_session: OwnedSession, request: _PauseRequest) -> Paused:
-    taken_id = _find_taken_call_id(store, request)
+    taken_id = _find_existing_call_id(store, request)
     if taken_id is not None:
         raise PeerCallExists(taken_id)
     try:
         with transaction.atomic(using=store.using):
-            return _write_pause(store, owned_session, request)
+            return _write_pause_rows(store, owned_session, request)
     except IntegrityError as error:
-        taken_id = _find_taken_call_id(store, request)
+        taken_id = _find_existing_call_id(store, request)
         if taken_id is None:
             raise
         raise PeerCallExists(taken_id) from error
 
 
-def _find_taken_call_id(store: Store, request: _PauseRequest) -> str | None:
+def _find_existing_call_id(store: Store, request: _PauseRequest) -> str | None:
     calls = PeerCall.objects.using(store.using).filter(workspace_id=store.workspace_id)
     return calls.filter(call_id__in=list(request.requests)).values_list("call_id", flat=True).first()
 
 
-def _write_pause(store: Store, owned_session: OwnedSession, request: _PauseRequest) -> Paused:
-    pause_lock.lock_call_ids(connections[store.using], store.workspace_id, request.requests)
+def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _PauseRequest) -> Paused:
+    lock_call_ids(connections[store.using], store.workspace_id, request.requests)
     row = (
         Session.objects.using(store.using)
         .select_for_update()
@@ -122,15 +124,15 @@ def _write_pause(store: Store, owned_session: OwnedSession, request: _PauseReque
     )
     if row is None:
         raise row_lookups.build_fence_lost_error(store, owned_session)
-    lifecycle.require_settled(store, owned_session, row)
-    pause_status.close_used_joins(store, row, saved_now=True)
-    task = _create_task(store, owned_session, row, request.state)
+    create_finish_release.require_settled(store, owned_session, row)
+    paused_task_effects.close_saved_joins(store, row, saved_now=True)
+    task = _create_paused_task(store, owned_session, row, request.state)
     receipt = owned_session.run_id.hex
     complete = [
-        join.join_id for join in _create_joins(store, task, request) if _adopt_early_responses(store, join, receipt)
+        join.join_id for join in _create_joins(store, task, request) if _apply_early_responses(store, join, receipt)
     ]
     ownership.end_ownership_in_transaction(store, owned_session, RunStatus.RELEASED, status=SessionStatus.PAUSED)
-    log.record_event(
+    append_events.record_event(
         store,
         AuditKind.PAUSED_FOR_PEERS,
         session_pk=owned_session.pk,
@@ -139,13 +141,16 @@ def _write_pause(store: Store, owned_session: OwnedSession, request: _PauseReque
         joins=[join.id for join in request.joins],
     )
     return Paused(
-        owned_session.session_id, task.number, tuple(complete), pause_status.select_takeable_joins(store, row).exists()
+        owned_session.session_id,
+        task.number,
+        tuple(complete),
+        paused_task_effects.select_takeable_joins(store, row).exists(),
     )
 
 
-def _create_task(store: Store, owned_session: OwnedSession, row: Session, state: str) -> PausedTask:
+def _create_paused_task(store: Store, owned_session: OwnedSession, row: Session, state: str) -> PausedTask:
     tasks = PausedTask.objects.using(store.using).filter(session=row)
-    pause_status.supersede_tasks(tasks)
+    paused_task_effects.supersede_paused_tasks(tasks)
     number = tasks.aggregate(last=Max("number"))["last"] or 0
     return tasks.create(session=row, number=number + 1, run=owned_session.run, version=row.latest_version, state=state)
 
@@ -178,7 +183,7 @@ def _create_peer_call(store: Store, join: Join, call: peer_requests.PeerCall, re
     )
 
 
-def _adopt_early_responses(store: Store, join: Join, receipt: str) -> bool:
+def _apply_early_responses(store: Store, join: Join, receipt: str) -> bool:
     """Count the responses that came before the pause. Returns True if they complete the join."""
     calls = list(PeerCall.objects.using(store.using).filter(join=join))
     early_responses = EarlyResponse.objects.using(store.using).filter(
@@ -188,16 +193,18 @@ def _adopt_early_responses(store: Store, join: Join, receipt: str) -> bool:
     count = 0
     for call in calls:
         matching_responses = [
-            response for response in responses if response.call_id == call.call_id and _is_response_for(call, response)
+            response
+            for response in responses
+            if response.call_id == call.call_id and _does_response_match_call(call, response)
         ]
         if matching_responses:
             settle_peer_call(store, call, matching_responses[0].result, receipt)
             count += 1
     early_responses.delete()
-    return bool(count) and join_counts.count_settled_calls(store, join, count, receipt)
+    return bool(count) and join_counters.add_settled_calls_to_join(store, join, count, receipt)
 
 
-def _is_response_for(call: PeerCall, response: EarlyResponse) -> bool:
+def _does_response_match_call(call: PeerCall, response: EarlyResponse) -> bool:
     peer_fits = response.peer in ("", call.peer)
     return peer_fits and call.token_digest in ("", response.token_digest)
 
@@ -217,7 +224,7 @@ def settle_peer_call(store: Store, call: PeerCall, result: str, receipt: str) ->
     )
 
 
-def _read_back_pause(store: Store, owned_session: OwnedSession, error: StorageUnavailable) -> Paused:
+def _read_pause_after_lost_commit(store: Store, owned_session: OwnedSession, error: StorageUnavailable) -> Paused:
     """Read back a pause after a commit whose answer was lost: a run pauses once, so a task of this run is that one."""
     with read_back_after_lost_commit(store.using, error):
         row_lookups.get_session(store, owned_session.session_id, lock=True)
@@ -231,6 +238,25 @@ def _read_back_pause(store: Store, owned_session: OwnedSession, error: StorageUn
                 owned_session.session_id,
                 task.number,
                 join_ids,
-                pause_status.select_takeable_joins(store, task.session).exists(),
+                paused_task_effects.select_takeable_joins(store, task.session).exists(),
             )
     raise StorageUnavailable(error.what, may_have_happened=False) from error
+
+
+def lock_call_ids(connection: BaseDatabaseWrapper, workspace_pk: int, call_ids: Iterable[str]) -> None:
+    """Lock these call ids against other transactions until the end of this one.
+
+    A pause and an early response to one of its calls take this lock, so that one of them sees the other.
+    On SQLite, which has only one writing transaction, there is nothing to do.
+    """
+    if connection.vendor != "postgresql":
+        return
+    # Locked in one order, so that two transactions with several common ids cannot deadlock.
+    keys = sorted({_make_lock_key(workspace_pk, call_id) for call_id in call_ids})
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(key) FROM unnest(%s::bigint[]) AS key", [keys])
+
+
+def _make_lock_key(workspace_pk: int, call_id: str) -> int:
+    digest = hashlib.blake2b(call_id.encode(), digest_size=8, key=str(workspace_pk).encode(), person=b"peer call")
+    return int.from_bytes(digest.digest(), "big", signed=True)

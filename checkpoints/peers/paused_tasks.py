@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import F, Q, QuerySet
 
-from checkpoints.db.errors import database_operation
+from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import FINISHED_SESSION_STATUSES, PAUSED_TASK_STATUSES, JoinStatus
 from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.store import row_lookups, run_liveness
@@ -25,7 +25,7 @@ def list_paused_tasks(
     with database_operation(store.using, writes=False):
         tasks: list[dict[str, Any]] = []
         for row in _select_paused_sessions(store, agent, ready):
-            task = _task_to_dict(store, row)
+            task = _paused_task_to_dict(store, row)
             if ready is None or task["ready"] == ready:
                 tasks.append(task)
             if len(tasks) >= limit:
@@ -39,10 +39,10 @@ def _select_paused_sessions(store: Store, agent: str | None, ready: bool | None)
     if agent is not None:
         sessions = sessions.filter(agent=agent)
     joins = Join.objects.using(store.using).filter(
-        _has_unused_results(F("session__latest_version")), status=JoinStatus.COMPLETE
+        _build_unsaved_results_condition(F("session__latest_version")), status=JoinStatus.COMPLETE
     )
     tasks = PausedTask.objects.using(store.using).filter(
-        _has_unused_results(F("session__latest_version")), status__in=sorted(PAUSED_TASK_STATUSES)
+        _build_unsaved_results_condition(F("session__latest_version")), status__in=sorted(PAUSED_TASK_STATUSES)
     )
     condition = Q(pk__in=joins.values("session"))
     if not ready:
@@ -50,11 +50,11 @@ def _select_paused_sessions(store: Store, agent: str | None, ready: bool | None)
     return sessions.filter(condition).order_by("updated_at", "pk")
 
 
-def _has_unused_results(version: F) -> Q:
+def _build_unsaved_results_condition(version: F) -> Q:
     return Q(taken_version=None) | Q(taken_version__gte=version)
 
 
-def _task_to_dict(store: Store, row: Session) -> dict[str, Any]:
+def _paused_task_to_dict(store: Store, row: Session) -> dict[str, Any]:
     joins = list(Join.objects.using(store.using).filter(session=row).order_by("pk"))
     has_live_owner = row.owner is not None and run_liveness.is_run_alive(row.owner)
     complete = [

@@ -11,17 +11,18 @@ from typing import Any
 from django.db import connections, transaction
 from django.db.models.functions import Now
 
-from checkpoints.audit import log
-from checkpoints.db.errors import database_operation, read_back_after_lost_commit
+from checkpoints.audit import append_events
+from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, PeerCallStatus
 from checkpoints.exceptions import StorageUnavailable
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, PeerCall, Session
-from checkpoints.peers import join_counts, pause_lock, pause_run, secret_encryption
+from checkpoints.peers import join_counters, pause_run, secret_encryption
 from checkpoints.peers.response_outcomes import Accepted, Answer, Cancelled, Duplicate, Early, Foreign, Late, Unknown
-from checkpoints.sessions import pause_status
+from checkpoints.seals import row_seals
+from checkpoints.sessions import paused_task_effects
 from checkpoints.store.store import Store
 
 
@@ -48,7 +49,7 @@ class PeerResponse:
         text = to_canonical_json(result, "result")
         return cls(validate_id("peer call id", call_id), text, session_id, peer, token, uuid.uuid4().hex)
 
-    def is_foreign_to(self, call: PeerCall) -> bool:
+    def comes_from_wrong_sender(self, call: PeerCall) -> bool:
         if self.session_id not in (None, call.session.session_id) or self.peer not in (None, call.peer):
             return True
         return call.token_digest != "" and not hmac.compare_digest(
@@ -63,13 +64,13 @@ def accept_response(store: Store, response: PeerResponse) -> Answer:
         with database_operation(store.using), transaction.atomic(using=store.using):
             return _accept_in_transaction(store, response)
     except StorageUnavailable as error:
-        return _read_back_response(store, response, error)
+        return _read_response_after_lost_commit(store, response, error)
 
 
 def _accept_in_transaction(store: Store, response: PeerResponse) -> Answer:
     call = _find_peer_call(store, response.call_id)
     if call is None:
-        pause_lock.lock_call_ids(connections[store.using], store.workspace_id, [response.call_id])
+        pause_run.lock_call_ids(connections[store.using], store.workspace_id, [response.call_id])
         call = _find_peer_call(store, response.call_id)
     if call is None:
         return _keep_early_response(store, response)
@@ -78,32 +79,35 @@ def _accept_in_transaction(store: Store, response: PeerResponse) -> Answer:
     call = _find_peer_call(store, response.call_id)
     if row is None or call is None:  # the session was deleted meanwhile
         return Unknown(response.call_id)
-    if response.is_foreign_to(call):
+    if response.comes_from_wrong_sender(call):
         return Foreign(response.call_id, row.session_id)
-    return _answer_call(store, row, call, response)
+    return _settle_call_with_response(store, row, call, response)
 
 
 def _find_peer_call(store: Store, call_id: str) -> PeerCall | None:
     calls = PeerCall.objects.using(store.using).filter(workspace_id=store.workspace_id, call_id=call_id)
-    return calls.select_related("session", "join").first()
+    call = calls.select_related("session", "join").first()
+    if call is not None:
+        row_seals.verify_rows([call, call.join])
+    return call
 
 
-def _answer_call(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
+def _settle_call_with_response(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
     if pause_run.settle_peer_call(store, call, response.result, response.receipt):
-        complete = join_counts.count_settled_calls(store, call.join, 1, response.receipt)
-        pause_status.bump_revision(store, row)
-        return _build_accepted(call, complete)
+        complete = join_counters.add_settled_calls_to_join(store, call.join, 1, response.receipt)
+        paused_task_effects.bump_revision(store, row)
+        return _build_acceptance(call, complete)
     if call.status == PeerCallStatus.ANSWERED:
-        ready = pause_status.select_takeable_joins(store, row).filter(pk=call.join_id).exists()
+        ready = paused_task_effects.select_takeable_joins(store, row).filter(pk=call.join_id).exists()
         return Duplicate(call.call_id, row.session_id, same=call.result == response.result, ready=ready)
     if call.status == PeerCallStatus.EXPIRED:
         if _keep_late_response(store, call, response):
-            pause_status.bump_revision(store, row)
+            paused_task_effects.bump_revision(store, row)
         return Late(call.call_id, row.session_id, call.deadline)
     return Cancelled(call.call_id, row.session_id)
 
 
-def _build_accepted(call: PeerCall, complete: bool) -> Accepted:
+def _build_acceptance(call: PeerCall, complete: bool) -> Accepted:
     join = call.join
     return Accepted(call.call_id, call.session.session_id, join.join_id, complete, join.completed, join.total)
 
@@ -112,7 +116,7 @@ def _keep_late_response(store: Store, call: PeerCall, response: PeerResponse) ->
     unanswered_call = PeerCall.objects.using(store.using).filter(pk=call.pk, late_at=None)
     if not unanswered_call.update(late_result=response.result, late_at=Now(), notice="", tell_after=None):
         return False
-    log.record_event(
+    append_events.record_event(
         store, AuditKind.LATE_RESPONSE, session_pk=call.session_id, actor=call.peer, peer_call=call.call_id
     )
     return True
@@ -144,11 +148,11 @@ def _can_session_pause(store: Store, session_id: str) -> bool:
     return sessions.exclude(status__in=sorted(FINISHED_SESSION_STATUSES)).exists()
 
 
-def _read_back_response(store: Store, response: PeerResponse, error: StorageUnavailable) -> Answer:
+def _read_response_after_lost_commit(store: Store, response: PeerResponse, error: StorageUnavailable) -> Answer:
     """Read back after a commit whose answer was lost: the receipt tells whether this response was the one that
     counted."""
     with read_back_after_lost_commit(store.using, error):
         call = _find_peer_call(store, response.call_id)
     if call is None or call.receipt != response.receipt:
         raise StorageUnavailable(error.what, may_have_happened=False) from error
-    return _build_accepted(call, call.join.completed_by == response.receipt)
+    return _build_acceptance(call, call.join.completed_by == response.receipt)

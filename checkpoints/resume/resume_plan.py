@@ -15,7 +15,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from checkpoints.calls import call_queries
-from checkpoints.calls.outcomes import ToolResult
+from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests, message_calls
@@ -23,8 +23,9 @@ from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.formats.message_calls import RequestedCall
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, Decision, Session, ToolCall, WorkflowStep
+from checkpoints.seals import row_seals
+from checkpoints.store.operation_pairing import CallKind
 from checkpoints.store.store import OpenCallRecord, Store
-from checkpoints.store.unanswered_calls import CallKind
 
 #: Statuses of calls whose result a resume gives to the agent.
 ANSWERED_STATUSES = frozenset({CallStatus.COMPLETED, CallStatus.REJECTED})
@@ -89,8 +90,9 @@ def plan_resume(store: Store, session: Session, tail: TranscriptTail) -> ResumeP
     for call in logged_calls.values() if asked_for else _list_calls_since_last_version(store, session):
         if call is None:
             continue
+        row_seals.verify_row(call)
         if call.status in ANSWERED_STATUSES or (
-            call.status == CallStatus.FAILED and _is_failure_stated_by_person(store, call)
+            call.status == CallStatus.FAILED and _was_marked_failed_by_person(store, call)
         ):
             replay.append(call)
         elif call.status in TO_RUN_STATUSES:
@@ -122,7 +124,7 @@ def _find_logged_call(
     digest = _digest_args(requested_call)
     same_calls = [
         call
-        for call in _select_attempts(session.pk, requested_call.call_id, requested_call.tool).using(store.using)
+        for call in _select_attempts_of_call(session.pk, requested_call.call_id, requested_call.tool).using(store.using)
         if call.args_digest == digest or digest in call_queries.list_args_digests(store, call)
     ]
     return next(
@@ -135,7 +137,7 @@ def _find_logged_call(
     )
 
 
-def _select_attempts(session: int, call_id: str, tool: str) -> QuerySet[ToolCall]:
+def _select_attempts_of_call(session: int, call_id: str, tool: str) -> QuerySet[ToolCall]:
     attempts = ToolCall.objects.filter(session=session, call_id=call_id, tool=tool)
     return attempts.select_related("run").order_by("step", "attempt")
 
@@ -172,15 +174,16 @@ def _digest_args(requested_call: RequestedCall) -> str:
         return ""
 
 
-def _is_failure_stated_by_person(store: Store, call: ToolCall) -> bool:
+def _was_marked_failed_by_person(store: Store, call: ToolCall) -> bool:
     """Return whether a person stated that the call failed: the agent gets that result, and the call is not repeated."""
     decisions = Decision.objects.using(store.using).filter(tool_call=call, kind=DecisionKind.MARK_FAILED, final=True)
-    return decisions.exists()
+    row_seals.verify_rows(decisions)
+    return bool(decisions)
 
 
 def build_replayed_result(call: ToolCall) -> ToolResult:
     """Build the result of a settled call from its stored answer."""
-    call_queries.require_intact(call)
+    call_queries.require_unaltered(call)
     is_error = call.status != CallStatus.COMPLETED
     content = call.result_text
     if content is None:

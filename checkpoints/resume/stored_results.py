@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterable, Iterator, KeysView
 from typing import Any, Self
 
-from checkpoints.calls.outcomes import ToolResult
+from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.models import ToolCall
 from checkpoints.resume import resume_plan
-from checkpoints.store.unanswered_calls import OpenOperations
+from checkpoints.store.operation_pairing import OpenOperations
 
 
 class ReplayableResults(dict[str, ToolResult]):
@@ -32,9 +32,9 @@ class ReplayableResults(dict[str, ToolResult]):
         results._rows = {call.call_id: call.pk for call in calls}
         return results
 
-    def _mark_taken(self, call_id: str) -> None:
+    def _record_stored_result_used(self, call_id: str) -> None:
         if self._operations is not None and call_id in self._rows and not self._listed:
-            self._operations.take_replayed_result(self._rows[call_id], call_id)
+            self._operations.record_replayed_result(self._rows[call_id], call_id)
 
     def __iter__(self) -> Iterator[str]:
         self._listed = True
@@ -48,17 +48,17 @@ class ReplayableResults(dict[str, ToolResult]):
 
     def __getitem__(self, call_id: str) -> ToolResult:
         result = super().__getitem__(call_id)
-        self._mark_taken(call_id)
+        self._record_stored_result_used(call_id)
         return result
 
     def get(self, call_id: str, default: Any = None) -> Any:
         if call_id in self:
-            self._mark_taken(call_id)
+            self._record_stored_result_used(call_id)
         return super().get(call_id, default)
 
     def pop(self, call_id: str, *default: Any) -> Any:
         if call_id in self:
-            self._mark_taken(call_id)
+            self._record_stored_result_used(call_id)
         return super().pop(call_id, *default)
 
     def __reduce__(self) -> tuple[type[dict[str, ToolResult]], tuple[dict[str, ToolResult]]]:

@@ -13,10 +13,10 @@ from typing import Any
 
 from django.db import transaction
 
-from checkpoints.calls import call_queries
+from checkpoints.calls import call_queries, call_seals
 from checkpoints.conf import SCHEMA_VERSION
-from checkpoints.db.errors import database_operation, read_back_after_lost_commit
 from checkpoints.db.hot_statements import SaveBase
+from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
 from checkpoints.enums import CallStatus, Phase
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -32,10 +32,10 @@ from checkpoints.exceptions import (
 from checkpoints.formats import message_calls
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
-from checkpoints.sessions import ownership, pause_status
+from checkpoints.sessions import ownership, paused_task_effects
 from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.store import Store, UnconfirmedAppend
-from checkpoints.store.unanswered_calls import OpenOperations
 from checkpoints.store.version_state import VersionChange, VersionState
 from checkpoints.versions import phases, save_version
 from checkpoints.versions.save_version import TranscriptEnd
@@ -75,7 +75,7 @@ def _append_without_run(
                 raise outcome
             return outcome
     except StorageUnavailable as error:
-        return _read_back_append(store, session_id, attempt.lost, error)
+        return _read_append_after_lost_commit(store, session_id, attempt.lost, error)
 
 
 class _AppendAttempt:
@@ -99,14 +99,14 @@ class _AppendAttempt:
         lost_append = store.lost_appends.get(self.session_id)
         if lost_append is not None and self._is_repeated_append(lost_append, row, newest):
             return lost_append.expected + 1
-        refusal = _find_refusal(store, row, newest, self.expected)
+        refusal = _find_append_error(store, row, newest, self.expected)
         if refusal is not None:
             return refusal
         if row.head_segment_id is None:
             row.head_segment = Segment.objects.using(store.using).create(session=row)
             Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=row.head_segment)
-        head = save_version.get_session_head(row)
-        end, state = save_version.extend_head(head, self.new), self._state_after(newest)
+        head = save_version.get_session_transcript_head(row)
+        end, state = save_version.extend_transcript_head(head, self.new), self._build_state_of_next_version(newest)
         created_at = end.new[-1].created_at if end.new else None
         self.lost = UnconfirmedAppend(self.expected, end.length, end.chain, state, created_at)
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
@@ -116,7 +116,8 @@ class _AppendAttempt:
             if end.results
             else []
         )
-        version = save_version.write_version(store.using, base, end, state, None, answered_rows)
+        answered = call_seals.seal_answered_calls(store.using, None, answered_rows, head.version + 1)
+        version = save_version.write_version(store.using, base, end, state, None, answered)
         return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
 
     def _is_repeated_append(self, lost_append: UnconfirmedAppend, row: Session, newest: Checkpoint | None) -> bool:
@@ -125,11 +126,11 @@ class _AppendAttempt:
             return False
         base_version = Checkpoint.objects.using(self.store.using).filter(session=row, version__lte=lost_append.expected)
         source = base_version.order_by("-version").first()
-        state = self._state_after(source)
-        end = self._compute_end(row, source)
+        state = self._build_state_of_next_version(source)
+        end = self._compute_transcript_head(row, source)
         return (end.length, end.chain, state) == (lost_append.length, lost_append.chain, lost_append.state)
 
-    def _state_after(self, source: Checkpoint | None) -> VersionState:
+    def _build_state_of_next_version(self, source: Checkpoint | None) -> VersionState:
         """State of the new version beside its transcript.
 
         The writer of a message does not know the state of the lost run: its snapshot and its journaled answer are
@@ -140,23 +141,25 @@ class _AppendAttempt:
         """
         previous_state = save_version.parse_version_state(self.session_id, source)
         state = self.change.apply_to(previous_state)
-        position = None if source is None else phases.standing_at(self.store, self.session_id, source)
+        position = None if source is None else phases.load_run_position_at_version(self.store, self.session_id, source)
         if position is None or state.payload is not None or state.phase != Phase.TURN:
             return state
         if position.pending is not None and any(
-            message_calls.takes_up(message, position.pending) for message in self.new
+            message_calls.repeats_or_answers_response(message, position.pending) for message in self.new
         ):
             return state
         return replace(state, phase=previous_state.phase, payload=previous_state.payload)
 
-    def _compute_end(self, row: Session, source: Checkpoint | None) -> TranscriptEnd:
-        head = save_version.get_session_head(row)
+    def _compute_transcript_head(self, row: Session, source: Checkpoint | None) -> TranscriptEnd:
+        head = save_version.get_session_transcript_head(row)
         if source is None:
-            return save_version.extend_head(save_version.build_empty_head(head.segment_id), self.new)
-        return save_version.extend_head(save_version.get_version_head(source), self.new)
+            return save_version.extend_transcript_head(
+                save_version.build_empty_transcript_head(head.segment_id), self.new
+            )
+        return save_version.extend_transcript_head(save_version.get_version_transcript_head(source), self.new)
 
 
-def _find_refusal(store: Store, row: Session, newest: Checkpoint | None, expected: int) -> CheckpointsError | None:
+def _find_append_error(store: Store, row: Session, newest: Checkpoint | None, expected: int) -> CheckpointsError | None:
     """Return the error that forbids an append, as it would forbid a run. A lost owner is declared lost."""
     if row.finished:
         return SessionFinished(row.session_id, row.status)
@@ -164,12 +167,12 @@ def _find_refusal(store: Store, row: Session, newest: Checkpoint | None, expecte
         return SchemaFromFuture(row.session_id, newest.schema_version, SCHEMA_VERSION)
     owner = row.owner
     if owner is not None and owner.is_owning:
-        if run_liveness.is_run_alive(owner) and not _is_forgotten_run(store, owner, row.session_id):
+        if run_liveness.is_run_alive(owner) and not _is_unreleased_run_of_this_client(store, owner, row.session_id):
             return ownership.build_session_busy(row, owner)
         ownership.declare_lost(store, row, owner)
     if row.latest_version != expected:
         return VersionConflict(row.session_id, expected, row.latest_version)
-    if pause_status.get_holding_task(store, row) is not None:
+    if paused_task_effects.get_blocking_paused_task(store, row) is not None:
         return PausedForPeers(row.session_id)
     undecided_calls = call_queries.list_undecided_calls(store, row)
     if undecided_calls:
@@ -179,15 +182,19 @@ def _find_refusal(store: Store, row: Session, newest: Checkpoint | None, expecte
     return None
 
 
-def _is_forgotten_run(store: Store, owner: Run, session_id: str) -> bool:
+def _is_unreleased_run_of_this_client(store: Store, owner: Run, session_id: str) -> bool:
     """Return whether the run belongs to this checkpointer although its store does not hold the session.
 
     This happens if the run could not be released in the database, or if the answer to its creation was lost.
     """
-    return owner.owner_token == store.token and store.find_owned(session_id) is None and not store.is_in_use(session_id)
+    return (
+        owner.owner_token == store.token
+        and store.find_owned(session_id) is None
+        and not store.is_session_in_use(session_id)
+    )
 
 
-def _read_back_append(
+def _read_append_after_lost_commit(
     store: Store, session_id: str, lost_append: UnconfirmedAppend | None, error: StorageUnavailable
 ) -> int:
     """Read back whether the version is stored, after a commit whose answer was lost.

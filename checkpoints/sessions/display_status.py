@@ -11,6 +11,7 @@ from django.db.models import (
     TextChoices,
 )
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import RunStatus, SessionStatus
 from checkpoints.models import Run
@@ -19,16 +20,17 @@ from checkpoints.models import Run
 class Standing(TextChoices):
     """Status of a session as users see it, and whether a live process drives it."""
 
-    RUNNING = "running", "Running"
-    STALLED = "stalled", "No process is driving it"
-    NEEDS_REVIEW = "needs_review", "Paused for a decision"
-    READY = "ready", "Decided, ready to go on"
-    PAUSED = "paused", "Paused"
-    COMPLETED = "completed", "Completed"
-    FAILED = "failed", "Failed"
-    CANCELLED = "cancelled", "Cancelled"
+    RUNNING = "running", _("Running")
+    STALLED = "stalled", _("Orphaned")
+    NEEDS_REVIEW = "needs_review", _("Paused for a decision")
+    READY = "ready", _("Decided, ready to go on")
+    PAUSED = "paused", _("Paused")
+    COMPLETED = "completed", _("Completed")
+    FAILED = "failed", _("Failed")
+    CANCELLED = "cancelled", _("Cancelled")
 
 
+_STANDINGS = {standing.value: standing for standing in Standing}
 HAS_LIVE_OWNER = Q(owner__lease_expires_at__gt=Now())
 STANDING_CONDITIONS = {Standing.RUNNING: Q(status=SessionStatus.ACTIVE) & HAS_LIVE_OWNER}
 STANDING_CONDITIONS |= {
@@ -55,14 +57,14 @@ class SessionOwner:
         return self.status == RunStatus.WAITING
 
 
-def get_standing(status: str, alive: bool) -> Standing | str:
+def get_session_display_status(status: str, alive: bool) -> Standing | str:
     """How a session with this stored status stands; a status that nobody knows is returned as it is stored."""
     if status == SessionStatus.ACTIVE:
         return Standing.RUNNING if alive else Standing.STALLED
-    return Standing(status) if status in Standing.values else status
+    return _STANDINGS.get(status, status)
 
 
-def build_owner(run: Run | None, alive: bool) -> SessionOwner | None:
+def build_session_owner(run: Run | None, alive: bool) -> SessionOwner | None:
     if run is None:
         return None
     return SessionOwner(

@@ -8,16 +8,17 @@ from django.db import IntegrityError, connections, transaction
 from django.db.models.functions import Now
 
 from checkpoints import process_identity
-from checkpoints.audit import log
+from checkpoints.audit import append_events
 from checkpoints.calls import call_queries
-from checkpoints.db.errors import database_operation
+from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SessionExists, VersionNotFound
 from checkpoints.formats import money
 from checkpoints.ids import validate_id
 from checkpoints.models import Checkpoint, Run, Segment, Session
+from checkpoints.seals import row_seals
 from checkpoints.sessions import fork_calls
-from checkpoints.store import change_numbers, row_lookups
+from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
 from checkpoints.store.version_state import count_total_tokens
 from checkpoints.versions import phases
@@ -82,6 +83,7 @@ def _find_source_version(store: Store, origin: Session, version: int | None) -> 
     source = versions.order_by("-version").first() if version is None else versions.filter(version=version).first()
     if source is None:
         raise VersionNotFound(origin.session_id, 0 if version is None else version)
+    row_seals.verify_row(source)
     return source
 
 
@@ -102,6 +104,7 @@ def _create_forked_session(store: Store, origin: Session, new_session_id: str, s
         message_count=source.length,
         budget_spent_usd=money.round_to_decimal(source.budget_spent_usd),
         total_tokens=count_total_tokens(source.usage),
+        cost_basis=origin.cost_basis,
         key_space=origin.key_space,
         forked_from=origin,
         forked_version=source.version,
@@ -147,7 +150,7 @@ def _create_first_version(store: Store, fork: Session, run: Run, segment: Segmen
         plan=source.plan,
         budget_spent_usd=source.budget_spent_usd,
         usage=source.usage,
-        payload=phases.load_whole_payload(store, source.session.session_id, source),
+        payload=phases.load_payload_with_snapshot(store, source.session.session_id, source),
         schema_version=source.schema_version,
     )
 
@@ -156,7 +159,7 @@ def _record_fork_events(
     store: Store, origin: Session, fork: Session, source: Checkpoint, actor: str, actor_kind: ActorKind
 ) -> None:
     for row, related in ((origin, fork), (fork, origin)):
-        log.record_event(
+        append_events.record_event(
             store,
             AuditKind.SESSION_FORKED,
             session_pk=row.pk,
@@ -167,4 +170,4 @@ def _record_fork_events(
             version=source.version,
             other=related.pk,
         )
-        change_numbers.bump_revision(store, row.pk)
+        row_lookups.bump_revision(store, row.pk)

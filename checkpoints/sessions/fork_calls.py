@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -11,6 +12,8 @@ from checkpoints.db.column_names import convert_values, make_placeholders, quote
 from checkpoints.db.hot_statements import NOW_SQL
 from checkpoints.enums import CallStatus, InterruptReason, KeyScope
 from checkpoints.models import ToolCall, Workflow, WorkflowStep
+from checkpoints.seals import row_seals, sealed_model
+from checkpoints.seals.keys import get_seal_keys
 
 #: Columns of a call that its copy in a fork gets anew, and those that its copy leaves empty.
 _RESET_COLUMNS = (
@@ -23,7 +26,7 @@ _RESET_COLUMNS = (
     "verify_requested_by",
     "answered_version",
 )
-_OMITTED_COLUMNS = ("id", "supersedes")
+_OMITTED_COLUMNS = ("id", "supersedes", "row_seal")
 
 
 def copy_calls_to_fork(
@@ -42,45 +45,45 @@ def copy_calls_to_fork(
     those of the fork. Calls answered in `version`, the first one of the fork, are answered there; later results are not
     in its transcript. Calls with a workspace-wide key are not copied: every session finds them.
     """
+    changed = [before.value for before, after in carried.items() if before != after]
+    parameters = [
+        forked_pk,
+        *convert_values(connection, ToolCall, {"run": run_id}),
+        shift,
+        *[status.value for pair in carried.items() for status in pair],
+        *changed,
+        reason.value,
+        *changed,
+        version,
+        origin_pk,
+        *[before.value for before in carried],
+        KeyScope.SESSION,
+    ]
+    calls = ToolCall.objects.using(connection.alias)
+    if get_seal_keys() is not None:
+        row_seals.verify_rows(calls.filter(session=origin_pk))
+    with connection.cursor() as cursor:
+        cursor.execute(_build_copy_sql(connection.vendor, len(carried), len(changed)), parameters)
+    sealed_model.seal_stored_rows(calls.filter(session=forked_pk))
+
+
+def _build_copy_sql(vendor: str, carried_count: int, changed_count: int) -> str:
+    """Build the statement that copies the calls; its parameters are in the order of `_RESET_COLUMNS`."""
     columns = [
         field.name for field in ToolCall._meta.concrete_fields if field.name not in _RESET_COLUMNS + _OMITTED_COLUMNS
     ]
-    now = NOW_SQL[connection.vendor]
-    status, source_statuses = quote_column(ToolCall, "status"), [from_.value for from_ in carried]
-    status_cases = " ".join(["WHEN %s THEN %s"] * len(carried))
-    changed_statuses = [from_.value for from_, to in carried.items() if from_ != to]
-    sql = (
+    name = partial(quote_column, ToolCall)
+    changes = f"{name('status')} IN ({make_placeholders(changed_count)})"
+    return (
         f"INSERT INTO {quote_table(ToolCall)} ({quote_columns(ToolCall, (*_RESET_COLUMNS, *columns))}) "
-        f"SELECT %s, %s, {quote_column(ToolCall, 'step')} - %s, CASE {status} {status_cases} END, "
-        f"CASE WHEN {status} IN ({make_placeholders(len(changed_statuses))}) THEN %s ELSE "
-        f"{quote_column(ToolCall, 'reason')} END, CASE WHEN {status} IN "
-        f"({make_placeholders(len(changed_statuses))}) THEN {now} ELSE "
-        f"{quote_column(ToolCall, 'interrupted_at')} END, '', "
-        f"CASE WHEN {quote_column(ToolCall, 'answered_version')} <= %s THEN 1 END, "
-        f"{quote_columns(ToolCall, columns)} FROM {quote_table(ToolCall)} "
-        f"WHERE {quote_column(ToolCall, 'session')} = %s AND {status} IN ({make_placeholders(len(source_statuses))}) "
-        f"AND {quote_column(ToolCall, 'key_scope')} = %s "
-        f"ORDER BY {quote_column(ToolCall, 'id')}"
+        f"SELECT %s, %s, {name('step')} - %s, CASE {name('status')} {'WHEN %s THEN %s ' * carried_count}END, "
+        f"CASE WHEN {changes} THEN %s ELSE {name('reason')} END, "
+        f"CASE WHEN {changes} THEN {NOW_SQL[vendor]} ELSE {name('interrupted_at')} END, "
+        f"'', CASE WHEN {name('answered_version')} <= %s THEN 1 END, {quote_columns(ToolCall, columns)} "
+        f"FROM {quote_table(ToolCall)} WHERE {name('session')} = %s "
+        f"AND {name('status')} IN ({make_placeholders(carried_count)}) AND {name('key_scope')} = %s "
+        f"ORDER BY {name('id')}"
     )
-    case_parameters = [value.value for pair in carried.items() for value in pair]
-    run = convert_values(connection, ToolCall, {"run": run_id})
-    with connection.cursor() as cursor:
-        cursor.execute(
-            sql,
-            [
-                forked_pk,
-                *run,
-                shift,
-                *case_parameters,
-                *changed_statuses,
-                reason.value,
-                *changed_statuses,
-                version,
-                origin_pk,
-                *source_statuses,
-                KeyScope.SESSION,
-            ],
-        )
 
 
 def copy_workflows_to_fork(using: str, origin_pk: int, forked_pk: int) -> None:
@@ -90,5 +93,6 @@ def copy_workflows_to_fork(using: str, origin_pk: int, forked_pk: int) -> None:
         workflow.pk, workflow.session_id = None, forked_pk
         workflow.save(using=using, force_insert=True)
         for step in steps:
+            row_seals.verify_row(step)
             step.pk, step.session_id, step.workflow = None, forked_pk, workflow
         WorkflowStep.objects.using(using).bulk_create(steps)

@@ -15,10 +15,11 @@ from django.db import connections
 from django.db.models.functions import Now
 
 from checkpoints.db import clock
-from checkpoints.db.errors import database_operation
+from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run
-from checkpoints.store.store import Store, list_live_stores
+from checkpoints.store import row_lookups
+from checkpoints.store.store import OwnedSession, Store, list_live_stores
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,12 @@ _threads: dict[str, threading.Thread] = {}
 
 
 def start_heartbeat(store: Store, release_idle: ReleaseIdle) -> None:
-    """Start renewing the leases of `store` and calling `release_idle` for it, until the store is garbage collected."""
+    """Start renewing the leases of `store` and calling `release_idle` for it, until the store is garbage collected.
+
+    A store whose sessions are owned for a process elsewhere is left out: that process renews its leases by requests.
+    """
+    if store.remote_process is not None:
+        return
     using = store.using
     with _threads_lock:
         if using not in _threads or not _threads[using].is_alive():  # after a fork the entry's thread does not exist
@@ -54,6 +60,18 @@ def renew_leases(store: Store) -> int:
         return owning_runs.update(heartbeat_at=Now(), lease_expires_at=clock.database_time_after(store.lease))
 
 
+def renew_lease(store: Store, owned_session: OwnedSession) -> None:
+    """Renew the lease of one run whose process is elsewhere. Raises `OwnershipLost`, `SessionFinished`."""
+    with database_operation(store.using):
+        run = Run.objects.using(store.using).filter(
+            pk=owned_session.run_id,
+            status__in=sorted(OWNING_RUN_STATUSES),
+            session__fence=owned_session.fence,
+        )
+        if not run.update(heartbeat_at=Now(), lease_expires_at=clock.database_time_after(store.lease)):
+            raise row_lookups.build_fence_lost_error(store, owned_session)
+
+
 def _run_heartbeat_thread(using: str, release_idle: ReleaseIdle) -> None:
     due_times: dict[str, float] = {}
     try:
@@ -66,7 +84,11 @@ def _run_heartbeat_thread(using: str, release_idle: ReleaseIdle) -> None:
 def _renew_due_leases(using: str, due_times: dict[str, float], release_idle: ReleaseIdle) -> float:
     """Renew the leases that are due. Returns the seconds until the next check, or 0 if no run is owned any more."""
     with _threads_lock:
-        owning = [store for store in list_live_stores() if store.using == using and store.list_owned()]
+        owning = [
+            store
+            for store in list_live_stores()
+            if store.using == using and store.remote_process is None and store.list_owned()
+        ]
         if not owning:
             del _threads[using]
             return 0

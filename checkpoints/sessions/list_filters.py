@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.db.models import Q, QuerySet, TextChoices
+from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import SessionStatus
 from checkpoints.models import Session
@@ -17,9 +18,9 @@ from checkpoints.sessions.display_status import STANDING_CONDITIONS, Standing
 class Sort(TextChoices):
     """Sort key of a list, largest or newest first."""
 
-    UPDATED = "updated", "Newest activity"
-    STARTED = "started", "Newest start"
-    COST = "cost", "Highest cost"
+    UPDATED = "updated", _("Newest activity")
+    STARTED = "started", _("Newest start")
+    COST = "cost", _("Highest cost")
 
 
 @dataclass(frozen=True, slots=True)

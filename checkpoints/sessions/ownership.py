@@ -10,19 +10,20 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints import process_identity, state_machine
-from checkpoints.audit import log
+from checkpoints import call_transitions, process_identity
+from checkpoints.audit import append_events
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db import clock
-from checkpoints.db.errors import database_operation
+from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished, StorageError
+from checkpoints.integrity import verification
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
-from checkpoints.sessions import heartbeat, pause_status
+from checkpoints.sessions import heartbeat, paused_task_effects
 from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.store import OwnedSession, Store
-from checkpoints.store.unanswered_calls import OpenOperations
-from checkpoints.versions.save_version import get_session_head
+from checkpoints.versions.save_version import get_session_transcript_head
 
 #: Seconds for which a run that has just taken over a session is protected from the next takeover: if many
 #: processes take over at once, each of them can write before it loses the session.
@@ -36,7 +37,8 @@ def take_session(store: Store, session_id: str, *, takeover: bool | str = False,
 
     In one transaction: the fence grows, a new run is linked to the last one, and the calls that the last run had issued
     and not settled become interrupted (calls that only read are discarded). Raises `SessionNotFound`,
-    `SessionFinished`, `SchemaFromFuture`, and `SessionBusy` while the owner may be alive, unless `takeover` is
+    `SessionFinished`, `SchemaFromFuture`, `IntegrityError`, and `SessionBusy` while the owner may be alive, unless
+    `takeover` is
     given: True, or a reason for the audit trail.
     A session that waits for other agents raises `PausedForPeers` unless `paused` is True, for a caller that uses their
     responses. The new run is at the gate and may write nothing until `gate` has let it through.
@@ -65,15 +67,16 @@ def _try_to_take_session(store: Store, session_id: str, *, takeover: bool | str,
         if row.finished:
             raise SessionFinished(session_id, row.status)
         _require_known_schema(store, row)
+        verification.verify_session_records(store.using, row.pk)
         previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
         if previous is not None and previous.status in OWNING_RUN_STATUSES:
             _end_previous_run(store, row, previous, takeover)
         if previous is not None and not paused:
-            pause_status.require_not_paused(store, row)
+            paused_task_effects.require_not_paused(store, row)
         run = _create_run(store, row, previous)
         if previous is None:
-            log.record_event(store, AuditKind.SESSION_STARTED, session_pk=row.pk, actor=row.agent or "agent")
-        log.record_event(
+            append_events.record_event(store, AuditKind.SESSION_STARTED, session_pk=row.pk, actor=row.agent or "agent")
+        append_events.record_event(
             store, AuditKind.RUN_STARTED, session_pk=row.pk, actor=f"run {run.number}", pid=run.pid, host=run.host
         )
         _interrupt_orphaned_calls(store, row, run, f"run {run.number}")
@@ -83,7 +86,7 @@ def _try_to_take_session(store: Store, session_id: str, *, takeover: bool | str,
         row.revision, row.updated_at = row.revision + 1, Now()
         row.save(using=store.using, update_fields=["head_segment", "fence", "owner", "revision", "updated_at"])
         operations = OpenOperations(loaded=previous is None)  # before the first run, nothing is logged
-        head = get_session_head(row)
+        head = get_session_transcript_head(row)
         return OwnedSession(
             row.pk, session_id, run, run.fence, row.key_space, head, operations=operations, at_gate=True
         )
@@ -107,7 +110,7 @@ def _end_previous_run(store: Store, row: Session, previous: Run, takeover: bool 
         return
     _require_takeover_grace(store, previous)
     process, reason = (
-        process_identity.identify_this_process(),
+        store.remote_process or process_identity.identify_this_process(),
         " ".join(takeover.split())[:MAX_WHY_LENGTH] if isinstance(takeover, str) else None,
     )
     details = {"taken_by": f"run {previous.number + 1}", "host": process.host, "pid": process.pid, "why": reason}
@@ -143,7 +146,7 @@ def interrupt_call_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCa
 
     A caller that asks about a call of a dead run need not wait until somebody resumes the session.
     """
-    if call.status != state_machine.LOSE.before or run_liveness.is_run_alive(call.run):
+    if call.status != call_transitions.LOSE.before or run_liveness.is_run_alive(call.run):
         return call
     if row.owner is not None and row.owner_id == call.run_id:
         declare_lost(store, row, row.owner, noticed_by="gate")
@@ -155,11 +158,13 @@ def interrupt_call_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCa
 def _end_lost_run(store: Store, row: Session, run: Run, kind: AuditKind, **details: Any) -> None:
     _end_run(store, run, RunStatus.LOST)
     last_seen = run.heartbeat_at.isoformat()
-    log.record_event(store, kind, session_pk=row.pk, actor=f"run {run.number}", last_seen=last_seen, **details)
+    append_events.record_event(
+        store, kind, session_pk=row.pk, actor=f"run {run.number}", last_seen=last_seen, **details
+    )
 
 
 def _create_run(store: Store, row: Session, previous: Run | None) -> Run:
-    process = process_identity.identify_this_process()
+    process = store.remote_process or process_identity.identify_this_process()
     run = Run(
         session=row,
         number=previous.number + 1 if previous else 1,
@@ -171,7 +176,7 @@ def _create_run(store: Store, row: Session, previous: Run | None) -> Run:
         pid=process.pid,
         process_started=process.started,
         owner_token=store.token,
-        code_version=f"python {platform.python_version()}",
+        code_version="" if store.remote_process else f"python {platform.python_version()}",
     )
     run.save(using=store.using, force_insert=True)
     return run
@@ -180,7 +185,7 @@ def _create_run(store: Store, row: Session, previous: Run | None) -> Run:
 def _interrupt_orphaned_calls(store: Store, row: Session, run: Run | None, actor: str) -> None:
     """Interrupt the calls that lost runs issued and never settled, since their outcome is unknown. `run` is the
     owner."""
-    orphaned_calls = ToolCall.objects.using(store.using).filter(session=row, status=state_machine.LOSE.before)
+    orphaned_calls = ToolCall.objects.using(store.using).filter(session=row, status=call_transitions.LOSE.before)
     for call in orphaned_calls if run is None else orphaned_calls.exclude(run=run):
         if call.mutates:
             change: dict[str, Any] = {
@@ -192,9 +197,9 @@ def _interrupt_orphaned_calls(store: Store, row: Session, run: Run | None, actor
         else:
             change = {"settled_at": Now()}
             kind = AuditKind.CALL_DISCARDED
-        status = state_machine.get_lost_transition(mutates=call.mutates).after
+        status = call_transitions.get_lost_transition(mutates=call.mutates).after
         orphaned_calls.filter(pk=call.pk).update(status=status, revision=F("revision") + 1, **change)
-        log.record_event(store, kind, session_pk=row.pk, actor=actor, call_id=call.call_id, tool=call.tool)
+        append_events.record_event(store, kind, session_pk=row.pk, actor=actor, call_id=call.call_id, tool=call.tool)
     Session.objects.using(store.using).filter(pk=row.pk).update(status=row.status)
 
 
@@ -205,7 +210,7 @@ def _end_run(store: Store, run: Run, status: RunStatus) -> None:
 
 def renew_ownership(store: Store, owned_session: OwnedSession) -> bool:
     """Touch the session's lease. Returns whether no other run has taken the session since."""
-    store.mark_used(owned_session.session_id)
+    store.record_session_use(owned_session.session_id)
     with database_operation(store.using):
         owned_row = Session.objects.using(store.using).filter(
             pk=owned_session.pk, fence=owned_session.fence, owner=owned_session.run
@@ -273,7 +278,7 @@ def release_idle_sessions(store: Store) -> list[str]:
 def _release_idle_session(store: Store, owned_session: OwnedSession) -> bool:
     has_unsaved_versions = store.behind is not None and store.behind.unsaved(owned_session.session_id)
     if has_unsaved_versions or _has_open_call(store, owned_session):
-        store.mark_used(owned_session.session_id)
+        store.record_session_use(owned_session.session_id)
         return False
     if not store.remove_if_idle(owned_session):
         return False
@@ -282,7 +287,9 @@ def _release_idle_session(store: Store, owned_session: OwnedSession) -> bool:
             return False
         actor = f"run {owned_session.run.number}"
         idle = store.idle_release_seconds
-        log.record_event(store, AuditKind.RUN_RELEASED, session_pk=owned_session.pk, actor=actor, idle_seconds=idle)
+        append_events.record_event(
+            store, AuditKind.RUN_RELEASED, session_pk=owned_session.pk, actor=actor, idle_seconds=idle
+        )
     return True
 
 

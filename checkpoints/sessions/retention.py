@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import connections, transaction
-from django.db.models import F, Max, QuerySet
+from django.db.models import F, Max, Model, QuerySet
 from django.db.models.functions import Now
 
-from checkpoints.audit import log
-from checkpoints.db.errors import database_operation
+from checkpoints.audit import append_events
+from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import InvalidInput, StillNeeded, VersionNotFound
 from checkpoints.models import (
@@ -30,7 +30,7 @@ from checkpoints.models import (
     Session,
     ToolCall,
 )
-from checkpoints.sessions import pause_status
+from checkpoints.sessions import paused_task_effects
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import Store
 from checkpoints.versions import phases
@@ -97,7 +97,9 @@ def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, d
                 row = row_lookups.get_session(store, session_id, lock=True)
                 versions = Checkpoint.objects.using(store.using).filter(session=row)
                 newest = versions.order_by("-version").first()
-                snapshot_version = None if newest is None else phases.find_snapshot_version(store, session_id, newest)
+                snapshot_version = (
+                    None if newest is None else phases.find_version_with_valid_snapshot(store, session_id, newest)
+                )
                 numbers = [] if newest is None else retention.list_removable_versions(versions, newest.version)
                 numbers = [number for number in numbers if snapshot_version is None or number < snapshot_version]
                 return _remove_versions(store, row, numbers, dry_run=dry_run)
@@ -121,7 +123,7 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
             _require_not_in_use(store, row)
             _move_head_back(store, row, versions.exclude(version=version))
         else:
-            snapshot_version = phases.find_snapshot_version(store, session_id, newest)
+            snapshot_version = phases.find_version_with_valid_snapshot(store, session_id, newest)
             if snapshot_version is not None and version >= snapshot_version:
                 raise StillNeeded(session_id, f"version {newest.version} goes on from version {version}")
         return _remove_versions(store, row, [version], dry_run=False)
@@ -143,10 +145,10 @@ def _move_head_back(store: Store, row: Session, remaining: QuerySet[Checkpoint])
 
 def _require_not_in_use(store: Store, row: Session) -> None:
     if row.status in _UNDELETABLE_STATUSES:
-        raise StillNeeded(row.session_id, f"it is {SessionStatus(row.status).label.lower()}")
+        raise StillNeeded(row.session_id, f"it is {row.status.replace('_', ' ')}")
     if (
-        pause_status.get_holding_task(store, row) is not None
-        or pause_status.select_open_peer_calls(store, row).exists()
+        paused_task_effects.get_blocking_paused_task(store, row) is not None
+        or paused_task_effects.select_open_peer_calls(store, row).exists()
     ):
         raise StillNeeded(row.session_id, "it waits for other agents, or their answers are not used yet")
     owned_session = store.find_owned(row.session_id)
@@ -173,7 +175,7 @@ def _remove_versions(store: Store, row: Session, numbers: list[int], *, dry_run:
     if count:
         Session.objects.using(store.using).filter(pk=row.pk).update(revision=F("revision") + 1, updated_at=Now())
         kind = AuditKind.VERSIONS_REMOVED
-        log.record_event(store, kind, session_pk=row.pk, actor="retention", versions=count, messages=messages)
+        append_events.record_event(store, kind, session_pk=row.pk, actor="retention", versions=count, messages=messages)
     return RemovalCounts(count, messages)
 
 
@@ -187,7 +189,7 @@ def _delete_unreachable_messages(store: Store, row: Session) -> int:
     count = 0
     segments = Segment.objects.using(store.using).filter(session=row)
     messages = Message.objects.using(store.using)
-    ends = _find_longest_lengths(store, row)
+    ends = _find_needed_segment_lengths(store, row)
     ends[row.head_segment_id] = max(row.message_count, ends.get(row.head_segment_id, 0))
     for segment in segments.order_by("-pk"):
         branches = segment.children.using(store.using).aggregate(end=Max("parent_length"))["end"]
@@ -198,7 +200,7 @@ def _delete_unreachable_messages(store: Store, row: Session) -> int:
     return count
 
 
-def _find_longest_lengths(store: Store, row: Session) -> dict[int | None, int]:
+def _find_needed_segment_lengths(store: Store, row: Session) -> dict[int | None, int]:
     versions = Checkpoint.objects.using(store.using).filter(segment__session=row)
     return dict(versions.values_list("segment_id").annotate(end=Max("length")))
 
@@ -222,7 +224,7 @@ def delete_session(store: Store, session_id: str, *, dry_run: bool = False) -> R
                 counts = _delete_session_rows(store, row)
                 if dry_run:
                     raise _DryRunRollback(RemovalCounts(counts.versions, counts.messages, dry_run=True))
-                log.record_event(
+                append_events.record_event(
                     store,
                     AuditKind.SESSION_DELETED,
                     session_pk=row.pk,
@@ -237,21 +239,21 @@ def delete_session(store: Store, session_id: str, *, dry_run: bool = False) -> R
 
 
 def _delete_session_rows(store: Store, row: Session) -> RemovalCounts:
-    of_session = [Decision, LateResult, ToolCall, PeerCall, Join, PausedTask]
+    of_session: list[type[Model]] = [Decision, LateResult, ToolCall, PeerCall, Join, PausedTask]
     for model in of_session:
         model._default_manager.using(store.using).filter(session=row).delete()
     versions = Checkpoint.objects.using(store.using).filter(session=row).delete()[0]
     Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=None, owner=None)
     row.head_segment_id = None
     messages = _delete_unreachable_messages(store, row)
-    _hand_segments_to_forks(store, row)
+    _transfer_segments_to_forks(store, row)
     Session.objects.using(store.using).filter(forked_from=row).update(forked_from=None, forked_version=None)
     Run.objects.using(store.using).filter(session=row).delete()
     Session.objects.using(store.using).filter(pk=row.pk).delete()
     return RemovalCounts(versions, messages)
 
 
-def _hand_segments_to_forks(store: Store, row: Session) -> None:
+def _transfer_segments_to_forks(store: Store, row: Session) -> None:
     """Give each remaining segment, all of which belong to forks, to the first session that branches from it."""
     for segment in Segment.objects.using(store.using).filter(session=row).order_by("-pk"):
         heir = segment.children.using(store.using).order_by("pk").values_list("session_id", flat=True)[0]

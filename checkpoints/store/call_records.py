@@ -42,6 +42,8 @@ class CallIntent:
     #: None if the tool declares none.
     declared_risk: Risk | None = None
     sentence: str = ""
+    #: Format string over the arguments that made `sentence`.
+    sentence_template: str = ""
     verifiable: bool = False
     requires_approval: bool = False
     approvals: int = 1

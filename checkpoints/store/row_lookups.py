@@ -1,10 +1,11 @@
-"""Find rows by the names that users give them, with an error that names the missing one."""
+"""Rows by the names that users give them, with an error that names the missing one, and a session's change number."""
 
 from __future__ import annotations
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
 
-from checkpoints.db.errors import database_operation, refuse_inside_transaction
+from checkpoints.db.operation_context import database_operation, refuse_inside_transaction
 from checkpoints.exceptions import (
     AtGate,
     CallNotFound,
@@ -15,16 +16,19 @@ from checkpoints.exceptions import (
 )
 from checkpoints.ids import validate_id
 from checkpoints.models import Session, ToolCall
+from checkpoints.seals import row_seals
 from checkpoints.store.store import OwnedSession, Store
 
 
 def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session:
-    """Return the session of that id in the store's workspace. Raises `SessionNotFound`, `InvalidIdentifier`."""
+    """Return the session of that id in the store's workspace. Raises `SessionNotFound`, `InvalidIdentifier`,
+    `IntegrityError`."""
     names = (store.workspace_id, validate_id("session id", session_id))
     sessions = _select_session(*names).using(store.using)
     row = (sessions.select_for_update() if lock else sessions).first()
     if row is None:
         raise SessionNotFound(session_id)
+    row_seals.verify_row(row)
     return row
 
 
@@ -47,7 +51,7 @@ def get_owned_session(store: Store, session_id: str) -> OwnedSession:
         raise SessionFinished(session_id, row.status) if row.finished else store.build_not_owner_error(session_id)
     if owned_session.at_gate:
         raise AtGate(session_id)
-    store.mark_used(session_id)
+    store.record_session_use(session_id)
     return owned_session
 
 
@@ -67,7 +71,7 @@ def get_latest_attempt(
     store: Store, row: Session, call_id: str, *, step: int | None = None, attempt: int | None = None
 ) -> ToolCall:
     """Return the newest attempt of a call, in the newest step that has it unless `step` is given. Raises
-    `CallNotFound`."""
+    `CallNotFound`, `IntegrityError`."""
     calls = ToolCall.objects.using(store.using).filter(session=row, call_id=validate_id("call id", call_id))
     if step is not None:
         calls = calls.filter(step=step)
@@ -76,4 +80,10 @@ def get_latest_attempt(
     call = calls.order_by("-step", "-attempt").first()
     if call is None:
         raise CallNotFound(row.session_id, call_id, step)
+    row_seals.verify_row(call)
     return call
+
+
+def bump_revision(store: Store, session_pk: int) -> None:
+    """Increment the session's change number (`revision`), by which its pages notice a change."""
+    Session.objects.using(store.using).filter(pk=session_pk).update(revision=F("revision") + 1, updated_at=Now())

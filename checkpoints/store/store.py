@@ -18,11 +18,12 @@ from django.db.models import QuerySet
 
 from checkpoints.conf import LEASE_SECONDS
 from checkpoints.db.connection import find_connection
-from checkpoints.db.errors import database_operation
+from checkpoints.db.operation_context import database_operation
 from checkpoints.exceptions import InvalidInput, NotOwner, ReleasedWhenIdle, WorkspaceNotFound
 from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
+from checkpoints.process_identity import ProcessIdentity
 from checkpoints.store.call_records import IssuedCall
-from checkpoints.store.unanswered_calls import OpenOperations
+from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.version_state import VersionState
 
 
@@ -95,6 +96,8 @@ class OwnedSession:
     open_calls: dict[str, OpenCallRecord] = field(default_factory=dict)
     #: Calls that were issued through the log and have no result yet, by id.
     issued_calls: dict[str, IssuedCall] = field(default_factory=dict)
+    #: Sealed columns of the calls that this run has issued, by row, if sealing is on.
+    sealed_calls: dict[int, dict[str, Any]] = field(default_factory=dict)
     #: Rows of calls that this run answered from the log instead of running them, and their number in earlier runs.
     replayed: set[int] = field(default_factory=set)
     replayed_before: int | None = None
@@ -138,17 +141,27 @@ class Store:
         workspace: str = DEFAULT_WORKSPACE,
         lease_seconds: float = LEASE_SECONDS,
         idle_release_seconds: float | None = None,
+        *,
+        remote_process: ProcessIdentity | None = None,
+        token: str = "",
     ) -> None:
+        """Create the state of a client.
+
+        `remote_process` is the process for which sessions are owned if it is not this one: it renews its leases by
+        requests, so that this process neither renews them nor answers for them when it ends. `token` is then its name,
+        the same in every process that serves it.
+        """
         if not lease_seconds > 0:
             raise InvalidInput(f"lease_seconds is {lease_seconds}; it has to be more than 0.")
-        find_connection(using)
+        self._require_database(using)
         if idle_release_seconds is not None and not idle_release_seconds > 0:
             raise InvalidInput(f"idle_release_seconds is {idle_release_seconds}; it has to be more than 0, or None.")
         self.using = using
         self.workspace = workspace
         self.lease = timedelta(seconds=lease_seconds)
         self.idle_release_seconds = idle_release_seconds
-        self.token = uuid.uuid4().hex
+        self.remote_process = remote_process
+        self.token = token or uuid.uuid4().hex
         self._registries: weakref.WeakKeyDictionary[VerifyHookProvider, None] = weakref.WeakKeyDictionary()
         self._pid = os.getpid()
         self._held: dict[str, OwnedSession] = {}
@@ -168,9 +181,16 @@ class Store:
         self._issuing = [threading.Lock() for _ in range(64)]
         #: Listeners, called with the id of a session after each version of it that was saved here, and at its end.
         self.after_save: list[Callable[[str], None]] = []
+        #: Constructor of the call logs of sessions that are not in this process's database, from the store and the
+        #: id of the session.
+        self.open_call_log: Callable[[Any, str], Any] | None = None
         #: Background writer of versions, if there is one.
         self.behind: PendingWrites | None = None
         _live_stores[self.token] = self
+
+    def _require_database(self, using: str) -> None:
+        """Require that the connection can be used. Raises `DatabaseNotConfigured`."""
+        find_connection(using)
 
     @property
     def workspace_id(self) -> int:
@@ -224,14 +244,14 @@ class Store:
 
     # use of a session
 
-    def mark_used(self, session_id: str) -> None:
+    def record_session_use(self, session_id: str) -> None:
         """Record that a session has just been used, so that it is not idle."""
         with self._lock:
             if session_id in self._held:
                 self._held[session_id].last_used = time.monotonic()
 
     @contextmanager
-    def keep_in_use(self, session_id: str | None) -> Iterator[None]:
+    def keep_session_from_idling(self, session_id: str | None) -> Iterator[None]:
         """Keep a session from being idle while the context lasts."""
         if session_id is None:
             yield
@@ -245,9 +265,9 @@ class Store:
                 self._in_use[session_id] -= 1
                 if not self._in_use[session_id]:
                     del self._in_use[session_id]
-            self.mark_used(session_id)
+            self.record_session_use(session_id)
 
-    def is_in_use(self, session_id: str) -> bool:
+    def is_session_in_use(self, session_id: str) -> bool:
         """Return whether an operation that takes or uses the session is in progress."""
         return session_id in self._in_use
 
@@ -304,7 +324,7 @@ class Store:
 
     def notify_saved(self, session_id: str) -> None:
         """Call the listeners for durable versions."""
-        self.mark_used(session_id)
+        self.record_session_use(session_id)
         for listener in self.after_save:
             listener(session_id)
 

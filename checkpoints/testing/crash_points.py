@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from checkpoints.testing.child_processes import Processes
 from checkpoints.testing.fault_schedules import FaultOnceAt, FaultSchedule, KillAtRandom, KillEachLater, NoFaults
-from checkpoints.testing.faults import Fault
+from checkpoints.testing.process_faults import Fault
 from checkpoints.testing.session_trials import Diverged, Script, Trial, get_next_function
 from checkpoints.testing.write_boundaries import Boundary
 

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Protocol, TypedDict
 
-from checkpoints.testing.faults import Fault
+from checkpoints.testing.process_faults import Fault
 from checkpoints.testing.session_trials import Trial
 
 

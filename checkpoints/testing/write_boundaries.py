@@ -31,6 +31,7 @@ _SKIPPED_MODULES = (
     f"{LIBRARY_PACKAGE}.testing",
     f"{LIBRARY_PACKAGE}.db.hot_statements",
     f"{LIBRARY_PACKAGE}.db.errors",
+    f"{LIBRARY_PACKAGE}.seals",
 )
 
 
@@ -139,7 +140,7 @@ class ConnectionWatch:
 
 
 def _find_calling_function() -> str:
-    """Find the innermost named function of the library on the stack, such as `calls.issue_call.issue_call`."""
+    """Find the innermost named function of the library on the stack, such as `calls.intent_log.issue_call`."""
     frame = sys._getframe()
     while frame.f_back is not None:
         frame = frame.f_back

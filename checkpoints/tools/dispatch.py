@@ -7,13 +7,13 @@ import weakref
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from checkpoints.calls import call_queries, issue_call, settle_call
-from checkpoints.calls.outcomes import ToolResult
+from checkpoints.calls import call_queries, call_sentences, intent_log, outcome_log
+from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.conf import MAX_VALUE_BYTES
-from checkpoints.db.errors import database_operation
-from checkpoints.decisions import verification
+from checkpoints.db.operation_context import database_operation
+from checkpoints.decisions import run_verify_hooks
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, InterruptReason, KeyPolicy
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -35,8 +35,8 @@ from checkpoints.models import ToolCall
 from checkpoints.sansio import Flow, Invoke, Sleep, Transact
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.call_records import CallIntent, CallOutcome, IssuedCall, require_args_dict
+from checkpoints.store.operation_pairing import CallKind
 from checkpoints.store.store import OwnedSession, Store
-from checkpoints.store.unanswered_calls import CallKind
 from checkpoints.tools.idempotency import IdempotencyPolicy, get_policy_name, make_idempotency_key, make_unanswered_key
 
 if TYPE_CHECKING:
@@ -86,8 +86,7 @@ def dispatch_call_flow(
             return (yield from _run_unlogged_flow(tool, bound_args, call_id))
     except (InvalidArguments, NotRepresentable, TooLarge) as error:
         return ToolResult(call_id, str(error), is_error=True)
-    store, session_id = log
-    return (yield from _dispatch_logged_flow(store, session_id, request, bound_args, waiting))
+    return (yield from _dispatch_logged_flow(log, request, bound_args, waiting))
 
 
 @dataclass(frozen=True)
@@ -106,43 +105,127 @@ class DispatchRequest:
         return self.tool.name, digests.digest_text(self.stored)
 
 
+class Execution(Protocol):
+    """Issued call that this process runs now, and the log that it reports to."""
+
+    @property
+    def session_id(self) -> str: ...
+
+    @property
+    def tool(self) -> Tool: ...
+
+    @property
+    def issued_call(self) -> IssuedCall: ...
+
+    def settle(self, outcome: CallOutcome) -> None:
+        """Write the outcome. Raises `LateResultRefused`, `StorageError` and what else a write raises."""
+
+    def probe_flow(self, error: Exception) -> Flow[ToolResult]:
+        """Ask the tool's own verify hook about the interrupted call.
+
+        Returns the result that it found. Raises `ReviewRequired` from `error` if a person has to decide.
+        """
+
+    def leave(self, *, answered: bool) -> None:
+        """Report that nothing executes the call any more, and whether its dispatch ended with a result."""
+
+
+class CallLog(Protocol):
+    """Log of the calls of one session, in this process's database or behind a server."""
+
+    def issue_flow(self, request: DispatchRequest, wait_options: WaitOptions) -> Flow[Execution | ToolResult]:
+        """Log the intent of a call, or find its answer, after which nothing runs.
+
+        Raises what a dispatch raises before its tool runs.
+        """
+
+
 def _dispatch_logged_flow(
-    store: Store, session_id: str, request: DispatchRequest, bound_args: dict[str, Any], wait_options: WaitOptions
+    log: CallLog, request: DispatchRequest, bound_args: dict[str, Any], wait_options: WaitOptions
 ) -> Flow[ToolResult]:
-    pairing = store.find_owned(session_id) if request.policy == "unanswered" else None
-    if pairing is not None:
-        pairing.operations.note_arrival(request.kind, request.call_id)  # before another call of this kind arrives
+    execution: Execution | ToolResult = yield from log.issue_flow(request, wait_options)
+    if isinstance(execution, ToolResult):
+        return execution
+    answered = False
     try:
-        owned_session: OwnedSession = yield Transact(lambda: row_lookups.get_owned_session(store, session_id))
-        try:
-            intent: CallIntent = yield Transact(lambda: _build_request_intent(store, owned_session, request))
-        except (InvalidArguments, NotRepresentable, TooLarge) as error:
-            return ToolResult(request.call_id, str(error), is_error=True)
-        issued_call: IssuedCall | ToolCall = yield from issue_call_flow(store, owned_session, intent, wait_options)
-        if isinstance(issued_call, ToolCall):
-            return _build_answer(owned_session, request, issued_call)
-        try:
-            result = yield from _run_logged_flow(store, owned_session, request.tool, bound_args, issued_call)
-        finally:
-            store.executing.discard(issued_call.pk)
-        return replace(result, call_id=request.call_id)
-    except (ApprovalRequired, CallInProgress):  # will be requested again with the same call id
-        raise
-    except BaseException:
+        result = yield from _run_logged_flow(execution, bound_args)
+        answered = True
+    finally:
+        execution.leave(answered=answered)
+    return replace(result, call_id=request.call_id)
+
+
+@dataclass(frozen=True)
+class StoreCallLog:
+    """Call log of a session of this process's database."""
+
+    store: Store
+    session_id: str
+
+    def issue_flow(self, request: DispatchRequest, wait_options: WaitOptions) -> Flow[StoreExecution | ToolResult]:
+        store = self.store
+        pairing = store.find_owned(self.session_id) if request.policy == "unanswered" else None
         if pairing is not None:
-            pairing.operations.release_pairing(request.kind, request.call_id)
-        raise
+            pairing.operations.record_requested_call(
+                request.kind, request.call_id
+            )  # before another call of this kind arrives
+        try:
+            owned_session: OwnedSession = yield Transact(lambda: row_lookups.get_owned_session(store, self.session_id))
+            try:
+                intent: CallIntent = yield Transact(lambda: _build_request_intent(store, owned_session, request))
+            except (InvalidArguments, NotRepresentable, TooLarge) as error:
+                return ToolResult(request.call_id, str(error), is_error=True)
+            issued_call: IssuedCall | ToolCall = yield from issue_call_flow(store, owned_session, intent, wait_options)
+            if isinstance(issued_call, ToolCall):
+                return _build_result_of_logged_call(owned_session, request, issued_call)
+            return StoreExecution(store, owned_session, request.tool, issued_call, request)
+        except (ApprovalRequired, CallInProgress):  # will be requested again with the same call id
+            raise
+        except BaseException:
+            if pairing is not None:
+                pairing.operations.release_pairing(request.kind, request.call_id)
+            raise
 
 
-def _get_call_log(registry: ToolRegistry, tool: Tool) -> tuple[Store, str] | None:
-    """Return the store and the session in which a call of `tool` is logged; None for a call that is not logged.
+@dataclass(frozen=True)
+class StoreExecution:
+    """Issued call of a session that this process owned when it issued it; `request` is None for a workflow's step."""
+
+    store: Store
+    owned_session: OwnedSession
+    tool: Tool
+    issued_call: IssuedCall
+    request: DispatchRequest | None = None
+
+    @property
+    def session_id(self) -> str:
+        return self.owned_session.session_id
+
+    def settle(self, outcome: CallOutcome) -> None:
+        outcome_log.settle_call(self.store, self.owned_session, self.issued_call, outcome)
+
+    def probe_flow(self, error: Exception) -> Flow[ToolResult]:
+        call = yield from _probe_interrupted_call_flow(self.store, self.session_id, self.tool, self.issued_call, error)
+        is_error = call.status != CallStatus.COMPLETED
+        return ToolResult(call.call_id, call.result_text or "", is_error=is_error, attempt=call.attempt)
+
+    def leave(self, *, answered: bool) -> None:
+        self.store.executing.discard(self.issued_call.pk)
+        if not answered and self.request is not None and self.request.policy == "unanswered":
+            self.owned_session.operations.release_pairing(self.request.kind, self.request.call_id)
+
+
+def _get_call_log(registry: ToolRegistry, tool: Tool) -> CallLog | None:
+    """Return the log in which a call of `tool` is logged; None for a call that is not logged.
 
     Raises `RegistryNotBound` for a tool with side effects unless the registry permits calls without a log.
     """
     if not tool.logged:
         return None
     if registry.checkpointer is not None and registry.session_id is not None:
-        return registry.checkpointer.store, registry.session_id
+        store = registry.checkpointer.store
+        open_log = StoreCallLog if store.open_call_log is None else store.open_call_log
+        return open_log(store, registry.session_id)
     if registry.unlogged and not tool.requires_approval:  # approvals need the log
         return None
     raise RegistryNotBound(tool.name, "checkpointer" if registry.checkpointer is None else "session id")
@@ -182,7 +265,7 @@ def _assign_operation_key(store: Store, owned_session: OwnedSession, request: Di
         args=request.args,
         step=step,
     )
-    return owned_session.operations.assign_key(
+    return owned_session.operations.assign_operation_key(
         request.kind,
         request.call_id,
         step,
@@ -206,7 +289,8 @@ def build_tool_intent(
         policy=policy,
         side_effects=tool.side_effects,
         declared_risk=tool.risk,
-        sentence=tool.describe(args).encode("utf-8", "replace").decode().replace("\0", ""),
+        sentence=call_sentences.clean_sentence(tool.describe(args)),
+        sentence_template=call_sentences.clean_sentence(tool.sentence),
         verifiable=tool.verify is not None,
         requires_approval=tool.requires_approval,
         approvals=tool.approvals,
@@ -233,22 +317,23 @@ def issue_call_flow(
     """
     while True:
         call: IssuedCall | ToolCall = yield Transact(
-            lambda: issue_call.issue_call(store, owned_session, intent, executing=True)
+            lambda: intent_log.issue_call(store, owned_session, intent, executing=True)
         )
         if isinstance(call, IssuedCall):
             return call
         if call.status in _ANSWER_STATUSES:
-            call_queries.require_intact(call)
-            yield Transact(partial(issue_call.count_call_replay, store, owned_session, call))
-            return call
+            call_queries.require_matching_digests(call)
+            if (yield Transact(partial(intent_log.increment_replay_count, store, owned_session, call))):
+                return call
+            continue  # a person has just withdrawn the decision that made the result
         yield from _wait_for_other_call_flow(store, owned_session, call, wait_options)
 
 
-def _build_answer(owned_session: OwnedSession, request: DispatchRequest, call: ToolCall) -> ToolResult:
+def _build_result_of_logged_call(owned_session: OwnedSession, request: DispatchRequest, call: ToolCall) -> ToolResult:
     is_rejected = call.status == CallStatus.REJECTED
     is_answered = call.answered_version is not None and call.session_id == owned_session.pk
     if is_answered:
-        _log_repeated_replay(owned_session.session_id, request)
+        _warn_about_repeated_replay(owned_session.session_id, request)
     return ToolResult(
         request.call_id,
         call.result_text or "",
@@ -263,7 +348,7 @@ def _build_answer(owned_session: OwnedSession, request: DispatchRequest, call: T
 _reported_tools: weakref.WeakValueDictionary[int, Tool] = weakref.WeakValueDictionary()
 
 
-def _log_repeated_replay(session_id: str, request: DispatchRequest) -> None:
+def _warn_about_repeated_replay(session_id: str, request: DispatchRequest) -> None:
     """Log, once for each tool, that its policy replays a result that the model has already seen.
 
     A default policy may surprise the author of the tool, so that is a warning.
@@ -319,19 +404,18 @@ def _is_executor_alive(store: Store, owned_session: OwnedSession, call: ToolCall
             return run_liveness.is_run_alive(call.run)
     if call.pk in store.executing:
         return True
-    settle_call.interrupt_call(store, owned_session, call)
+    outcome_log.interrupt_call(store, owned_session, call)
     return False
 
 
-def _run_logged_flow(
-    store: Store, owned_session: OwnedSession, tool: Tool, bound_args: dict[str, Any], issued_call: IssuedCall
-) -> Flow[ToolResult]:
+def _run_logged_flow(execution: Execution, bound_args: dict[str, Any]) -> Flow[ToolResult]:
+    tool, issued_call = execution.tool, execution.issued_call
     if issued_call.args is not None:
         try:
-            bound_args = tool.bind_arguments(_parse_stored_args(owned_session, issued_call))
+            bound_args = tool.bind_arguments(_parse_stored_args(execution))
         except InvalidArguments as error:
             outcome = CallOutcome(CallStatus.FAILED, to_canonical_json(str(error)), type(error).__name__)
-            yield from record_outcome_flow(store, owned_session, issued_call, outcome, str(error))
+            yield from record_outcome_flow(execution, outcome, str(error))
             return ToolResult(issued_call.call_id, str(error), is_error=True, attempt=issued_call.attempt)
     invoke = Invoke(tool.run, bound_args, tool.timeout)
     try:
@@ -339,106 +423,77 @@ def _run_logged_flow(
     except GeneratorExit:
         raise
     except BaseException as error:
-        return (yield from _handle_error_flow(store, owned_session, tool, issued_call, error, started=invoke.started))
-    content = to_model_content(value)
-    yield from record_outcome_flow(
-        store,
-        owned_session,
-        issued_call,
-        CallOutcome(CallStatus.COMPLETED, to_canonical_json(content, "result")),
-        content,
-    )
-    return ToolResult(issued_call.call_id, content, attempt=issued_call.attempt)
-
-
-def _parse_stored_args(owned_session: OwnedSession, issued_call: IssuedCall) -> Any:
-    try:
-        return parse_json(issued_call.args or "{}")
-    except ValueError as error:
-        label = f"the arguments of call {issued_call.call_id!r}"
-        raise CheckpointCorrupted(owned_session.session_id, label, str(error)) from error
-
-
-def _handle_error_flow(
-    store: Store,
-    owned_session: OwnedSession,
-    tool: Tool,
-    issued_call: IssuedCall,
-    error: BaseException,
-    *,
-    started: bool,
-) -> Flow[ToolResult]:
-    call = yield from record_error_flow(store, owned_session, tool, issued_call, error, started=started)
-    if call is None:
+        result = yield from record_error_flow(execution, error, started=invoke.started)
+        if result is not None:
+            return result
         return ToolResult(
             issued_call.call_id, _describe_tool_error(tool, error), is_error=True, attempt=issued_call.attempt
         )
-    is_error = call.status != CallStatus.COMPLETED
-    return ToolResult(issued_call.call_id, call.result_text or "", is_error=is_error, attempt=issued_call.attempt)
+    content = to_model_content(value)
+    outcome = CallOutcome(CallStatus.COMPLETED, to_canonical_json(content, "result"))
+    yield from record_outcome_flow(execution, outcome, content)
+    return ToolResult(issued_call.call_id, content, attempt=issued_call.attempt)
 
 
-def record_error_flow(
-    store: Store,
-    owned_session: OwnedSession,
-    tool: Tool,
-    issued_call: IssuedCall,
-    error: BaseException,
-    *,
-    started: bool,
-) -> Flow[ToolCall | None]:
-    """Log the outcome after an error: the call did not happen (None), or the call as a probe settled it if that is
+def _parse_stored_args(execution: Execution) -> Any:
+    try:
+        return parse_json(execution.issued_call.args or "{}")
+    except ValueError as error:
+        label = f"the arguments of call {execution.issued_call.call_id!r}"
+        raise CheckpointCorrupted(execution.session_id, label, str(error)) from error
+
+
+def record_error_flow(execution: Execution, error: BaseException, *, started: bool) -> Flow[ToolResult | None]:
+    """Log the outcome after an error: the call did not happen (None), or the result that a probe found if that is
     unknown.
 
     Raises `error` if it has to stop the run, and `ReviewRequired` if a person has to decide.
     """
+    tool = execution.tool
     description = _describe_tool_error(tool, error)
     if not started:
         outcome = CallOutcome(
             CallStatus.FAILED, to_canonical_json("It was stopped before it began."), type(error).__name__
         )
-        yield from record_outcome_flow(store, owned_session, issued_call, outcome, description)
+        yield from record_outcome_flow(execution, outcome, description)
         raise error
     if not tool.logged or not tool.leaves_outcome_unknown(error):
         outcome = CallOutcome(CallStatus.FAILED, to_canonical_json(description), type(error).__name__)
-        yield from record_outcome_flow(store, owned_session, issued_call, outcome, description)
+        yield from record_outcome_flow(execution, outcome, description)
         return None
     reason = InterruptReason.AMBIGUOUS_ERROR if isinstance(error, Exception) else InterruptReason.CANCELLED
     outcome = CallOutcome(CallStatus.INTERRUPTED, to_canonical_json(description), type(error).__name__, reason)
-    yield from record_outcome_flow(store, owned_session, issued_call, outcome, description)
+    yield from record_outcome_flow(execution, outcome, description)
     if not isinstance(error, Exception):
         raise error
-    return (yield from _probe_interrupted_call_flow(store, owned_session, tool, issued_call, error))
+    return (yield from execution.probe_flow(error))
 
 
 def _probe_interrupted_call_flow(
-    store: Store, owned_session: OwnedSession, tool: Tool, issued_call: IssuedCall, error: Exception
+    store: Store, session_id: str, tool: Tool, issued_call: IssuedCall, error: Exception
 ) -> Flow[ToolCall]:
     """Ask the tool's own verify hook about the call. If it cannot tell, a person has to decide."""
-    call: ToolCall = yield Transact(lambda: call_queries.get_call(store, owned_session.session_id, issued_call.pk))
-    probe = verification.probe_with(tool.verify, owned_session.session_id, call)
+    call: ToolCall = yield Transact(lambda: call_queries.get_call(store, session_id, issued_call.pk))
+    probe = run_verify_hooks.build_probe_with_hook(tool.verify, session_id, call)
     if probe is not None:
-        yield from verification.run_probe_flow(store, probe)
-        call = yield Transact(lambda: call_queries.get_call(store, owned_session.session_id, issued_call.pk))
+        yield from run_verify_hooks.run_probe_flow(store, probe)
+        call = yield Transact(lambda: call_queries.get_call(store, session_id, issued_call.pk))
     if call.status in UNDECIDED_CALL_STATUSES:
-        raise (
-            yield Transact(partial(call_queries.build_review_required, store, owned_session.session_id, [call]))
-        ) from error
+        raise (yield Transact(partial(call_queries.build_review_required, store, session_id, [call]))) from error
     return call
 
 
-def record_outcome_flow(
-    store: Store, owned_session: OwnedSession, issued_call: IssuedCall, outcome: CallOutcome, content: str
-) -> Flow[None]:
+def record_outcome_flow(execution: Execution, outcome: CallOutcome, content: str) -> Flow[None]:
     """Write the outcome of a call that has run, with retries. Raises `ResultNotRecorded`."""
     for attempt in range(1, RECORD_ATTEMPTS + 1):
         try:
-            yield Transact(lambda: settle_call.settle_call(store, owned_session, issued_call, outcome))
+            yield Transact(lambda: execution.settle(outcome))
         except StorageError as error:
             if attempt == RECORD_ATTEMPTS:
-                raise ResultNotRecorded(owned_session.session_id, issued_call.call_id, content) from error
+                raise ResultNotRecorded(execution.session_id, execution.issued_call.call_id, content) from error
             yield Sleep(0.1 * attempt)
         except InsideTransaction as error:  # the tool has left a transaction open
-            raise ResultNotRecorded(owned_session.session_id, issued_call.call_id, content) from error
+            raise ResultNotRecorded(execution.session_id, execution.issued_call.call_id, content) from error
         else:
             return
 

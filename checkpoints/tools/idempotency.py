@@ -63,13 +63,18 @@ def make_idempotency_key(
         return digests.digest_key_parts("call", scope_parts, tool, args, call_id, step)
     if not callable(policy):
         raise InvalidInput(f"{policy!r} does not say by itself which key a call has.")
+    return digests.digest_key_parts("own", scope_parts, tool, call_key_function(policy, tool, args))
+
+
+def call_key_function(policy: Callable[[dict[str, Any]], str], tool: str, args: dict[str, Any]) -> str:
+    """Call the function that gives the key of a tool's call. Raises `InvalidArguments`, `InvalidInput`."""
     try:
         user_key: object = policy(args)
     except Exception as error:
         raise InvalidArguments(tool, f"its idempotency function raised {type(error).__name__}: {error}") from error
     if not isinstance(user_key, str) or not user_key:
         raise InvalidInput(f"The idempotency function of {tool!r} returned {user_key!r}; it has to return a text.")
-    return digests.digest_key_parts("own", scope_parts, tool, user_key)
+    return user_key
 
 
 def make_unanswered_key(

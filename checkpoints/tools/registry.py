@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
 from checkpoints import sansio
-from checkpoints.calls.outcomes import AmbiguousErrors, Answer, ToolResult, is_outcome_unknown
+from checkpoints.calls.outcome_types import AmbiguousErrors, Answer, ToolResult, is_outcome_unknown
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, Risk, SideEffect
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.ids import validate_number
@@ -47,7 +47,8 @@ class Tool:
         description: Description for the model.
         side_effects: Any of `read` (not logged), `write` and `mutate` (logged before they run).
         verify: Verify hook: gets the arguments of an interrupted call as one dict, by position, and returns
-            `Landed(result)`, `NotLanded()` or `Unknown(why)`; `outcomes.interpret_answer` says what else counts.
+            `Landed(result)`, `NotLanded()` or `Unknown(why)`; `outcome_types.interpret_verify_hook_answer` says what
+            else counts.
         idempotency: Policy that says which calls are the same operation. None: that of the registry.
         scope: Scope in which they are the same operation: session or workspace.
         requires_approval: Whether each call waits for a person before it runs.
@@ -504,4 +505,8 @@ class ToolRegistry:
 
     def _keep_session_in_use(self) -> AbstractContextManager[None]:
         """Keep the session from being idle while one of its calls runs, logged or not."""
-        return nullcontext() if self.checkpointer is None else self.checkpointer.store.keep_in_use(self.session_id)
+        return (
+            nullcontext()
+            if self.checkpointer is None
+            else self.checkpointer.store.keep_session_from_idling(self.session_id)
+        )

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import cache
 from typing import Any
+from uuid import UUID
 
 from django.db import connections
 from django.db.models import QuerySet, Subquery
 
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db.column_names import quote_column, quote_columns, quote_table
-from checkpoints.db.errors import database_operation
+from checkpoints.db.operation_context import database_operation
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture, VersionNotFound
 from checkpoints.formats import money
 from checkpoints.formats.canonical import parse_json, parse_json_object
 from checkpoints.ids import validate_id, validate_number
-from checkpoints.models import Checkpoint, Session
+from checkpoints.models import Checkpoint, Message, Session
+from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
-from checkpoints.versions import segment_queries
+from checkpoints.versions import segment_queries, version_seals
 
 #: Largest number of entries of one list.
 MAX_LIST_LIMIT = 1000
@@ -122,13 +123,16 @@ def list_messages(
     with database_operation(store.using, writes=False):
         while (row := _find_version(store, session_id, version)) is not None:
             expected = max(min(row.length - after, limit), 0)
-            rows = segment_queries.read_messages(
-                connections[store.using], row.segment_id, after + expected, ("body", "created_at"), after
-            )
-            if len(rows) == expected:
-                return [_message_to_dict(session_id, after + index, *values) for index, values in enumerate(rows)]
+            row_seals.verify_row(row)
+            connection = connections[store.using]
+            messages = segment_queries.read_message_rows(connection, row.segment_id, after + expected, after)
+            if len(messages) == expected:
+                version_seals.verify_messages(connection, row.segment_id, messages)
+                return [_message_to_dict(session_id, message) for message in messages]
             if _is_stored(store, row):
-                raise CheckpointCorrupted(session_id, "the transcript", f"{len(rows)} of {expected} messages are there")
+                raise CheckpointCorrupted(
+                    session_id, "the transcript", f"{len(messages)} of {expected} messages are there"
+                )
         row_lookups.get_session(store, session_id)
         return []
 
@@ -145,13 +149,9 @@ def _get_version(store: Store, session_id: str, version: int) -> Checkpoint:
     return row
 
 
-def _message_to_dict(session_id: str, position: int, body: str, created_at: datetime | str) -> dict[str, Any]:
-    """Convert a message row to a dict. Raw SQL returns times of SQLite as text, in UTC."""
-    created = created_at if isinstance(created_at, datetime) else datetime.fromisoformat(created_at)
-    if created.tzinfo is None:
-        created = created.replace(tzinfo=UTC)
-    message = _parse_column(session_id, f"message {position}", body)
-    return {"position": position, "created_at": created.isoformat(), "message": message}
+def _message_to_dict(session_id: str, row: Message) -> dict[str, Any]:
+    message = _parse_column(session_id, f"message {row.position}", row.body)
+    return {"position": row.position, "created_at": row.created_at.isoformat(), "message": message}
 
 
 def _select_checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
@@ -164,11 +164,24 @@ def _select_checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
 
 
 def _find_newest_version(store: Store, session_id: str) -> Checkpoint | None:
-    """Find the newest version by a cached raw statement: building the query for each load would cost more than
-    running it."""
+    """Find the newest version by a raw statement: a queryset would take longer to build than the statement to run."""
     store.flush_pending_writes(session_id)
-    session = [store.workspace_id, validate_id("session id", session_id)]
-    return next(iter(Checkpoint.objects.using(store.using).raw(_newest_version_sql(), session)), None)
+    connection = connections[store.using]
+    with connection.cursor() as cursor:
+        cursor.execute(_newest_version_sql(), [store.workspace_id, validate_id("session id", session_id)])
+        values = cursor.fetchone()
+    if values is None:
+        return None
+    row = Checkpoint.from_db(store.using, _checkpoint_attributes(), values)
+    if connection.vendor == "sqlite":  # which has no types for these
+        row.created_at = segment_queries.parse_time(row.created_at)
+        row.run_id = None if row.run_id is None else UUID(str(row.run_id))
+    return row
+
+
+@cache
+def _checkpoint_attributes() -> tuple[str, ...]:
+    return tuple(field.attname for field in Checkpoint._meta.concrete_fields)
 
 
 @cache
@@ -186,14 +199,16 @@ def _newest_version_sql() -> str:
 def checkpoint_to_dict(store: Store, session_id: str, row: Checkpoint, *, first: int = 0) -> dict[str, Any]:
     """Convert a checkpoint row to the dict that users get, with its transcript from message `first` on."""
     columns = _decode_columns(session_id, row)
+    connection = connections[store.using]
     field = f"the transcript of version {row.version}"
-    rows = segment_queries.read_bodies(connections[store.using], row.segment_id, row.length, first)
+    rows = segment_queries.read_bodies(connection, row.segment_id, row.length, first)
     length = first + len(rows)
     if length != row.length:
         raise CheckpointCorrupted(session_id, field, f"{length} of {row.length} messages are there")
     if rows and bytes(rows[-1][1]) != bytes(row.chain):
         raise CheckpointCorrupted(session_id, field, "its digest does not match")
     bodies = [body for body, _ in rows]
+    version_seals.verify_transcript(connection, row.segment_id, bodies, first, bytes(row.chain))
     return {"transcript": _decode_transcript(session_id, bodies, first), **columns}
 
 
@@ -209,6 +224,8 @@ def _decode_transcript(session_id: str, bodies: list[str], first: int) -> list[A
 
 
 def _decode_columns(session_id: str, row: Checkpoint) -> dict[str, Any]:
+    """Convert the columns of a version. Raises `IntegrityError`, `SchemaFromFuture`, `CheckpointCorrupted`."""
+    row_seals.verify_row(row)
     if row.schema_version > SCHEMA_VERSION:
         raise SchemaFromFuture(session_id, row.schema_version, SCHEMA_VERSION)
     version_text = f"of version {row.version}"

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from checkpoints.db.errors import database_operation
+from checkpoints.db.operation_context import database_operation
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats.canonical import parse_json_object, to_canonical_json
 from checkpoints.formats.strict_dataclasses import Misshapen
+from checkpoints.loop_state import legacy_records
+from checkpoints.loop_state import version_payload as payloads
+from checkpoints.loop_state.phase_details import PhaseDetails, RunTerminal
+from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import Checkpoint
-from checkpoints.runtime_state import legacy_records
-from checkpoints.runtime_state import version_payload as payloads
-from checkpoints.runtime_state.phase_details import PhaseDetails, RunTerminal
-from checkpoints.runtime_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange
@@ -68,7 +68,7 @@ def build_phase_change(
     if snapshot is not None:
         snapshot = replace(snapshot, replayed_effect_count=_count_replays(store, owned_session))
         change = replace(change, budget_spent_usd=snapshot.total_cost_usd, usage=snapshot.usage)
-    return replace(change, payload=payloads.compose_payload(details, snapshot))
+    return replace(change, payload=payloads.compose_version_payload(details, snapshot))
 
 
 def _count_replays(store: Store, owned_session: OwnedSession) -> int:
@@ -99,7 +99,7 @@ def load_run_position(store: Store, session_id: str, session_pk: int, latest: di
     payload = latest["payload"]
     kind = payloads.identify_payload(session_id, payload)
     if kind is None:
-        return RunPosition(_parse_pending_answer(session_id, payload))
+        return RunPosition(_parse_pending_model_response(session_id, payload))
     details = payloads.load_details(session_id, latest["phase"], payload)
     phases: list[str] = []
     if kind == payloads.PHASE_KEY:
@@ -111,15 +111,19 @@ def load_run_position(store: Store, session_id: str, session_pk: int, latest: di
                 break
             phases.append(phase)
     if payloads.identify_payload(session_id, payload) is None:
-        pending = _parse_pending_answer(session_id, payload) if payloads.is_answer_still_pending(phases) else None
+        pending = (
+            _parse_pending_model_response(session_id, payload)
+            if payloads.is_model_response_still_pending(phases)
+            else None
+        )
         return RunPosition(pending, None, details)
     snapshot = payloads.load_snapshot(session_id, payload, latest["usage"], latest["budget_spent_usd"])
-    if not payloads.is_answer_still_pending(phases):
+    if not payloads.is_model_response_still_pending(phases):
         snapshot = replace(snapshot, pending_llm_response=None)
     return RunPosition(snapshot.pending_llm_response, snapshot, details)
 
 
-def _parse_pending_answer(session_id: str, payload: dict[str, Any] | None) -> dict[str, Any] | None:
+def _parse_pending_model_response(session_id: str, payload: dict[str, Any] | None) -> dict[str, Any] | None:
     """Parse the journaled model answer in a user's payload. A damaged one must not lead to a second model call."""
     pending = (payload or {}).get("pending_llm_response")
     if pending is None:
@@ -129,14 +133,14 @@ def _parse_pending_answer(session_id: str, payload: dict[str, Any] | None) -> di
     return pending
 
 
-def standing_at(store: Store, session_id: str, row: Checkpoint) -> RunPosition | None:
+def load_run_position_at_version(store: Store, session_id: str, row: Checkpoint) -> RunPosition | None:
     """Return the position of a run after a version: with a snapshot, at a phase, or with a journaled answer.
 
     None if the version has none of these. Raises `SchemaFromFuture` and `CheckpointCorrupted`.
     """
     payload = _parse_payload(session_id, row.version, row.payload)
     if payloads.identify_payload(session_id, payload) is None:
-        pending = _parse_pending_answer(session_id, payload)
+        pending = _parse_pending_model_response(session_id, payload)
         return None if pending is None else RunPosition(pending)
     latest = {
         "payload": payload,
@@ -169,7 +173,7 @@ def _parse_payload(session_id: str, version: int, text: str | None) -> Any:
 # what other versions depend on
 
 
-def find_snapshot_version(store: Store, session_id: str, row: Checkpoint) -> int | None:
+def find_version_with_valid_snapshot(store: Store, session_id: str, row: Checkpoint) -> int | None:
     """Find the version with the snapshot that is still valid at `row`; None if that is `row` itself, or there is
     none."""
     if (
@@ -183,17 +187,17 @@ def find_snapshot_version(store: Store, session_id: str, row: Checkpoint) -> int
     return None
 
 
-def load_whole_payload(store: Store, session_id: str, row: Checkpoint) -> str | None:
+def load_payload_with_snapshot(store: Store, session_id: str, row: Checkpoint) -> str | None:
     """Load the payload of a version, with the snapshot that is still valid there if it has none of its own."""
     if (
         payloads.identify_payload(session_id, _parse_payload(session_id, row.version, row.payload))
         != payloads.PHASE_KEY
     ):
         return row.payload
-    position = standing_at(store, session_id, row)
+    position = load_run_position_at_version(store, session_id, row)
     if position is None or position.snapshot is None or position.details is None:
         return row.payload
-    return to_canonical_json(payloads.compose_payload(position.details, position.snapshot), "payload")
+    return to_canonical_json(payloads.compose_version_payload(position.details, position.snapshot), "payload")
 
 
 # records of other systems

@@ -10,21 +10,22 @@ from uuid import UUID
 
 from django.db import connections, transaction
 
-from checkpoints.calls import call_queries
+from checkpoints.calls import call_queries, call_seals
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db import hot_statements
-from checkpoints.db.errors import database_operation, read_back_after_lost_commit
-from checkpoints.db.hot_statements import NewMessage, SaveBase
+from checkpoints.db.hot_statements import AnsweredCall, NewMessage, SaveBase
+from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
 from checkpoints.formats import digests, message_calls, money
 from checkpoints.formats.canonical import parse_json, parse_json_object, to_canonical_json
 from checkpoints.ids import validate_number
 from checkpoints.models import Checkpoint, Session
+from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead, UnconfirmedSave
 from checkpoints.store.version_state import VersionChange, VersionState, count_total_tokens
-from checkpoints.versions import segment_queries, transcript_segments
+from checkpoints.versions import segment_queries, transcript_segments, version_seals
 from checkpoints.versions.transcript_segments import PreparedTranscript
 
 
@@ -48,16 +49,16 @@ def save_transcript(
     if owned_session.unanswered is not None:
         state, end = (
             _resolve_state(store, owned_session, change),
-            _find_continuation(owned_session.head, transcript) or _build_end_of_whole(transcript),
+            _find_continuation(owned_session.head, transcript) or _build_end_of_whole_transcript(transcript),
         )
         version = _find_repeated_save(store, owned_session, owned_session.unanswered, end, state)
     if version is None:
-        version = _save_next(store, owned_session, transcript, change, expected_version)
+        version = _save_next_version(store, owned_session, transcript, change, expected_version)
     store.notify_saved(session_id)
     return version
 
 
-def _save_next(
+def _save_next_version(
     store: Store,
     owned_session: OwnedSession,
     transcript: Sequence[dict[str, Any]],
@@ -69,14 +70,19 @@ def _save_next(
     try:
         with database_operation(store.using):
             version = (
-                None if end is None else _write_from_head(store, owned_session, head, end, state, expected_version)
+                None
+                if end is None
+                else _execute_save_statement(store, owned_session, head, end, state, expected_version)
             )
             if version is None:
-                version = _save_under_lock(store, owned_session, transcript, state, expected_version)
+                version = _save_version_under_session_lock(store, owned_session, transcript, state, expected_version)
             return version
     except StorageUnavailable as error:
-        return _read_back_save(
-            store, owned_session, _build_unconfirmed_save(head, end or _build_end_of_whole(transcript), state), error
+        return _read_save_after_lost_commit(
+            store,
+            owned_session,
+            _build_unconfirmed_save(head, end or _build_end_of_whole_transcript(transcript), state),
+            error,
         )
 
 
@@ -91,13 +97,17 @@ def _find_continuation(head: TranscriptHead, transcript: Sequence[dict[str, Any]
     """Return the messages that a transcript adds to the one that ends at `head`; None if it does not continue that
     one."""
     is_comparable = head.snapshot is not None and isinstance(transcript, list | tuple)
-    if is_comparable and transcript_segments.starts_with_copy(head.snapshot or [], transcript):
+    if is_comparable and transcript_segments.starts_with_copied_messages(head.snapshot or [], transcript):
         added = transcript[head.length :]
         copy = transcript_segments.copy_messages(added)
-        end = extend_head(head, added)
+        end = extend_transcript_head(head, added)
         return replace(end, snapshot=None if copy is None else (head.snapshot or []) + copy)
     prepared, copy = _prepare_transcript(transcript)
-    return _build_end(prepared, head.length, copy) if transcript_segments.is_continuation(prepared, head) else None
+    return (
+        _build_transcript_end(prepared, head.length, copy)
+        if transcript_segments.is_continuation(prepared, head)
+        else None
+    )
 
 
 def _prepare_transcript(transcript: Sequence[dict[str, Any]]) -> tuple[PreparedTranscript, list[Any] | None]:
@@ -120,28 +130,28 @@ def append_messages(
         head = _load_current_head(store, owned_session)
     if head.version != expected_version:
         raise VersionConflict(session_id, expected_version, head.version)
-    end = extend_head(head, new)
+    end = extend_transcript_head(head, new)
     state = change.apply_to(load_newest_state(store, owned_session, head))
     version = None
     if owned_session.unanswered is not None:
         version = _find_repeated_save(store, owned_session, owned_session.unanswered, end, state)
     if version is None:
-        version = _append_next(store, owned_session, head, end, state)
+        version = _append_next_version(store, owned_session, head, end, state)
     store.notify_saved(session_id)
     return version
 
 
-def _append_next(
+def _append_next_version(
     store: Store, owned_session: OwnedSession, head: TranscriptHead, end: TranscriptEnd, state: VersionState
 ) -> int:
     try:
         with database_operation(store.using):
-            version = _write_from_head(store, owned_session, head, end, state, head.version)
+            version = _execute_save_statement(store, owned_session, head, end, state, head.version)
             if version is None:
-                raise _build_refusal(store, owned_session, head.version)
+                raise _build_save_error(store, owned_session, head.version)
             return version
     except StorageUnavailable as error:
-        return _read_back_save(store, owned_session, _build_unconfirmed_save(head, end, state), error)
+        return _read_save_after_lost_commit(store, owned_session, _build_unconfirmed_save(head, end, state), error)
 
 
 @dataclass(frozen=True)
@@ -160,25 +170,25 @@ class TranscriptEnd:
     @property
     def results(self) -> Counter[str]:
         """Number of new results by call id."""
-        return _count_results(self.said) - self.repeated
+        return _count_results_by_call_id(self.said) - self.repeated
 
 
-def _count_results(messages: Sequence[Any]) -> Counter[str]:
+def _count_results_by_call_id(messages: Sequence[Any]) -> Counter[str]:
     return Counter(call_id for message in messages for call_id in message_calls.list_answered_call_ids(message))
 
 
-def _build_end(prepared: PreparedTranscript, keep: int, copy: list[Any] | None) -> TranscriptEnd:
+def _build_transcript_end(prepared: PreparedTranscript, keep: int, copy: list[Any] | None) -> TranscriptEnd:
     chain = prepared.chains[-1] if prepared.chains else digests.EMPTY_CHAIN
     new_messages = transcript_segments.build_new_messages(prepared, keep, keep)
     return TranscriptEnd(new_messages, len(prepared.chains), chain, copy, prepared.messages[keep:])
 
 
-def _build_end_of_whole(transcript: Sequence[dict[str, Any]]) -> TranscriptEnd:
+def _build_end_of_whole_transcript(transcript: Sequence[dict[str, Any]]) -> TranscriptEnd:
     prepared, copy = _prepare_transcript(transcript)
-    return _build_end(prepared, len(prepared.chains), copy)
+    return _build_transcript_end(prepared, len(prepared.chains), copy)
 
 
-def extend_head(head: TranscriptHead, added: Sequence[dict[str, Any]]) -> TranscriptEnd:
+def extend_transcript_head(head: TranscriptHead, added: Sequence[dict[str, Any]]) -> TranscriptEnd:
     """Append `added` to the transcript that ends at `head`. Raises `NotRepresentable`, `TooLarge`."""
     if not added and isinstance(added, list | tuple):
         return TranscriptEnd([], head.length, head.chain, head.snapshot)
@@ -191,7 +201,7 @@ def _build_unconfirmed_save(head: TranscriptHead, end: TranscriptEnd, state: Ver
     return UnconfirmedSave(head, TranscriptHead(0, end.length, end.chain, 0, state, end.snapshot), state)
 
 
-def _read_back_save(
+def _read_save_after_lost_commit(
     store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave, error: StorageUnavailable
 ) -> int:
     """Read back whether the version is stored, after a commit whose answer was lost, instead of writing it twice.
@@ -242,7 +252,40 @@ def _find_unconfirmed_version(store: Store, owned_session: OwnedSession, lost_sa
     return checkpoint.version
 
 
-def _save_under_lock(
+def find_repeated_version(
+    store: Store,
+    owned_session: OwnedSession,
+    messages: Sequence[dict[str, Any]],
+    change: VersionChange,
+    expected_version: int,
+    *,
+    whole: bool,
+) -> int | None:
+    """Return the version after `expected_version` if this run wrote just what is given; else None.
+
+    For a caller that repeats a save because it got no answer, and whose first attempt another process may have served.
+    `whole` says that `messages` are the whole transcript.
+    """
+    with database_operation(store.using, writes=False):
+        rows = Checkpoint.objects.using(store.using).filter(
+            session=owned_session.pk, version__in=[expected_version, expected_version + 1]
+        )
+        by_number = {row.version: row for row in rows}
+    before, after = by_number.get(expected_version), by_number.get(expected_version + 1)
+    if after is None or after.run_id != owned_session.run_id or (before is None and expected_version > 0):
+        return None
+    if whole:
+        end = _build_end_of_whole_transcript(messages)
+    else:
+        head = build_empty_transcript_head(0) if before is None else get_version_transcript_head(before)
+        end = extend_transcript_head(head, messages)
+    state = change.apply_to(parse_version_state(owned_session.session_id, before))
+    stored = parse_version_state(owned_session.session_id, after)
+    same = (end.length, end.chain, state) == (after.length, bytes(after.chain), stored)
+    return after.version if same else None
+
+
+def _save_version_under_session_lock(
     store: Store,
     owned_session: OwnedSession,
     transcript: Sequence[dict[str, Any]],
@@ -260,23 +303,23 @@ def _save_under_lock(
         )
         if row is None:
             raise row_lookups.build_fence_lost_error(store, owned_session)
-        head, keep, repeated = get_session_head(row), row.message_count, Counter[str]()
+        head, keep, repeated = get_session_transcript_head(row), row.message_count, Counter[str]()
         if expected_version is not None and expected_version != head.version:
             raise VersionConflict(owned_session.session_id, expected_version, head.version)
         if not transcript_segments.is_continuation(prepared, head):
             keep = transcript_segments.count_common_prefix(store.using, prepared, head)
-            repeated = _count_repeated_results(store, owned_session, head, prepared, keep)
+            repeated = _count_results_after_edited_message(store, owned_session, head, prepared, keep)
             segment = transcript_segments.create_branch_segment(store.using, owned_session.pk, head, keep)
             Session.objects.using(store.using).filter(pk=owned_session.pk).update(head_segment=segment)
             head = TranscriptHead(segment.pk, head.length, head.chain, head.version)
-        end = replace(_build_end(prepared, keep, copy), repeated=repeated)
-        version = _write_from_head(store, owned_session, head, end, state, head.version)
+        end = replace(_build_transcript_end(prepared, keep, copy), repeated=repeated)
+        version = _execute_save_statement(store, owned_session, head, end, state, head.version)
         if version is None:
             raise row_lookups.build_fence_lost_error(store, owned_session)
         return version
 
 
-def _count_repeated_results(
+def _count_results_after_edited_message(
     store: Store, owned_session: OwnedSession, head: TranscriptHead, prepared: PreparedTranscript, first: int
 ) -> Counter[str]:
     """Count the results that an edited transcript has from message `first` on and that are not new in it, by call id.
@@ -284,7 +327,7 @@ def _count_repeated_results(
     They answer no call made since the last version, even one with the same call id. Results are new behind the last
     message that the transcript up to `head` has as well, and as far as there are more of them than in that one.
     """
-    results = _count_results(prepared.messages[first:])
+    results = _count_results_by_call_id(prepared.messages[first:])
     call_ids = owned_session.operations.filter_known_call_ids(
         results, lambda: call_queries.list_unanswered_calls(store, owned_session.pk)
     )
@@ -295,7 +338,9 @@ def _count_repeated_results(
         body for body, _ in segment_queries.read_bodies(connections[store.using], head.segment_id, head.length, first)
     ]
     try:
-        earlier_results = _count_results([parse_json(body) for body in bodies if any(text in body for text in texts)])
+        earlier_results = _count_results_by_call_id(
+            [parse_json(body) for body in bodies if any(text in body for text in texts)]
+        )
     except ValueError as error:
         raise CheckpointCorrupted(owned_session.session_id, "a message of its transcript", str(error)) from error
     stored_bodies = set(bodies)
@@ -303,10 +348,10 @@ def _count_repeated_results(
         (position for position in range(first, len(prepared.bodies)) if prepared.bodies[position] in stored_bodies),
         default=first - 1,
     )
-    return results - (_count_results(prepared.messages[end + 1 :]) | (results - earlier_results))
+    return results - (_count_results_by_call_id(prepared.messages[end + 1 :]) | (results - earlier_results))
 
 
-def _write_from_head(
+def _execute_save_statement(
     store: Store,
     owned_session: OwnedSession,
     head: TranscriptHead,
@@ -316,18 +361,21 @@ def _write_from_head(
 ) -> int | None:
     """Run the save statement, from `head` to `end`. Returns None if the session is not at `head`."""
     results = end.results
-    answered = (
+    answered_rows = (
         owned_session.operations.list_rows_answered_by(
             results, lambda: call_queries.list_unanswered_calls(store, owned_session.pk)
         )
         if results
         else []
     )
-    base = SaveBase(owned_session.pk, owned_session.fence, head.segment_id, head.length, head.chain, expected)
+    start_version = head.version if expected is None else expected
+    answered = call_seals.seal_answered_calls(store.using, owned_session, answered_rows, start_version + 1)
+    base = SaveBase(owned_session.pk, owned_session.fence, head.segment_id, head.length, head.chain, start_version)
     version = write_version(store.using, base, end, state, owned_session.run_id, answered)
     if version is not None:
+        call_seals.forget_calls(owned_session, answered_rows)
         owned_session.head = TranscriptHead(head.segment_id, end.length, end.chain, version, state, end.snapshot)
-        owned_session.operations.forget_answered(results)
+        owned_session.operations.drop_answered_operations(results)
         for call_id in results:
             owned_session.open_calls.pop(call_id, None)
     return version
@@ -339,22 +387,15 @@ def write_version(
     end: TranscriptEnd,
     state: VersionState,
     run_id: UUID | None,
-    answered: Sequence[int] = (),
+    answered: Sequence[AnsweredCall] = (),
 ) -> int | None:
     """Write the version that continues from `base` to `end`, for a run or for none.
 
-    `answered` are the keys of calls whose results it contains. Returns its number, or None if the session is not at
+    `answered` are the calls whose results it contains. Returns its number, or None if the session is not at
     `base`.
     """
-    return hot_statements.save_version(
-        connections[using],
+    messages, checkpoint_values = version_seals.seal_new_version(
         base,
-        {
-            "head_chain": end.chain,
-            "message_count": end.length,
-            "budget_spent_usd": money.round_to_decimal(state.budget),
-            "total_tokens": count_total_tokens(state.usage),
-        },
         end.new,
         {
             "run": run_id,
@@ -368,11 +409,23 @@ def write_version(
             "payload": state.payload,
             "schema_version": SCHEMA_VERSION,
         },
+    )
+    return hot_statements.save_version(
+        connections[using],
+        base,
+        {
+            "head_chain": end.chain,
+            "message_count": end.length,
+            "budget_spent_usd": money.round_to_decimal(state.budget),
+            "total_tokens": count_total_tokens(state.usage),
+        },
+        messages,
+        checkpoint_values,
         answered,
     )
 
 
-def _build_refusal(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
+def _build_save_error(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
     row = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
     if row is None:
         return row_lookups.build_fence_lost_error(store, owned_session)
@@ -384,21 +437,21 @@ def _load_current_head(store: Store, owned_session: OwnedSession) -> TranscriptH
         row = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
         if row is None:
             raise row_lookups.build_fence_lost_error(store, owned_session)
-        return get_session_head(row)
+        return get_session_transcript_head(row)
 
 
-def get_session_head(row: Session) -> TranscriptHead:
+def get_session_transcript_head(row: Session) -> TranscriptHead:
     if row.head_segment_id is None:
         raise CheckpointCorrupted(row.session_id, "head_segment", "the session has no transcript")
     return TranscriptHead(row.head_segment_id, row.message_count, bytes(row.head_chain), row.latest_version)
 
 
-def get_version_head(row: Checkpoint) -> TranscriptHead:
+def get_version_transcript_head(row: Checkpoint) -> TranscriptHead:
     """Return the end of the transcript of one version."""
     return TranscriptHead(row.segment_id, row.length, bytes(row.chain), row.version)
 
 
-def build_empty_head(segment_id: int) -> TranscriptHead:
+def build_empty_transcript_head(segment_id: int) -> TranscriptHead:
     """Build the head of a session that has no version."""
     return TranscriptHead(segment_id, 0, digests.EMPTY_CHAIN, 0)
 
@@ -412,8 +465,11 @@ def load_newest_state(store: Store, owned_session: OwnedSession, head: Transcrip
 
 
 def find_newest_version(using: str, session_pk: int) -> Checkpoint | None:
-    """Find the newest version that still exists."""
-    return Checkpoint.objects.using(using).filter(session=session_pk).order_by("-version").first()
+    """Find the newest version that still exists. Raises `IntegrityError` if it does not match its seal."""
+    row = Checkpoint.objects.using(using).filter(session=session_pk).order_by("-version").first()
+    if row is not None:
+        row_seals.verify_row(row)
+    return row
 
 
 def parse_version_state(session_id: str, row: Checkpoint | None) -> VersionState:

@@ -6,6 +6,8 @@ Each ancestor contributes the messages before the branch that leaves it. The ORM
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -22,6 +24,36 @@ def read_messages(
     """Read the messages `first` to `length` of the transcript that ends in `segment_id`, in order: a tuple of
     `fields` each."""
     return _read_along_segments(connection, f"SELECT {quote_columns(Message, fields)}", [], segment_id, length, first)
+
+
+def read_message_rows(connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0) -> list[Message]:
+    """Read the messages `first` to `length` of the transcript that ends in `segment_id`, in order."""
+    rows = read_messages(connection, segment_id, length, list_message_fields(), first)
+    return [build_message(connection, values) for values in rows]
+
+
+@cache
+def list_message_fields() -> tuple[str, ...]:
+    """List the fields of a message, in the order that `build_message` takes their values in."""
+    return tuple(field.name for field in Message._meta.concrete_fields)
+
+
+@cache
+def _list_message_attributes() -> tuple[str, ...]:
+    return tuple(field.attname for field in Message._meta.concrete_fields)
+
+
+def build_message(connection: BaseDatabaseWrapper, values: Sequence[Any]) -> Message:
+    """Build a message from the values that a raw statement returned."""
+    message = Message.from_db(connection.alias, _list_message_attributes(), values)
+    message.created_at = parse_time(message.created_at)
+    return message
+
+
+def parse_time(value: datetime | str) -> datetime:
+    """Convert a time of a raw statement, which SQLite returns as text, in UTC."""
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def read_bodies(connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0) -> Rows:

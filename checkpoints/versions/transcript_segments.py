@@ -49,7 +49,7 @@ def prepare_transcript(
         if not isinstance(message, dict):
             raise NotRepresentable(f"transcript[{position}]", f"a {type(message).__name__} is not a message (a dict)")
         bodies.append(to_canonical_json(message, f"transcript[{position}]"))
-    return PreparedTranscript(messages, bodies, digests.chain_bodies(bodies, after))
+    return PreparedTranscript(messages, bodies, digests.compute_hash_chains(bodies, after))
 
 
 def is_continuation(prepared: PreparedTranscript, head: TranscriptHead) -> bool:
@@ -128,15 +128,15 @@ class _Exact:
     __hash__ = None  # type: ignore[assignment]
 
 
-def copy_value(value: Any) -> Any:
+def copy_json_value(value: Any) -> Any:
     """Copy a JSON value so that the copy compares exactly with the original."""
     kind = type(value)
     if value is None or kind is str:
         return value
     if isinstance(value, dict):
-        return {key: copy_value(item) for key, item in value.items()}
+        return {key: copy_json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [copy_value(item) for item in value]
+        return [copy_json_value(item) for item in value]
     return _Exact(value)
 
 
@@ -147,13 +147,13 @@ def copy_messages(messages: Sequence[Any]) -> list[Any] | None:
     save finds it; a copy newer than the stored messages would hide it. Raises `ConcurrentModification`.
     """
     try:
-        return [copy_value(message) for message in messages]
+        return [copy_json_value(message) for message in messages]
     except RecursionError:
         return None
     except RuntimeError as error:
         raise build_changed_meanwhile_error(error, "transcript") from error
 
 
-def starts_with_copy(copy: Sequence[Any], messages: Sequence[Any]) -> bool:
+def starts_with_copied_messages(copy: Sequence[Any], messages: Sequence[Any]) -> bool:
     """Return whether `messages` starts with exactly the messages that `copy` was made from."""
     return len(messages) >= len(copy) and copy == list(messages[: len(copy)])

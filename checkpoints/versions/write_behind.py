@@ -14,9 +14,10 @@ from typing import Any, Protocol, Self
 
 from checkpoints import sansio
 from checkpoints.enums import Phase
-from checkpoints.runtime_state import version_payload as payloads
-from checkpoints.runtime_state.phase_details import PhaseDetails
-from checkpoints.runtime_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.exceptions import NotOverHttp
+from checkpoints.loop_state import version_payload as payloads
+from checkpoints.loop_state.phase_details import PhaseDetails
+from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.sansio import documented_by
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
@@ -71,7 +72,10 @@ class SyncWriteBehind:
 
         Raises:
             InvalidInput: A number is not positive, or the client is written behind already.
+            NotOverHttp: The client is one of a server.
         """
+        if checkpointer.store.open_call_log is not None:
+            raise NotOverHttp("Writing behind")
         self.store = checkpointer.store
         self._behind = BackgroundWriter(
             self.store, cadence=cadence, coalesce=coalesce, queue=queue, flush_timeout=flush_timeout
@@ -121,7 +125,7 @@ class SyncWriteBehind:
         state = self._resolve_state(
             session_id, VersionChange(plan, budget_spent_usd, usage, phase, payload).to_state_if_complete()
         )
-        return self._hand_in(self._build_snapshot(session_id, transcript, state, payload, step))
+        return self._queue_snapshot(self._build_snapshot(session_id, transcript, state, payload, step))
 
     def save_phase(
         self,
@@ -159,7 +163,7 @@ class SyncWriteBehind:
             session_id, phases.build_phase_change(self.store, owned_session, details, snapshot, plan)
         )
         step = None if snapshot is None else snapshot.step
-        return self._hand_in(SnapshotRequest(session_id, transcript, state, step, light=snapshot is None))
+        return self._queue_snapshot(SnapshotRequest(session_id, transcript, state, step, light=snapshot is None))
 
     def _resolve_state(self, session_id: str, change: VersionState | VersionChange) -> VersionState:
         """Return the state of a snapshot beside its transcript; kept values are those handed in or saved last."""
@@ -171,7 +175,7 @@ class SyncWriteBehind:
         owned_session = self.store.find_owned(session_id) or row_lookups.get_owned_session(self.store, session_id)
         return change.apply_to(save_version.load_newest_state(self.store, owned_session, owned_session.head))
 
-    def _hand_in(self, request: SnapshotRequest) -> Ticket:
+    def _queue_snapshot(self, request: SnapshotRequest) -> Ticket:
         """Hand in a snapshot, and flush if it ends or pauses the run."""
         ticket = self._behind.hand_in(request)
         if request.state.phase in ENDING_PHASES:

@@ -9,11 +9,34 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints.exceptions import FileError
+from checkpoints.formats.canonical import parse_json
 from checkpoints.store.version_state import VersionState
-from checkpoints.versions.transcript_copy import FrozenTranscript
+from checkpoints.versions import transcript_segments
 
 #: Seconds until the next attempt after a transient error: at first and at most.
 FIRST_RETRY_PAUSE, LONGEST_RETRY_PAUSE = 0.05, 2.0
+
+
+@dataclass(frozen=True)
+class FrozenTranscript:
+    """Copy of a transcript at one moment, for a later save. Only new messages are copied."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    snapshot: list[Any] = field(default_factory=list, repr=False)
+
+    def freeze_transcript(self, transcript: Sequence[dict[str, Any]]) -> FrozenTranscript:
+        """Freeze `transcript` as it is now, whether or not it continues this one. Raises `NotRepresentable`,
+        `TooLarge`."""
+        is_continuation = isinstance(transcript, list | tuple) and transcript_segments.starts_with_copied_messages(
+            self.snapshot, transcript
+        )
+        keep = len(self.snapshot) if is_continuation else 0
+        prepared = transcript_segments.prepare_transcript(transcript[keep:] if keep else transcript, first=keep)
+        new_messages = [parse_json(body) for body in prepared.bodies]
+        return FrozenTranscript(
+            self.messages[:keep] + new_messages,
+            self.snapshot[:keep] + transcript_segments.copy_json_value(new_messages),
+        )
 
 
 @dataclass(eq=False)

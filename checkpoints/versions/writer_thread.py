@@ -25,10 +25,10 @@ from checkpoints.store.store import Store
 from checkpoints.store.version_state import VersionState
 from checkpoints.versions import save_version
 from checkpoints.versions.save_cadence import TURN_PHASES, Cadence
-from checkpoints.versions.transcript_copy import FrozenTranscript
 from checkpoints.versions.write_queue import (
     FIRST_RETRY_PAUSE,
     LONGEST_RETRY_PAUSE,
+    FrozenTranscript,
     QueueEntry,
     SessionQueue,
     SnapshotRequest,
@@ -74,7 +74,7 @@ class BackgroundWriter:
         Raises the error of an earlier snapshot of this session, and `NotDurable` if the queue stays full.
         """
         deadline = time.monotonic() + self.flush_timeout
-        self.store.mark_used(request.session_id)
+        self.store.record_session_use(request.session_id)
         with self._changed:
             while True:
                 self._require_open()
@@ -83,7 +83,7 @@ class BackgroundWriter:
                 replaced_entry = self._find_replaceable_entry(line, request)
                 if replaced_entry is not None or self._count_entries() < self.queue:
                     return self._enqueue(line, request, replaced_entry)
-                self._release_kept_back(self._lines)
+                self._release_delayed_writes(self._lines)
                 if not self._changed.wait(deadline - time.monotonic()):
                     raise NotDurable(self._list_unsaved(), "the queue is full, and the database does not take them")
 
@@ -120,7 +120,7 @@ class BackgroundWriter:
 
     def _enqueue(self, line: SessionQueue, request: SnapshotRequest, replaced_entry: QueueEntry | None) -> Ticket:
         ticket = Ticket(request.session_id)
-        transcript = line.newest if request.transcript is None else line.newest.freeze_next(request.transcript)
+        transcript = line.newest if request.transcript is None else line.newest.freeze_transcript(request.transcript)
         entry = QueueEntry(request.session_id, transcript, request.state, request.step, request.light, [ticket])
         if replaced_entry is not None:
             entry.tickets += replaced_entry.tickets
@@ -155,7 +155,7 @@ class BackgroundWriter:
         deadline = time.monotonic() + (self.flush_timeout if timeout is None else timeout)
         with self._changed:
             lines = {key: line for key, line in self._lines.items() if session_id in (None, key)}
-            self._release_kept_back(lines)
+            self._release_delayed_writes(lines)
             while any(line.entries and line.trouble is None for line in lines.values()):
                 self._wake_writer_thread()
                 if not self._changed.wait(deadline - time.monotonic()) or time.monotonic() >= deadline:
@@ -185,7 +185,7 @@ class BackgroundWriter:
         if self._closed:
             raise CheckpointerClosed
 
-    def _release_kept_back(self, lines: Iterable[str]) -> None:
+    def _release_delayed_writes(self, lines: Iterable[str]) -> None:
         for key in lines:
             self._lines[key].kept_back = False
             self._lines[key].turns = 0
@@ -243,12 +243,12 @@ class BackgroundWriter:
                 if not busy and (now >= until or self._closed):
                     self._writer = None
                     return None
-                self._changed.wait(min(self._iterate_pauses(now), default=max(until - now, 0.01)))
+                self._changed.wait(min(self._iterate_seconds_until_due(now), default=max(until - now, 0.01)))
 
     def _is_overdue(self, entry: QueueEntry, now: float) -> bool:
         return self.cadence.seconds is not None and now - entry.since >= self.cadence.seconds
 
-    def _iterate_pauses(self, now: float) -> Iterable[float]:
+    def _iterate_seconds_until_due(self, now: float) -> Iterable[float]:
         """Iterate over the seconds until entries that may not be written now become due."""
         for line in self._lines.values():
             if line.is_ready():

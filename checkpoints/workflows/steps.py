@@ -14,13 +14,14 @@ from django.db.models import Max
 
 from checkpoints.calls import call_queries
 from checkpoints.conf import SCHEMA_VERSION
-from checkpoints.db.errors import database_operation
-from checkpoints.enums import LIVE_CALL_STATUSES, CallStatus, DecisionKind, KeyScope
+from checkpoints.db.operation_context import database_operation
+from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, CallStatus, DecisionKind, KeyScope
 from checkpoints.exceptions import CheckpointCorrupted, InvalidArguments, SchemaFromFuture, StepIdentityChanged
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.ids import MAX_LENGTH, validate_id
 from checkpoints.models import Decision, Session, ToolCall, Workflow, WorkflowStep
+from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups
 from checkpoints.store.call_records import TOOL_NAME_LENGTH
 from checkpoints.store.store import OwnedSession, Store
@@ -118,6 +119,7 @@ def open_workflow(store: Store, owned_session: OwnedSession, workflow_id: str) -
             session_id=owned_session.pk, workflow_id=workflow_id
         )
         steps = list(WorkflowStep.objects.using(store.using).filter(workflow=workflow))
+        row_seals.verify_rows(steps)
         newest = max((step.schema_version for step in steps), default=0)
         if newest > SCHEMA_VERSION:
             raise SchemaFromFuture(owned_session.session_id, newest, SCHEMA_VERSION)
@@ -136,7 +138,8 @@ def find_or_create_step(
     steps = WorkflowStep.objects.using(store.using).filter(workflow=workflow, step_id=request.step_id)
     with database_operation(store.using):
         step = steps.first()
-        if step is not None and not _list_identity_changes(step, request):
+        row_seals.verify_rows([step] if step else ())
+        if step is not None and not _list_changed_step_fields(step, request):
             return step
         with transaction.atomic(using=store.using):
             sessions = Session.objects.using(store.using).select_for_update()
@@ -145,12 +148,12 @@ def find_or_create_step(
             step = steps.first()
             if step is None:
                 return _create_step(store, owned_session, workflow, request)
-            if not _list_identity_changes(step, request):
+            if not _list_changed_step_fields(step, request):
                 return step
             return _replace_step_identity(store, owned_session, workflow, step, request)
 
 
-def _list_identity_changes(step: WorkflowStep, request: StepRequest) -> list[str]:
+def _list_changed_step_fields(step: WorkflowStep, request: StepRequest) -> list[str]:
     pairs = {
         "function": (step.function, request.tool.name),
         "arguments": (step.args_digest, request.args_digest),
@@ -181,7 +184,7 @@ def _replace_step_identity(
             owned_session.session_id,
             workflow.workflow_id,
             step.step_id,
-            _list_identity_changes(step, request),
+            _list_changed_step_fields(step, request),
             live.status,
         )
     for field, value in _build_identity(store, owned_session, workflow, request, step.generation + 1).items():
@@ -245,7 +248,7 @@ def load_step_value(store: Store, call: ToolCall) -> Any:
     An answer that a person or a hook gave as text is parsed if it is the JSON of an object or list. Raises
     `CheckpointCorrupted`.
     """
-    call_queries.require_intact(call)
+    call_queries.require_unaltered(call)
     if call.result is None or call.status != CallStatus.COMPLETED:
         return None
     try:
@@ -253,17 +256,16 @@ def load_step_value(store: Store, call: ToolCall) -> Any:
     except ValueError as error:
         label = f"the result of call {call.call_id!r}"
         raise CheckpointCorrupted(call.session.session_id, label, str(error)) from error
-    if isinstance(value, str) and value.lstrip()[:1] in {"{", "["} and _is_result_from_decision(store, call):
+    if isinstance(value, str) and value.lstrip()[:1] in {"{", "["} and _was_result_set_by_person(store, call):
         with suppress(ValueError):
             return parse_json(value)
     return value
 
 
-def _is_result_from_decision(store: Store, call: ToolCall) -> bool:
-    decisions = Decision.objects.using(store.using).filter(
-        tool_call=call, kind__in=sorted(_KINDS_GIVING_RESULTS), final=True
-    )
-    return decisions.exists()
+def _was_result_set_by_person(store: Store, call: ToolCall) -> bool:
+    decisions = Decision.objects.using(store.using).filter(tool_call=call, kind__in=sorted(DECIDING_KINDS), final=True)
+    kind = decisions.order_by("-pk").values_list("kind", flat=True).first()
+    return kind in _KINDS_GIVING_RESULTS
 
 
 def list_steps(store: Store, workflow: Workflow) -> list[dict[str, Any]]:

@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any
 
 from checkpoints import sansio
-from checkpoints.decisions import verification
+from checkpoints.calls import call_queries
+from checkpoints.decisions import run_verify_hooks
 from checkpoints.enums import CallStatus, KeyPolicy
 from checkpoints.exceptions import DuplicateStep, InvalidArguments, ReviewRequired, StepRejected
 from checkpoints.formats.canonical import parse_json, to_canonical_json
@@ -23,7 +24,7 @@ from checkpoints.store import row_lookups
 from checkpoints.store.call_records import CallIntent, CallOutcome, IssuedCall
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.tools import dispatch
-from checkpoints.tools.dispatch import WaitOptions
+from checkpoints.tools.dispatch import StoreExecution, WaitOptions
 from checkpoints.tools.registry import Tool
 from checkpoints.workflows import steps
 from checkpoints.workflows.steps import StepRequest
@@ -119,35 +120,35 @@ class WorkflowJournal:
         unknown: ToolCall | None = yield Transact(lambda: steps.find_live_call(self.store, owned_session, step))
         probe = None
         if unknown is not None and unknown.status == CallStatus.INTERRUPTED and unknown.session_id == owned_session.pk:
-            probe = verification.probe_with(request.tool.verify, self.session_id, unknown)
+            probe = run_verify_hooks.build_probe_with_hook(request.tool.verify, self.session_id, unknown)
         if probe is None:
             raise review_error
-        yield from verification.run_probe_flow(self.store, probe)
+        yield from run_verify_hooks.run_probe_flow(self.store, probe)
         return (yield from dispatch.issue_call_flow(self.store, owned_session, intent, WaitOptions()))
 
     def _run_step_flow(self, owned_session: OwnedSession, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
+        execution = StoreExecution(self.store, owned_session, request.tool, issued_call)
         try:
             invoke = Invoke(request.bind_function(issued_call.args), timeout=request.tool.timeout)
         except InvalidArguments as error:
             outcome = CallOutcome(CallStatus.FAILED, to_canonical_json(str(error)), type(error).__name__)
-            yield from dispatch.record_outcome_flow(self.store, owned_session, issued_call, outcome, str(error))
+            yield from dispatch.record_outcome_flow(execution, outcome, str(error))
             raise
         try:
             value = yield invoke
         except GeneratorExit:
             raise
         except BaseException as error:
-            call = yield from dispatch.record_error_flow(
-                self.store, owned_session, request.tool, issued_call, error, started=invoke.started
-            )
-            if call is None or call.status != CallStatus.COMPLETED:
+            found = yield from dispatch.record_error_flow(execution, error, started=invoke.started)
+            if found is None or found.is_error:
                 raise
-            return (yield Transact(partial(steps.load_step_value, self.store, call)))
+            return (yield Transact(partial(self._load_value_of_call, issued_call.pk)))
         content = _dump_step_value(value)
-        yield from dispatch.record_outcome_flow(
-            self.store, owned_session, issued_call, CallOutcome(CallStatus.COMPLETED, content), content
-        )
+        yield from dispatch.record_outcome_flow(execution, CallOutcome(CallStatus.COMPLETED, content), content)
         return parse_json(content)
+
+    def _load_value_of_call(self, call_pk: int) -> Any:
+        return steps.load_step_value(self.store, call_queries.get_call(self.store, self.session_id, call_pk))
 
     def _load_stored_value(self, step: WorkflowStep, call: ToolCall) -> Any:
         if call.status == CallStatus.REJECTED:

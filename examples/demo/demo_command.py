@@ -1,3 +1,4 @@
+import os
 import signal
 import time
 from argparse import ArgumentParser
@@ -65,7 +66,8 @@ class Command(BaseCommand):
         earlier_sessions, stage = list(iterate_abandoned_sessions(root)), create_demo_session(root)
         address = f"http://127.0.0.1:{port}"
         self._print_sign_ins(address)
-        site = start_site(port, stage.folder / "site.log", lambda: self._stopping)
+        environment = {"HARNESS_ADDRESS": address, **os.environ}
+        site = start_site(port, stage.folder / "site.log", lambda: self._stopping, environment)
         leaving.callback(site.stop)
         supervisors = [
             self._create_supervisor(demo_session, address, MODEL_PACE_SECONDS, leaving)
@@ -84,18 +86,17 @@ class Command(BaseCommand):
         self._print_lines("", "The demo ends. Its sessions and ledgers stay.")
 
     def _print_sign_ins(self, address: str) -> None:
-        approver, auditor = (
-            create_or_reset_account("approver", Role.APPROVER),
-            create_or_reset_account("auditor", Role.AUDITOR),
-        )
-        self._print_lines(
-            "",
-            f"  Open      {address}/",
-            f"  Sign in   {approver.name:<10}{approver.password:<16}decides",
-            f"            {auditor.name:<10}{auditor.password:<16}only looks",
-            "  Stop      Ctrl-C",
-            "",
-        )
+        settings.SITE_ADDRESS, settings.SITE_ADDRESS_IS_GUESSED = address, False
+        accounts = [
+            (create_or_reset_account("approver", Role.APPROVER), "reads and decides"),
+            (create_or_reset_account("auditor", Role.AUDITOR), "only reads"),
+            (create_or_reset_account("admin", Role.ADMIN), "also manages people and settings"),
+        ]
+        self._print_lines("", f"  Open      {address}/", "", "  Sign in with a name and a password:")
+        self._print_lines(*(f"    {one.name:<10}{one.password:<16}{what}" for one, what in accounts))
+        self._print_lines("", "  Or open a link, which signs in once:")
+        self._print_lines(*(f"    {one.name:<10}{one.link}" for one, _ in accounts))
+        self._print_lines("", "  Stop      Ctrl-C", "")
 
     def _is_unfinished(self, supervisor: AgentSupervisor) -> bool:
         """Return True if the supervisor's session is not finished. A failing agent does not stop the site."""

@@ -46,11 +46,12 @@ class ScriptedModel:
     """Scripted model; `pace` is the seconds it takes to answer."""
 
     pace: float = 0.0
+    name: str = "refund-script-1"
 
     def generate_answer(self, transcript: list[Message]) -> Answer:
         time.sleep(self.pace)
         reply = build_message("assistant", *_choose_next_blocks(_TranscriptFacts.from_transcript(transcript)))
-        return Answer(reply, Usage(_count_tokens(transcript), _count_tokens([reply])))
+        return Answer(reply, Usage(_count_tokens(transcript), _count_tokens([reply]), self.name))
 
 
 def _count_tokens(messages: list[Message]) -> int:

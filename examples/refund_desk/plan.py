@@ -52,14 +52,16 @@ class Plan:
 
 @dataclass
 class Usage:
-    """Tokens used by the whole session so far."""
+    """Tokens used by the whole session so far, and the model that used them."""
 
     input_tokens: int = 0
     output_tokens: int = 0
+    model: str = ""
 
     def add_usage(self, other: Usage) -> None:
         self.input_tokens += other.input_tokens
         self.output_tokens += other.output_tokens
+        self.model = other.model or self.model
 
 
 #: US dollars per token.

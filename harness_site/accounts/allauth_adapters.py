@@ -10,17 +10,33 @@ from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.usersessions.models import UserSession
+from django.contrib import messages
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import User
 from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
-from harness_site.accounts import audit_events, field_encryption
+from harness_site.accounts import audit_events, field_encryption, first_admin
+from harness_site.accounts.login_age import has_recent_login
 
-_MISMATCH: Final = "This name and password do not belong together. Mind capital letters in both."
-_PATIENCE: Final = "Too many attempts. Nothing is locked for good: try again in a few minutes."
+_MISMATCH: Final = _("Wrong name or password. Both are case-sensitive.")
+_PATIENCE: Final = _("Too many attempts. Wait a few minutes and try again.")
+_WRONG_PASSWORD: Final = _("Wrong password. It is case-sensitive.")
+_WRONG_CODE: Final = _("Wrong or expired code. Enter the code that the app shows now.")
+#: Confirmations after a change of the own account, by the names of django-allauth's templates. Others are not shown.
+_CONFIRMATIONS: Final = {
+    "account/messages/password_changed.txt": _("Your password was changed."),
+    "account/messages/password_set.txt": _("Your password was set."),
+    "mfa/messages/totp_activated.txt": _("Codes from an app are now your second factor."),
+    "mfa/messages/totp_deactivated.txt": _("Codes from an app are turned off."),
+    "mfa/messages/recovery_codes_generated.txt": _("New recovery codes were created. The old ones no longer work."),
+    "mfa/messages/webauthn_added.txt": _("The passkey was added."),
+    "mfa/messages/webauthn_removed.txt": _("The passkey was removed."),
+}
 #: Width of the quiet zone around the QR code, without which cameras do not find it.
 _QUIET = 4
 
@@ -32,14 +48,31 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         "email_password_mismatch": _MISMATCH,
         "too_many_login_attempts": _PATIENCE,
         "rate_limited": _PATIENCE,
-        "incorrect_password": "This is not your password.",
-        "incorrect_code": "This code is not right, or no longer. Type the one that is shown now.",
-        "enter_current_password": "This is not your password.",
+        "incorrect_password": _WRONG_PASSWORD,
+        "incorrect_code": _WRONG_CODE,
+        "enter_current_password": _WRONG_PASSWORD,
     }
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         """Return False: accounts come from invitations and from the OpenID Connect provider, not from a form."""
         return False
+
+    def is_reauthentication_required(self, *, app: str, **options: Any) -> bool:
+        """Return False soon after a login: asking for the password again right away protects nothing."""
+        return not has_recent_login(self.request) and bool(super().is_reauthentication_required(app=app, **options))
+
+    def add_message(
+        self,
+        request: HttpRequest,
+        level: int,
+        message_template: str | None = None,
+        message_context: dict[str, Any] | None = None,
+        extra_tags: str = "",
+        message: str | None = None,
+    ) -> None:
+        """Show the confirmation of a change; a login or logout is visible without one."""
+        if message_template in _CONFIRMATIONS:
+            messages.success(request, _CONFIRMATIONS[message_template])
 
     def get_client_ip(self, request: HttpRequest) -> str:
         # A site behind a Unix socket has no client address.
@@ -78,6 +111,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         audit_events.record_failed_login(request, name=credentials.get("username", ""))
 
     def post_login(self, request: HttpRequest, user: User, **options: Any) -> HttpResponse:
+        first_admin.appoint_first_admin(user, request=request)
         audit_events.record_login(request, user)
         response: HttpResponse = super().post_login(request, user, **options)
         return response
@@ -100,7 +134,7 @@ def _is_exempt_from_throttling(login: str, address: str) -> bool:
 class FactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
     error_messages = {
         **DefaultMFAAdapter.error_messages,
-        "incorrect_code": "This code is not right, or no longer. Type the one that is shown now.",
+        "incorrect_code": _WRONG_CODE,
         "rate_limited": _PATIENCE,
     }
 
@@ -120,15 +154,16 @@ class FactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
         rows = code.get_matrix()
         path = "".join(f"M{x} {y}h1v1h-1z" for y, row in enumerate(rows) for x, dark in enumerate(row) if dark)
         return format_html(
-            '<svg class="qr" viewBox="0 0 {0} {0}" role="img" aria-label="QR code of the key below">'
+            '<svg class="qr" viewBox="0 0 {0} {0}" role="img" aria-label="{2}">'
             '<rect width="{0}" height="{0}" class="light"/><path d="{1}" class="dark"/></svg>',
             len(rows),
             path,
+            gettext("QR code of the key below"),
         )
 
     def generate_authenticator_name(self, user: User, type: Authenticator.Type) -> str:
         number = Authenticator.objects.filter(user=user, type=type).count() + 1
-        return f"Passkey {number}"
+        return gettext("Passkey %(number)d") % {"number": number}
 
 
 class ForeignAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]

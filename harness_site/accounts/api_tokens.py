@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
-from checkpoints.audit import log
+from checkpoints.audit import append_events
 from checkpoints.db import clock
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import AuditEvent, Workspace
-from harness_site.accounts import decision_eligibility, one_time_secrets
+from harness_site.accounts import approval_votes, secret_digests
 from harness_site.accounts.models import ApiToken, TokenRole
 
 #: Prefix of every token; secret scanners search for it.
@@ -28,7 +29,9 @@ _TOLD: Final = timedelta(hours=1)
 
 class TokenNameTaken(Exception):
     def __init__(self, name: str) -> None:
-        super().__init__(f"There is a token called “{name}” already. Revoke it first, or choose another name.")
+        super().__init__(
+            _("A token named “%(name)s” already exists. Revoke it first, or choose another name.") % {"name": name}
+        )
 
 
 class TokenRefused(Exception):
@@ -58,7 +61,7 @@ def create_token(
     workspace: Workspace, *, name: str, role: TokenRole, lifetime: timedelta | None, by: TokenIssuer
 ) -> tuple[ApiToken, str]:
     """Create a token and return it with its secret, which is not stored. Raises `TokenNameTaken`."""
-    secret = one_time_secrets.generate_secret(PREFIX)
+    secret = secret_digests.generate_secret(PREFIX)
     try:
         with transaction.atomic():
             token = ApiToken.objects.create(
@@ -66,7 +69,7 @@ def create_token(
                 name=name,
                 role=role,
                 hint=secret[:_HINT],
-                digest=one_time_secrets.compute_secret_digest(secret),
+                digest=secret_digests.compute_secret_digest(secret),
                 created_by=by.name,
                 expires_at=None if lifetime is None else clock.now() + lifetime,
             )
@@ -87,9 +90,7 @@ def authenticate_token(header: str, *, address: str = "") -> ApiToken:
     """Return the token of an `Authorization` header. Raises `TokenRefused`."""
     secret = _parse_bearer_header(header)
     token = (
-        ApiToken.objects.filter(digest=one_time_secrets.compute_secret_digest(secret))
-        .select_related("workspace")
-        .first()
+        ApiToken.objects.filter(digest=secret_digests.compute_secret_digest(secret)).select_related("workspace").first()
     )
     if token is None:
         raise TokenRefused("unknown")
@@ -108,10 +109,10 @@ def build_token_actor(token: ApiToken) -> Actor:
     """
     return Actor(
         ActorKind.TOKEN,
-        f"{decision_eligibility.TOKEN_PREFIX}{token.name}",
+        f"{approval_votes.TOKEN_PREFIX}{token.name}",
         token.member_role,
-        owner=decision_eligibility.find_token_owner(token),
-        electorate=decision_eligibility.build_electorate(token.workspace),
+        owner=approval_votes.find_token_owner(token),
+        electorate=approval_votes.build_voter_lookup(token.workspace),
     )
 
 
@@ -147,4 +148,4 @@ def _record_event_once(token: ApiToken, kind: AuditKind, now: datetime, details:
 def _record_token_event(
     token: ApiToken, kind: AuditKind, actor_kind: ActorKind, name: str, details: dict[str, Any]
 ) -> None:
-    log.append_event("default", token.workspace_id, kind, actor=name, actor_kind=actor_kind, details=details)
+    append_events.append_event("default", token.workspace_id, kind, actor=name, actor_kind=actor_kind, details=details)

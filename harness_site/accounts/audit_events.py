@@ -8,14 +8,14 @@ from allauth.account.internal.flows.login import get_authentication_records
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
-from checkpoints.audit import log
+from checkpoints.audit import append_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
 from harness_site.accounts.models import Membership
 
 #: Actor of attempts with an unknown name. The name is not stored: it may be a password in the wrong field.
 NOBODY: Final = "unknown"
-_METHODS: Final = {"password": "password", "socialaccount": "single sign-on"}
+_METHODS: Final = {"password": "password", "socialaccount": "single sign-on", "link": "sign-in link"}
 
 
 def record_member_event(
@@ -72,7 +72,7 @@ def _append_audit_events(
 ) -> None:
     address = get_adapter().get_client_ip(request)
     for workspace in workspaces:
-        log.append_event_for_sessions(
+        append_events.append_event_for_sessions(
             "default",
             workspace,
             kind,

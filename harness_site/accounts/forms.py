@@ -12,19 +12,72 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.totp import forms as totp
 from allauth.mfa.webauthn import forms as webauthn
 from cryptography.exceptions import InvalidSignature
+from django import forms as django_forms
+from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import validate_password
 from django.forms import BaseForm, CheckboxInput
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-HOW_TO_CHOOSE: Final = "At least eight characters, and not one that everybody uses."
+PASSWORD_HELP: Final = gettext_lazy("At least eight characters. Do not use a common password.")
 
 
-def style_form_fields(form: BaseForm, **labels: str) -> None:
+def style_form_fields(form: BaseForm, **labels: Any) -> None:
     """Set the labels, CSS classes and error messages of the form's fields."""
     for name, field in form.fields.items():
         field.label = labels.get(name, field.label)
         field.widget.attrs.pop("placeholder", None)
         if not isinstance(field.widget, CheckboxInput):
             field.widget.attrs["class"] = "input"
-        field.error_messages["required"] = f"{field.label} is missing."
+        field.error_messages["required"] = _("Enter a value for “%(label)s”.") % {"label": field.label}
+
+
+class NewAccountForm(django_forms.Form):
+    """Form with name and password of a new account."""
+
+    username = django_forms.CharField(
+        max_length=150,
+        validators=[User.username_validator],
+        label=gettext_lazy("Name"),
+        help_text=gettext_lazy("You sign in with it, and your decisions are recorded under it."),
+        widget=django_forms.TextInput(
+            attrs={"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false"}
+        ),
+    )
+    password = django_forms.CharField(
+        label=gettext_lazy("Password"),
+        widget=django_forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        strip=False,
+        help_text=PASSWORD_HELP,
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        style_form_fields(self)
+
+    def clean_username(self) -> str:
+        name = str(self.cleaned_data["username"])
+        if User.objects.filter(username__iexact=name).exists():
+            raise django_forms.ValidationError(_("This name is taken. Choose another one."))
+        return name
+
+    def clean_password(self) -> str:
+        password = str(self.cleaned_data["password"])
+        validate_password(password, User(username=self.cleaned_data.get("username", "")))
+        return password
+
+
+class FirstAccountForm(NewAccountForm):
+    """Form for the first account of an installation, with an optional address for notifications."""
+
+    email = django_forms.EmailField(
+        required=False,
+        max_length=254,
+        label=gettext_lazy("E-mail (optional)"),
+        help_text=gettext_lazy("Notifications go to this address."),
+        widget=django_forms.EmailInput(attrs={"autocomplete": "email"}),
+    )
+    field_order = ("username", "email", "password")
 
 
 class SignInForm(account.LoginForm):  # type: ignore[misc]
@@ -32,7 +85,7 @@ class SignInForm(account.LoginForm):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        style_form_fields(self, login="Name", password="Password")  # noqa: S106 - a label
+        style_form_fields(self, login=_("Name"), password=_("Password"))
         self.fields["login"].widget.attrs |= {"autofocus": True, "autocapitalize": "none", "spellcheck": "false"}
         self.fields["password"].help_text = ""
 
@@ -43,7 +96,7 @@ class SignInForm(account.LoginForm):  # type: ignore[misc]
 class ReauthenticateWithPasswordForm(account.ReauthenticateForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        style_form_fields(self, password="Password")  # noqa: S106 - a label
+        style_form_fields(self, password=_("Password"))
         self.fields["password"].help_text = ""
 
 
@@ -51,17 +104,17 @@ class ChangePasswordForm(account.ChangePasswordForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         style_form_fields(
-            self, oldpassword="Present password", password1="New password", password2="New password, again"
+            self, oldpassword=_("Current password"), password1=_("New password"), password2=_("Repeat new password")
         )
         self.fields["oldpassword"].help_text = ""
-        self.fields["password1"].help_text = HOW_TO_CHOOSE
+        self.fields["password1"].help_text = PASSWORD_HELP
 
 
 class SetPasswordForm(account.SetPasswordForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        style_form_fields(self, password1="Password", password2="Password, again")
-        self.fields["password1"].help_text = HOW_TO_CHOOSE
+        style_form_fields(self, password1=_("Password"), password2=_("Repeat password"))
+        self.fields["password1"].help_text = PASSWORD_HELP
 
 
 class CodeForm(factors.AuthenticateForm):  # type: ignore[misc]
@@ -69,13 +122,13 @@ class CodeForm(factors.AuthenticateForm):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        style_form_fields(self, code="Code")
+        style_form_fields(self, code=_("Code"))
 
 
 class ReauthenticateWithCodeForm(factors.ReauthenticateForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        style_form_fields(self, code="Code")
+        style_form_fields(self, code=_("Code"))
 
 
 class FirstCodeForm(totp.ActivateTOTPForm):  # type: ignore[misc]
@@ -83,7 +136,7 @@ class FirstCodeForm(totp.ActivateTOTPForm):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        style_form_fields(self, code="Code that is shown now")
+        style_form_fields(self, code=_("Current code"))
         self.fields["code"].widget.attrs |= {"inputmode": "numeric", "autocomplete": "one-time-code"}
 
 
@@ -117,8 +170,10 @@ class ReauthenticateWithPasskeyForm(_PasskeyResponseMixin, webauthn.Reauthentica
 class PasskeyForm(webauthn.AddWebAuthnForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        style_form_fields(self, name="What to call it", passwordless="Sign in with it alone, without a password")
-        self.fields["passwordless"].help_text = "It then asks for a finger, a face or its PIN each time."
+        style_form_fields(self, name=_("Name of the passkey"), passwordless=_("Sign in with this passkey alone"))
+        self.fields["passwordless"].help_text = _(
+            "No password is needed. The passkey asks for your fingerprint, face or PIN each time."
+        )
         self.fields["passwordless"].initial = True
 
     def clean(self) -> dict[str, Any]:
@@ -130,4 +185,4 @@ class PasskeyForm(webauthn.AddWebAuthnForm):  # type: ignore[misc]
 class PasskeyNameForm(webauthn.EditWebAuthnForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        style_form_fields(self, name="Name")
+        style_form_fields(self, name=_("Name"))

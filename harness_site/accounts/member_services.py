@@ -8,11 +8,12 @@ from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models import Workspace
-from harness_site.accounts import audit_events, one_time_secrets
+from harness_site.accounts import audit_events, secret_digests
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.accounts.models.invitation import LIFETIME
 from harness_site.accounts.user_sessions import end_user_sessions
@@ -26,26 +27,41 @@ class MemberError(Exception):
 
 class LastAdmin(MemberError):
     def __init__(self) -> None:
-        super().__init__("This is the only admin of the workspace. Make somebody else an admin first.")
+        super().__init__(_("This is the only admin of the workspace. Make another member an admin first."))
 
 
 class MemberGone(MemberError):
     def __init__(self, member: Membership) -> None:
-        super().__init__(f"{member.user.get_username()} is no longer a member: somebody was faster.")
+        super().__init__(
+            _("%(name)s is no longer a member. Another admin removed them.") % {"name": member.user.get_username()}
+        )
 
 
 class MemberOfOtherWorkspaces(MemberError):
     def __init__(self, member: Membership) -> None:
         super().__init__(
-            f"{member.user.get_username()} is a member of other workspaces as well. Ask who runs this installation: "
-            "`manage.py reset_factors` does it."
+            _(
+                "%(name)s is also a member of other workspaces, so no admin can change the account. "
+                "Ask the operator of this installation to do it on the command line."
+            )
+            % {"name": member.user.get_username()}
         )
+
+
+class OwnAccount(MemberError):
+    def __init__(self) -> None:
+        super().__init__(_("You cannot deactivate your own account. Ask another admin."))
 
 
 class InvitationClosed(MemberError):
     def __init__(self, invitation: Invitation) -> None:
-        state = "has been used" if invitation.accepted_at else "was revoked" if invitation.revoked_at else "has expired"
-        super().__init__(f"This invitation {state}. Ask for a new one.")
+        if invitation.accepted_at:
+            sentence = _("This invitation has been used. Ask for a new one.")
+        elif invitation.revoked_at:
+            sentence = _("This invitation was revoked. Ask for a new one.")
+        else:
+            sentence = _("This invitation has expired. Ask for a new one.")
+        super().__init__(sentence)
 
 
 def change_member_role(by: Membership, member: Membership, role: Role, *, request: HttpRequest) -> None:
@@ -80,8 +96,7 @@ def reset_member_factors(by: Membership, member: Membership, *, request: HttpReq
     Raises:
         MemberOfOtherWorkspaces: An admin of one workspace must not weaken the sign-in to another one.
     """
-    if Membership.objects.filter(user=member.user).exclude(workspace=by.workspace).exists():
-        raise MemberOfOtherWorkspaces(member)
+    _require_no_other_workspace(by, member)
     with transaction.atomic():
         removed_count = Authenticator.objects.filter(user=member.user).delete()[0]
         ended_count = end_user_sessions(member.user)
@@ -89,20 +104,52 @@ def reset_member_factors(by: Membership, member: Membership, *, request: HttpReq
         audit_events.record_member_event(by, AuditKind.FACTOR_REMOVED, request=request, **details)
 
 
+def deactivate_member(by: Membership, member: Membership, *, request: HttpRequest) -> None:
+    """Deactivate the account of a member and end its user sessions. The membership remains.
+
+    Raises `OwnAccount`, `LastAdmin`, `MemberGone`, and `MemberOfOtherWorkspaces`.
+    """
+    if by.user_id == member.user_id:
+        raise OwnAccount
+    _require_no_other_workspace(by, member)
+    with transaction.atomic():
+        if _get_role_with_lock(member) == Role.ADMIN:
+            _require_another_admin(member)
+        if User.objects.filter(pk=member.user_id, is_active=True).update(is_active=False):
+            name, ended_count = member.user.get_username(), end_user_sessions(member.user)
+            audit_events.record_member_event(
+                by, AuditKind.MEMBER_DEACTIVATED, request=request, member=name, ended=ended_count
+            )
+
+
+def reactivate_member(by: Membership, member: Membership, *, request: HttpRequest) -> None:
+    """Let a deactivated member sign in again. Raises `MemberOfOtherWorkspaces`."""
+    _require_no_other_workspace(by, member)
+    with transaction.atomic():
+        if User.objects.filter(pk=member.user_id, is_active=False).update(is_active=True):
+            name = member.user.get_username()
+            audit_events.record_member_event(by, AuditKind.MEMBER_REACTIVATED, request=request, member=name)
+
+
 def create_invitation(by: Membership, role: Role, note: str, *, request: HttpRequest) -> tuple[Invitation, str]:
     """Create an invitation and return it with its secret, which is not stored."""
-    secret = one_time_secrets.generate_secret(_PREFIX)
+    secret = secret_digests.generate_secret(_PREFIX)
     with transaction.atomic():
         invitation = Invitation.objects.create(
             workspace=by.workspace,
             role=role,
             note=note,
-            digest=one_time_secrets.compute_secret_digest(secret),
+            digest=secret_digests.compute_secret_digest(secret),
             invited_by=by.user.get_username(),
             expires_at=clock.now() + LIFETIME,
         )
         audit_events.record_member_event(by, AuditKind.INVITED, request=request, invitation=invitation.pk, role=role)
     return invitation, secret
+
+
+def record_invitation_sent(invitation: Invitation, address: str) -> None:
+    """Note that the link was sent to `address` and shown to nobody: whoever opens it owns the address."""
+    Invitation.objects.filter(pk=invitation.pk).update(email=address)
 
 
 def revoke_invitation(by: Membership, invitation: Invitation, *, request: HttpRequest) -> None:
@@ -118,7 +165,7 @@ def revoke_invitation(by: Membership, invitation: Invitation, *, request: HttpRe
 def find_invitation(secret: str) -> Invitation | None:
     """Return the invitation with this secret, open or closed, or None."""
     return (
-        Invitation.objects.filter(digest=one_time_secrets.compute_secret_digest(secret))
+        Invitation.objects.filter(digest=secret_digests.compute_secret_digest(secret))
         .select_related("workspace")
         .first()
     )
@@ -132,6 +179,7 @@ def accept_invitation(invitation: Invitation, user: User, *, request: HttpReques
             invitation.refresh_from_db()
             raise InvitationClosed(invitation)
         role = Role(invitation.role)
+        _copy_invitation_address_to_user(user, invitation)
         member, is_new = Membership.objects.get_or_create(
             user=user, workspace=invitation.workspace, defaults={"role": role}
         )
@@ -144,6 +192,17 @@ def accept_invitation(invitation: Invitation, user: User, *, request: HttpReques
             member, kind, request=request, role=member.role, before=previous_role, invitation=invitation.pk
         )
         return member
+
+
+def _copy_invitation_address_to_user(user: User, invitation: Invitation) -> None:
+    if invitation.email and not user.email:
+        user.email = invitation.email
+        user.save(update_fields=["email"])
+
+
+def _require_no_other_workspace(by: Membership, member: Membership) -> None:
+    if Membership.objects.filter(user=member.user).exclude(workspace=by.workspace).exists():
+        raise MemberOfOtherWorkspaces(member)
 
 
 def _get_role_with_lock(member: Membership) -> str:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.contrib.auth.models import User
-from django.db.models import Prefetch, prefetch_related_objects
 
 from harness_site.accounts.models import Membership
 
@@ -16,7 +12,11 @@ def list_memberships(user: AbstractBaseUser) -> list[Membership]:
 
     Runs one query for each user object; every request has its own, so that changes apply from the next request on.
     """
-    person = cast(User, user)
-    memberships = Membership.objects.select_related("workspace__masking").order_by("pk")
-    prefetch_related_objects([person], Prefetch("memberships", queryset=memberships, to_attr="memberships_read"))
-    return cast("list[Membership]", person.memberships_read)  # type: ignore[attr-defined]
+    memberships: list[Membership] | None = getattr(user, "memberships_read", None)
+    if memberships is None:
+        of_user = Membership.objects.filter(user=user.pk).select_related("workspace__masking").order_by("pk")
+        memberships = list(of_user)
+        for membership in memberships:
+            membership.user = user  # type: ignore[assignment]
+        user.memberships_read = memberships  # type: ignore[attr-defined]
+    return memberships

@@ -4,8 +4,9 @@ from typing import Any
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.utils.translation import gettext as _
 
-from harness_site.accounts.redirects import belongs_to_site
+from harness_site.accounts.redirects import is_path_of_site
 
 
 class SignInRequired(LoginRequiredMiddleware):
@@ -22,9 +23,13 @@ class SignInRequired(LoginRequiredMiddleware):
         view_args: tuple[Any, ...],
         view_kwargs: dict[Any, Any],
     ) -> HttpResponseBase | None:
-        if not belongs_to_site(request.path):
+        if not is_path_of_site(request.path):
             return None
         login_response = super().process_view(request, view_func, view_args, view_kwargs)
         if login_response is not None and request.headers.get("HX-Request"):
-            return HttpResponse("You are signed out.", status=401, content_type="text/plain; charset=utf-8")
+            return HttpResponse(
+                _("You are signed out."),
+                status=401,
+                content_type="text/plain; charset=utf-8",
+            )
         return login_response

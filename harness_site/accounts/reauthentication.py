@@ -13,13 +13,13 @@ from allauth.account.internal.flows.login import get_authentication_records
 from allauth.account.internal.flows.reauthentication import get_reauthentication_flows, stash_and_reauthenticate
 from allauth.account.utils import get_next_redirect_url
 from allauth.core.internal.httpkit import deserialize_request, serialize_request
-from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import resolve
 
 from harness_site.accounts import field_encryption
+from harness_site.accounts.login_age import has_recent_login
 from harness_site.accounts.permissions import MemberRequest, P, R
 
 _PURPOSE: Final = "forms"
@@ -35,14 +35,14 @@ def require_recent_login(
 
     @wraps(view)
     def guarded(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-        if request.method == "POST" and not _has_recent_login(request):
+        if request.method == "POST" and not has_recent_login(request):
             return _suspend_request(request)
         return view(request, *args, **kwargs)
 
     return guarded
 
 
-def require_proof_within(
+def require_reauthentication_within(
     seconds: int,
 ) -> Callable[[Callable[Concatenate[MemberRequest, P], R]], Callable[Concatenate[MemberRequest, P], HttpResponseBase]]:
     """Require a reauthentication in the last `seconds` for POST requests; a login does not count.
@@ -55,7 +55,7 @@ def require_proof_within(
     ) -> Callable[Concatenate[MemberRequest, P], HttpResponseBase]:
         @wraps(view)
         def guarded(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-            if request.method == "POST" and not _has_recent_proof(request, seconds):
+            if request.method == "POST" and not _has_recent_reauthentication(request, seconds):
                 return _suspend_request(request)
             return view(request, *args, **kwargs)
 
@@ -88,16 +88,8 @@ def _suspend_request(request: MemberRequest) -> HttpResponseBase:
     return redirect(f"{method['url']}?{urlencode({'next': request.path})}")
 
 
-def _has_recent_proof(request: HttpRequest, seconds: int) -> bool:
+def _has_recent_reauthentication(request: HttpRequest, seconds: int) -> bool:
     if not get_reauthentication_flows(request.user):
         return True
     records = get_authentication_records(request, request.user)
     return any(record.get("reauthenticated") and time.time() - record["at"] < seconds for record in records)
-
-
-def _has_recent_login(request: HttpRequest) -> bool:
-    """Return True after a recent login or reauthentication, and for users with single sign-on only."""
-    if not get_reauthentication_flows(request.user):
-        return True
-    records = get_authentication_records(request, request.user)
-    return any(time.time() - record["at"] < settings.ACCOUNT_REAUTHENTICATION_TIMEOUT for record in records)

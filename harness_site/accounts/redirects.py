@@ -10,6 +10,6 @@ def get_safe_redirect(place: str) -> str:
     return place if is_safe else reverse("harness:home")
 
 
-def belongs_to_site(path: str) -> bool:
+def is_path_of_site(path: str) -> bool:
     """Return whether `path` (with the script's prefix) is an address of the site; a project may have others."""
     return path.startswith(reverse("harness:home"))

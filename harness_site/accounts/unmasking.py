@@ -34,14 +34,14 @@ def load_masking_settings(workspace: Workspace) -> MaskingSettings:
     return stored or MaskingSettings(workspace=workspace)
 
 
-def load_masking_rules(workspace: Workspace) -> masker.MaskingRules:
+def load_workspace_masking_rules(workspace: Workspace) -> masker.MaskingRules:
     masking = load_masking_settings(workspace)
     return masker.build_masking_rules(_split_lines(masking.names), _split_lines(masking.words), usual=masking.usual)
 
 
 def get_rules_for_member(request: HttpRequest, member: Membership) -> masker.MaskingRules | None:
     """Return the masking rules for a member, or None while secrets are displayed to them."""
-    return None if get_unmasking_state(request, member).shown_until else load_masking_rules(member.workspace)
+    return None if get_unmasking_state(request, member).shown_until else load_workspace_masking_rules(member.workspace)
 
 
 def get_unmasking_state(request: HttpRequest, member: Membership) -> UnmaskingState:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Final
+
 from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
+
+from checkpoints.db import clock
+
+#: Interval in which the activity of an open page is stored.
+SEEN: Final = timedelta(minutes=5)
 
 
 def list_user_sessions(user: User) -> list[UserSession]:
@@ -21,3 +29,9 @@ def end_user_sessions(user: User, *, but: str | None = None) -> int:
     for session in sessions:
         session.end()
     return len(sessions)
+
+
+def record_activity(session_key: str | None) -> None:
+    """Note that a page of this user session is open; writes at most once in `SEEN`."""
+    now = clock.now()
+    UserSession.objects.filter(session_key=session_key, last_seen_at__lt=now - SEEN).update(last_seen_at=now)

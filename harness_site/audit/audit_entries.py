@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import groupby
 from typing import Any, Final
 
 from django.db.models import QuerySet, TextChoices
+from django.utils.translation import gettext_lazy as _
 
 from checkpoints.audit.hash_chain import compute_seal
 from checkpoints.enums import AuditKind
@@ -15,20 +17,23 @@ from checkpoints.formats import parse_json
 from checkpoints.models import AuditChain, AuditEvent, Session
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 
-PAGE = 100
+PAGE = 40
 #: Number of rows that an export reads at once.
 _CHUNK = 1000
+_LABELS: Final = {kind.value: kind.label for kind in AuditKind}
+#: From this number on, equal entries are folded into one line.
+_FOLDED: Final = 3
 
 
 class AuditSubject(TextChoices):
     """Subject of audit events, for the filter."""
 
-    ACCESS = "access", "Sign-ins"
-    READING = "reading", "Reading and exports"
-    DECISIONS = "decisions", "Decisions"
-    PEOPLE = "people", "Members and accounts"
-    TOKENS = "tokens", "API tokens and webhooks"
-    SESSIONS = "sessions", "Sessions and runs"
+    ACCESS = "access", _("Sign-ins")
+    READING = "reading", _("Reading and exports")
+    DECISIONS = "decisions", _("Decisions")
+    PEOPLE = "people", _("Members and accounts")
+    TOKENS = "tokens", _("API tokens and webhooks")
+    SESSIONS = "sessions", _("Sessions and runs")
 
 
 _KINDS: Final = {
@@ -52,6 +57,8 @@ _KINDS: Final = {
         AuditKind.TAKEOVER,
         AuditKind.CLAIMED,
         AuditKind.RELEASED,
+        AuditKind.HANDED_OVER,
+        AuditKind.COMMENTED,
     },
     AuditSubject.PEOPLE: {
         AuditKind.PASSWORD_CHANGED,
@@ -62,9 +69,12 @@ _KINDS: Final = {
         AuditKind.MEMBER_ADDED,
         AuditKind.ROLE_CHANGED,
         AuditKind.MEMBER_REMOVED,
+        AuditKind.MEMBER_DEACTIVATED,
+        AuditKind.MEMBER_REACTIVATED,
         AuditKind.MASKING_CHANGED,
         AuditKind.NOTIFICATIONS_CHANGED,
         AuditKind.ADDRESS_CONFIRMED,
+        AuditKind.MAIL_TESTED,
     },
     AuditSubject.TOKENS: {
         AuditKind.TOKEN_CREATED,
@@ -131,6 +141,25 @@ class AuditPage:
 
 
 @dataclass(frozen=True, slots=True)
+class EntryGroup:
+    """Consecutive entries that differ in their session alone, newest first. A group of few is not folded."""
+
+    entries: tuple[AuditEntry | UnreadableRecord, ...]
+
+    @property
+    def folded(self) -> bool:
+        return len(self.entries) >= _FOLDED
+
+    @property
+    def newest(self) -> AuditEntry | UnreadableRecord:
+        return self.entries[0]
+
+    @property
+    def oldest(self) -> AuditEntry | UnreadableRecord:
+        return self.entries[-1]
+
+
+@dataclass(frozen=True, slots=True)
 class ChainIntegrity:
     """The end of the chain, how many entries wait for their seal, and what the last verification found."""
 
@@ -150,6 +179,17 @@ def load_audit_page(
         matching_events = matching_events.filter(pk__lt=before)
     events = list(matching_events[: size + 1])
     return AuditPage(_build_entries(workspace_pk, events[:size]), events[size - 1].pk if len(events) > size else None)
+
+
+def group_entries(entries: Iterable[AuditEntry | UnreadableRecord]) -> list[EntryGroup]:
+    """Group consecutive entries that say the same; entries that are not intact stay alone."""
+    return [EntryGroup(tuple(group)) for _key, group in groupby(entries, key=_get_group_key)]
+
+
+def _get_group_key(entry: AuditEntry | UnreadableRecord) -> tuple[Any, ...]:
+    if isinstance(entry, UnreadableRecord) or not entry.intact:
+        return (entry.pk,)
+    return entry.kind, entry.actor, entry.actor_kind, tuple(sorted(map(repr, entry.details.items())))
 
 
 def iterate_all_entries(workspace_pk: int, wanted: AuditFilter) -> Iterator[AuditEntry | UnreadableRecord]:
@@ -253,7 +293,8 @@ def _is_entry_intact(event: AuditEvent, number: int, seals: dict[int, str]) -> b
 
 def _get_kind_label(kind: str) -> str:
     """Return the label of a kind; derived from its value if a newer version wrote it."""
-    return str(AuditKind(kind).label) if kind in AuditKind.values else kind.replace("_", " ").capitalize()
+    label = _LABELS.get(kind)
+    return str(label) if label else kind.replace("_", " ").capitalize()
 
 
 def _parse_event_details(stored: str) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from django.utils import translation
+
 from harness_site.audit.audit_entries import AuditEntry
 from harness_site.core import csv_rows, formatting
 from harness_site.core.rendering.json_tree import dump_masked_json
@@ -15,15 +17,18 @@ def generate_csv_lines(entries: Iterable[AuditEntry | UnreadableRecord]) -> Iter
     """Generate the CSV header, a line for each entry, and the end mark."""
     yield csv_rows.format_csv_line(HEAD)
     for entry in entries:
-        yield csv_rows.format_csv_line(
-            csv_rows.build_unreadable_cells(entry, HEAD)
-            if isinstance(entry, UnreadableRecord)
-            else _build_entry_cells(entry)
-        )
+        with translation.override("en"):
+            cells = (
+                csv_rows.build_unreadable_cells(entry, HEAD)
+                if isinstance(entry, UnreadableRecord)
+                else _build_entry_cells(entry)
+            )
+        yield csv_rows.format_csv_line(cells)
     yield csv_rows.format_csv_line([csv_rows.COMPLETE])
 
 
 def _build_entry_cells(entry: AuditEntry) -> tuple[str, ...]:
+    """Build the cells of an entry. They are English in every language of the reader, as programs read them."""
     return (
         str(entry.number or ""),
         formatting.format_iso_time(entry.at),

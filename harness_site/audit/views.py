@@ -33,6 +33,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
     )
     context = {
         "page": page,
+        "groups": audit_entries.group_entries(page.entries),
         "wanted": audit_filter,
         "subjects": AuditSubject.choices,
         "integrity": audit_entries.load_chain_integrity(workspace),

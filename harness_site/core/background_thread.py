@@ -2,6 +2,35 @@
 
 import asyncio
 import contextlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from checkpoints.db import clock
+
+
+@dataclass
+class TaskState:
+    """State of a background task of this process: end of its last good round, and its last failure."""
+
+    name: str
+    started_at: datetime
+    round_at: datetime | None = None
+    failed_at: datetime | None = None
+    failure: str = ""
+
+    @property
+    def is_failing(self) -> bool:
+        return self.failed_at is not None and (self.round_at is None or self.failed_at > self.round_at)
+
+
+#: The running tasks of this process, by name.
+_running: Final[dict[str, TaskState]] = {}
+
+
+def list_running_tasks() -> list[TaskState]:
+    """List the background tasks that run in this process."""
+    return list(_running.values())
 
 
 class BackgroundTask:
@@ -11,15 +40,25 @@ class BackgroundTask:
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
+        self._state = TaskState(self.name, clock.now())
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name=self.name)
+        _running[self.name] = self._state
+        self._task = asyncio.create_task(self._run_until_cancelled(), name=self.name)
 
     async def stop(self) -> None:
+        _running.pop(self.name, None)
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
-    async def _run(self) -> None:
+    def record_round(self) -> None:
+        """Note that a round has ended without an error."""
+        self._state.round_at = clock.now()
+
+    def record_failure(self, error: Exception) -> None:
+        self._state.failed_at, self._state.failure = clock.now(), type(error).__name__
+
+    async def _run_until_cancelled(self) -> None:
         raise NotImplementedError

@@ -2,8 +2,13 @@
 
 import json
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
+from itertools import islice
 from typing import Any, Final, Protocol
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import (
     CallStatus,
@@ -21,88 +26,119 @@ from checkpoints.enums import (
 from checkpoints.formats import parse_json, parse_or_text
 from checkpoints.models import ToolCall
 from harness_site.core.masking.known_values import has_short_value
-from harness_site.core.masking.masker import collect_secret_values, mask_json_value, mask_secret_values_of, mask_text
+from harness_site.core.masking.masker import (
+    collect_secret_values,
+    mask_secret_fields_only,
+    mask_secret_values_of,
+    mask_text_beginning,
+)
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.json_tree import dump_masked_json
 
 logger = logging.getLogger(__name__)
 
-#: Definition of equal operations by the key policy of the tool. `{place}` is the scope.
-SAME_OPERATION: Final[dict[str, str]] = {
-    KeyPolicy.ONCE: "The same tool with the same arguments runs once in this {place}; then it gets this result.",
-    KeyPolicy.UNANSWERED: (
-        "The same tool with the same arguments is this operation until a saved version has its result; asked for after "
-        "that, it runs again."
+#: Characters of a text that are read for one line.
+_SCANNED: Final = 2_000
+
+#: Definition of equal operations by the key policy of the tool: in a session, and in a workspace.
+SAME_OPERATION: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
+    KeyPolicy.ONCE: (
+        _("The same tool with the same arguments runs once in this session. A second call gets this result."),
+        _("The same tool with the same arguments runs once in this workspace. A second call gets this result."),
     ),
-    KeyPolicy.CALL: "Each call is an operation of its own; only the same call id in the same step gets this result.",
-    KeyPolicy.FUNCTION: "A function of the tool says which calls in this {place} are the same one and get this result.",
-    KeyPolicy.STEP: "It is a step of a workflow, and is done once.",
-    "": "The program that logged it gave the key itself; a call with the same key gets this result.",
+    KeyPolicy.UNANSWERED: 2
+    * (
+        _(
+            "The same tool with the same arguments is this operation until a saved version has its result. "
+            "A call after that runs again."
+        ),
+    ),
+    KeyPolicy.CALL: 2
+    * (_("Each call is an operation of its own. Only the same call id in the same step gets this result."),),
+    KeyPolicy.FUNCTION: (
+        _("A function of the tool decides which calls in this session are the same and get this result."),
+        _("A function of the tool decides which calls in this workspace are the same and get this result."),
+    ),
+    KeyPolicy.STEP: 2 * (_("This is a step of a workflow. It runs once."),),
+    "": 2 * (_("The program that logged this call gave the key itself. A call with the same key gets this result."),),
 }
 
 #: Status → (chip shape, label). Unknown outcomes always have the hatched shape.
-STATES: Final[dict[str, tuple[str, str]]] = {
-    SessionStatus.ACTIVE: ("run", "Active"),
-    SessionStatus.NEEDS_REVIEW: ("unknown", "Needs a decision"),
-    SessionStatus.READY: ("run", "Ready to go on"),
-    SessionStatus.PAUSED: ("wait", "Paused"),
-    SessionStatus.COMPLETED: ("ok", "Completed"),
-    SessionStatus.FAILED: ("bad", "Failed"),
-    SessionStatus.CANCELLED: ("off", "Cancelled"),
-    RunStatus.RUNNING: ("run", "Running"),
-    RunStatus.WAITING: ("wait", "Waiting for a decision"),
-    RunStatus.RELEASED: ("off", "Released"),
-    RunStatus.LOST: ("bad", "Lost"),
-    CallStatus.AWAITING_APPROVAL: ("wait", "Awaiting approval"),
-    CallStatus.APPROVED: ("wait", "Approved, not yet run"),
-    CallStatus.ISSUED: ("run", "Running"),
-    CallStatus.INTERRUPTED: ("unknown", "Outcome unknown"),
-    CallStatus.RERUN_APPROVED: ("wait", "Re-run approved"),
-    CallStatus.REJECTED: ("bad", "Rejected"),
-    CallStatus.SUPERSEDED: ("off", "Run again"),
-    CallStatus.DISCARDED: ("off", "Discarded"),
-    PauseStatus.TAKEN: ("run", "Taken by a run"),
-    PauseStatus.OVER: ("off", "Gone on"),
-    JoinStatus.COMPLETE: ("ok", "Complete"),
-    JoinStatus.USED: ("ok", "Complete, used"),
-    PeerCallStatus.ANSWERED: ("ok", "Answered"),
-    PeerCallStatus.EXPIRED: ("bad", "No answer in time"),
-    DecisionKind.CONFIRM_LANDED: ("ok", "It happened"),
-    DecisionKind.MARK_FAILED: ("bad", "It did not happen"),
-    DecisionKind.APPROVE_RERUN: ("wait", "Run once more"),
-    DecisionKind.APPROVE: ("ok", "Approved"),
-    DecisionKind.EDIT: ("wait", "Arguments changed"),
-    DecisionKind.REJECT: ("bad", "Rejected"),
-    DecisionKind.RESPOND: ("wait", "Answered instead"),
-    DecisionKind.PROBE_LANDED: ("ok", "Probe: it happened"),
-    DecisionKind.PROBE_NOT_LANDED: ("bad", "Probe: it did not happen"),
-    DecisionKind.PROBE_UNKNOWN: ("unknown", "Probe: cannot tell"),
-    DecisionKind.DISCARD: ("off", "Discarded"),
+STATES: Final[dict[str, tuple[str, str | Promise]]] = {
+    SessionStatus.ACTIVE: ("run", _("Active")),
+    SessionStatus.NEEDS_REVIEW: ("unknown", _("Needs a decision")),
+    SessionStatus.READY: ("run", _("Ready to resume")),
+    SessionStatus.PAUSED: ("wait", _("Paused")),
+    SessionStatus.COMPLETED: ("ok", _("Completed")),
+    SessionStatus.FAILED: ("bad", _("Failed")),
+    SessionStatus.CANCELLED: ("off", _("Cancelled")),
+    RunStatus.RUNNING: ("run", _("Running")),
+    RunStatus.WAITING: ("wait", _("Waiting for a decision")),
+    RunStatus.RELEASED: ("off", _("Released")),
+    RunStatus.LOST: ("bad", _("Lost")),
+    CallStatus.AWAITING_APPROVAL: ("wait", _("Awaiting approval")),
+    CallStatus.APPROVED: ("wait", _("Approved, not yet run")),
+    CallStatus.ISSUED: ("run", _("Running")),
+    CallStatus.INTERRUPTED: ("unknown", _("Outcome unknown")),
+    CallStatus.RERUN_APPROVED: ("wait", _("Re-run approved")),
+    CallStatus.REJECTED: ("bad", _("Rejected")),
+    CallStatus.SUPERSEDED: ("off", _("Run again")),
+    CallStatus.DISCARDED: ("off", _("Discarded")),
+    PauseStatus.TAKEN: ("run", _("Taken by a run")),
+    PauseStatus.OVER: ("off", _("Resumed")),
+    JoinStatus.COMPLETE: ("ok", _("Complete")),
+    JoinStatus.USED: ("ok", _("Complete, used")),
+    PeerCallStatus.ANSWERED: ("ok", _("Answered")),
+    PeerCallStatus.EXPIRED: ("bad", _("No answer in time")),
+    DecisionKind.CONFIRM_LANDED: ("ok", _("It happened")),
+    DecisionKind.MARK_FAILED: ("bad", _("It did not happen")),
+    DecisionKind.APPROVE_RERUN: ("wait", _("Re-run approved")),
+    DecisionKind.APPROVE: ("ok", _("Approved")),
+    DecisionKind.EDIT: ("wait", _("Arguments changed")),
+    DecisionKind.REJECT: ("bad", _("Rejected")),
+    DecisionKind.RESPOND: ("wait", _("Answered instead")),
+    DecisionKind.PROBE_LANDED: ("ok", _("Verify hook: it happened")),
+    DecisionKind.PROBE_NOT_LANDED: ("bad", _("Verify hook: it did not happen")),
+    DecisionKind.PROBE_UNKNOWN: ("unknown", _("Verify hook: outcome still unknown")),
+    DecisionKind.DISCARD: ("off", _("Discarded")),
+    DecisionKind.WITHDRAW: ("wait", _("Decision withdrawn")),
 }
 
 #: Decision → verb after the name of the person.
-_DID: Final[dict[str, str]] = {
-    DecisionKind.CONFIRM_LANDED: "said that it happened",
-    DecisionKind.MARK_FAILED: "said that it did not happen",
-    DecisionKind.APPROVE_RERUN: "approved one more run",
-    DecisionKind.APPROVE: "approved",
-    DecisionKind.EDIT: "changed the arguments",
-    DecisionKind.REJECT: "rejected it",
-    DecisionKind.RESPOND: "answered instead",
+_DID: Final[dict[str, str | Promise]] = {
+    DecisionKind.CONFIRM_LANDED: _("confirmed that it happened"),
+    DecisionKind.MARK_FAILED: _("marked it failed"),
+    DecisionKind.APPROVE_RERUN: _("approved a re-run"),
+    DecisionKind.APPROVE: _("approved"),
+    DecisionKind.EDIT: _("changed the arguments"),
+    DecisionKind.REJECT: _("rejected it"),
+    DecisionKind.RESPOND: _("answered instead"),
+    DecisionKind.WITHDRAW: _("withdrew the decision"),
 }
 
-_PHASES: Final[dict[str, str]] = {phase.value: str(phase.label) for phase in Phase}
-
-_WHY: Final[dict[str, str]] = {
-    InterruptReason.RUN_LOST: "its run was lost after the intent",
-    InterruptReason.AMBIGUOUS_ERROR: "the tool failed and may still have done it",
-    InterruptReason.CANCELLED: "it was stopped while it ran",
-    InterruptReason.ABANDONED: "its run went on without saying how it ended",
-    InterruptReason.FORKED: "it was undecided when the session was forked",
-    InterruptReason.UNREADABLE: "its record cannot be read",
+#: Decision → sentence about it. `%(name)s` is the person, `%(time)s` the time of day.
+_DECIDED_AT: Final[dict[str, str | Promise]] = {
+    DecisionKind.CONFIRM_LANDED: _("%(name)s confirmed at %(time)s that it happened"),
+    DecisionKind.MARK_FAILED: _("%(name)s marked it failed at %(time)s"),
+    DecisionKind.APPROVE_RERUN: _("%(name)s approved a re-run at %(time)s"),
+    DecisionKind.APPROVE: _("%(name)s approved at %(time)s"),
+    DecisionKind.RESPOND: _("%(name)s answered instead at %(time)s"),
 }
 
-_STEPS: Final = ((86_400, "day", "days"), (3_600, "h", "h"), (60, "min", "min"))
+_PHASES: Final[dict[str, Any]] = {phase.value: phase.label for phase in Phase}
+
+_WHY: Final[dict[str, str | Promise]] = {
+    InterruptReason.RUN_LOST: _("The run died during this call"),
+    InterruptReason.AMBIGUOUS_ERROR: _("The tool failed and may still have done it"),
+    InterruptReason.CANCELLED: _("The call was cancelled while it ran"),
+    InterruptReason.ABANDONED: _("The run went on without recording the outcome"),
+    InterruptReason.FORKED: _("The outcome was unknown when the session was forked"),
+    InterruptReason.UNREADABLE: _("The record of the call cannot be read"),
+    InterruptReason.NO_RESULT: _("The imported transcript has no result of the call"),
+}
+
+#: Size in seconds → unit, from large to small.
+_UNITS: Final = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 class KeyedCall(Protocol):
@@ -117,35 +153,41 @@ class KeyedCall(Protocol):
 
 def format_status_chip(value: str) -> tuple[str, str]:
     """Return the chip shape and label of a status or decision; unknown values of newer versions are returned as is."""
-    return STATES.get(value, ("off", value.replace("_", " ").capitalize()))
+    shape, label = STATES.get(value, ("off", value.replace("_", " ").capitalize()))
+    return shape, str(label)
 
 
 def format_phase(value: str) -> str:
     """Return the label of the phase of a version; unknown values of newer versions are returned as is."""
-    return _PHASES.get(value, value)
+    return str(_PHASES.get(value, value))
 
 
 def format_decision_verb(decision: str) -> str:
     """Return the verb of a decision, to follow the name of the person."""
-    return _DID.get(decision) or f"decided: {format_status_chip(decision)[1].lower()}"
+    verb = _DID.get(decision)
+    return str(verb) if verb else gettext("decided: %(decision)s") % {"decision": format_status_chip(decision)[1]}
+
+
+def get_decision_sentence(decision: str) -> str:
+    """Return the sentence about a decision, with the placeholders `%(name)s` and `%(time)s`."""
+    sentence = _DECIDED_AT.get(decision)
+    return str(sentence) if sentence else gettext("%(name)s decided at %(time)s")
 
 
 def format_unknown_outcome_reason(reason: str, *, verifiable: bool) -> str:
-    """Explain in half a sentence why the outcome of a call is unknown."""
-    return f"{_WHY.get(reason, 'nobody knows why')}, {'it has a probe' if verifiable else 'no probe'}"
+    """Explain why the outcome of a call is unknown, and whether its tool can tell."""
+    why = str(_WHY.get(reason, gettext("The reason is unknown")))
+    how = gettext("can be verified") if verifiable else gettext("cannot be verified")
+    return f"{why} · {how}"
 
 
 def format_duration(seconds: float) -> str:
     """Format a duration in one unit, rounded down: 3.4 s, 42 min, 3 h, 2 days."""
     if seconds < 1:
-        return f"{round(seconds * 1000)} ms"
+        return gettext("%(count)s ms") % {"count": round(seconds * 1000)}
     if seconds < 10:
-        return f"{seconds:.1f} s"
-    for size, singular, plural in _STEPS:
-        if seconds >= size:
-            amount = int(seconds // size)
-            return f"{amount} {singular if amount == 1 else plural}"
-    return f"{int(seconds)} s"
+        return gettext("%(count)s s") % {"count": f"{seconds:.1f}"}
+    return _format_whole_unit(seconds)
 
 
 def format_time_ago(moment: datetime, now: datetime) -> str:
@@ -155,20 +197,70 @@ def format_time_ago(moment: datetime, now: datetime) -> str:
     """
     seconds = int((now - moment).total_seconds())
     if seconds < 5:
-        return "just now"
-    return f"{seconds} s ago" if seconds < 60 else f"{format_duration(seconds)} ago"
+        return gettext("just now")
+    amount, unit = _split_off_unit(seconds)
+    match unit:
+        case "day":
+            sentence = ngettext("%(count)s day ago", "%(count)s days ago", amount)
+        case "h":
+            sentence = gettext("%(count)s h ago")
+        case "min":
+            sentence = gettext("%(count)s min ago")
+        case _:
+            sentence = gettext("%(count)s s ago")
+    return sentence % {"count": amount}
 
 
 def format_deadline(moment: datetime, now: datetime) -> str:
     """Format the time until or since a deadline in one unit."""
     seconds = (moment - now).total_seconds()
-    if seconds > 0:
-        return f"due in {_format_whole_unit(seconds)}"
-    return f"overdue for {_format_whole_unit(-seconds)}"
+    amount, unit = _split_off_unit(abs(seconds))
+    match unit, seconds > 0:
+        case "day", True:
+            sentence = ngettext("due in %(count)s day", "due in %(count)s days", amount)
+        case "h", True:
+            sentence = gettext("due in %(count)s h")
+        case "min", True:
+            sentence = gettext("due in %(count)s min")
+        case _, True:
+            sentence = gettext("due in %(count)s s")
+        case "day", _:
+            sentence = ngettext("overdue for %(count)s day", "overdue for %(count)s days", amount)
+        case "h", _:
+            sentence = gettext("overdue for %(count)s h")
+        case "min", _:
+            sentence = gettext("overdue for %(count)s min")
+        case _:
+            sentence = gettext("overdue for %(count)s s")
+    return sentence % {"count": amount}
 
 
 def _format_whole_unit(seconds: float) -> str:
-    return f"{int(seconds)} s" if seconds < 60 else format_duration(seconds)
+    amount, unit = _split_off_unit(seconds)
+    match unit:
+        case "day":
+            sentence = ngettext("%(count)s day", "%(count)s days", amount)
+        case "h":
+            sentence = gettext("%(count)s h")
+        case "min":
+            sentence = gettext("%(count)s min")
+        case _:
+            sentence = gettext("%(count)s s")
+    return sentence % {"count": amount}
+
+
+def _split_off_unit(seconds: float) -> tuple[int, str]:
+    """Return the amount, rounded down, of the largest unit that the duration reaches."""
+    size, unit = next((step for step in _UNITS if seconds >= step[0]), _UNITS[-1])
+    return int(seconds // size), unit
+
+
+def convert_to_zone(moment: datetime, zone: tzinfo) -> datetime:
+    """Convert a moment to a time zone; one at the ends of the supported range stays in UTC."""
+    try:
+        return moment.astimezone(zone)
+    except OverflowError:
+        return moment.astimezone(UTC)
 
 
 def format_exact_time(moment: datetime) -> str:
@@ -215,31 +307,36 @@ def format_call_sentence(call: ToolCall) -> str:
         return mask_call_sentence(call.tool, call.sentence, parse_json_or_text(call.args))
     except (ValueError, RecursionError):
         logger.exception("The arguments of the call %s cannot be put in words.", getattr(call, "pk", ""))
-        return build_default_call_sentence(call.tool, "its arguments cannot be shown")
+        return build_default_call_sentence(call.tool, gettext("its arguments cannot be shown"))
 
 
 def build_default_call_sentence(tool: str, args: Any) -> str:
     """Describe a call of a tool without a sentence of its own: “Refund card: order 17, amount 40.00”."""
-    args = mask_json_value(args)
+    args = mask_secret_fields_only(args)
     name = shorten_to_one_line(tool, 200).replace("_", " ").replace("-", " ").replace(".", " ").strip().capitalize()
-    name = name or "Unnamed tool"
+    name = name or gettext("Unnamed tool")
     if not isinstance(args, dict):
         return name if args in (None, "") else f"{name}: {shorten_to_one_line(args)}"
     arguments = ", ".join(
-        f"{shorten_to_one_line(key)} {shorten_to_one_line(value)}" for key, value in list(args.items())[:6]
+        f"{shorten_to_one_line(key)} {shorten_to_one_line(value)}" for key, value in islice(args.items(), 6)
     )
     omitted = len(args) - 6
-    tail = f", and {omitted} more" if omitted > 0 else ""
-    return f"{name}: {arguments}{tail}" if arguments else f"{name}, without arguments"
+    if not arguments:
+        return gettext("%(tool)s, without arguments") % {"tool": name}
+    if omitted > 0:
+        sentence = gettext("%(tool)s: %(arguments)s, and %(count)s more")
+        return sentence % {"tool": name, "arguments": arguments, "count": omitted}
+    return f"{name}: {arguments}"
 
 
 def shorten_to_one_line(value: Any, limit: int = 60) -> str:
     """Shorten a value to one line for a title."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = mask_and_reveal_hidden(" ".join(mask_text(text).split()))
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    whole = value if isinstance(value, str) else json.dumps(mask_secret_fields_only(value), ensure_ascii=False)
+    text = mask_and_reveal_hidden(" ".join(mask_text_beginning(whole, _SCANNED).split()))
+    return text if len(text) <= limit and len(whole) <= _SCANNED else f"{text[: limit - 1]}…"
 
 
-def describe_operation_identity(policy: str, scope: str) -> str:
+def describe_idempotency_rule(policy: str, scope: str) -> str:
     """Explain which calls are the same operation, by the key policy and its scope."""
-    return SAME_OPERATION[policy].format(place="workspace" if scope == KeyScope.WORKSPACE else "session")
+    sentences = SAME_OPERATION.get(policy)
+    return str(sentences[scope == KeyScope.WORKSPACE]) if sentences else mask_and_reveal_hidden(policy)

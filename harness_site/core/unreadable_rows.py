@@ -13,7 +13,8 @@ logger = logging.getLogger(__name__)
 
 
 class Keyed(Protocol):
-    pk: Any
+    @property
+    def pk(self) -> Any: ...
 
 
 Row = TypeVar("Row", bound=Keyed)
@@ -29,13 +30,13 @@ class UnreadableRecord:
 
 
 def read_rows_or_mark_unreadable(
-    rows: Iterable[Row], read: Callable[[Row], Read], kind: str
+    rows: Iterable[Row | UnreadableRecord], read: Callable[[Row], Read], kind: str
 ) -> list[Read | UnreadableRecord]:
     """Apply `read` to each row; a failed row is logged with its traceback and replaced by a placeholder.
 
-    Database errors are not caught.
+    A placeholder among the rows is kept. Database errors are not caught.
     """
-    return [_read_row_or_mark_unreadable(row, read, kind) for row in rows]
+    return [row if isinstance(row, UnreadableRecord) else _read_row_or_mark_unreadable(row, read, kind) for row in rows]
 
 
 def _read_row_or_mark_unreadable(row: Row, read_row: Callable[[Row], Read], kind: str) -> Read | UnreadableRecord:

@@ -48,7 +48,7 @@ class ChangeFeedTask(BackgroundTask):
 
     name = "live-feed"
 
-    async def _run(self) -> None:
+    async def _run_until_cancelled(self) -> None:
         cursor: ChangeCursor | None = None
         next_heartbeat = next_sealing = 0.0
         clock = asyncio.get_running_loop().time
@@ -62,7 +62,9 @@ class ChangeFeedTask(BackgroundTask):
                 if clock() >= next_heartbeat:
                     next_heartbeat = clock() + HEARTBEAT_SECONDS
                     await get_channel_layer_or_fail().group_send(EVERYBODY, {"type": "live.heartbeat"})
-            except Exception:
+                self.record_round()
+            except Exception as error:
+                self.record_failure(error)
                 logger.exception("The live feed could not read what changed; it tries again.")
             await asyncio.sleep(POLL_SECONDS)
 

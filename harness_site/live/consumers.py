@@ -10,11 +10,12 @@ from django.conf import settings
 
 from checkpoints.db import clock
 from harness_site.accounts.models import Membership
+from harness_site.accounts.user_sessions import SEEN, record_activity
 from harness_site.core import formatting
-from harness_site.core.time_parameters import parse_moment
+from harness_site.core.moment_parameters import parse_aware_datetime
 from harness_site.live.change_feed import EVERYBODY, get_group_name
 from harness_site.live.changed_sessions import list_changes_since
-from harness_site.live.websocket_user import find_viewer_membership
+from harness_site.live.websocket_access import find_viewer_membership
 
 #: Seconds for which a positive permission check is cached.
 TRUSTED_SECONDS = 5.0
@@ -28,6 +29,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     `{"at": time}` as a heartbeat. Ignores incoming messages."""
 
     async def connect(self) -> None:
+        self._seen_until = 0.0
         self._session_key: str | None = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME)
         membership = await self._load_viewer()
         if membership is None:
@@ -65,12 +67,15 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
 
     async def _load_viewer(self) -> Membership | None:
         self._trusted_until = monotonic() + TRUSTED_SECONDS
+        if monotonic() >= self._seen_until:
+            self._seen_until = monotonic() + SEEN.total_seconds()
+            await database_sync_to_async(record_activity)(self._session_key)
         return await database_sync_to_async(find_viewer_membership)(self._session_key)
 
     async def _send_missed_changes(self) -> None:
         """Send the changes since the page was rendered."""
         since_text = parse_qs(self.scope["query_string"].decode("latin-1")).get("since", [""])[0]
-        moment = parse_moment(since_text)
+        moment = parse_aware_datetime(since_text)
         if moment is None:
             return
         missed_changes = await database_sync_to_async(list_changes_since)(moment, workspace=self._workspace)

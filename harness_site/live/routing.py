@@ -7,7 +7,7 @@ from channels.sessions import CookieMiddleware
 from django.urls import get_script_prefix, path, reverse
 
 from harness_site.live.consumers import LiveConsumer
-from harness_site.live.websocket_origin import SameOriginMiddleware
+from harness_site.live.websocket_access import SameOriginMiddleware
 
 
 def websocket_application() -> Any:

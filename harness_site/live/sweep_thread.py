@@ -8,7 +8,7 @@ import logging
 
 from channels.db import database_sync_to_async
 
-from checkpoints.peers.sweep_workspaces import sweep_workspaces
+from checkpoints.peers.workspace_sweep import sweep_workspaces
 from harness_site.core.background_thread import BackgroundTask
 
 logger = logging.getLogger(__name__)
@@ -22,10 +22,12 @@ class SweepTask(BackgroundTask):
 
     name = "sweeper"
 
-    async def _run(self) -> None:
+    async def _run_until_cancelled(self) -> None:
         while True:
             try:
                 await database_sync_to_async(sweep_workspaces)("default")
-            except Exception:
+                self.record_round()
+            except Exception as error:
+                self.record_failure(error)
                 logger.exception("The sweeper could not make its round; it tries again.")
             await asyncio.sleep(SWEEP_SECONDS)

@@ -20,14 +20,16 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
+from django.utils.translation import gettext
 
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind
 from harness_site.accounts.models import Membership
+from harness_site.mail_transport import NoMailServer
 from harness_site.notifications import delivery_errors, emails, safe_http, webhook_services
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice, Webhook
 from harness_site.notifications.notice_text import NoticeMessage, build_notice_message
-from harness_site.notifications.recipients import can_be_notified
+from harness_site.notifications.recipients import has_role_for_event
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +109,7 @@ def attempt_delivery(delivery: Delivery, *, most: int = MOST_ATTEMPTS) -> Delive
     changes: dict[str, Any] = {"status": status, "answer": outcome.answer, "problem": outcome.problem, "took": duration}
     if status == DeliveryStatus.WAITING:
         changes["due_at"] = clock.database_time_after(pause)
-        _postpone_same_receiver(delivery, outcome, pause)
+        _postpone_deliveries_to_receiver(delivery, outcome, pause)
     # If another process has claimed the delivery since, that process records the outcome.
     Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts, status=DeliveryStatus.WAITING).update(
         attempted_at=Now(), **changes
@@ -140,8 +142,8 @@ def _claim_due_delivery() -> Delivery | None:
 
 def _send_and_get_outcome(delivery: Delivery) -> DeliveryOutcome:
     try:
-        message = build_notice_message(delivery.notice)
-        not_needed_reason = _build_not_needed_problem(delivery, message)
+        message = build_notice_message(delivery.notice, to_person=delivery.webhook is None)
+        not_needed_reason = _explain_unneeded_delivery(delivery, message)
         if not_needed_reason or message is None:
             return DeliveryOutcome(problem=not_needed_reason, not_needed=True)
         if delivery.webhook is None:
@@ -149,12 +151,16 @@ def _send_and_get_outcome(delivery: Delivery) -> DeliveryOutcome:
             return DeliveryOutcome()
         status = webhook_services.send_to_webhook(delivery, message)
         return DeliveryOutcome(
-            answer=status, problem="" if 200 <= status < 300 else f"The answer was {status}.", away=True
+            answer=status,
+            problem=""
+            if 200 <= status < 300
+            else gettext("The address answered with status %(status)s.") % {"status": status},
+            away=True,
         )
     except (smtplib.SMTPRecipientsRefused, smtplib.SMTPDataError) as error:
         # The server may accept other recipients.
         return DeliveryOutcome(problem=delivery_errors.format_delivery_error(error))
-    except (OSError, http.client.HTTPException, safe_http.AddressRefused, emails.NoMailServer) as error:
+    except (OSError, http.client.HTTPException, safe_http.AddressRefused, NoMailServer) as error:
         return DeliveryOutcome(problem=delivery_errors.format_delivery_error(error), away=True)
     except Exception as error:
         # One message that cannot be built must not block all others.
@@ -162,14 +168,14 @@ def _send_and_get_outcome(delivery: Delivery) -> DeliveryOutcome:
         return DeliveryOutcome(problem=delivery_errors.format_delivery_error(error))
 
 
-def _build_not_needed_problem(delivery: Delivery, message: NoticeMessage | None) -> str:
+def _explain_unneeded_delivery(delivery: Delivery, message: NoticeMessage | None) -> str:
     if message is None:
-        return "Everything was decided before it was sent."
+        return gettext("All its calls were decided before the message was sent.")
     if delivery.user is None:
         return ""
     member = Membership.objects.filter(user=delivery.user, workspace=delivery.notice.workspace).first()
-    if member is None or not can_be_notified(member, Event(delivery.notice.event)):
-        return "Whom it was for may not decide here any more."
+    if member is None or not has_role_for_event(member, Event(delivery.notice.event)):
+        return gettext("The recipient may not decide in this workspace any more.")
     return ""
 
 
@@ -187,15 +193,15 @@ def _compute_retry_delay(attempts: int) -> timedelta:
     return base_delay * _chance.uniform(0.8, 1.2)
 
 
-def _postpone_same_receiver(delivery: Delivery, outcome: DeliveryOutcome, pause: timedelta) -> None:
+def _postpone_deliveries_to_receiver(delivery: Delivery, outcome: DeliveryOutcome, pause: timedelta) -> None:
     """Postpone the other deliveries to an unreachable receiver, so that not each of them has to fail."""
     if outcome.away:
         next_attempt_at = clock.database_time_after(pause)
-        _query_same_receiver(delivery).exclude(pk=delivery.pk).filter(due_at__lt=next_attempt_at).update(
+        _query_deliveries_to_receiver(delivery).exclude(pk=delivery.pk).filter(due_at__lt=next_attempt_at).update(
             due_at=next_attempt_at
         )
 
 
-def _query_same_receiver(delivery: Delivery) -> QuerySet[Delivery]:
+def _query_deliveries_to_receiver(delivery: Delivery) -> QuerySet[Delivery]:
     waiting = Delivery.objects.filter(status=DeliveryStatus.WAITING)
     return waiting.filter(webhook=delivery.webhook_id)  # without a webhook: all e-mail goes through one server

@@ -27,7 +27,7 @@ class DeliveryTask(BackgroundTask):
 
     name = "deliverer"
 
-    async def _run(self) -> None:
+    async def _run_until_cancelled(self) -> None:
         clock = asyncio.get_running_loop().time
         next_forgetting = 0.0
         while True:
@@ -37,6 +37,8 @@ class DeliveryTask(BackgroundTask):
                 if clock() >= next_forgetting:
                     next_forgetting = clock() + FORGET_SECONDS
                     await database_sync_to_async(delete_old_notices)()
-            except Exception:
+                self.record_round()
+            except Exception as error:
+                self.record_failure(error)
                 logger.exception("The messages could not be delivered; it is tried again.")
             await asyncio.sleep(ROUND_SECONDS)

@@ -39,7 +39,7 @@ def create_due_notices() -> int:
     workspaces_with_new_calls = set(_query_unnoticed_calls().values_list("workspace_id", flat=True).distinct())
     return sum(
         _create_notices_of_workspace(workspace)
-        for workspace in sorted(workspaces_with_new_calls | _list_workspaces_with_deadlines())
+        for workspace in sorted(workspaces_with_new_calls | _list_workspaces_with_passed_deadlines())
     )
 
 
@@ -53,8 +53,8 @@ def _create_notices_of_workspace(workspace: int) -> int:
         for call in _query_unnoticed_calls().filter(workspace=workspace).order_by("pk")[:LIMIT]:
             groups[Event(call.status), call.tool].append(call)
         now = clock.database_now("default")
-        for call in _query_calls_past_deadline().filter(workspace=workspace).order_by("pk"):
-            if (event := _readable_deadline_event(call, now)) is not None:
+        for call in _query_unescalated_deadlines().filter(workspace=workspace).order_by("pk"):
+            if (event := _get_deadline_event_if_readable(call, now)) is not None:
                 groups[event, call.tool].append(call)
         for (event, tool), calls in groups.items():
             _add_calls_to_notice(workspace, event, tool, calls, now)
@@ -69,7 +69,7 @@ def _query_unnoticed_calls() -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(~Exists(notices_of_call), status__in=sorted(UNDECIDED_CALL_STATUSES))
 
 
-def _query_calls_past_deadline() -> QuerySet[ToolCall]:
+def _query_unescalated_deadlines() -> QuerySet[ToolCall]:
     """Select pending calls with a deadline and no escalation; `reminded` is True after a reminder."""
     notices_of_call = NoticedCall.objects.filter(tool_call=OuterRef("pk"), status=OuterRef("status"))
     calls = ToolCall.objects.filter(
@@ -80,15 +80,15 @@ def _query_calls_past_deadline() -> QuerySet[ToolCall]:
     return calls.annotate(reminded=Exists(notices_of_call.filter(event=Event.REMINDER)))
 
 
-def _list_workspaces_with_deadlines() -> set[int]:
-    calls = list(_query_calls_past_deadline())
+def _list_workspaces_with_passed_deadlines() -> set[int]:
+    calls = list(_query_unescalated_deadlines())
     if not calls:
         return set()
     now = clock.database_now("default")
-    return {call.workspace_id for call in calls if _readable_deadline_event(call, now) is not None}
+    return {call.workspace_id for call in calls if _get_deadline_event_if_readable(call, now) is not None}
 
 
-def _readable_deadline_event(call: ToolCall, now: datetime) -> Event | None:
+def _get_deadline_event_if_readable(call: ToolCall, now: datetime) -> Event | None:
     """Return the due event of a call's deadline; None if its record is unreadable, so that other calls are notified."""
     return read_or_use_fallback(f"The deadline of call {call.pk}", lambda: _get_deadline_event(call, now), None)
 

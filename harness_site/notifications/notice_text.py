@@ -10,12 +10,13 @@ from datetime import datetime
 from typing import Final
 from urllib.parse import urlencode
 
-from django.conf import settings
 from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
-from harness_site.accounts import call_secrets, unmasking
+from harness_site.accounts import known_secret_values, unmasking
 from harness_site.core import formatting
 from harness_site.core.formatting import format_call_sentence
 from harness_site.core.masking import masker
@@ -23,21 +24,29 @@ from harness_site.core.masking.masked_references import build_masked_reference
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.safe_text import format_on_one_line
 from harness_site.notifications.models import Event, Notice
+from harness_site.site_address import build_absolute_url
 
 #: Maximum number of calls listed in a message.
 LISTED: Final = 20
 _HEADLINES: Final = {
-    Event.INTERRUPTED: ("Needs a decision: {}", "{} calls of {} need a decision"),
-    Event.AWAITING_APPROVAL: ("Awaits approval: {}", "{} calls of {} await approval"),
-    Event.REMINDER: ("Due soon: {}", "{} calls of {} are due soon"),
-    Event.ESCALATION: ("Overdue, an admin has to decide: {}", "{} calls of {} are overdue: an admin has to decide"),
+    Event.INTERRUPTED: (_("Needs a decision: {}"), _("{} calls of {} need a decision")),
+    Event.AWAITING_APPROVAL: (_("Awaits approval: {}"), _("{} calls of {} await approval")),
+    Event.REMINDER: (_("Due soon: {}"), _("{} calls of {} are due soon")),
+    Event.ESCALATION: (
+        _("Overdue, an admin has to decide: {}"),
+        _("{} calls of {} are overdue: an admin has to decide"),
+    ),
 }
+#: Headlines of a hand-over: for the colleague, and for everybody else.
+_HANDED_TO_READER: Final = _("{by} handed a call over to you: {sentence}")
+_HANDED_OVER: Final = _("{by} handed a call over to {to}: {sentence}")
 _EXPLANATIONS: Final = {
-    Event.INTERRUPTED: "Nobody knows whether this call happened. The agent waits until a person decides.",
-    Event.AWAITING_APPROVAL: "The agent waits until a person approves or rejects this call.",
-    Event.REMINDER: "After the deadline, only an admin can decide.",
-    Event.ESCALATION: "The deadline has passed without a decision. Only an admin can decide now.",
-    Event.TEST: "This is a test message. Nothing happened, and nothing waits for you.",
+    Event.INTERRUPTED: _("The outcome of this call is unknown. The agent waits until a person decides."),
+    Event.AWAITING_APPROVAL: _("The agent waits until a person approves or rejects this call."),
+    Event.REMINDER: _("After the deadline, only an admin can decide."),
+    Event.ESCALATION: _("The deadline has passed without a decision. Only an admin can decide now."),
+    Event.HANDED_OVER: _("The agent waits until a person decides. The first decision recorded wins."),
+    Event.TEST: _("This is a test message. You do not have to do anything."),
 }
 _TABS: Final = {CallStatus.INTERRUPTED: "interrupted", CallStatus.AWAITING_APPROVAL: "awaiting"}
 
@@ -61,7 +70,10 @@ class NoticeItem:
 
 @dataclass(frozen=True)
 class NoticeMessage:
-    """Message about a notice; `items` are the first of `count` calls that still wait."""
+    """Message about a notice; `items` are the first of `count` calls that still wait.
+
+    A hand-over names who handed the call `handed_by` to whom, and the note; the texts are empty for other events.
+    """
 
     event: Event
     workspace: str
@@ -71,20 +83,26 @@ class NoticeMessage:
     link: str
     count: int
     items: tuple[NoticeItem, ...]
+    handed_by: str = ""
+    handed_to: str = ""
+    note: str = ""
 
     @property
     def more(self) -> int:
         return self.count - len(self.items)
 
 
-def build_notice_message(notice: Notice) -> NoticeMessage | None:
-    """Build the current message of a notice; None if every call has been decided."""
+def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMessage | None:
+    """Build the current message of a notice; None if every call has been decided.
+
+    `to_person` addresses a person and not a webhook.
+    """
     event = Event(notice.event)
-    with masker.use_masking_rules(unmasking.load_masking_rules(notice.workspace)):
+    with masker.use_masking_rules(unmasking.load_workspace_masking_rules(notice.workspace)):
         if event is Event.TEST:
             return _build_message(
                 notice,
-                "A test message",
+                gettext("Test message"),
                 [],
                 0,
                 _build_workspace_url(reverse("harness_review:review"), notice.workspace),
@@ -92,25 +110,31 @@ def build_notice_message(notice: Notice) -> NoticeMessage | None:
         calls, count = _list_waiting_calls(notice)
         if not calls:
             return None
-        singular, plural = _HEADLINES[event]
         items = []
-        secrets = call_secrets.load_secrets_of_sessions({call.session_id for call in calls})
+        secrets = known_secret_values.load_known_secrets_of_sessions({call.session_id for call in calls})
         for call in calls:
             values = secrets.get(call.session_id, ())
             with (
-                masker.mask_given_values(values),
+                masker.mask_values_in_context(values),
                 masker.mask_secret_values_of(formatting.parse_json_or_text(call.args)),
             ):
                 items.append(_build_item(call, notice.workspace))
-        tool = _format_masked_line(notice.tool)
-        headline = singular.format(items[0].sentence) if count == 1 else plural.format(count, tool)
         return _build_message(
             notice,
-            headline,
+            _build_headline(notice, items, count, to_person=to_person),
             items,
             count,
             items[0].link if count == 1 else _build_queue_url(calls[0], notice.workspace),
         )
+
+
+def _build_headline(notice: Notice, items: list[NoticeItem], count: int, *, to_person: bool) -> str:
+    if notice.event == Event.HANDED_OVER:
+        template = _HANDED_TO_READER if to_person else _HANDED_OVER
+        by, to = _format_masked_line(notice.handed_by), _format_masked_line(notice.handed_to)
+        return template.format(by=by, to=to, sentence=items[0].sentence)
+    singular, plural = _HEADLINES[Event(notice.event)]
+    return singular.format(items[0].sentence) if count == 1 else plural.format(count, _format_masked_line(notice.tool))
 
 
 def _format_masked_line(text: str) -> str:
@@ -118,15 +142,13 @@ def _format_masked_line(text: str) -> str:
     return format_on_one_line(mask_and_reveal_hidden(text))
 
 
-def build_absolute_url(path: str) -> str:
-    """Return the absolute URL of a path of this site."""
-    return f"{settings.SITE_ADDRESS}{path}"
-
-
 def _build_message(notice: Notice, headline: str, items: list[NoticeItem], count: int, link: str) -> NoticeMessage:
     event = Event(notice.event)
     workspace, tool = _format_masked_line(notice.workspace.name), _format_masked_line(notice.tool)
-    return NoticeMessage(event, workspace, tool, headline, _EXPLANATIONS[event], link, count, tuple(items))
+    handover = [_format_masked_line(text) for text in (notice.handed_by, notice.handed_to, notice.note)]
+    return NoticeMessage(
+        event, workspace, tool, headline, str(_EXPLANATIONS[event]), link, count, tuple(items), *handover
+    )
 
 
 def _list_waiting_calls(notice: Notice) -> tuple[list[ToolCall], int]:
@@ -157,7 +179,7 @@ def _build_item(call: ToolCall, workspace: Workspace) -> NoticeItem:
         _format_masked_line(call.tool),
     )
     interrupted = call.status == CallStatus.INTERRUPTED
-    facts = [tool, agent, f"session {session_id}"]
+    facts = [tool, agent, gettext("session %(id)s") % {"id": session_id}]
     if interrupted:
         facts.append(formatting.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable))
     return NoticeItem(

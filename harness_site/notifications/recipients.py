@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
 from checkpoints.enums import Role
 from harness_site.accounts.models import Membership
+from harness_site.mail_transport import is_mail_configured
 from harness_site.notifications.models import Event, Preferences, Webhook
 
 
@@ -25,8 +25,20 @@ class Recipient:
 
 def list_recipients(workspace: int, event: Event) -> list[Recipient]:
     """List the recipients of `event` in a workspace."""
-    hooks = [hook for hook in Webhook.objects.filter(workspace=workspace).order_by("pk") if hook.wants(event)]
-    return [*(Recipient(hook.host, webhook=hook) for hook in hooks), *_list_people_to_notify(workspace, event)]
+    return [*list_webhook_recipients(workspace, event), *_list_people_to_notify(workspace, event)]
+
+
+def list_webhook_recipients(workspace: int, event: Event) -> list[Recipient]:
+    hooks = Webhook.objects.filter(workspace=workspace).order_by("pk")
+    return [Recipient(hook.host, webhook=hook) for hook in hooks if hook.wants(event)]
+
+
+def find_email_recipient(member: Membership, event: Event) -> Recipient | None:
+    """Return a member as the recipient of an e-mail; None if they get none about this event."""
+    if not is_mail_configured() or not has_role_for_event(member, event):
+        return None
+    address = _get_wanted_address(member.user, event)
+    return Recipient(address, user=member.user) if address else None
 
 
 def get_preferences(user: User) -> Preferences:
@@ -55,17 +67,17 @@ def get_account_address(user: User) -> str:
     return "" if is_unconfirmed else user.email
 
 
-def can_be_notified(member: Membership, event: Event) -> bool:
+def has_role_for_event(member: Membership, event: Event) -> bool:
     """Return True if a member can act on an event; after the deadline only an admin can."""
     return member.user.is_active and member.has_role(Role.ADMIN if event is Event.ESCALATION else Role.APPROVER)
 
 
 def _list_people_to_notify(workspace: int, event: Event) -> list[Recipient]:
-    if not settings.MAIL_SERVER:
+    if not is_mail_configured():
         return []
     members = Membership.objects.filter(workspace=workspace).select_related("user__notification_preferences")
     ordered_members = members.prefetch_related("user__emailaddress_set").order_by("pk")
-    users = [member.user for member in ordered_members if can_be_notified(member, event)]
+    users = [member.user for member in ordered_members if has_role_for_event(member, event)]
     return [Recipient(address, user=user) for user in users if (address := _get_wanted_address(user, event))]
 
 

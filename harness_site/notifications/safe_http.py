@@ -17,6 +17,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 #: Timeouts in seconds: of each step, and of the whole request.
 STEP: Final = 10.0
@@ -45,15 +46,17 @@ def check_webhook_url(address: str) -> SplitResult:
         parts = urlsplit(address)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise AddressRefused("This is not an address.") from error
+        raise AddressRefused(
+            _("This is not an address. Enter a complete one, such as https://example.com/path.")
+        ) from error
     if not host or port == 0 or any(ord(letter) <= 32 or ord(letter) > 126 for letter in address):
-        raise AddressRefused("This is not a complete address: https://example.com/path")
+        raise AddressRefused(_("This is not a complete address. Enter one such as https://example.com/path."))
     if parts.username or parts.password:
-        raise AddressRefused("An address with a name and a password in it is not taken.")
+        raise AddressRefused(_("An address with a name and a password in it cannot be used. Enter it without them."))
     if parts.scheme == "http" and settings.DEBUG and _is_local_host(host):
         return parts
     if parts.scheme != "https":
-        raise AddressRefused("The address has to begin with https://")
+        raise AddressRefused(_("The address has to begin with https://"))
     return parts
 
 
@@ -110,8 +113,11 @@ def _resolve_public_addresses(host: str, port: int) -> list[str]:
         for address in addresses:
             if not _is_public_address(address):
                 raise AddressRefused(
-                    f"{host} leads to {address}, inside this network. Whoever runs this installation may allow it: "
-                    "HARNESS_WEBHOOK_HOSTS."
+                    _(
+                        "%(host)s leads to %(address)s, inside this network. An administrator of this installation "
+                        "can allow it in HARNESS_WEBHOOK_HOSTS."
+                    )
+                    % {"host": host, "address": address}
                 )
     return addresses
 

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 from django.db import transaction
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind
-from harness_site.accounts import audit_events, field_encryption, one_time_secrets
+from harness_site.accounts import audit_events, field_encryption, secret_digests
 from harness_site.accounts.models import Membership
 from harness_site.core import formatting
 from harness_site.notifications import safe_http
@@ -43,7 +44,7 @@ def create_webhook(
 ) -> tuple[Webhook, str]:
     """Create a webhook and return it with its signing secret. Raises `AddressRefused`."""
     host = safe_http.check_webhook_url(address).hostname or ""
-    secret = one_time_secrets.generate_secret(_PREFIX)
+    secret = secret_digests.generate_secret(_PREFIX)
     event_names = set(events)
     with transaction.atomic():
         webhook = Webhook.objects.create(
@@ -109,7 +110,14 @@ def build_json_payload(delivery_id: str, message: NoticeMessage) -> dict[str, An
         "link": message.link,
         "count": message.count,
         "calls": [_build_call_payload(item) for item in message.items],
+        **_build_handover_payload(message),
     }
+
+
+def _build_handover_payload(message: NoticeMessage) -> dict[str, Any]:
+    if message.event is not Event.HANDED_OVER:
+        return {}
+    return {"hand_over": {"by": message.handed_by, "to": message.handed_to, "note": message.note}}
 
 
 def build_slack_payload(message: NoticeMessage) -> dict[str, Any]:
@@ -126,12 +134,12 @@ def build_slack_payload(message: NoticeMessage) -> dict[str, Any]:
         "unfurl_links": False,
         "unfurl_media": False,
         "blocks": [
-            _build_slack_section(f"*{headline}*\n{_escape_slack_text(message.explanation, 300)}"),
+            _build_slack_section(f"*{headline}*\n{_escape_slack_text(message.note or message.explanation, 300)}"),
             *([_build_slack_section(text)] if text else []),
             {
                 "type": "actions",
                 "elements": [
-                    {"type": "button", "text": {"type": "plain_text", "text": "Open"}, "url": message.link},
+                    {"type": "button", "text": {"type": "plain_text", "text": _("Open")}, "url": message.link},
                 ],
             },
         ],
@@ -147,7 +155,12 @@ def _format_call_list(message: NoticeMessage) -> str:
             break
         lines.append(line)
     remaining_count = message.count - len(lines)
-    return "\n".join([*lines, *([f"… and {remaining_count} more"] if remaining_count > 0 and lines else [])])
+    return "\n".join(
+        [
+            *lines,
+            *([_("… and %(number)d more.") % {"number": remaining_count}] if remaining_count > 0 and lines else []),
+        ]
+    )
 
 
 def _build_slack_section(text: str) -> dict[str, Any]:

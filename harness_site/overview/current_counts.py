@@ -59,5 +59,5 @@ def _query_paused_sessions(workspace: int) -> QuerySet[Session]:
 
 
 def _query_recently_ended(workspace: int, status: SessionStatus) -> QuerySet[Session]:
-    recent = Session.objects.filter(workspace=workspace, updated_at__gt=Now() - _DAY)
+    recent = Session.objects.filter(workspace=workspace, updated_at__gt=Now() - _DAY, has_times=True)
     return recent.filter(status=status)[: LIMIT + 1]

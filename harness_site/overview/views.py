@@ -1,12 +1,16 @@
+from decimal import Decimal
+
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.accounts.read_records import note_excerpts_shown
-from harness_site.overview import current_counts, day_charts, day_totals
+from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
+from harness_site.core.formatting import format_duration
+from harness_site.overview import charts, current_counts, periods, totals
 from harness_site.review.selectors import pending_calls
 from harness_site.search.index_status import get_index_completion_time
 
@@ -15,19 +19,43 @@ from harness_site.search.index_status import get_index_completion_time
 @require_member(Role.AUDITOR)
 def show_overview(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
-    days = day_totals.load_day_totals(workspace.pk, clock.now().date())
-    tools = day_totals.load_tool_totals(workspace.pk, clock.now().date())
+    period, problem = periods.parse_period(request.GET, clock.now())
+    sums = totals.load_period_totals(workspace.pk, period)
     oldest = pending_calls.find_longest_waiting_call(workspace.pk)
     if oldest is not None:
-        note_excerpts_shown(request, "overview", {oldest.session_id})
+        mark_excerpts_shown_in_response(request, "overview", {oldest.session_id})
     context = {
+        "period": period,
+        "choices": [(key, label) for key, (label, _days) in periods.CHOICES.items()],
+        "problem": problem,
+        "here": request.get_full_path(),
         "present": current_counts.load_current_counts(workspace.pk),
         "oldest": oldest,
-        "days": days,
-        "began": day_charts.draw_sessions_chart(days.by_day),
-        "spent": day_charts.draw_costs_chart(days.by_day),
-        "slowest": day_totals.sort_slowest_tools(tools),
-        "interrupted": day_totals.sort_most_interrupted_tools(tools),
+        "sums": sums,
+        "cost_change": _describe_change(sums.total.cost, sums.preceding_cost),
+        "wait_change": _describe_wait(sums.preceding_waits.p95),
+        "charts": {
+            "sessions": charts.draw_sessions(period, sums.steps),
+            "waits": charts.draw_waiting_times(period, sums.wait_steps),
+            "failures": charts.draw_failures(period, sums.steps),
+            "interruptions": charts.draw_interruptions(period, sums.interruptions),
+            "costs": charts.draw_costs(period, sums.steps),
+        },
         "complete_at": get_index_completion_time(),
     }
     return render(request, "overview/overview.html", context)
+
+
+def _describe_change(amount: Decimal, before: Decimal) -> str:
+    """Describe the change from the preceding period; empty if that had nothing to compare with."""
+    if not before:
+        return ""
+    percent = round((amount - before) / before * 100)
+    if not percent:
+        return _("as in the period before")
+    sign = "+" if percent > 0 else "−"
+    return _("%(change)s on the period before") % {"change": f"{sign}{abs(percent)} %"}
+
+
+def _describe_wait(before: float | None) -> str:
+    return "" if before is None else _("was %(duration)s") % {"duration": format_duration(before)}

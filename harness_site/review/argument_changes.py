@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from json import JSONDecodeError
 from typing import Any, Final
 
+from django.utils.translation import gettext as _
+
 from checkpoints.enums import DecisionKind
 from checkpoints.formats import digests, parse_json, to_canonical_json
 from checkpoints.models import Decision, ToolCall
@@ -13,7 +15,7 @@ from harness_site.core import formatting
 from harness_site.core.masking.masker import (
     MASK,
     MaskedField,
-    find_hidden_list_items,
+    find_secret_list_item_indexes,
     list_masked_fields,
     mask_json_value,
     restore_masked_values,
@@ -63,21 +65,25 @@ def parse_edited_arguments(text: str, stored: str) -> dict[str, Any]:
         InvalidArgumentText: The text is not a JSON object, or contains a mask where nothing was masked.
     """
     if format_editable_arguments(stored) is None:
-        raise InvalidArgumentText("The arguments of this call cannot be edited here.")
+        raise InvalidArgumentText(_("The arguments of this call cannot be edited here."))
     try:
         value = parse_json(text)
     except JSONDecodeError as error:
         raise InvalidArgumentText(
-            f"This is not JSON: {error.msg[0].lower()}{error.msg[1:]}, in line {error.lineno}."
+            _("This is not JSON: {problem}, in line {line}.").format(
+                problem=f"{error.msg[0].lower()}{error.msg[1:]}", line=error.lineno
+            )
         ) from None
     except ValueError as error:
-        raise InvalidArgumentText(f"This cannot be read as arguments: {error}.") from None
+        raise InvalidArgumentText(_("This cannot be read as arguments: {problem}.").format(problem=error)) from None
     if not isinstance(value, dict):
-        raise InvalidArgumentText("Arguments are an object: names and values between { and }.")
+        raise InvalidArgumentText(_("Enter a JSON object: names and values between curly brackets."))
     arguments: dict[str, Any] = restore_masked_values(value, parse_json(stored))
     if MASK in text and MASK in json.dumps(arguments, ensure_ascii=False):
         raise InvalidArgumentText(
-            f"A {MASK} stands where nothing was masked: the tool would be called with these very letters."
+            _("Replace {mask}: nothing was masked at this place, so the tool would get these characters.").format(
+                mask=MASK
+            )
         )
     return arguments
 
@@ -112,7 +118,7 @@ def _compare_values(path: str, before: Any, after: Any, depth: int) -> Iterator[
                 f"{path}.{field.name}" if path else field.name, old.get(key), new.get(key), depth
             )
     elif depth < _DEEP and isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        hidden = find_hidden_list_items(before) | find_hidden_list_items(after)
+        hidden = find_secret_list_item_indexes(before) | find_secret_list_item_indexes(after)
         for index, pair in enumerate(zip(before, after, strict=True)):
             if index in hidden and pair[0] != pair[1]:
                 yield _build_hidden_difference(f"{path}[{index + 1}]")

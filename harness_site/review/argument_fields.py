@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.utils.translation import gettext as _
+
 from checkpoints.formats import parse_json
 from harness_site.core.masking.masker import MASK, list_masked_fields, mask_json_value, mask_text
 from harness_site.core.rendering.safe_text import escape_hidden, has_hidden_characters
@@ -45,7 +47,7 @@ class ArgumentField:
         return value
 
     def _describe_expected_kind(self) -> str:
-        return "this is not a number." if self.kind == "number" else "this is not JSON; a text needs quotes around it."
+        return _("enter a number.") if self.kind == "number" else _("enter JSON; put text in quotes.")
 
 
 def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[ArgumentField, ...]:

@@ -1,9 +1,11 @@
-"""Bulk decisions about calls by their late results, each recorded or refused by itself."""
+"""Bulk decisions about calls, each recorded or refused by itself: by late results, or by evidence that people give."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
+
+from django.utils.translation import gettext as _
 
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decide import record_decision
@@ -14,8 +16,14 @@ from checkpoints.store.store import Store
 from harness_site.accounts.models import Membership
 from harness_site.core import formatting
 from harness_site.review import claim_services
-from harness_site.review.decision_errors import NOTHING, DecisionProblem, describe_decision_error
-from harness_site.review.record_decision import call_target
+from harness_site.review.decision_errors import (
+    NOTHING,
+    DecisionProblem,
+    describe_decision_error,
+    get_session_ended_problem,
+)
+from harness_site.review.record_decision import build_decision_target
+from harness_site.review.restore_masked_results import restore_masked_result
 from harness_site.review.selectors import outage_groups
 from harness_site.review.selectors.outage_groups import LateResultSummary
 
@@ -53,6 +61,55 @@ class BulkDecisionResult:
     final: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class CallAnswer:
+    """Decision of a person about one call, with its own reason and evidence. `result` is empty unless it happened."""
+
+    pk: int
+    revision: int
+    kind: DecisionKind
+    reason: str
+    evidence: dict[str, Any]
+    result: str
+
+
+def decide_each(answers: Sequence[CallAnswer], *, by: Membership, actor: Actor) -> list[BulkDecisionResult]:
+    """Record each of these decisions about calls of the workspace, in this order and independently of each other."""
+    store = Store(workspace=by.workspace.slug)
+    calls = ToolCall.objects.filter(workspace=by.workspace, pk__in=[answer.pk for answer in answers])
+    calls_by_pk = {call.pk: call for call in calls.select_related("session", "run")}
+    results = []
+    for answer in answers:
+        call = calls_by_pk.get(answer.pk)
+        if call is None:
+            continue
+        problem = get_session_ended_problem(call, answer.kind)
+        if problem is None:
+            try:
+                _record_outcome_decision(store, call, answer, actor)
+            except CheckpointsError as error:
+                call.refresh_from_db()
+                problem = describe_decision_error(error, call)
+            else:
+                claim_services.remove_claims_after_decision(call, by=by)
+        final = problem is not None or not call.undecided
+        results.append(BulkDecisionResult(call, answer.kind, problem, final=final))
+    return results
+
+
+def _record_outcome_decision(store: Store, call: ToolCall, answer: CallAnswer, actor: Actor) -> None:
+    landed = answer.kind == DecisionKind.CONFIRM_LANDED
+    record_decision(
+        store,
+        build_decision_target(call, answer.revision),
+        answer.kind,
+        actor=actor,
+        reason=answer.reason,
+        result=restore_masked_result(call, answer.result) if landed else None,
+        evidence=answer.evidence,
+    )
+
+
 def decide_all(chosen: Sequence[ChosenCall], *, by: Membership, actor: Actor, reason: str) -> list[BulkDecisionResult]:
     """Record a decision about each of these calls of the workspace, in this order and independently of each other."""
     store = Store(workspace=by.workspace.slug)
@@ -88,12 +145,11 @@ def _decide_and_report(
     reason: str,
 ) -> BulkDecisionResult:
     if witness is None or witness.kind != seen.kind:
-        message = "The late results say something else since you looked, or no longer the same."
-        return BulkDecisionResult(
-            call, seen.kind, DecisionProblem(409, message, f"{NOTHING} Look at the call by itself.")
-        )
+        message = _("The late results of this call have changed.")
+        todo = _("Open the call to decide it.")
+        return BulkDecisionResult(call, seen.kind, DecisionProblem(409, message, f"{NOTHING} {todo}"))
     try:
-        _apply_evidence_decision(store, call, seen, witness, actor, reason)
+        _record_decision_from_late_result(store, call, seen, witness, actor, reason)
     except CheckpointsError as error:
         call.refresh_from_db()
         return BulkDecisionResult(call, seen.kind, describe_decision_error(error, call))
@@ -101,7 +157,7 @@ def _decide_and_report(
     return BulkDecisionResult(call, seen.kind, None, final=not call.undecided)
 
 
-def _apply_evidence_decision(
+def _record_decision_from_late_result(
     store: Store, call: ToolCall, seen: ChosenCall, witness: LateResultSummary, actor: Actor, reason: str
 ) -> None:
     late = witness.late
@@ -110,7 +166,7 @@ def _apply_evidence_decision(
     )
     record_decision(
         store,
-        call_target(call, seen.revision),
+        build_decision_target(call, seen.revision),
         seen.kind,
         actor=actor,
         reason=reason,

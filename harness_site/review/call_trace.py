@@ -10,7 +10,7 @@ from checkpoints.decisions.decide import RULES
 from checkpoints.enums import DECIDING_KINDS, NOT_RUN_CALL_STATUSES, DecisionKind, InterruptReason
 from checkpoints.models import ToolCall
 from harness_site.review.selectors.pending_calls import CallEvidence
-from harness_site.sessions.selectors.agreements import number_equal_decisions
+from harness_site.sessions.selectors.multi_person_approvals import number_decisions_of_same_kind
 from harness_site.sessions.timeline.selectors.run_events import RunEvents
 
 
@@ -18,7 +18,8 @@ from harness_site.sessions.timeline.selectors.run_events import RunEvents
 class TraceEvent:
     """Event in the trace: `kind` selects the text, `about` is the row it describes, `at` is None if undated.
 
-    `place` is the ordinal of a decision among several, `takeover` the takeover of the run.
+    `place` is the ordinal of a decision among several, `takeover` the takeover of the run, `alive_at` the last sign of
+    life of a lost run.
     """
 
     kind: str
@@ -27,6 +28,7 @@ class TraceEvent:
     seconds: float | None = None
     place: int = 0
     takeover: Any = None
+    alive_at: datetime | None = None
 
 
 def has_never_run(call: ToolCall, evidence: CallEvidence) -> bool:
@@ -41,14 +43,14 @@ def build_call_trace(call: ToolCall, evidence: CallEvidence, occasions: RunEvent
     if has_never_run(call, evidence):
         return [
             TraceEvent("asked", call.run.number, call.issued_at),
-            *_build_later_events(call, evidence, occasions, decision_events),
+            *_build_events_after_interruption(call, evidence, occasions, decision_events),
         ]
     before = [event for event in decision_events if event.at is not None and event.at < call.issued_at]
     after = decision_events[len(before) :]
     question = occasions.find_last_question(call.call_id, call.issued_at) if before else None
     question_events = [] if question is None else [TraceEvent("asked", question.run_number, question.at)]
     start_events = [*question_events, *before, _build_issue_event(call), *_build_interruption_events(call, occasions)]
-    return [*start_events, *_build_later_events(call, evidence, occasions, after)]
+    return [*start_events, *_build_events_after_interruption(call, evidence, occasions, after)]
 
 
 def _build_issue_event(call: ToolCall) -> TraceEvent:
@@ -64,11 +66,14 @@ def _build_interruption_events(call: ToolCall, events_of_runs: RunEvents) -> lis
     ended_at = call.run.ended_at if run_lost and call.run.ended_at else call.interrupted_at
     takeover = events_of_runs.takeovers.get(call.run.number) if run_lost else None
     gap = TraceEvent("gap", call, seconds=max((ended_at - call.issued_at).total_seconds(), 0.0), takeover=takeover)
-    return [gap, TraceEvent("lost", call.run, ended_at)] if run_lost and takeover is None else [gap]
+    if not run_lost or takeover is not None:
+        return [gap]
+    # The intent is a sign of life, too: the heartbeat may be older.
+    return [gap, TraceEvent("lost", call.run, ended_at, alive_at=max(call.run.heartbeat_at, call.issued_at))]
 
 
 def _build_decision_events(call: ToolCall, evidence: CallEvidence) -> Iterator[TraceEvent]:
-    places = number_equal_decisions(evidence.decisions)
+    places = number_decisions_of_same_kind(evidence.decisions)
     for decision in evidence.decisions:
         needs_several = call.approvals > 1 and decision.kind in RULES and not RULES[DecisionKind(decision.kind)].by_one
         kind = "decision" if decision.kind in DECIDING_KINDS else "probe"
@@ -77,7 +82,7 @@ def _build_decision_events(call: ToolCall, evidence: CallEvidence) -> Iterator[T
         yield TraceEvent(kind, decision, decision.created_at, place=number)
 
 
-def _build_later_events(
+def _build_events_after_interruption(
     call: ToolCall, evidence: CallEvidence, events_of_runs: RunEvents, decision_events: list[TraceEvent]
 ) -> list[TraceEvent]:
     first_kind = "later_run" if has_never_run(call, evidence) else "took"

@@ -3,11 +3,22 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
 from checkpoints.db import clock
-from checkpoints.enums import DECIDING_KINDS, UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind, Role
+from checkpoints.decisions import decision_withdrawal
+from checkpoints.enums import (
+    DECIDING_KINDS,
+    UNDECIDED_CALL_STATUSES,
+    WITHDRAWABLE_KINDS,
+    CallStatus,
+    DecisionKind,
+    Role,
+)
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, ToolCall
-from harness_site.accounts.decision_eligibility import build_electorate
+from harness_site.accounts.approval_votes import build_voter_lookup
 from harness_site.accounts.models import Membership
 from harness_site.core import formatting
 from harness_site.core.masking.masker import is_masking_active
@@ -17,27 +28,27 @@ from harness_site.review import argument_changes, decision_preview
 from harness_site.review.call_trace import TraceEvent, build_call_trace, has_never_run
 from harness_site.review.decision_options import ANSWERS, AnswerOption
 from harness_site.review.forms import ApprovalForm, OutcomeForm
+from harness_site.review.models import Comment
 from harness_site.review.selectors import pending_calls
 from harness_site.sessions.selectors import conversation
-from harness_site.sessions.selectors.agreements import Agreement, list_call_agreements
+from harness_site.sessions.selectors.multi_person_approvals import Agreement, list_call_agreements
 from harness_site.sessions.session_formatting import mask_safe_link
 from harness_site.sessions.timeline.selectors import run_events
 
 #: Number of transcript messages shown around a call.
 AROUND = 4
-_UNFORESEEN: Final = "What follows cannot be foreseen: "
-_DECIDED: Final[dict[str, str]] = {
-    DecisionKind.APPROVE_RERUN: "Approved: one more run",
-    DecisionKind.REJECT: "Rejected: it does not run",
-    DecisionKind.RESPOND: "Answered instead: it does not run",
-    DecisionKind.CONFIRM_LANDED: "Decided: it happened",
-    DecisionKind.PROBE_LANDED: "Decided: it happened",
+_DECIDED: Final = {
+    DecisionKind.APPROVE_RERUN: gettext_lazy("Re-run approved"),
+    DecisionKind.REJECT: gettext_lazy("Rejected: it does not run"),
+    DecisionKind.RESPOND: gettext_lazy("Answered: it does not run"),
+    DecisionKind.CONFIRM_LANDED: gettext_lazy("Decided: it happened"),
+    DecisionKind.PROBE_LANDED: gettext_lazy("Decided: it happened"),
 }
-_APPROVED: Final[dict[str, str]] = {
-    CallStatus.APPROVED: "Approved: it has not run yet",
-    CallStatus.ISSUED: "Approved: it is running",
-    CallStatus.COMPLETED: "Approved: it has run",
-    CallStatus.FAILED: "Approved: it ran and failed",
+_APPROVED: Final = {
+    CallStatus.APPROVED: gettext_lazy("Approved: it has not run yet"),
+    CallStatus.ISSUED: gettext_lazy("Approved: it is running"),
+    CallStatus.COMPLETED: gettext_lazy("Approved: it has run"),
+    CallStatus.FAILED: gettext_lazy("Approved: it ran and failed"),
 }
 
 
@@ -47,6 +58,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     undecided = call.status in UNDECIDED_CALL_STATUSES
     decision = None if undecided else evidence.deciding
     no_events: list[TraceEvent] = []
+    agreements = list_call_agreements(call, evidence.decisions, build_voter_lookup(reader.workspace))
     return {
         "call": call,
         "session": call.session,
@@ -61,8 +73,9 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "idle": has_never_run(call, evidence),
         "resumed": _is_decision_used(call, decision),
         "decision": decision,
-        "agreed_before": _list_earlier_agreements(evidence, decision),
-        "agreements": list_call_agreements(call, evidence.decisions, build_electorate(reader.workspace)),
+        "agreed_before": _list_earlier_equal_decisions(evidence, decision),
+        "agreements": agreements,
+        "own_votes": undecided and _has_voice(agreements, reader.user.get_username()),
         "edit": read_or_use_fallback(
             f"What people changed about call {call.pk}", lambda: _build_edit_context(call, evidence), None
         ),
@@ -78,8 +91,15 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         ),
         "driver": decision_preview.get_live_owner_run(call.session),
         "waiting_run": decision_preview.get_waiting_run(call.session),
+        "comments": list(Comment.objects.filter(call=call.pk).order_by("pk")),
+        "withdrawal": _build_withdrawal_context(call, decision),
+        "withdrawn": _find_withdrawal(evidence) if undecided else None,
         "next_call": None if undecided else pending_calls.find_longest_waiting_call(call.workspace_id),
     }
+
+
+def _has_voice(agreements: Sequence[Agreement], name: str) -> bool:
+    return any(voice.actor == name for agreement in agreements for voice in agreement.voices)
 
 
 def _load_surrounding_conversation(call: ToolCall) -> conversation.Conversation | None:
@@ -89,20 +109,39 @@ def _load_surrounding_conversation(call: ToolCall) -> conversation.Conversation 
 def get_card_heading(call: ToolCall, decision: Decision | None) -> str:
     """Return the question that the card asks, or the decision it got."""
     if call.status == CallStatus.INTERRUPTED:
-        return "Did this happen?"
+        return _("Did this happen?")
     if call.status == CallStatus.AWAITING_APPROVAL:
-        return "May this happen?"
+        return _("May this happen?")
     if decision is None:
-        return "What became of this call"
+        return _("Outcome of this call")
     if decision.kind == DecisionKind.APPROVE:
-        return _APPROVED.get(call.status, "Approved")
-    return _DECIDED.get(decision.kind, "Decided: it did not happen")
+        known_statuses = {str(status): text for status, text in _APPROVED.items()}
+        return str(known_statuses.get(call.status, _("Approved")))
+    decided = {str(kind): text for kind, text in _DECIDED.items()}
+    return str(decided.get(decision.kind, _("Decided: it did not happen")))
 
 
 def _is_decision_used(call: ToolCall, decision: Decision | None) -> bool:
     """Return True if the agent has used the decision."""
     ran = decision is not None and decision.kind == DecisionKind.APPROVE and call.status != CallStatus.APPROVED
     return ran or call.replay_count > 0
+
+
+def _build_withdrawal_context(call: ToolCall, decision: Decision | None) -> dict[str, Any] | None:
+    """Build whether the decision of a person is used, and the version before the call to fork from.
+
+    The result is None without a decision that could be withdrawn.
+    """
+    if decision is None or decision.kind not in WITHDRAWABLE_KINDS:
+        return None
+    used = decision_withdrawal.has_run_used_decision(call, decision)
+    return {"used": used, "version": min(call.step, call.session.latest_version) if used else 0}
+
+
+def _find_withdrawal(evidence: pending_calls.CallEvidence) -> Decision | None:
+    """Return the withdrawal after which the call waits again, or None."""
+    moving = [decision for decision in evidence.decisions if decision.kind in DECIDING_KINDS and decision.final]
+    return moving[-1] if moving and moving[-1].kind == DecisionKind.WITHDRAW else None
 
 
 def build_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
@@ -122,7 +161,7 @@ def build_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
     return OutcomeForm(initial={"revision": call.revision, "result": mask_and_reveal_hidden(result)})
 
 
-def _list_earlier_agreements(evidence: pending_calls.CallEvidence, decision: Decision | None) -> list[Decision]:
+def _list_earlier_equal_decisions(evidence: pending_calls.CallEvidence, decision: Decision | None) -> list[Decision]:
     """List the earlier decisions that agree with the one that counted."""
     if decision is None:
         return []
@@ -130,6 +169,8 @@ def _list_earlier_agreements(evidence: pending_calls.CallEvidence, decision: Dec
     for other in evidence.decisions[: evidence.decisions.index(decision)]:
         if other.final and other.kind in DECIDING_KINDS:
             agreeing_decisions.clear()
+        elif other.kind == DecisionKind.WITHDRAW:
+            agreeing_decisions = [each for each in agreeing_decisions if each.actor != other.actor]
         elif other.kind == decision.kind and not other.final:
             agreeing_decisions.append(other)
     return agreeing_decisions
@@ -163,12 +204,12 @@ def _build_evidence_context(decision: Decision | None) -> dict[str, Any] | None:
     }
 
 
-def _answers(status: str) -> tuple[AnswerOption, ...]:
+def _list_decision_options_for_status(status: str) -> tuple[AnswerOption, ...]:
     """Return the possible answers about a call of this status; empty for an unknown status."""
     return tuple(ANSWERS.get(CallStatus(status), ())) if status in CallStatus.values else ()
 
 
-def build_answer_options(
+def build_decision_options(
     call: ToolCall, agreed: tuple[Agreement, ...], decisions: Sequence[Decision], reader: str
 ) -> list[dict[str, Any]]:
     """Build each answer with its effect; `mine` is the decision of a reader who has given it already.
@@ -179,11 +220,16 @@ def build_answer_options(
         decision.kind == DecisionKind.EDIT and decision.actor == reader for decision in decisions
     )
     by_kind = {agreement.kind: agreement for agreement in agreed}
-    options = [option for option in _answers(call.status) if _is_answer_possible(call, option.kind)]
-    fallback_effects = dict.fromkeys((option.kind for option in options), f"{_UNFORESEEN}its session cannot be read.")
+    options = [
+        option
+        for option in _list_decision_options_for_status(call.status)
+        if _is_decision_option_available(call, option.kind)
+    ]
+    unknown = _("This cannot be predicted, because the session cannot be read.")
+    fallback_effects = dict.fromkeys((option.kind for option in options), unknown)
     description = f"What follows from a decision about call {call.pk}"
     effects = read_or_use_fallback(
-        description, lambda: _describe_answer_effects(call, by_kind, options), fallback_effects
+        description, lambda: _describe_option_effects(call, by_kind, options), fallback_effects
     )
     return [
         {
@@ -199,16 +245,17 @@ def build_answer_options(
     ]
 
 
-def _describe_answer_effects(
+def _describe_option_effects(
     call: ToolCall, by_kind: dict[DecisionKind, Agreement], options: Sequence[AnswerOption]
 ) -> dict[DecisionKind, str]:
     try:
         return decision_preview.preview_decision_effects(call, by_kind)
     except CheckpointsError as error:
-        return dict.fromkeys((option.kind for option in options), f"{_UNFORESEEN}{error.detail}")
+        unknown = _("This cannot be predicted: {problem}").format(problem=error.detail)
+        return dict.fromkeys((option.kind for option in options), unknown)
 
 
-def _is_answer_possible(call: ToolCall, kind: DecisionKind) -> bool:
+def _is_decision_option_available(call: ToolCall, kind: DecisionKind) -> bool:
     return kind != DecisionKind.EDIT or argument_changes.format_editable_arguments(call.args) is not None
 
 

@@ -1,21 +1,26 @@
-"""Claims on calls: take, release and expire them. A claim informs other reviewers; it blocks nobody."""
+"""Claims on calls: take, hand over, release and expire them; and comments.
+
+A claim informs other reviewers; it blocks nobody.
+"""
 
 from datetime import timedelta
 from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 from django.http import HttpRequest
 
 from checkpoints.client import SyncCheckpointer
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind
 from checkpoints.models import ToolCall
-from checkpoints.store import change_numbers
+from checkpoints.store import row_lookups
 from harness_site.accounts import audit_events
 from harness_site.accounts.models import Membership
-from harness_site.review.models import Claim, Presence
-from harness_site.review.presence import CLAIMED_FOR
+from harness_site.notifications import handover_notices
+from harness_site.review.models import Claim, Comment, Presence
+from harness_site.review.presence import CLAIMED_FOR, HANDED_FOR, build_live_claim_condition
 
 #: Retention of claims and presence rows; the audit trail records who has read a session.
 _KEPT: Final = timedelta(days=1)
@@ -23,17 +28,42 @@ _KEPT: Final = timedelta(days=1)
 
 def claim_call(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
     """Claim a call for a member, also in place of somebody else's claim."""
-    now = clock.now()
-    defaults = {"member": by, "since": now, "seen_at": now - 2 * CLAIMED_FOR}
     with transaction.atomic():
-        Claim.objects.get_or_create(call=call, defaults=defaults)
-        row = Claim.objects.select_for_update(of=("self",)).select_related("member__user").get(call=call)
-        is_live = row.seen_at > now - CLAIMED_FOR
+        row, is_live = _lock_claim(call, by)
         if is_live and row.member_id == by.pk:
             return
-        Claim.objects.filter(pk=row.pk).update(member=by, since=now, seen_at=now)
+        now = clock.now()
+        Claim.objects.filter(pk=row.pk).update(member=by, since=now, seen_at=now, handed_by="", note="")
         details = {"from_member": row.member.user.get_username()} if is_live else {}
         _record_claim_event(AuditKind.CLAIMED, call, by, request, **details)
+
+
+def hand_over_call(call: ToolCall, *, by: Membership, to: Membership, note: str, request: HttpRequest) -> None:
+    """Claim a call for a colleague, who sees who handed it over and the note, and is notified."""
+    with transaction.atomic():
+        row, _ = _lock_claim(call, to)
+        now = clock.now()
+        Claim.objects.filter(pk=row.pk).update(
+            member=to, since=now, seen_at=now, handed_by=by.user.get_username(), note=note
+        )
+        _record_claim_event(AuditKind.HANDED_OVER, call, by, request, to_member=to.user.get_username())
+        handover_notices.create_handover_notice(call, by=by, to=to, note=note)
+
+
+def add_comment(call: ToolCall, text: str, *, by: Membership, request: HttpRequest) -> None:
+    """Add a comment about a call, decided or not."""
+    with transaction.atomic():
+        Comment.objects.create(call=call, author=by.user.get_username(), text=text)
+        _record_claim_event(AuditKind.COMMENTED, call, by, request)
+
+
+def _lock_claim(call: ToolCall, member: Membership) -> tuple[Claim, bool]:
+    """Lock the claim on a call, created for `member` as expired if there is none; return it and whether it is live."""
+    now = clock.now()
+    defaults = {"member": member, "since": now, "seen_at": now - 2 * HANDED_FOR}
+    Claim.objects.get_or_create(call=call, defaults=defaults)
+    row = Claim.objects.select_for_update(of=("self",)).select_related("member__user").get(call=call)
+    return row, row.seen_at > now - (HANDED_FOR if row.handed_by else CLAIMED_FOR)
 
 
 def release_claim(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
@@ -57,7 +87,7 @@ def remove_claims_after_decision(call: ToolCall, *, by: Membership) -> None:
     claims = Claim.objects.filter(call=call)
     call.refresh_from_db(fields=["status"])
     (claims.filter(member=by) if call.undecided else claims).delete()
-    _delete_old_presence()
+    _delete_old_rows()
 
 
 def record_card_presence(call: ToolCall, *, by: Membership, mine: bool) -> None:
@@ -68,17 +98,18 @@ def record_card_presence(call: ToolCall, *, by: Membership, mine: bool) -> None:
         presence, update_conflicts=True, unique_fields=["call", "member"], update_fields=["seen_at"]
     )
     if mine:
-        Claim.objects.filter(call=call, member=by, seen_at__gt=now - CLAIMED_FOR).update(seen_at=now)
+        Claim.objects.filter(build_live_claim_condition(now), call=call, member=by).update(seen_at=now)
 
 
-def _delete_old_presence() -> None:
-    """Delete claims and presence rows past their retention."""
+def _delete_old_rows() -> None:
+    """Delete claims and presence rows past their retention, and comments on calls that were deleted."""
     for model in (Presence, Claim):
         model.objects.filter(seen_at__lt=clock.now() - _KEPT).delete()
+    Comment.objects.filter(~Exists(ToolCall.objects.filter(pk=OuterRef("call")))).delete()
 
 
 def _record_claim_event(kind: AuditKind, call: ToolCall, by: Membership, request: HttpRequest, **details: Any) -> None:
     """Record a claim event in the audit trail and notify open pages."""
     event_details = {"call_id": call.call_id, "step": call.step, **details}
     audit_events.record_member_event(by, kind, request=request, session_pk=call.session_id, **event_details)
-    change_numbers.bump_revision(SyncCheckpointer(workspace=by.workspace.slug).store, call.session_id)
+    row_lookups.bump_revision(SyncCheckpointer(workspace=by.workspace.slug).store, call.session_id)

@@ -1,6 +1,11 @@
 """Error texts of the decision card: what happened, and what to do."""
 
 from dataclasses import dataclass
+from typing import Final
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from checkpoints.decisions.decide import RULES
 from checkpoints.enums import AuditKind, CallStatus, DecisionKind, RunStatus
@@ -8,8 +13,10 @@ from checkpoints.exceptions import (
     AlreadyDecided,
     CheckpointsError,
     DecisionExpired,
+    DecisionUsed,
     EditorMayNotApprove,
     InvalidInput,
+    NothingToWithdraw,
     NotPermitted,
     NotUndecided,
     SecondPersonRequired,
@@ -20,7 +27,8 @@ from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
 from harness_site.core import formatting
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 
-NOTHING = "Your decision was not recorded."
+#: Sentence that says what was not done.
+NOTHING: Final = gettext_lazy("Your decision was not recorded.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,52 +40,62 @@ class DecisionProblem:
     todo: str
 
 
-def describe_decision_error(error: CheckpointsError, call: ToolCall, *, nothing: str = NOTHING) -> DecisionProblem:
+def describe_decision_error(
+    error: CheckpointsError, call: ToolCall, *, nothing: str | Promise = NOTHING
+) -> DecisionProblem:
     """Describe an error of the library about the current state of `call`; `nothing` says what was not done."""
     if isinstance(error, AlreadyDecided):
-        since = _describe_lost_again(call)
-        return DecisionProblem(
-            409,
-            f"{error.by} decided this first, at {formatting.format_exact_time(error.at)}: {error.kind.lower()}.{since}",
-            f"{nothing} Nothing was changed. What was decided stands beside this; if you know better, tell them.",
+        what = _("{name} decided first, at {time}: {decision}.").format(
+            name=error.by, time=formatting.format_exact_time(error.at), decision=error.kind.lower()
+        )
+        todo = _("If that decision is wrong, tell them or withdraw it before the run uses it.")
+        return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", f"{nothing} {todo}")
+    if isinstance(error, DecisionUsed):
+        what = _("The run has already used the decision of {name} ({decision}).").format(
+            name=error.by, decision=error.kind.lower()
+        )
+        todo = _("It can no longer be withdrawn. Correct its effect, or fork the session at an earlier version.")
+        return _build_conflict_problem(what, todo)
+    if isinstance(error, NothingToWithdraw):
+        return _build_conflict_problem(
+            _("There is no decision of a person about this call that you could withdraw."),
+            _("Nothing was changed. Reload the page."),
         )
     if isinstance(error, StaleRevision):
-        return DecisionProblem(
-            409,
-            f"{_describe_changes_since(call, error.given)} (Revision {error.given}, now {error.current}.)",
-            f"{nothing} Look at what is known once more; what you typed is still in the form, and sending it again "
-            "decides on what you see now.",
+        changed = _("The call has changed (revision {given}, now {current}).").format(
+            given=error.given, current=error.current
         )
+        todo = _("Your text is still in the form. Check what is new, then send it again.")
+        return _build_conflict_problem(f"{_describe_changes_since(call, error.given)} {changed}", f"{nothing} {todo}")
     if isinstance(error, NotUndecided):
-        message = (
-            f"This call is not open for a decision: it is {formatting.format_status_chip(error.status)[1].lower()}."
+        what = _("This call does not need a decision: {status}.").format(
+            status=formatting.format_status_chip(error.status)[1].lower()
         )
-        return DecisionProblem(409, message + _describe_lost_again(call), f"{nothing} Nothing was changed.")
+        return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", str(nothing))
     if isinstance(error, DecisionExpired):
-        return DecisionProblem(
-            409,
-            f"The time to decide ended at {formatting.format_exact_time(error.deadline)}; nobody has "
-            "decided about it since.",
-            f"{nothing} It has been escalated: an admin has to decide. Nothing runs until then.",
-        )
+        what = _("The deadline passed at {time}.").format(time=formatting.format_exact_time(error.deadline))
+        todo = _("Only an admin can decide now. Nothing runs until then.")
+        return _build_conflict_problem(what, f"{nothing} {todo}")
     if isinstance(error, SecondPersonRequired):
-        return DecisionProblem(
-            409,
-            f"You have decided so already, {mask_and_reveal_hidden(error.actor)}: this takes "
-            f"{call.approvals} different people.",
-            "Your first decision stands and counts once. Somebody else has to agree.",
+        what = _("{name}, you have already decided the same. This call needs {needed} people.").format(
+            name=mask_and_reveal_hidden(error.actor), needed=call.approvals
+        )
+        return _build_conflict_problem(
+            what, _("Your first decision is recorded. Somebody else has to decide the same.")
         )
     if isinstance(error, EditorMayNotApprove):
-        return DecisionProblem(
-            409,
-            f"You have changed these arguments, {mask_and_reveal_hidden(error.actor)}: this takes "
-            f"{call.approvals} other people.",
-            "Your change stands. People who have not changed the arguments have to approve them.",
+        what = _("{name}, you changed these arguments, so {needed} other people have to approve them.").format(
+            name=mask_and_reveal_hidden(error.actor), needed=call.approvals
         )
+        return _build_conflict_problem(what, _("Your change is recorded."))
     if isinstance(error, NotPermitted):
         return DecisionProblem(403, error.detail, error.hint)
     status = 422 if isinstance(error, InvalidInput) else 503 if isinstance(error, StorageError) else 409
     return DecisionProblem(status, error.detail, error.hint)
+
+
+def _build_conflict_problem(what: str, todo: str) -> DecisionProblem:
+    return DecisionProblem(409, what, todo)
 
 
 def get_session_ended_problem(call: ToolCall, kind: str) -> DecisionProblem | None:
@@ -85,21 +103,28 @@ def get_session_ended_problem(call: ToolCall, kind: str) -> DecisionProblem | No
     session = call.session
     if not session.finished or not RULES[DecisionKind(kind)].goes_on:
         return None
-    return DecisionProblem(
-        409,
-        f"The session was {_format_session_ended(session)}. It does not go on, so nothing can run in it any more.",
-        f"{NOTHING} To take the call off the list, "
-        + ("reject it." if call.status == CallStatus.AWAITING_APPROVAL else "record whether it happened."),
+    todo = (
+        _("Reject the call to take it off the list.")
+        if call.status == CallStatus.AWAITING_APPROVAL
+        else _("Record whether the call happened to take it off the list.")
+    )
+    return _build_conflict_problem(
+        _("{session_ended} It does not continue, so nothing can run in it.").format(
+            session_ended=_format_session_ended(session)
+        ),
+        f"{NOTHING} {todo}",
     )
 
 
 def _format_session_ended(session: Session) -> str:
     event = AuditEvent.objects.filter(session=session, kind=AuditKind.SESSION_FINISHED).order_by("-pk").first()
+    status = session.get_status_display().lower()
     if event is None:
-        return session.get_status_display().lower()
-    return (
-        f"{session.get_status_display().lower()} by {mask_and_reveal_hidden(event.actor)} at "
-        f"{formatting.format_exact_time(event.created_at)}"
+        return _("The session is {status}.").format(status=status)
+    return _("The session is {status}, ended by {name} at {time}.").format(
+        status=status,
+        name=mask_and_reveal_hidden(event.actor),
+        time=formatting.format_exact_time(event.created_at),
     )
 
 
@@ -110,15 +135,21 @@ def _describe_changes_since(call: ToolCall, since: int) -> str:
         takeover_run = _find_takeover_run(call) if call.status == CallStatus.INTERRUPTED else None
         if takeover_run is not None and call.interrupted_at is not None:
             return _format_takeover(takeover_run, call)
-        return "Something new was recorded about this call while you were deciding."
-    others = "" if decision.final else f", as one of {call.approvals} who have to agree"
-    return (
-        f"{mask_and_reveal_hidden(decision.actor)} {formatting.format_decision_verb(decision.kind)} at "
-        f"{formatting.format_exact_time(decision.created_at)}{others}."
+        return _("Something new was recorded about this call while you were deciding.")
+    text = (
+        _("{name} {decided} at {time}.")
+        if decision.final
+        else _("{name} {decided} at {time}, as one of {needed} people.")
+    )
+    return text.format(
+        name=mask_and_reveal_hidden(decision.actor),
+        decided=formatting.format_decision_verb(decision.kind),
+        time=formatting.format_exact_time(decision.created_at),
+        needed=call.approvals,
     )
 
 
-def _describe_lost_again(call: ToolCall) -> str:
+def _describe_later_interruption(call: ToolCall) -> str:
     """Describe the takeover of a call that was decided and then interrupted again; empty if there was none."""
     takeover_run = _find_takeover_run(call) if call.status == CallStatus.INTERRUPTED else None
     return "" if takeover_run is None else f" {_format_takeover(takeover_run, call)}"
@@ -130,8 +161,12 @@ def _find_takeover_run(call: ToolCall) -> Run | None:
 
 
 def _format_takeover(run: Run, call: ToolCall) -> str:
-    return (
-        f"Run {run.number} on {mask_and_reveal_hidden(run.host)} took the session over from run {call.run.number} at "
-        f"{formatting.format_exact_time(run.started_at)}, while the call was under way: nobody knows "
-        "whether it happened."
+    return _(
+        "Run {number} on {host} took the session over from run {before} at {time}, while the call was running: it is "
+        "unknown whether the call happened."
+    ).format(
+        number=run.number,
+        host=mask_and_reveal_hidden(run.host),
+        before=call.run.number,
+        time=formatting.format_exact_time(run.started_at),
     )

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
 from checkpoints.enums import CallStatus, DecisionKind
 
 
@@ -11,58 +14,57 @@ class AnswerOption:
     """Possible answer: its name, its effect on the call, and its button label."""
 
     kind: DecisionKind
-    name: str
-    does: str
-    button: str
+    name: str | Promise
+    does: str | Promise
+    button: str | Promise
 
 
 #: Answers about a call whose outcome is unknown.
 OUTCOMES: Final = (
     AnswerOption(
         DecisionKind.CONFIRM_LANDED,
-        "It happened",
-        "Record the result below. The agent goes on as if the call had returned it. Nothing runs again.",
-        "Record that it happened",
+        _("It happened"),
+        _("Record the result below. The agent continues as if the call had returned it. Nothing runs again."),
+        _("Record that it happened"),
     ),
     AnswerOption(
         DecisionKind.MARK_FAILED,
-        "It did not happen",
-        "Mark the call as failed. The agent is told so, with your reason, and may decide to try again.",
-        "Record that it did not happen",
+        _("It did not happen"),
+        _("Mark the call as failed. The agent gets your reason and may try again."),
+        _("Record that it did not happen"),
     ),
     AnswerOption(
         DecisionKind.APPROVE_RERUN,
-        "Run it once more",
-        "Exactly one more execution, with exactly these arguments. If the first one did happen, it will have "
-        "happened twice.",
-        "Approve one more run",
+        _("Run it once more"),
+        _("Exactly one more run, with exactly these arguments. If the first one did happen, it happens twice."),
+        _("Approve one more run"),
     ),
 )
 #: Answers about a call that awaits approval.
 APPROVALS: Final = (
     AnswerOption(
         DecisionKind.APPROVE,
-        "Approve",
-        "The call runs once, with exactly these arguments.",
-        "Approve this call",
+        _("Approve"),
+        _("The call runs once, with exactly these arguments."),
+        _("Approve this call"),
     ),
     AnswerOption(
         DecisionKind.EDIT,
-        "Edit",
-        "Change the arguments. Nothing runs yet: the changed call waits for an approval of its own.",
-        "Record the changed arguments",
+        _("Edit"),
+        _("Change the arguments. Nothing runs yet: the changed call needs an approval of its own."),
+        _("Record the changed arguments"),
     ),
     AnswerOption(
         DecisionKind.REJECT,
-        "Reject",
-        "The call does not run. The agent gets your message as its error.",
-        "Reject this call",
+        _("Reject"),
+        _("The call does not run. The agent gets your message as its error."),
+        _("Reject this call"),
     ),
     AnswerOption(
         DecisionKind.RESPOND,
-        "Respond instead",
-        "The call does not run. The agent gets your text as its result.",
-        "Respond instead of the call",
+        _("Respond instead"),
+        _("The call does not run. The agent gets your answer as its result."),
+        _("Respond instead of the call"),
     ),
 )
 ANSWERS: Final = {CallStatus.INTERRUPTED: OUTCOMES, CallStatus.AWAITING_APPROVAL: APPROVALS}

@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
 from checkpoints.client import SyncCheckpointer
 from checkpoints.db import clock
 from checkpoints.decisions.decide import RULES
 from checkpoints.enums import CallStatus, DecisionKind, RunStatus
 from checkpoints.models import Run, Session, ToolCall
 from harness_site.review.decision_options import ANSWERS
-from harness_site.sessions.selectors.agreements import Agreement
+from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
 
 def get_live_owner_run(session: Session) -> Run | None:
@@ -33,85 +36,92 @@ def preview_decision_effects(call: ToolCall, agreed: Mapping[DecisionKind, Agree
     kinds = [answer.kind for answer in ANSWERS[CallStatus(call.status)]]
     preview = SyncCheckpointer(workspace=session.workspace.slug).preview_resume(session.session_id)
     if session.finished:
-        text = f"The session is {session.status} and does not go on; the answer is kept with the call."
-        return dict.fromkeys(kinds, text)
+        text = _("The session is {status} and does not continue. The decision is stored with the call.")
+        return dict.fromkeys(kinds, text.format(status=session.get_status_display().lower()))
     others = sum(not _is_same_call(call, other) for other in preview["ask"])
     effects = _format_effects_by_kind(call, preview) if not others else {}
-    paused_text = (
-        f"The session stays paused: {_format_call_count(others)} of it still "
-        f"{_format_calls_needing_decision(others)} a decision."
-    )
+    paused_text = ngettext(
+        "The session stays paused: {number} other call needs a decision.",
+        "The session stays paused: {number} other calls need a decision.",
+        others,
+    ).format(number=others)
     return {kind: _format_missing_approvals(call, kind, agreed) or effects.get(kind, paused_text) for kind in kinds}
 
 
 def _format_missing_approvals(call: ToolCall, kind: DecisionKind, agreed: Mapping[DecisionKind, Agreement]) -> str:
     """Describe the approvals that are missing after this answer; empty if the call stops waiting."""
     if kind == DecisionKind.EDIT:
-        needs = "an approval of its own" if call.approvals == 1 else f"{call.approvals} approvals of other people"
-        return f"Nothing runs. The call stays here with the changed arguments and needs {needs}."
+        return ngettext(
+            "Nothing runs. The changed call needs {number} approval.",
+            "Nothing runs. The changed call needs {number} approvals, of people who have not changed it.",
+            call.approvals,
+        ).format(number=call.approvals)
     if RULES[kind].by_one:
         return ""
     missing = call.approvals - (agreed[kind].people if kind in agreed else 0) - 1
     if missing < 1:
         return ""
-    people = "one more person has" if missing == 1 else f"{missing} more people have"
-    return f"Nothing moves yet: {people} to decide the same. Yours is kept with your name until then."
+    return ngettext(
+        "Nothing changes yet: {number} more person has to decide the same.",
+        "Nothing changes yet: {number} more people have to decide the same.",
+        missing,
+    ).format(number=missing)
 
 
 def _format_effects_by_kind(call: ToolCall, preview: Mapping[str, Any]) -> dict[DecisionKind, str]:
-    begin = _format_resume_point(call, preview["version"])
+    """Describe what the run does next, as whole sentences: who continues, with what, and how it goes on."""
+    start = _format_resume_point(call, preview["version"])
     replay = len(preview["replay"])
-    end = f"{_format_calls_to_run(preview['run'])}, {_format_model_step(preview['pending_response'])}."
-    failed = f"tells the agent that this call failed{_format_additional_replays(replay)}{end}"
-    return {
-        DecisionKind.CONFIRM_LANDED: f"{begin} {_format_replayed_calls(replay + 1)}{end}",
-        DecisionKind.MARK_FAILED: f"{begin} {failed}",
-        DecisionKind.APPROVE_RERUN: f"{begin} runs {call.tool} once more{_format_additional_replays(replay)}{end}",
-        DecisionKind.APPROVE: f"{begin} runs {call.tool}{_format_additional_replays(replay)}{end}",
-        DecisionKind.REJECT: f"{begin} gives the agent your message as the error of this call"
-        f"{_format_additional_replays(replay)}{end}",
-        DecisionKind.RESPOND: f"{begin} gives the agent your text as the result of this call"
-        f"{_format_additional_replays(replay)}{end}",
+    end = [_format_replays(replay), _format_calls_to_run(preview["run"]), _describe_next_model_request(preview)]
+    actions = {
+        DecisionKind.CONFIRM_LANDED: _("The agent gets the result that you recorded."),
+        DecisionKind.MARK_FAILED: _("The agent is told that this call failed."),
+        DecisionKind.APPROVE_RERUN: _("It runs {tool} once more.").format(tool=call.tool),
+        DecisionKind.APPROVE: _("It runs {tool}.").format(tool=call.tool),
+        DecisionKind.REJECT: _("The agent gets your message as the error of this call."),
+        DecisionKind.RESPOND: _("The agent gets your answer as the result of this call."),
     }
+    return {kind: " ".join(filter(None, [start, action, *end])) for kind, action in actions.items()}
 
 
 def _format_resume_point(call: ToolCall, version: int | None) -> str:
     session = call.session
-    start_point = f"from version {version}" if version else "from the start"
     run = get_live_owner_run(session)
     if run is not None and run.status == RunStatus.WAITING:
-        return f"Run {run.number} on {run.host} is waiting. It goes on {start_point} at once,"
+        text = (
+            _("Run {number} on {host} is waiting and continues at once from version {version}.")
+            if version
+            else _("Run {number} on {host} is waiting and continues at once from the start.")
+        )
+        return text.format(number=run.number, host=run.host, version=version)
     if run is not None and call.status == CallStatus.AWAITING_APPROVAL and run.pk == call.run_id:
-        return f"Run {run.number} on {run.host} asked for this and is still there. As soon as it looks again, it"
-    return f"No process is waiting. The next one to resume the session goes on {start_point},"
+        text = _("Run {number} on {host} asked for this and continues when it checks again.")
+        return text.format(number=run.number, host=run.host)
+    text = (
+        _("No process is waiting. The next one that resumes the session continues from version {version}.")
+        if version
+        else _("No process is waiting. The next one that resumes the session continues from the start.")
+    )
+    return text.format(version=version)
 
 
 def _is_same_call(call: ToolCall, other: Mapping[str, Any]) -> bool:
     return (other["step"], other["call_id"], other["attempt"]) == (call.step, call.call_id, call.attempt)
 
 
-def _format_call_count(number: int) -> str:
-    return "1 other call" if number == 1 else f"{number} other calls"
-
-
-def _format_calls_needing_decision(number: int) -> str:
-    return "needs" if number == 1 else "need"
-
-
-def _format_replayed_calls(number: int) -> str:
-    return "gives the agent the recorded result" if number == 1 else f"gives the agent {number} recorded results"
-
-
-def _format_additional_replays(number: int) -> str:
+def _format_replays(number: int) -> str:
     if not number:
         return ""
-    return f", gives it {number} recorded result{'' if number == 1 else 's'}"
+    text = ngettext("It gets {number} other recorded result.", "It gets {number} other recorded results.", number)
+    return text.format(number=number)
 
 
 def _format_calls_to_run(calls: list[Mapping[str, Any]]) -> str:
     names = ", ".join(call["tool_name"] for call in calls)
-    return f", runs {names}" if names else ""
+    return _("It also runs {tools}.").format(tools=names) if names else ""
 
 
-def _format_model_step(pending: bool) -> str:
-    return "and asks the model nothing again" if pending else "then asks the model for the next step"
+def _describe_next_model_request(preview: Mapping[str, Any]) -> str:
+    if preview["pending_response"]:
+        return _("The model is not asked again.")
+    return _("Then it asks the model for the next step.")

@@ -12,12 +12,13 @@ from django.core.files.uploadedfile import UploadedFile
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import Http404, HttpResponse
 from django.utils.http import content_disposition_header
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models import Decision, ToolCall
-from harness_site.accounts import audit_events, call_secrets
+from harness_site.accounts import audit_events, known_secret_values
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.core.downloads import build_safe_file_name
 from harness_site.core.masking import masker
@@ -74,11 +75,13 @@ def download_evidence_file(request: MemberRequest, pk: int) -> HttpResponse:
     files = EvidenceFile.objects.filter(call__workspace=request.membership.workspace).select_related("call")
     file = _query_cited_files(files).filter(pk=pk).first() if pk < 2**63 else None
     if file is None:
-        raise Http404("There is no such file in this workspace.")
-    call_secrets.mask_session_secrets(file.call.session_id)
+        raise Http404(_("There is no such file in this workspace."))
+    known_secret_values.mask_session_secrets(file.call.session_id)
     content = bytes(file.content)
     if hashlib.sha256(content).hexdigest() != file.sha256:
-        raise Http404("What is stored is not the file that was given: its digest differs. It is not handed out.")
+        raise Http404(
+            _("The stored file is not served, because it differs from the uploaded one: its digest does not match.")
+        )
     text = _decode_text_file(content) if masker.is_masking_active() else ""
     masked_text = masker.mask_text(text)
     is_masked = masked_text != text

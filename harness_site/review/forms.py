@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
@@ -8,6 +9,9 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 from django.template.defaultfilters import filesizeformat
 from django.utils.datastructures import MultiValueDict
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
@@ -20,41 +24,59 @@ from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOpti
 from harness_site.sessions.session_formatting import mask_safe_link
 
 
-def _build_answer_choices(answers: tuple[AnswerOption, ...]) -> list[tuple[str, str]]:
+def _build_answer_choices(answers: tuple[AnswerOption, ...]) -> list[tuple[str, str | Promise]]:
     return [(answer.kind.value, answer.name) for answer in answers]
 
 
-def _build_text_field(label: str, **attrs: Any) -> forms.CharField:
+def _build_text_field(label: Any, **attrs: Any) -> forms.CharField:
     widget = forms.Textarea(attrs={"rows": 2, **attrs})
     return forms.CharField(required=False, strip=False, label=label, widget=widget)
+
+
+def build_evidence(evidence: str) -> dict[str, Any]:
+    """Build the evidence to store from the typed text: a link, or a text; empty without any."""
+    if not evidence:
+        return {}
+    return {"link": evidence} if mask_safe_link(evidence) else {"text": evidence}
 
 
 class DecisionForm(forms.Form):
     """A person's answer about one call, bound to the revision they saw."""
 
     kind: forms.Field
-    reason = forms.CharField(required=False, label="Why", max_length=4000, widget=forms.Textarea(attrs={"rows": 2}))
-    evidence = forms.CharField(
-        required=False, label="Evidence", max_length=2000, widget=forms.TextInput(attrs={"class": "input"})
+    reason = forms.CharField(
+        required=False, label=gettext_lazy("Reason"), max_length=4000, widget=forms.Textarea(attrs={"rows": 2})
     )
-    file = forms.FileField(required=False, label="File")
+    evidence = forms.CharField(
+        required=False,
+        label=gettext_lazy("Evidence"),
+        max_length=2000,
+        widget=forms.TextInput(attrs={"class": "input"}),
+    )
+    file = forms.FileField(required=False, label=gettext_lazy("File"))
     revision = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
     #: Possible answers, and those that need no reason because the agent gets a text.
     answers: tuple[AnswerOption, ...] = ()
     self_explaining = frozenset[DecisionKind]()
     #: True if an uploaded file exceeded the size limit.
     too_large = False
+    #: Fields in the order in which the page shows them.
+    shown_order = ("kind", "result", "args", "message", "answer", "reason", "evidence", "file")
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}
         if not data.get("reason") and data.get("kind") not in self.self_explaining and "reason" not in self.errors:
-            self.add_error("reason", "Say why in a sentence: it is kept with your name.")
+            self.add_error("reason", _("Enter a reason. It is recorded with your name."))
         return data
 
     def clean_file(self) -> UploadedFile[Any] | None:
         if self.too_large:
             limit = filesizeformat(settings.EVIDENCE_BYTES).replace("\xa0", " ")
-            raise forms.ValidationError(f"The file is larger than {limit}. Nothing was recorded: link to it instead.")
+            raise forms.ValidationError(
+                _("The file is larger than {limit}. Nothing was recorded. Link to the file instead.").format(
+                    limit=limit
+                )
+            )
         file: UploadedFile[Any] | None = self.cleaned_data["file"]
         return file
 
@@ -63,12 +85,26 @@ class DecisionForm(forms.Form):
         if data.get("kind") == kind and not data.get(name, "").strip():
             self.add_error(name, words)
 
+    @property
+    def first_invalid(self) -> str:
+        """Name of the first field on the page that has an error; empty without one."""
+        if not self.is_bound:
+            return ""
+        return next((name for name in self.shown_order if name in self.errors), "")
+
+    @property
+    def first_error(self) -> str:
+        """Error of the first invalid field, to be repeated beside the button."""
+        return str(self.errors[self.first_invalid][0]) if self.first_invalid else ""
+
+    def focus_first_invalid(self) -> None:
+        """Let the browser focus the first invalid field when it loads the page."""
+        if self.first_invalid and self.first_invalid != "kind":
+            self.fields[self.first_invalid].widget.attrs["autofocus"] = True
+
     def build_evidence(self) -> dict[str, Any]:
-        """Build the evidence to store: a link, or a text."""
-        evidence: str = self.cleaned_data["evidence"]
-        if not evidence:
-            return {}
-        return {"link": evidence} if mask_safe_link(evidence) else {"text": evidence}
+        """Build the evidence to store."""
+        return build_evidence(self.cleaned_data["evidence"])
 
 
 class OutcomeForm(DecisionForm):
@@ -76,14 +112,14 @@ class OutcomeForm(DecisionForm):
 
     answers = OUTCOMES
     kind = forms.ChoiceField(
-        choices=_build_answer_choices(OUTCOMES), error_messages={"required": "Choose one of the three answers."}
+        choices=_build_answer_choices(OUTCOMES), error_messages={"required": gettext_lazy("Choose an answer.")}
     )
-    result = _build_text_field("Result the agent will see", **{"class": "mono"})
+    result = _build_text_field(gettext_lazy("Result for the agent"), **{"class": "mono"})
 
     def clean(self) -> dict[str, Any]:
         data = super().clean()
         landed = DecisionKind.CONFIRM_LANDED
-        self.require_text(data, landed, "result", "The agent waits for a result: say what the call returned.")
+        self.require_text(data, landed, "result", _("Enter the result that the call returned. The agent gets it."))
         return data
 
 
@@ -97,12 +133,12 @@ class ApprovalForm(DecisionForm):
     answers = APPROVALS
     self_explaining = frozenset({DecisionKind.REJECT, DecisionKind.RESPOND})
     kind = forms.ChoiceField(
-        choices=_build_answer_choices(APPROVALS), error_messages={"required": "Choose one of the four answers."}
+        choices=_build_answer_choices(APPROVALS), error_messages={"required": gettext_lazy("Choose an answer.")}
     )
     written_as = forms.ChoiceField(choices=[("json", "json"), ("fields", "fields")], required=False)
-    args = _build_text_field("Arguments")
-    message = _build_text_field("Message to the agent")
-    answer = _build_text_field("Answer to the agent")
+    args = _build_text_field(gettext_lazy("Arguments"))
+    message = _build_text_field(gettext_lazy("Message to the agent"))
+    answer = _build_text_field(gettext_lazy("Answer to the agent"))
     shown = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, call: ToolCall, **kwargs: Any) -> None:
@@ -118,10 +154,8 @@ class ApprovalForm(DecisionForm):
     def clean(self) -> dict[str, Any]:
         data = super().clean()
         reject, respond = DecisionKind.REJECT, DecisionKind.RESPOND
-        self.require_text(
-            data, reject, "message", "The agent gets a message instead of a result: say what it should know."
-        )
-        self.require_text(data, respond, "answer", "The agent waits for a result: say what it gets as the call's.")
+        self.require_text(data, reject, "message", _("Enter a message. The agent gets it as the error of the call."))
+        self.require_text(data, respond, "answer", _("Enter an answer. The agent gets it as the result of the call."))
         if data.get("kind") == DecisionKind.EDIT:
             self._clean_changed_arguments(data.get("args", ""), by_field=data.get("written_as") == "fields")
         return data
@@ -141,7 +175,7 @@ class ApprovalForm(DecisionForm):
             self.add_error("args", error.detail)
         else:
             if digest == argument_changes.compute_arguments_digest(formatting.parse_json_or_text(self.call.args)):
-                self.add_error("args", "These are the arguments that the call has already: nothing would change.")
+                self.add_error("args", _("Change at least one argument. These are the current ones."))
 
     @property
     def is_edited_by_field(self) -> bool:
@@ -176,3 +210,86 @@ def bind_decision_form(
     option = {answer.kind.value: answer for answer in (*OUTCOMES, *APPROVALS)}.get(kind)
     about_approval = call.status == CallStatus.AWAITING_APPROVAL if option is None else option in APPROVALS
     return ApprovalForm(data, files, call=call) if about_approval else OutcomeForm(data, files)
+
+
+class CommentForm(forms.Form):
+    """Comment about a call, and the colleague to hand the call over to, if any."""
+
+    text = forms.CharField(
+        required=False,
+        label=gettext_lazy("Comment"),
+        max_length=4000,
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
+    to = forms.ChoiceField(required=False, widget=forms.Select(attrs={"class": "input"}))
+
+    def __init__(self, *args: Any, colleagues: Sequence[str], **kwargs: Any) -> None:
+        kwargs["auto_id"] = "id_comment-%s"
+        super().__init__(*args, **kwargs)
+        self.colleagues = colleagues
+        field = self.fields["to"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - declared above
+        field.choices = [("", _("nobody")), *((name, name) for name in colleagues)]
+        field.error_messages["invalid_choice"] = _("This person cannot decide about the call. Choose somebody else.")
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or {}
+        if not data.get("to") and not data.get("text") and not self.errors:
+            self.add_error("text", _("Enter a comment."))
+        return data
+
+
+class WithdrawForm(forms.Form):
+    """Reason to withdraw a decision, bound to the revision that the person saw."""
+
+    reason = forms.CharField(
+        max_length=4000, error_messages={"required": gettext_lazy("Enter a reason. It is recorded with your name.")}
+    )
+    revision = forms.IntegerField(min_value=1)
+
+
+class CallAnswerForm(forms.Form):
+    """Answer about one of several calls; without an answer the call is left undecided."""
+
+    answer = forms.ChoiceField(
+        required=False,
+        label=gettext_lazy("Answer"),
+        choices=[("", gettext_lazy("leave undecided")), *_build_answer_choices(OUTCOMES)],
+        widget=forms.Select(attrs={"class": "input"}),
+    )
+    result = forms.CharField(
+        required=False,
+        strip=False,
+        label=gettext_lazy("Result for the agent"),
+        widget=forms.TextInput(attrs={"class": "input mono"}),
+    )
+    evidence = forms.CharField(
+        required=False,
+        label=gettext_lazy("Evidence"),
+        max_length=2000,
+        widget=forms.TextInput(attrs={"class": "input"}),
+    )
+    reason = forms.CharField(
+        required=False,
+        label=gettext_lazy("Reason"),
+        max_length=4000,
+        widget=forms.TextInput(attrs={"class": "input"}),
+    )
+    revision = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+
+    def __init__(self, data: QueryDict | None = None, *, pk: int, shared_reason: str = "", **kwargs: Any) -> None:
+        super().__init__(data, prefix=f"call-{pk}", **kwargs)
+        self.pk, self.shared_reason = pk, shared_reason
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or {}
+        answer = data.get("answer")
+        if not answer:
+            return data
+        if not data.get("evidence") and "evidence" not in self.errors:
+            self.add_error("evidence", _("Enter the evidence for this call."))
+        if not data.get("reason") and not self.shared_reason and "reason" not in self.errors:
+            self.add_error("reason", _("Enter a reason here, or one for all calls."))
+        if answer == DecisionKind.CONFIRM_LANDED and not data.get("result", "").strip():
+            self.add_error("result", _("Enter the result that the call returned. The agent gets it."))
+        return data

@@ -10,7 +10,7 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import ToolCall, Workspace
-from checkpoints.sessions import lost_runs
+from checkpoints.sessions import sweep_lost_runs
 from checkpoints.store import run_liveness
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def interrupt_if_lost(call: ToolCall) -> bool:
         return False
     store = SyncCheckpointer(workspace=call.session.workspace.slug).store
     try:
-        lost_runs.interrupt_lost_call(store, call.session.session_id, call.pk)
+        sweep_lost_runs.interrupt_lost_call(store, call.session.session_id, call.pk)
     except CheckpointsError as error:
         logger.warning("A call of a run that is gone could not be interrupted: %s", error)
         return False

@@ -14,16 +14,20 @@ from harness_site.review.models import Claim, Presence
 
 #: A claim expires this long after the last heartbeat of its card.
 CLAIMED_FOR: Final = timedelta(minutes=15)
+#: A claim that a colleague handed over expires this long after that, or after the last heartbeat.
+HANDED_FOR: Final = timedelta(days=1)
 #: Presence expires after this time; an open card sends a heartbeat every ten seconds.
 PRESENT_FOR: Final = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """Claim of a member, by name."""
+    """Claim of a member, by name; `handed_by` is the colleague who handed it over, with a note."""
 
     name: str
     since: datetime
+    handed_by: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +52,22 @@ NOBODY: Final = CallPresence()
 def load_presence_of_calls(pks: Iterable[int], reader: Membership) -> dict[int, CallPresence]:
     """Load the presence of each call that has any, by primary key; two queries."""
     call_pks, now = sorted(pks), clock.now()
-    claims = {call: claim for call, *claim in _query_live_claims(call_pks, now - CLAIMED_FOR)} if call_pks else {}
+    claims = {call: claim for call, *claim in _query_live_claims(call_pks, now)} if call_pks else {}
     names: defaultdict[int, list[str]] = defaultdict(list)
     for pk, name in _query_recent_presence(call_pks, now - PRESENT_FOR, reader.pk) if call_pks else ():
         names[pk].append(name)
     return {pk: _build_call_presence(claims.get(pk), tuple(names[pk]), reader) for pk in claims.keys() | names.keys()}
 
 
-def _query_live_claims(calls: list[int], since: datetime) -> QuerySet[Claim, tuple[Any, ...]]:
-    """Select call, member, username and start of each live claim."""
-    claims = Claim.objects.filter(call__in=calls, seen_at__gt=since)
-    return claims.values_list("call", "member", "member__user__username", "since")
+def _query_live_claims(calls: list[int], now: datetime) -> QuerySet[Claim, tuple[Any, ...]]:
+    """Select call, member, username, start, and the colleague and the note of a hand-over, of each live claim."""
+    claims = Claim.objects.filter(build_live_claim_condition(now), call__in=calls)
+    return claims.values_list("call", "member", "member__user__username", "since", "handed_by", "note")
+
+
+def build_live_claim_condition(now: datetime) -> Q:
+    """Build the condition on claims that have not expired."""
+    return Q(seen_at__gt=now - CLAIMED_FOR) | Q(handed_by__gt="", seen_at__gt=now - HANDED_FOR)
 
 
 def _query_recent_presence(
@@ -74,19 +83,15 @@ def load_presence_of_call(pk: int, reader: Membership) -> CallPresence:
 
 def build_claimed_condition(by: Membership | None = None) -> Q:
     """Build a condition on calls: claimed by anybody, or by the given member."""
-    claims = _query_unexpired_claims(clock.now()).filter(call=OuterRef("pk"))
+    claims = Claim.objects.filter(build_live_claim_condition(clock.now()), call=OuterRef("pk"))
     return Q(Exists(claims if by is None else claims.filter(member=by)))
-
-
-def _query_unexpired_claims(now: datetime) -> QuerySet[Claim]:
-    return Claim.objects.filter(seen_at__gt=now - CLAIMED_FOR)
 
 
 def _build_call_presence(claim: list[Any] | None, names: tuple[str, ...], reader: Membership) -> CallPresence:
     if claim is None:
         return CallPresence(looking=names)
-    member, name, since = claim
-    claimed = Claimed(name, since)
+    member, *facts = claim
+    claimed = Claimed(*facts)
     return (
         CallPresence(mine=claimed, looking=names)
         if member == reader.pk

@@ -6,6 +6,7 @@ from typing import Final
 
 from django.db.models import Q
 from django.http import QueryDict
+from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus, Risk
 from harness_site.accounts.models import Membership
@@ -18,12 +19,12 @@ TABS: Final = ("interrupted", "awaiting", "decided")
 STATUS_OF: Final = {"interrupted": CallStatus.INTERRUPTED, "awaiting": CallStatus.AWAITING_APPROVAL}
 #: Query value → minimum waiting time and its label.
 AGES: Final = {
-    "15m": (timedelta(minutes=15), "15 minutes"),
-    "1h": (timedelta(hours=1), "an hour"),
-    "4h": (timedelta(hours=4), "four hours"),
-    "1d": (timedelta(days=1), "a day"),
+    "15m": (timedelta(minutes=15), _("longer than 15 minutes")),
+    "1h": (timedelta(hours=1), _("longer than an hour")),
+    "4h": (timedelta(hours=4), _("longer than 4 hours")),
+    "1d": (timedelta(days=1), _("longer than a day")),
 }
-CLAIMED: Final = {"me": "I am on it", "nobody": "Nobody is on it", "somebody": "Somebody is on it"}
+CLAIMED: Final = {"me": _("Claimed by me"), "nobody": _("Not claimed"), "somebody": _("Claimed by anyone")}
 #: Maximum length of a text parameter in characters.
 _LONGEST: Final = 255
 
@@ -46,11 +47,11 @@ class QueueFilters:
 
     @property
     def age_words(self) -> str:
-        return AGES[self.age][1] if self.age else ""
+        return str(AGES[self.age][1]) if self.age else ""
 
     @property
     def claimed_words(self) -> str:
-        return CLAIMED.get(self.claimed, "")
+        return str(CLAIMED.get(self.claimed, ""))
 
     def filters(self, reader: Membership) -> CallFilters:
         """Convert to the filters of the selectors."""
@@ -86,7 +87,7 @@ def _get_text_parameter(query: QueryDict, name: str) -> str:
 #: Choices of the filter form by field name: value and label.
 CHOICES: Final = {
     "risks": [(risk.value, risk.label) for risk in reversed(Risk)],
-    "ages": [(value, f"Longer than {words}") for value, (_, words) in AGES.items()],
+    "ages": [(value, words) for value, (_age, words) in AGES.items()],
     "limits": DeadlineFilter.choices,
     "claims": list(CLAIMED.items()),
     "sorts": QueueSort.choices,

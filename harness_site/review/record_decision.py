@@ -10,7 +10,7 @@ from checkpoints.models import ToolCall
 from checkpoints.store.store import Store
 from harness_site.review import evidence_files
 from harness_site.review.forms import ApprovalForm, OutcomeForm
-from harness_site.review.masked_results import restore_masked_result
+from harness_site.review.restore_masked_results import restore_masked_result
 
 
 def submit_decision(store: Store, call: ToolCall, actor: Actor, form: OutcomeForm | ApprovalForm) -> None:
@@ -21,11 +21,11 @@ def submit_decision(store: Store, call: ToolCall, actor: Actor, form: OutcomeFor
     """
     file = form.cleaned_data["file"]
     if not file:
-        _submit_decision(store, call, actor, form, form.build_evidence())
+        _record_form_decision(store, call, actor, form, form.build_evidence())
         return
     evidence_file = evidence_files.store_evidence_file(call, file, given_by=actor.name)
     try:
-        _submit_decision(
+        _record_form_decision(
             store,
             call,
             actor,
@@ -37,24 +37,24 @@ def submit_decision(store: Store, call: ToolCall, actor: Actor, form: OutcomeFor
         raise
 
 
-def _submit_decision(
+def _record_form_decision(
     store: Store, call: ToolCall, actor: Actor, form: OutcomeForm | ApprovalForm, evidence: dict[str, Any]
 ) -> None:
     data = form.cleaned_data
     kind = DecisionKind(data["kind"])
     record_decision(
         store,
-        call_target(call, data["revision"]),
+        build_decision_target(call, data["revision"]),
         kind,
         actor=actor,
         reason=data["reason"],
-        result=_result(call, data),
+        result=_get_result_text(call, data),
         evidence=evidence or None,
         new_args=form.changed if kind == DecisionKind.EDIT and isinstance(form, ApprovalForm) else None,
     )
 
 
-def _result(call: ToolCall, data: dict[str, Any]) -> str | None:
+def _get_result_text(call: ToolCall, data: dict[str, Any]) -> str | None:
     """Return the text that the agent gets as the result of the call, or None if the decision has none."""
     match data["kind"]:
         case DecisionKind.CONFIRM_LANDED:
@@ -66,6 +66,6 @@ def _result(call: ToolCall, data: dict[str, Any]) -> str | None:
     return None
 
 
-def call_target(call: ToolCall, revision: int) -> DecisionTarget:
+def build_decision_target(call: ToolCall, revision: int) -> DecisionTarget:
     """Build the decision target for this `revision` of the call."""
     return DecisionTarget(call.session.session_id, call.call_id, revision, call.step, call.attempt)

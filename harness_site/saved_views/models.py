@@ -10,11 +10,11 @@ from harness_site.accounts.models import Membership
 class SavedView(models.Model):
     """Named filters of a list, for all members of the workspace.
 
-    `query` is the result of `list_pages.normalize_filter_query`.
+    `query` is the result of `filterable_lists.normalize_filter_query`.
     """
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="saved_views")
-    #: Key of the list in `list_pages.FILTERS`.
+    #: Key of the list in `filterable_lists.FILTERS`.
     page = models.CharField(max_length=20)
     name = models.CharField(max_length=60)
     query = models.TextField(blank=True)

@@ -3,6 +3,8 @@
 from typing import Final
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from harness_site.accounts.models import Membership
 from harness_site.saved_views.models import SavedView
@@ -17,12 +19,22 @@ class SavedViewRefused(Exception):
 
 class NameTaken(SavedViewRefused):
     def __init__(self, name: str) -> None:
-        super().__init__(f"There is a view called “{name}” already. Choose another name, or remove that one first.")
+        super().__init__(
+            _("A view named “%(name)s” already exists. Choose another name, or remove that view first.")
+            % {"name": name}
+        )
 
 
 class TooManyViews(SavedViewRefused):
     def __init__(self) -> None:
-        super().__init__(f"There are {MOST} views of this list already. Remove one that nobody needs first.")
+        super().__init__(
+            ngettext(
+                "This list already has %(count)s view. Remove it first.",
+                "This list already has %(count)s views. Remove one of them first.",
+                MOST,
+            )
+            % {"count": MOST}
+        )
 
 
 def create_saved_view(member: Membership, *, page: str, name: str, query: str) -> SavedView:

@@ -1,8 +1,11 @@
 """Views to save the filters of a list under a name, and to delete a saved view."""
 
 from django import forms
+from django.contrib import messages
 from django.http import Http404, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import get_object_or_404, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
 from checkpoints.enums import Role
@@ -13,7 +16,7 @@ from harness_site.saved_views.models import SavedView
 
 
 class NameForm(forms.Form):
-    name = forms.CharField(max_length=60, error_messages={"required": "A view needs a name."})
+    name = forms.CharField(max_length=60, error_messages={"required": gettext_lazy("Enter a name for the view.")})
 
 
 @require_POST
@@ -29,6 +32,7 @@ def create_saved_view(request: MemberRequest, page: str) -> HttpResponse:
         except services.SavedViewRefused as refused:
             form.add_error("name", str(refused))
         else:
+            messages.success(request, _("The view “%(name)s” was saved.") % {"name": form.cleaned_data["name"]})
             return _redirect_to_list(page, query)
     context = {"form": form, "page": page, "query": query, "back": _build_list_url(page, query)}
     return render(request, "saved/refused.html", context, status=422)
@@ -43,6 +47,7 @@ def delete_saved_view(request: MemberRequest, pk: int) -> HttpResponse:
     if not view.can_be_removed_by(request.membership):
         raise RoleTooSmall(request.membership, Role.ADMIN)
     services.delete_saved_view(view)
+    messages.success(request, _("The view “%(name)s” was deleted.") % {"name": view.name})
     return _redirect_to_list(view.page, view.query)
 
 

@@ -6,7 +6,7 @@ import logging
 from channels.db import database_sync_to_async
 
 from harness_site.core.background_thread import BackgroundTask
-from harness_site.search import indexer, session_days
+from harness_site.search import hourly_session_totals, indexer
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ class IndexerTask(BackgroundTask):
 
     name = "indexer"
 
-    async def _run(self) -> None:
+    async def _run_until_cancelled(self) -> None:
         clock = asyncio.get_running_loop().time
         next_days, days = 0.0, None
         while True:
@@ -32,7 +32,9 @@ class IndexerTask(BackgroundTask):
                 count = await database_sync_to_async(indexer.index_next_batch)()
                 if clock() >= next_days:
                     next_days = clock() + DAYS_SECONDS
-                    days = await database_sync_to_async(session_days.update_session_days)(days)
-            except Exception:
+                    days = await database_sync_to_async(hourly_session_totals.update_session_sums)(days)
+                self.record_round()
+            except Exception as error:
+                self.record_failure(error)
                 logger.exception("The search index could not be brought up to date; it tries again.")
             await asyncio.sleep(BREATH_SECONDS if count else PAUSE_SECONDS)

@@ -15,7 +15,7 @@ from checkpoints.db.column_names import build_insert, quote_columns, quote_table
 from harness_site.search import text_extraction
 from harness_site.search.delete_triggers import SOURCES
 from harness_site.search.models import Fact, Kind, Passage
-from harness_site.search.query_terms import build_dense_pairs, fold_case
+from harness_site.search.query_terms import build_dense_script_pairs, fold_case
 from harness_site.search.text_sources import IndexedText
 
 #: Number of passages of one era.
@@ -39,11 +39,12 @@ def lock_existing_rows(kind: Kind, found: Iterable[IndexedText]) -> list[Indexed
     Agents can still update the rows. A concurrent delete waits for this transaction and then deletes the passages too.
     """
     found = list(found)
-    existing_keys = _lock_rows_of_kind(kind, [text.source for text in found])
+    existing_keys = lock_rows_of_kind(kind, [text.source for text in found])
     return [text for text in found if text.source in existing_keys]
 
 
-def _lock_rows_of_kind(kind: Kind, keys: list[int]) -> set[int]:
+def lock_rows_of_kind(kind: Kind, keys: list[int]) -> set[int]:
+    """Lock source rows against deletion until the end of the transaction, and return the keys of those that exist."""
     model = SOURCES[kind]
     if connection.vendor == "sqlite":
         rows: QuerySet[Any] = model._default_manager.filter(pk__in=keys)
@@ -87,7 +88,7 @@ def _generate_passage_rows(kind: Kind, indexed_text: IndexedText, era: int) -> I
     for part, text in enumerate(text_extraction.split_into_pieces(indexed_text.text)):
         state = (part, indexed_text.position, indexed_text.revision, indexed_text.open, era)
         problem = indexed_text.problem.value if indexed_text.problem and not part else None
-        yield (*source_columns, *state, text, fold_case(text), build_dense_pairs(text), problem)
+        yield (*source_columns, *state, text, fold_case(text), build_dense_script_pairs(text), problem)
 
 
 def _insert_rows(model: type[Model], fields: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:

@@ -18,9 +18,9 @@ from django.db.models.functions import Now
 
 from checkpoints.db import clock
 from checkpoints.models import ToolCall
-from harness_site.search import index_writer, text_sources, tool_days
+from harness_site.search import hourly_call_statistics, index_writer, text_sources
 from harness_site.search.delete_triggers import SOURCES
-from harness_site.search.models import Fact, Kind, Passage, Progress, ToolDay
+from harness_site.search.models import DecisionSums, Fact, Kind, Passage, Progress, ToolSums
 from harness_site.search.text_sources import IndexedText
 
 #: Texts of one batch, few enough for a short transaction.
@@ -65,14 +65,14 @@ class _IndexBatch:
 
 
 def _index_batch_of_kind(kind: Kind) -> int:
-    progress, oldest = _get_or_create_progress(kind), _get_oldest_open_transaction()
+    progress, oldest = _get_or_create_progress(kind), _fetch_oldest_open_transaction_id()
     if not progress.older and not _has_unindexed_rows(progress):
         _record_idle_progress(progress, oldest)
         return 0
     lease = _take_index_lease(kind)
     if lease is None:
         return 0
-    progress, oldest = Progress.objects.get(kind=kind), _get_oldest_open_transaction()
+    progress, oldest = Progress.objects.get(kind=kind), _fetch_oldest_open_transaction_id()
     batch = _choose_batch(progress)
     texts = text_sources.load_indexed_texts(kind, batch.keys)
     with _use_non_durable_transaction():
@@ -91,7 +91,7 @@ def _get_or_create_progress(kind: Kind) -> Progress:
     progress = Progress.objects.filter(kind=kind).first()
     if progress is None:
         last = SOURCES[kind]._default_manager.aggregate(last=Max("pk"))["last"] or 0
-        first = {"reached": last, "older": last, "horizon": _get_next_transaction_id()}
+        first = {"reached": last, "older": last, "horizon": _fetch_next_database_transaction_id()}
         progress, _ = Progress.objects.get_or_create(kind=kind, defaults=first)
     return progress
 
@@ -146,7 +146,7 @@ def _advance_progress(progress: Progress, batch: _IndexBatch, oldest: int) -> No
         last_read = batch.new[-1] if batch.more else progress.reached
         progress.settled = max(progress.settled, min(progress.reached, last_read) - _MARGIN)
     if batch.new and batch.new[-1] > progress.reached:
-        progress.reached, progress.horizon = batch.new[-1], _get_next_transaction_id()
+        progress.reached, progress.horizon = batch.new[-1], _fetch_next_database_transaction_id()
     progress.older, progress.leased_until = batch.older, None
     progress.save(update_fields=["settled", "reached", "horizon", "older", "leased_until"])
 
@@ -164,7 +164,7 @@ def _record_idle_progress(progress: Progress, oldest: int) -> None:
         Progress.objects.filter(pk=progress.pk).update(complete_at=now, settled=settled_key)
 
 
-def _get_oldest_open_transaction() -> int:
+def _fetch_oldest_open_transaction_id() -> int:
     """Return the oldest open transaction id.
 
     SQLite has a single writer, whose keys are committed in order.
@@ -172,20 +172,20 @@ def _get_oldest_open_transaction() -> int:
     return (
         0
         if connection.vendor == "sqlite"
-        else _fetch_number("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+        else _fetch_single_integer("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
     )
 
 
-def _get_next_transaction_id() -> int:
+def _fetch_next_database_transaction_id() -> int:
     """Return the next transaction id; every later transaction has this id or a larger one."""
     return (
         0
         if connection.vendor == "sqlite"
-        else _fetch_number("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+        else _fetch_single_integer("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
     )
 
 
-def _fetch_number(sql: str) -> int:
+def _fetch_single_integer(sql: str) -> int:
     with connection.cursor() as cursor:
         cursor.execute(sql)
         return int(cursor.fetchone()[0])
@@ -222,13 +222,14 @@ def _write_batch(kind: Kind, batch: _IndexBatch, texts: list[IndexedText]) -> No
     backlog = set(batch.backlog)
     index_writer.append_passages(kind, [text for text in texts if text.source not in backlog])
     index_writer.prepend_passages(kind, [text for text in texts if text.source in backlog])
-    tool_days.add_tallies(text.tally for text in texts if text.tally)
+    hourly_call_statistics.add_tallies(text.tally for text in texts if text.tally)
 
 
 def clear_index() -> None:
     """Empty the index, to be rebuilt under the current masking rules."""
     with transaction.atomic():
-        ToolDay.objects.all().delete()
+        ToolSums.objects.all().delete()
+        DecisionSums.objects.all().delete()
         Progress.objects.all().delete()
         Passage.objects.all().delete()
         Fact.objects.all().delete()

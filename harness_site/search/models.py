@@ -1,4 +1,5 @@
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from checkpoints.models import Session, Workspace
 
@@ -6,17 +7,17 @@ from checkpoints.models import Session, Workspace
 class Kind(models.TextChoices):
     """Source of a passage."""
 
-    MESSAGE = "message", "Message"
-    CALL = "call", "Tool call"
-    DECISION = "decision", "Decision"
-    SESSION = "session", "Title and id"
+    MESSAGE = "message", _("Message")
+    CALL = "call", _("Tool call")
+    DECISION = "decision", _("Decision")
+    SESSION = "session", _("Title and id")
 
 
 class Problem(models.TextChoices):
     """Reason why a text cannot be found, or only in part."""
 
-    SKIPPED = "skipped", "could not be read"
-    CUT = "cut", "only its beginning can be found"
+    SKIPPED = "skipped", _("could not be read")
+    CUT = "cut", _("only its beginning can be found")
 
 
 class Passage(models.Model):
@@ -68,16 +69,20 @@ class Passage(models.Model):
 class Trait(models.TextChoices):
     """Searchable properties of sessions beside the columns of their rows."""
 
-    LABEL = "label", "Label"
-    TOOL = "tool", "Tool"
-    DECIDED_BY = "decided_by", "Decided by"
-    INTERRUPTED = "interrupted", "Has interruptions"
-    DAY = "day", "Active on"
+    LABEL = "label", _("Label")
+    TOOL = "tool", _("Tool")
+    DECIDED_BY = "decided_by", _("Decided by")
+    INTERRUPTED = "interrupted", _("Has interruptions")
+    DAY = "day", _("Active on")
+    PROJECT = "project", _("Project")
+    BRANCH = "branch", _("Branch")
+    MODEL = "model", _("Model")
+    PROGRAM = "program", _("Version of the program")
 
 
 class Fact(models.Model):
-    """A searchable property of a session: a label, a called tool, a person who decided, an interrupted call, or a day
-    of activity (UTC, ISO 8601).
+    """A searchable property of a session: a label, a called tool, a person who decided, an interrupted call, a day of
+    activity (UTC, ISO 8601), or a project, branch, model or version of the program that a message names.
 
     Like the passages, facts are derived from the store by the indexer and deleted with their session.
     """
@@ -99,33 +104,64 @@ class Fact(models.Model):
         return f"{self.trait}: {self.value}"
 
 
-class SessionDay(models.Model):
-    """Outcomes and cost of the sessions of one agent that started on one day (UTC)."""
+class Sums(models.Model):
+    """Numbers of one hour or one day (UTC), which pages add up for longer periods.
+
+    Only today and yesterday have hours; older ones are added up to days by `merge_hours_into_days.merge_old_hours`.
+    """
 
     workspace = models.ForeignKey(
         Workspace, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
     )
-    day = models.DateField()
+    start = models.DateTimeField()
+    #: True for the numbers of one hour, False for those of a day.
+    hourly = models.BooleanField()
+
+    class Meta:
+        abstract = True
+
+
+class SessionSums(Sums):
+    """Outcomes and cost of the sessions of one agent that started in a period."""
+
     agent = models.CharField(max_length=200, blank=True)
     sessions = models.IntegerField()
     completed = models.IntegerField()
     failed = models.IntegerField()
+    undecided = models.IntegerField()
     cost = models.DecimalField(max_digits=18, decimal_places=6)
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=["workspace", "day", "agent"], name="agent_day"),)
+        constraints = (models.UniqueConstraint(fields=["workspace", "start", "hourly", "agent"], name="session_sums"),)
 
     def __str__(self) -> str:
-        return f"{self.agent} on {self.day}"
+        return f"{self.agent} from {self.start}"
 
 
-class ToolDay(models.Model):
-    """Outcomes of the finally settled calls of one tool that were issued on one day (UTC)."""
+class ModelSums(Sums):
+    """Cost of the sessions that started in a period, by model.
 
-    workspace = models.ForeignKey(
-        Workspace, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
-    )
-    day = models.DateField()
+    `model` is empty for sessions whose models are unknown, and for the cost that nothing divides between the models of
+    its session; `several` is True for the latter. A session counts once for each of its models.
+    """
+
+    model = models.CharField(max_length=255, blank=True)
+    several = models.BooleanField(default=False)
+    sessions = models.IntegerField()
+    cost = models.DecimalField(max_digits=18, decimal_places=6)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["workspace", "start", "hourly", "model", "several"], name="model_sums"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.model} from {self.start}"
+
+
+class ToolSums(Sums):
+    """Outcomes of the finally settled calls of one tool that were issued in a period."""
+
     tool = models.CharField(max_length=200)
     calls = models.IntegerField(default=0)
     failed = models.IntegerField(default=0)
@@ -135,10 +171,26 @@ class ToolDay(models.Model):
     seconds = models.FloatField(default=0)
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=["workspace", "day", "tool"], name="tool_day"),)
+        constraints = (models.UniqueConstraint(fields=["workspace", "start", "hourly", "tool"], name="tool_sums"),)
 
     def __str__(self) -> str:
-        return f"{self.tool} on {self.day}"
+        return f"{self.tool} from {self.start}"
+
+
+class DecisionSums(Sums):
+    """Number of final decisions of people in a period that came after about the same waiting time.
+
+    `wait` is the number of a class of waiting times, see `hourly_call_statistics.get_wait_class`.
+    """
+
+    wait = models.SmallIntegerField()
+    decisions = models.IntegerField(default=0)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["workspace", "start", "hourly", "wait"], name="decision_sums"),)
+
+    def __str__(self) -> str:
+        return f"{self.decisions} decisions from {self.start}"
 
 
 class Progress(models.Model):

@@ -6,23 +6,30 @@ ones by the index alone. Each method has little to read in just the case it is u
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
 from django.db import OperationalError, connection, transaction
 from django.db.models import F, QuerySet
 
-from harness_site.accounts import call_secrets
-from harness_site.core.masking.masker import mask_given_values, mask_text
+from harness_site.accounts import known_secret_values
+from harness_site.core.masking.masker import mask_text, mask_values_in_context
 from harness_site.search.models import Passage
 from harness_site.search.query_terms import SearchQuery
-from harness_site.search.term_matching import filter_by_index, filter_by_reading
+from harness_site.search.term_conditions import filter_by_search_index, filter_by_sequential_read
 
 #: Hits on one page.
-PAGE: Final = 60
+PAGE: Final = 30
+#: Hits of one session on a page; after that, the page goes on with other sessions.
+PER_SESSION: Final = 10
+#: Queries that look for other sessions after one has filled a page.
+_ROUNDS: Final = 6
+#: Texts that an unpaged search reads at once.
+_CHUNK: Final = 60
 #: Number of the newest passages read one by one, and the only ones if the index cannot be used.
 READ: Final = 10_000
 #: Ranges of eras searched after those, newest first, before all older ones.
@@ -36,13 +43,17 @@ class SearchPage:
     """Passages that contain all terms, newest first.
 
     `before` is the cursor of the next page, None on the last one. `partly` is True if only the newest passages were
-    read because all terms are too short for the index, `slow` if the search timed out.
+    read because all terms are too short for the index, `slow` if the search timed out. `cut_sessions` are those with
+    more hits than the page has of them. `secrets` is the result of
+    `known_secret_values.load_known_secrets_of_sessions` for their sessions.
     """
 
     passages: tuple[Passage, ...]
     before: int | None = None
     partly: bool = False
     slow: bool = False
+    cut_sessions: frozenset[int] = frozenset()
+    secrets: Mapping[int, frozenset[str]] = field(default_factory=dict, repr=False)
 
 
 def search_passages(
@@ -64,23 +75,53 @@ def search_passages(
 def reload_passages(workspace: int, query: SearchQuery, keys: tuple[int, ...]) -> SearchPage:
     """Reload the passages of an open page in their order, without deleted ones."""
     passages = Passage.objects.filter(workspace=workspace).in_bulk(keys)
-    return SearchPage(_filter_unmasked_matches([passages[pk] for pk in keys if pk in passages], query))
+    return _build_page([passages[pk] for pk in keys if pk in passages], query)
 
 
 def _collect_matching_passages(
     passages: QuerySet[Passage], query: SearchQuery, before: int | None, *, whole: bool
 ) -> SearchPage:
-    """Collect one page of matches; `whole` is True if the scope is small enough to be searched at once."""
+    """Collect one page of matches; `whole` is True if the scope is one session and small enough to be searched at once.
+
+    A session that fills the page is left out of the following queries, so that the page has other sessions as well.
+    """
+    edge = None if whole else _find_end_of_sequential_read(before)
     page: list[Passage] = []
-    edge = None if whole else _find_read_limit(before)
+    counts: Counter[int] = Counter()
+    cut: set[int] = set()
+    last, more = before, True
+    for _ in range(_ROUNDS):
+        scope = passages.filter(pk__lt=last).exclude(session__in=cut) if cut else passages
+        wanted = PAGE - len(page)
+        found = _take_matches(scope, query, edge, wanted + 1)
+        more = len(found) > wanted
+        for passage in found[:wanted]:
+            last = passage.pk
+            counts[passage.session_id] += 1
+            if whole or counts[passage.session_id] <= PER_SESSION:
+                page.append(passage)
+            else:
+                cut.add(passage.session_id)
+        if not more or len(page) >= PAGE:
+            break
+    partly = not more and edge is not None and not query.indexed
+    built = _build_page(page, query, before=last if more else None, partly=partly)
+    return replace(built, cut_sessions=frozenset(cut))
+
+
+def _take_matches(
+    passages: QuerySet[Passage], query: SearchQuery, edge: tuple[int, int] | None, limit: int
+) -> list[Passage]:
+    """Take the newest matches, up to a limit."""
+    found: list[Passage] = []
     for matches in _iterate_passage_ranges(passages, query, edge):
-        page += matches[: PAGE + 1 - len(page)]
-        if len(page) > PAGE:
-            return SearchPage(_filter_unmasked_matches(page[:PAGE], query), page[PAGE - 1].pk)
-    return SearchPage(_filter_unmasked_matches(page, query), partly=edge is not None and not query.indexed)
+        found += matches[: limit - len(found)]
+        if len(found) >= limit:
+            break
+    return found
 
 
-def _find_read_limit(before: int | None) -> tuple[int, int] | None:
+def _find_end_of_sequential_read(before: int | None) -> tuple[int, int] | None:
     """Return key and era of the first passage beyond the ones read one by one; None if there is none."""
     newest = Passage.objects.all() if before is None else Passage.objects.filter(pk__lt=before)
     return newest.order_by("-pk").values_list("pk", "era")[READ : READ + 1].first()
@@ -91,25 +132,25 @@ def _iterate_passage_ranges(
 ) -> Iterator[QuerySet[Passage]]:
     """Yield the matches in successive ranges, newest first; frequent words are found in the first range."""
     if edge is None:
-        yield filter_by_index(passages, query).order_by("-pk")
+        yield filter_by_search_index(passages, query).order_by("-pk")
         return
     key, newest = edge
-    yield filter_by_reading(passages.filter(pk__gt=key), query).order_by("-pk")
+    yield filter_by_sequential_read(passages.filter(pk__gt=key), query).order_by("-pk")
     if not query.indexed:
         return
     # Sort by an expression: with the bare key, the planner may walk through all texts until it has enough matches.
-    older = filter_by_index(passages.filter(pk__lte=key), query).order_by((F("pk") + 0).desc())
+    older = filter_by_search_index(passages.filter(pk__lte=key), query).order_by((F("pk") + 0).desc())
     oldest = Passage.objects.order_by("pk").values_list("era", flat=True).first() or 0
     for first, upto in _ERAS:
         # A rare term costs as much in every range, so the last one includes everything older.
         if newest - upto < oldest:
-            yield _filter_passages_up_to_era(newest - first, older)
+            yield _filter_passages_not_newer_than_era(newest - first, older)
             return
         yield older.filter(era__in=[newest - number for number in range(first, upto)])
-    yield _filter_passages_up_to_era(newest - _ERAS[-1][1], older)
+    yield _filter_passages_not_newer_than_era(newest - _ERAS[-1][1], older)
 
 
-def _filter_passages_up_to_era(era: int, older: QuerySet[Passage]) -> QuerySet[Passage]:
+def _filter_passages_not_newer_than_era(era: int, older: QuerySet[Passage]) -> QuerySet[Passage]:
     """Filter passages of this era and all older ones.
 
     The expression prevents the use of the index on eras: finding the words first and dropping the few from other eras
@@ -118,13 +159,20 @@ def _filter_passages_up_to_era(era: int, older: QuerySet[Passage]) -> QuerySet[P
     return older.alias(of_era=F("era") + 0).filter(of_era__lte=era)
 
 
-def _filter_unmasked_matches(passages: Iterable[Passage], query: SearchQuery) -> tuple[Passage, ...]:
+def _build_page(
+    passages: Sequence[Passage], query: SearchQuery, *, before: int | None = None, partly: bool = False
+) -> SearchPage:
+    secrets = known_secret_values.load_known_secrets_of_sessions({passage.session_id for passage in passages})
+    return SearchPage(_filter_unmasked_matches(passages, query, secrets), before, partly=partly, secrets=secrets)
+
+
+def _filter_unmasked_matches(
+    passages: Iterable[Passage], query: SearchQuery, secrets: Mapping[int, frozenset[str]]
+) -> tuple[Passage, ...]:
     """Drop passages whose terms are masked by now, so that recent secrets cannot be guessed by searching."""
-    passages = list(passages)
-    secrets = call_secrets.load_secrets_of_sessions({passage.session_id for passage in passages})
     visible = []
     for passage in passages:
-        with mask_given_values(secrets.get(passage.session_id, ())):
+        with mask_values_in_context(secrets.get(passage.session_id, ())):
             text = mask_text(passage.text)
         if query.within(text):
             passage.text = text
@@ -134,11 +182,11 @@ def _filter_unmasked_matches(passages: Iterable[Passage], query: SearchQuery) ->
 
 def list_matching_sessions(workspace: int, query: SearchQuery) -> list[int]:
     """List the keys of all sessions that contain every term, as the current reader may see them."""
-    matches = filter_by_index(Passage.objects.filter(workspace=workspace), query).order_by("session_id")
+    matches = filter_by_search_index(Passage.objects.filter(workspace=workspace), query).order_by("session_id")
     keys: set[int] = set()
-    passages = matches.iterator(chunk_size=PAGE)
-    while pieces := list(islice(passages, PAGE)):
-        keys |= {passage.session_id for passage in _filter_unmasked_matches(pieces, query)}
+    passages = matches.iterator(chunk_size=_CHUNK)
+    while pieces := list(islice(passages, _CHUNK)):
+        keys |= {passage.session_id for passage in _build_page(pieces, query).passages}
     return sorted(keys)
 
 

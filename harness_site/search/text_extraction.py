@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 from checkpoints.formats import content_blocks, parse_or_text
-from checkpoints.formats.content_blocks import CallPart, ImagePart, Part, ReasoningPart, ResultPart, TextPart
+from checkpoints.formats.content_blocks import AudioPart, CallPart, ImagePart, Part, ReasoningPart, ResultPart, TextPart
 from checkpoints.models import Decision, Session, ToolCall
 from harness_site.core.formatting import mask_call_sentence
 from harness_site.core.masking.masker import mask_json_value, mask_secret_values_of, mask_text
@@ -113,8 +113,8 @@ class _TextCollector:
             match part:
                 case TextPart(text=text) | ReasoningPart(text=text):
                     self.add(text)
-                case ImagePart(url=url, alt=alt):
-                    self.add(alt if alt or url.startswith("data:") else url)
+                case ImagePart(url=url, alt=description) | AudioPart(url=url, transcript=description):
+                    self.add(description if description or url.startswith("data:") else url)
                 case CallPart(call_id=call_id, name=name, args=args):
                     self.add(f"{name} {call_id}")
                     self.add_value(args)

@@ -13,16 +13,16 @@ from django.db.models.functions import Coalesce
 
 from checkpoints.enums import ActorKind, CallStatus
 from checkpoints.models import Workspace
-from checkpoints.sessions.facets import parse_labels
-from harness_site.accounts import call_secrets, unmasking
-from harness_site.accounts.call_secrets import StoredSize
+from checkpoints.sessions.known_agents_and_labels import deserialize_labels
+from harness_site.accounts import known_secret_values, unmasking
+from harness_site.accounts.known_secret_values import StoredSize
 from harness_site.core.masking import masker
 from harness_site.core.rendering.safe_text import replace_unencodable
-from harness_site.search import active_days, text_extraction, tool_days
+from harness_site.search import active_days, context_facts, hourly_call_statistics, text_extraction
 from harness_site.search.delete_triggers import SOURCES
+from harness_site.search.hourly_call_statistics import Tally
 from harness_site.search.models import Kind, Problem, Trait
 from harness_site.search.text_extraction import ExtractedText
-from harness_site.search.tool_days import Tally
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,10 @@ _FIELDS: Final[dict[Kind, tuple[str, ...]]] = {
         *("pk", "session_id", "call_id", "tool", "sentence", "args", "result", "error_type", "status", "revision"),
         *("issued_at", "settled_at", "interrupted_at"),
     ),
-    Kind.DECISION: ("pk", "session_id", "actor", "actor_kind", "reason", "evidence", "result", "created_at"),
+    Kind.DECISION: (
+        *("pk", "session_id", "kind", "final", "actor", "actor_kind", "reason", "evidence", "result", "created_at"),
+        *("tool_call__issued_at", "tool_call__interrupted_at"),
+    ),
     Kind.SESSION: ("pk", "session_id", "title", "agent", "labels", "created_at"),
 }
 _WORKSPACE: Final = {
@@ -69,7 +72,7 @@ class IndexedText:
     revision: int = 0
     open: bool = False
     facts: tuple[tuple[Trait, str], ...] = ()
-    #: Set for a call that will not change any more, if it tells something about its tool.
+    #: Set for a decision, and for a call that will not change any more, if it counts in the sums.
     tally: Tally | None = None
     problem: Problem | None = None
 
@@ -101,9 +104,11 @@ def load_indexed_texts(kind: Kind, keys: list[int]) -> list[IndexedText]:
     workspaces = Workspace.objects.select_related("masking").in_bulk(by_workspace)
     texts: list[IndexedText] = []
     for pk, workspace_rows in by_workspace.items():
-        rules = unmasking.load_masking_rules(workspaces[pk])
+        rules = unmasking.load_workspace_masking_rules(workspaces[pk])
         with masker.use_masking_rules(rules):
-            secrets = call_secrets.load_secrets_of_sessions({_get_session_pk(kind, row) for row in workspace_rows})
+            secrets = known_secret_values.load_known_secrets_of_sessions(
+                {_get_session_pk(kind, row) for row in workspace_rows}
+            )
         for row in workspace_rows:
             with masker.use_masking_rules(
                 rules.with_known_values(secrets.get(_get_session_pk(kind, row), frozenset()))
@@ -137,7 +142,7 @@ def _get_index_problem(extract: ExtractedText) -> Problem | None:
 
 def _build_message_text(row: Any, workspace: int) -> IndexedText:
     extract = text_extraction.extract_message_text(row.body, row.message_id)
-    facts = active_days.build_day_facts(row.created_at)
+    facts = (*active_days.build_day_facts(row.created_at), *context_facts.build_context_facts(row.body))
     return IndexedText(
         row.session_id,
         workspace,
@@ -160,7 +165,7 @@ def _build_call_text(row: Any, workspace: int) -> IndexedText:
         revision=row.revision,
         open=still_open,
         facts=((Trait.TOOL, row.tool), *interrupted, *active_days.build_day_facts(row.issued_at, row.settled_at)),
-        tally=None if still_open else tool_days.compute_call_tally(workspace, row),
+        tally=None if still_open else hourly_call_statistics.compute_call_tally(workspace, row),
         problem=_get_index_problem(extract),
     )
 
@@ -170,12 +175,18 @@ def _build_decision_text(row: Any, workspace: int) -> IndexedText:
     facts = (*by, *active_days.build_day_facts(row.created_at))
     extract = text_extraction.extract_decision_text(row)
     return IndexedText(
-        row.session_id, workspace, row.pk, extract.text, facts=facts, problem=_get_index_problem(extract)
+        row.session_id,
+        workspace,
+        row.pk,
+        extract.text,
+        facts=facts,
+        tally=hourly_call_statistics.compute_decision_tally(workspace, row),
+        problem=_get_index_problem(extract),
     )
 
 
 def _build_session_text(row: Any, workspace: int) -> IndexedText:
-    labels = tuple((Trait.LABEL, replace_unencodable(label)) for label in parse_labels(row.labels))
+    labels = tuple((Trait.LABEL, replace_unencodable(label)) for label in deserialize_labels(row.labels))
     facts = (*labels, *active_days.build_day_facts(row.created_at))
     extract = text_extraction.extract_session_text(row)
     return IndexedText(row.pk, workspace, row.pk, extract.text, facts=facts, problem=_get_index_problem(extract))

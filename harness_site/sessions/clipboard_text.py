@@ -5,7 +5,8 @@ from typing import Final
 from django.http import HttpResponse
 
 from checkpoints.formats.content_blocks import Part
-from harness_site.core.rendering.json_tree import dump_masked_json
+from harness_site.core.masking.masker import mask_json_value
+from harness_site.core.rendering.json_tree import dump_json_for_display, dump_masked_json
 from harness_site.core.rendering.safe_text import name_hidden_characters
 from harness_site.sessions.selectors.conversation import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts, parse_stored_value
@@ -28,10 +29,11 @@ def format_message_text(parts: tuple[Part | CallCard, ...]) -> str:
 
 def format_call_json(card: CallCard) -> str:
     """Format a call with its effective arguments and its result as a JSON object."""
-    content = {"call_id": card.call.call_id, "tool": card.call.name, "arguments": _get_current_arguments(card)}
+    named = {"call_id": card.call.call_id, "tool": card.call.name, "arguments": _get_current_arguments(card)}
+    content = mask_json_value(named)
     if parts := get_call_result_parts(card):
         content["result"] = "\n".join(text for part in parts for text in iterate_visible_texts(part))
-    return dump_masked_json(content, indent=2)
+    return dump_json_for_display(content, indent=2)
 
 
 def format_call_arguments(card: CallCard) -> str:
@@ -42,5 +44,5 @@ def _get_current_arguments(card: CallCard) -> object:
     return card.call.args if card.record is None else parse_stored_value(card.record.args)
 
 
-def get_call_part_text(wanted: str, card: CallCard) -> str:
+def format_call_for_clipboard(wanted: str, card: CallCard) -> str:
     return format_call_arguments(card) if wanted == "arguments" else format_call_json(card)

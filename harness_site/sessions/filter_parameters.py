@@ -1,14 +1,15 @@
 """Query parameters of the session list."""
 
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
-from django.db.models import Q, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import QueryDict
+from django.utils.translation import gettext_lazy as _
 
 from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.list_filters import SessionFilter, Sort
-from harness_site.core.date_parameters import DateRange
+from harness_site.core.date_range_parameters import DateRange
 from harness_site.core.masking.masked_references import resolve_masked_reference
 from harness_site.search import active_days, search_query
 from harness_site.search.models import Fact, Kind, Trait
@@ -18,13 +19,24 @@ from harness_site.search.query_terms import SearchQuery
 LONGEST: Final = 200
 #: Upper bound of an amount: the column holds twelve digits before the point.
 _LARGEST: Final = Decimal(10**12)
-_TRAITS: Final = {"label": Trait.LABEL, "tool": Trait.TOOL, "by": Trait.DECIDED_BY}
+_TRAITS: Final = {
+    "label": Trait.LABEL,
+    "tool": Trait.TOOL,
+    "by": Trait.DECIDED_BY,
+    "project": Trait.PROJECT,
+    "branch": Trait.BRANCH,
+    "model": Trait.MODEL,
+    "program": Trait.PROGRAM,
+}
+#: Values of the parameter `models`: how many models of a session are known.
+KNOWN_MODELS: Final = {"unknown": _("Unknown"), "several": _("Several")}
 #: The kind of indexed text that each trait is derived from.
 _TOLD_BY: Final = {
     Trait.LABEL: Kind.SESSION,
     Trait.TOOL: Kind.CALL,
     Trait.INTERRUPTED: Kind.CALL,
     Trait.DECIDED_BY: Kind.DECISION,
+    **dict.fromkeys((Trait.PROJECT, Trait.BRANCH, Trait.MODEL, Trait.PROGRAM), Kind.MESSAGE),
 }
 
 
@@ -36,6 +48,8 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
     status, sort = asked.get("status", ""), asked.get("sort", "")
     by_start, days = sort == Sort.STARTED, DateRange.of(asked)
     conditions = [_build_trait_condition(workspace, *trait_value) for trait_value in _parse_trait_parameters(asked)]
+    if (known := asked.get("models", "")) in KNOWN_MODELS:
+        conditions.append(_build_known_models_condition(workspace, known))
     if days and not by_start:
         conditions.append(Q(pk__in=active_days.query_sessions_active_between(workspace, days.first, days.last)))
     return SessionFilter(
@@ -54,7 +68,8 @@ def get_required_index_kinds(asked: QueryDict) -> set[Kind]:
     """Return the kinds of text that must be indexed completely for the list to be complete."""
     if asked.get("sort") != Sort.STARTED and DateRange.of(asked):
         return set(Kind)
-    return {_TOLD_BY[trait] for trait, _ in _parse_trait_parameters(asked)}
+    told_by_messages = {Kind.MESSAGE} if asked.get("models") in KNOWN_MODELS else set()
+    return told_by_messages | {_TOLD_BY[trait] for trait, _value in _parse_trait_parameters(asked)}
 
 
 def matching_keys(workspace: int, asked: QueryDict) -> frozenset[int] | None:
@@ -84,6 +99,16 @@ def _build_trait_condition(workspace: int, trait: str, value: str) -> Q:
     """
     keys = Fact.objects.filter(workspace=workspace, trait=trait, value=value).values("session")
     return Q(pk__in=keys, pk__gte=Subquery(keys.order_by("session")[:1]))
+
+
+def _build_known_models_condition(workspace: int, known: str) -> Q:
+    """Build the condition for sessions of which no model is known, or several are."""
+    facts: QuerySet[Any, Any] = Fact.objects.filter(workspace=workspace, trait=Trait.MODEL)
+    if known == "unknown":
+        return Q(~Exists(facts.filter(session=OuterRef("pk"))))
+    return Q(
+        pk__in=facts.order_by().values("session").annotate(number=Count("pk")).filter(number__gt=1).values("session")
+    )
 
 
 def _parse_amount(text: str) -> Decimal | None:

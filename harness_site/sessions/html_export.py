@@ -1,11 +1,14 @@
 """Export of a session as one self-contained HTML file without scripts or external resources."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from django.conf import settings
 from django.contrib.staticfiles import finders
 from django.template.loader import render_to_string
+from django.utils import timezone, translation
 from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.db import clock
@@ -24,17 +27,33 @@ _STYLES: Final = (
     "card",
     "transcript",
     "reading",
+    "tools",
     "trail",
     "offline",
 )
 
 
-def generate_html_pieces(head: SessionHead) -> Iterator[str]:
-    """Yield the file in pieces: the complete newest version, then the plan and the history."""
+def generate_html_pieces(head: SessionHead, *, zone: tzinfo = UTC, language: str | None = None) -> Iterator[str]:
+    """Yield the file in pieces: the complete newest version, then the plan and the history.
+
+    A file is a document of its reader: its times are in their zone, which it names, and its words in their language,
+    that of the settings if it is None. Both hold for each piece only, because other work runs between two of them.
+    """
+    pieces = _generate_pieces(head)
+    while True:
+        with timezone.override(zone), translation.override(language or settings.LANGUAGE_CODE):
+            piece = next(pieces, None)
+        if piece is None:
+            return
+        yield piece
+
+
+def _generate_pieces(head: SessionHead) -> Iterator[str]:
     session = head.stored
     place = conversation.get_newest_place(session)
     shared = {"session_pk": session.pk, "version_text": str(place.version), "whole": True, "offline": True}
-    context = {"head": head, "place": place, "now": clock.now(), "styles": _load_inline_styles()}
+    context: dict[str, Any] = {"head": head, "place": place, "now": clock.now(), "styles": _load_inline_styles()}
+    context |= {"zone": timezone.get_current_timezone_name(), "offset": _format_offset(context["now"])}
     yield render_to_string("sessions/offline/start.html", context)
     shared |= {"takeovers": run_events.load_run_events(session.pk).takeovers}
     for window in conversation.iterate_conversation_windows(session, place):
@@ -45,6 +64,12 @@ def generate_html_pieces(head: SessionHead) -> Iterator[str]:
         for row in page.rows:
             yield render_to_string("sessions/parts/history_item.html", {**shared, "row": row})
     yield render_to_string("sessions/offline/end.html")
+
+
+def _format_offset(moment: datetime) -> str:
+    """Return the offset of the current time zone from UTC at a moment: `+01:00`."""
+    text = f"{timezone.localtime(moment):%z}"
+    return f"{text[:3]}:{text[3:5]}"
 
 
 def _iterate_history_pages(session_pk: int) -> Iterator[HistoryPage]:

@@ -6,21 +6,40 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from checkpoints.enums import RunStatus
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json, parse_or_text
-from checkpoints.formats.content_blocks import ImagePart, Part, TextPart
+from checkpoints.formats.content_blocks import AudioPart, ImagePart, Part, TextPart
 from checkpoints.sessions.display_status import Standing
 from harness_site.core import formatting
-from harness_site.core.masking.masker import MASK, list_masked_fields, mask_text, mask_text_beginning
+from harness_site.core.masking.masker import mask_secret_fields_only, mask_text, mask_text_beginning
 from harness_site.core.rendering.display_text import fold_text, format_byte_size, get_byte_size, mask_and_reveal_hidden
-from harness_site.core.rendering.json_tree import dump_masked_json
+from harness_site.core.rendering.json_tree import dump_json_for_display
 from harness_site.core.rendering.safe_text import has_hidden_characters
+from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.conversation import CallCard
 from harness_site.sessions.selectors.message_origins import RunFacts
 from harness_site.sessions.selectors.peer_calls import PeerWaitSummary
 
 #: Image types that a page embeds; none of them can contain a script.
 DATA_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp|avif));base64,([A-Za-z0-9+/=\s]+)\Z", re.ASCII)
+#: Recordings that a page plays, by the media types that messages use; none of them can contain a script.
+_AUDIO_TYPES: Final = {
+    **dict.fromkeys(("mpeg", "mp3"), "audio/mpeg"),
+    **dict.fromkeys(("wav", "wave", "x-wav", "vnd.wave"), "audio/wav"),
+    **dict.fromkeys(("mp4", "m4a", "x-m4a"), "audio/mp4"),
+    **dict.fromkeys(("flac", "x-flac"), "audio/flac"),
+    **dict.fromkeys(("ogg", "opus"), "audio/ogg"),
+    "aac": "audio/aac",
+    "webm": "audio/webm",
+}
+_AUDIO_URL: Final = re.compile(
+    r"data:audio/([\w.-]{1,20})(?:; ?codecs=[\w.,\"-]{1,40})?;base64,([A-Za-z0-9+/=\s]+)\Z", re.ASCII
+)
+#: Largest recording that is played, in characters of Base64.
+MAX_AUDIO: Final = 32_000_000
 
 _CENT = Decimal("0.01")
 _MICRO = Decimal("0.000001")
@@ -31,15 +50,15 @@ _EXCERPT = 800
 _EXCERPT_LINES = 8
 
 _ROLES: Final = {
-    "user": ("user", "User"),
-    "human": ("user", "User"),
-    "assistant": ("agent", "Agent"),
-    "model": ("agent", "Agent"),
-    "ai": ("agent", "Agent"),
-    "system": ("system", "System"),
-    "developer": ("system", "Developer"),
-    "tool": ("tool", "Tool"),
-    "function": ("tool", "Tool"),
+    "user": ("user", _("User")),
+    "human": ("user", _("User")),
+    "assistant": ("agent", _("Agent")),
+    "model": ("agent", _("Agent")),
+    "ai": ("agent", _("Agent")),
+    "system": ("system", _("System")),
+    "developer": ("system", _("Developer")),
+    "tool": ("tool", _("Tool")),
+    "function": ("tool", _("Tool")),
 }
 
 _SHAPES: Final = {
@@ -63,20 +82,38 @@ def format_session_status(
     An unknown status is shown as it is stored.
     """
     if waiting is not None:
-        answers = f"waiting for {waiting.open:,} {'answer' if waiting.open == 1 else 'answers'}"
-        return "wait", f"Paused — {'the answers are there' if waiting.ready else answers}"
+        if waiting.ready:
+            return "wait", gettext("Paused — all answers have arrived")
+        return "wait", ngettext(
+            "Paused — waiting for %(count)s answer", "Paused — waiting for %(count)s answers", waiting.open
+        ) % {"count": f"{waiting.open:,}"}
     if value is Standing.NEEDS_REVIEW and undecided and awaiting == undecided:
-        return "wait", f"Paused — {undecided} {'call awaits' if undecided == 1 else 'calls await'} approval"
+        return "wait", ngettext(
+            "Paused — %(count)s call awaits approval", "Paused — %(count)s calls await approval", undecided
+        ) % {"count": undecided}
     if value is Standing.NEEDS_REVIEW and undecided:
-        return "unknown", f"Paused — {undecided} {'call needs' if undecided == 1 else 'calls need'} a decision"
+        return "unknown", ngettext(
+            "Paused — %(count)s call needs a decision", "Paused — %(count)s calls need a decision", undecided
+        ) % {"count": undecided}
     if isinstance(value, Standing):
         return _SHAPES[value], str(value.label)
-    return "unknown", f"Unknown status: {mask_and_reveal_hidden(value)}"
+    return "unknown", gettext("Unknown status: %(status)s") % {"status": mask_and_reveal_hidden(value)}
+
+
+def format_call_status(record: CallRecord) -> tuple[str, str]:
+    """Return the chip shape and label of a call."""
+    if record.is_imported and record.status == CallStatus.ISSUED:
+        return "run", gettext("No result in the file yet")
+    if record.is_imported and record.status == CallStatus.DISCARDED:
+        return "off", gettext("The file ends before a result")
+    if record.is_orphaned:
+        return "unknown", gettext("No sign of life")
+    return formatting.format_status_chip(record.status)
 
 
 def format_role_name(role: str) -> str:
     """Return the label of a message role; an unknown role is returned masked."""
-    return _ROLES.get(role.lower(), ("other", role or "Message"))[1]
+    return str(_ROLES.get(role.lower(), ("other", role or gettext("Message")))[1])
 
 
 def get_role_css_kind(role: str) -> str:
@@ -112,37 +149,55 @@ def build_image_source(image: ImagePart) -> ImageSource:
         return ImageSource(embedded=True)
     if link := mask_safe_link(image.url):
         return ImageSource(link=link)
-    kind = mask_and_reveal_hidden(image.url[:40].split(",")[0].split(";")[0])
-    return ImageSource(
-        words=f"Image not shown: {kind}, {format_byte_size(get_byte_size(image.url))}. Its message holds it as text."
-    )
+    kind, size = _describe_address(image.url)
+    sentence = gettext("The image is not shown: %(kind)s, %(size)s. Its message contains it as text.")
+    return ImageSource(words=sentence % {"kind": kind, "size": size})
+
+
+@dataclass(frozen=True, slots=True)
+class AudioSource:
+    """Source of a recording: `embedded` data from the message of the type `media_type` with `size` in words, an
+    external `link`, or a description in `words`."""
+
+    embedded: bool = False
+    media_type: str = ""
+    size: str = ""
+    link: str = ""
+    words: str = ""
+
+
+def split_audio_url(url: str) -> tuple[str, str] | None:
+    """Return the media type and the Base64 data of a recording that can be played; None for anything else."""
+    match = _AUDIO_URL.match(url) if len(url) <= MAX_AUDIO else None
+    media_type = _AUDIO_TYPES.get(match[1].lower()) if match else None
+    return (media_type, match[2]) if match and media_type else None
+
+
+def build_audio_source(audio: AudioPart) -> AudioSource:
+    found = split_audio_url(audio.url)
+    if found is not None:
+        return AudioSource(embedded=True, media_type=found[0], size=format_byte_size(len(found[1]) * 3 // 4))
+    if link := mask_safe_link(audio.url):
+        return AudioSource(link=link)
+    kind, size = _describe_address(audio.url)
+    sentence = gettext("The recording is not played: %(kind)s, %(size)s. Its message contains it as text.")
+    return AudioSource(words=sentence % {"kind": kind, "size": size})
+
+
+def _describe_address(url: str) -> tuple[str, str]:
+    """Return the beginning of the address of a medium, which names its type, and its size in words."""
+    return mask_and_reveal_hidden(url[:40].split(",")[0].split(";")[0]), format_byte_size(get_byte_size(url))
 
 
 def format_side_effect(name: str) -> str:
     """Return the label of a tool's side effect; an unknown one is returned as given."""
-    return {"read": "reads", "write": "writes", "mutate": "mutates"}.get(name, name)
+    return {"read": gettext("reads"), "write": gettext("writes"), "mutate": gettext("mutates")}.get(name, name)
 
 
-def format_times(number: int) -> str:
-    return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
-
-
-def format_ordinal(number: int) -> str:
-    """Format a number as an ordinal: 1st, 2nd, 3rd, 4th."""
-    last = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number:,}{'th' if number % 100 in {11, 12, 13} else last}"
-
-
-def format_run_end(run: RunFacts) -> str:
-    """Describe how a run ended that another run follows: “lost”, “released the session”, …."""
-    descriptions: dict[str, str] = {
-        RunStatus.LOST: "lost",
-        RunStatus.RELEASED: "released the session",
-        RunStatus.COMPLETED: "completed",
-        RunStatus.FAILED: "failed",
-        RunStatus.CANCELLED: "was cancelled",
-    }
-    return descriptions.get(run.status, "gave way")
+def format_number_of_times(number: int) -> str:
+    if number in {1, 2}:
+        return gettext("once") if number == 1 else gettext("twice")
+    return ngettext("%(count)s time", "%(count)s times", number) % {"count": f"{number:,}"}
 
 
 def format_time_without_driver(before: RunFacts, after: RunFacts) -> str:
@@ -156,7 +211,7 @@ def format_count(number: int) -> str:
     return f"{number:,}"
 
 
-def format_portion(part: int, whole: int) -> str:
+def format_count_with_share(part: int, whole: int) -> str:
     """Format a part with its share of the whole: 12 (0.4 %)."""
     if not part or not whole:
         return format_count(part)
@@ -204,14 +259,14 @@ def parse_stored_value(stored: str | None) -> Any:
 
 
 def format_json_on_one_line(value: Any) -> str:
-    """Format a JSON value on one line, an object without its braces: `order 17, amount "40.00"`."""
+    """Format a JSON value on one line, an object without its braces: `order 17, amount "40.00"`.
+
+    The values of secret fields are masked. The caller masks the part of the text that it displays.
+    """
+    value = mask_secret_fields_only(value)
     if isinstance(value, dict):
-        parts = (
-            f"{field.name} {dump_masked_json(MASK if field.hidden else field.value)}"
-            for field in list_masked_fields(value)
-        )
-        return ", ".join(parts)
-    return "" if value is None else dump_masked_json(value)
+        return ", ".join(f"{key} {dump_json_for_display(inner)}" for key, inner in value.items())
+    return "" if value is None else dump_json_for_display(value)
 
 
 def get_call_result_parts(card: CallCard) -> tuple[Part, ...]:
@@ -229,4 +284,5 @@ def format_text_beginning(content: str) -> str:
     if beginning.whole:
         return mask_text(content)
     masked_beginning = mask_text_beginning(content, len(beginning.text))
-    return f"{masked_beginning} … {format_byte_size(beginning.size - get_byte_size(beginning.text))} more"
+    size = format_byte_size(beginning.size - get_byte_size(beginning.text))
+    return gettext("%(text)s … %(size)s more") % {"text": masked_beginning, "size": size}

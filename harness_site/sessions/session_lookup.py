@@ -9,9 +9,10 @@ from typing import Concatenate, ParamSpec
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 
 from checkpoints.enums import Role
-from harness_site.accounts import call_secrets
+from harness_site.accounts import known_secret_values
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionHead
@@ -56,10 +57,10 @@ def get_session_head_or_404(request: MemberRequest, pk: int) -> SessionHead:
     head = session_rows.load_session_head(request.membership.workspace_id, pk) if pk <= _MOST else None
     if head is None:
         raise PageNotFound(
-            "There is no such session here.",
-            "It may have been deleted, or belong to a workspace you are not a member of. Nothing was changed.",
+            _("There is no such session here."),
+            _("It may have been deleted, or belong to a workspace you are not a member of. Nothing was changed."),
         )
-    call_secrets.mask_session_secrets(pk)
+    known_secret_values.mask_session_secrets(pk)
     return head
 
 
@@ -72,7 +73,8 @@ def parse_number_parameter(request: HttpRequest, name: str) -> int | None:
 def build_missing_version_error(head: SessionHead, version: str) -> PageNotFound:
     """Build the error for a URL with a version that does not exist."""
     return PageNotFound(
-        f"This session has no version {version}.",
-        f"Its newest version is {head.row.version}. Older ones may have been deleted; numbers are never used again.",
+        _("This session has no version %(version)s.") % {"version": version},
+        _("Its newest version is %(version)s. Older ones may have been deleted; numbers are never used again.")
+        % {"version": head.row.version},
         head,
     )

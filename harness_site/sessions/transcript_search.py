@@ -10,7 +10,16 @@ from itertools import islice
 from typing import Final
 
 from checkpoints.formats import content_blocks
-from checkpoints.formats.content_blocks import CallPart, ImagePart, OtherPart, Part, ReasoningPart, ResultPart, TextPart
+from checkpoints.formats.content_blocks import (
+    AudioPart,
+    CallPart,
+    ImagePart,
+    OtherPart,
+    Part,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+)
 from harness_site.core.masking.masker import mask_secret_values_of, mask_text, mask_text_beginning
 from harness_site.core.rendering.json_tree import dump_masked_json
 from harness_site.search.query_terms import SearchQuery
@@ -20,7 +29,7 @@ from harness_site.sessions.session_formatting import parse_json_container
 
 #: Maximum number of hits counted in each direction.
 LIMIT: Final = 100
-#: Number of characters of an image address that are searched.
+#: Number of characters of the address of an image or a recording that are searched.
 _ADDRESS: Final = 200
 
 
@@ -76,8 +85,8 @@ def iterate_visible_texts(part: Part) -> Iterator[str]:
     match part:
         case TextPart(text=text) | ReasoningPart(text=text):
             yield mask_text(text)
-        case ImagePart(url=url, alt=alt):
-            yield mask_text(alt) if alt else mask_text_beginning(url, _ADDRESS)
+        case ImagePart(url=url, alt=description) | AudioPart(url=url, transcript=description):
+            yield mask_text(description) if description else mask_text_beginning(url, _ADDRESS)
         case CallPart(name=name, args=args):
             yield mask_text(name)
             yield dump_masked_json(args)

@@ -1,10 +1,14 @@
 from django.urls import path
 
+from harness_site.sessions.costs.views import show_costs
+from harness_site.sessions.files.views import list_files
 from harness_site.sessions.timeline import views
+from harness_site.sessions.tree.views import show_tree
 from harness_site.sessions.views import (
     exports,
     fork_session,
     labels,
+    message_media,
     session_calls,
     session_list,
     transcript,
@@ -21,7 +25,12 @@ urlpatterns = [
     path("find/", session_list.find_session_by_id, name="session-find"),
     path("<int:pk>/", transcript.show_transcript, name="session"),
     path("<int:pk>/messages/<int:position>/", transcript.show_message, name="session-message"),
-    path("<int:pk>/messages/<int:position>/images/<int:index>/", transcript.serve_message_image, name="session-image"),
+    path(
+        "<int:pk>/messages/<int:position>/images/<int:index>/", message_media.serve_message_image, name="session-image"
+    ),
+    path(
+        "<int:pk>/messages/<int:position>/audio/<int:index>/", message_media.serve_message_audio, name="session-audio"
+    ),
     path("<int:pk>/jump/", transcript_jump.jump_to_position, name="session-jump"),
     path("<int:pk>/export/<str:form>/", exports.export_session, name="session-export"),
     path("<int:pk>/versions/", version_comparison.list_versions, name="versions"),
@@ -32,6 +41,9 @@ urlpatterns = [
     path("<int:pk>/timeline/", views.show_timeline, name="session-timeline"),
     path("<int:pk>/workflows/", workflows_and_peers.list_workflows, name="session-workflows"),
     path("<int:pk>/peers/", workflows_and_peers.list_peer_calls, name="session-peers"),
+    path("<int:pk>/files/", list_files, name="session-files"),
+    path("<int:pk>/costs/", show_costs, name="session-costs"),
+    path("<int:pk>/subagents/", show_tree, name="session-subagents"),
     path("<int:pk>/plan/", session_calls.show_plan, name="plan"),
     path("<int:pk>/history/", session_calls.show_session_history, name="session-audit"),
 ]

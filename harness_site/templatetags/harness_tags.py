@@ -1,36 +1,56 @@
 """Template tags and filters that are available without `{% load %}`."""
 
 import logging
-from datetime import UTC, datetime
+import re
+from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from django import template
 from django.db import Error
+from django.http import QueryDict
 from django.template import Context, Node, NodeList, TemplateSyntaxError
 from django.template.base import FilterExpression, Parser, Token
 from django.templatetags.static import static
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils import timezone
+from django.utils.html import conditional_escape, format_html
 from django.utils.http import urlencode as encoded_query
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import get_language, gettext_lazy
+from django.utils.translation import gettext as _
 
 from checkpoints.db import clock
-from checkpoints.models import ToolCall
+from checkpoints.enums import DecisionKind
+from checkpoints.models import Decision, ToolCall
 from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import get_request_membership
 from harness_site.core import formatting
 from harness_site.core.masking.masked_references import build_masked_reference, mask_digest, mask_query_string
-from harness_site.core.masking.masker import is_masking_active, mask_given_values, mask_secret_values_of, mask_text
+from harness_site.core.masking.masker import is_masking_active, mask_secret_values_of, mask_text, mask_values_in_context
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.json_tree import dump_masked_json
 from harness_site.core.rendering.safe_text import escape_hidden, replace_unencodable
 from harness_site.core.unreadable_rows import UnreadableRecord
+from harness_site.display.services import get_theme
 
 logger = logging.getLogger(__name__)
+
+#: Kind of a record → its name in the note that the record cannot be shown.
+_RECORD_KINDS: Final = {
+    "call": gettext_lazy("call"),
+    "part of call": gettext_lazy("part of call"),
+    "decision": gettext_lazy("decision"),
+    "audit entry": gettext_lazy("audit entry"),
+    "outage": gettext_lazy("outage"),
+    "session": gettext_lazy("session"),
+    "entry": gettext_lazy("entry"),
+}
+#: Separators in names of tools; not those of an entity such as `&amp;`.
+_SEPARATORS: Final = re.compile(r"([_.:-]+)(?=\w)")
 register = template.Library()
 register.filter("call_sentence", formatting.format_call_sentence)
 register.filter("visible", mask_and_reveal_hidden)
@@ -59,14 +79,27 @@ def chip(value: str, label: str = "") -> SafeString:
 @register.simple_tag
 def render_decision_chip(kind: str, final: bool, needed: int) -> SafeString:
     """Render the chip of a decision, as a vote if more of the `needed` people have to agree."""
+    if final:
+        return chip(kind)
+    if kind == DecisionKind.WITHDRAW:
+        return chip(kind, _("Own decision withdrawn"))
     word = formatting.format_status_chip(kind)[1]
-    return chip(kind) if final else format_html('<span class="chip wait">{} · one of {}</span>', word, needed)
+    vote = _("%(decision)s · one of %(needed)s") % {"decision": word, "needed": needed}
+    return format_html('<span class="chip wait">{}</span>', vote)
 
 
 @register.simple_tag
 def decision_verb(decision: str) -> str:
     """Return the verb of a decision, to follow the name of the person: `approved`."""
     return formatting.format_decision_verb(decision)
+
+
+@register.simple_tag
+def decision_sentence(decision: Decision) -> SafeString:
+    """Render who took a decision and when, as a sentence."""
+    sentence = conditional_escape(formatting.get_decision_sentence(decision.kind))
+    parts = {"name": conditional_escape(mask_and_reveal_hidden(decision.actor)), "time": at(decision.created_at)}
+    return mark_safe(sentence % parts)  # noqa: S308 - all parts are escaped
 
 
 @register.simple_tag
@@ -89,12 +122,33 @@ def due(moment: datetime) -> SafeString:
 
 @register.simple_tag
 def at(moment: datetime, milliseconds: bool = False) -> SafeString:
-    """Render the time of day in UTC, with the date unless it is today."""
-    utc = moment.astimezone(UTC)
-    text = utc.isoformat(" ", "milliseconds" if milliseconds else "seconds").removesuffix("+00:00")
-    if utc.date() == clock.now().date():
+    """Render the time of day in the reader's time zone, with the date unless it is today."""
+    zone = timezone.get_current_timezone()
+    local = formatting.convert_to_zone(moment, zone)
+    text = local.replace(tzinfo=None).isoformat(" ", "milliseconds" if milliseconds else "seconds")
+    if local.date() == formatting.convert_to_zone(clock.now(), zone).date():
         _, text = text.split()
     return _render_time_element(moment, text, "at")
+
+
+@register.simple_tag
+def time_of_day(moment: datetime) -> SafeString:
+    """Render hours and minutes in the reader's time zone; the exact time is on hover."""
+    local = formatting.convert_to_zone(moment, timezone.get_current_timezone())
+    return _render_time_element(moment, f"{local:%H:%M}", "clock")
+
+
+@register.simple_tag
+def time_zone_name() -> str:
+    """Return the name of the time zone of the times on this page: `Europe/Berlin`."""
+    return timezone.get_current_timezone_name()
+
+
+@register.simple_tag(takes_context=True)
+def reader_theme(context: Context) -> str:
+    """Return `light` or `dark` if the reader has chosen a theme, else an empty text."""
+    request = context.get("request")
+    return "" if request is None else get_theme(request)
 
 
 def _render_time_element(moment: datetime, text: str, kind: str) -> SafeString:
@@ -116,6 +170,17 @@ def copyable(text: str) -> SafeString:
 
 
 @register.filter
+def in_sentence(label: str, kind: str = "") -> str:
+    """Return a label as it is written within a sentence.
+
+    English writes all of it small; other languages write its first letter small, and a noun (`kind`) as it is.
+    """
+    if (get_language() or "en").startswith("en"):
+        return label.lower()
+    return label if kind == "noun" else label[:1].lower() + label[1:]
+
+
+@register.filter
 def copyable_json(stored: str) -> str:
     """Return stored JSON masked for the reader, with hidden characters escaped."""
     return dump_masked_json(formatting.parse_json_or_text(stored)) if is_masking_active() else escape_hidden(stored)
@@ -125,7 +190,7 @@ def copyable_json(stored: str) -> str:
 def named_digest(digest: str, name: str) -> SafeString:
     """Render a digest, or its fingerprint, after its `name`."""
     html = '{} <span class="mono digest">{}</span>'
-    return format_html(html, "Fingerprint" if is_masking_active() else name, mask_digest(digest))
+    return format_html(html, _("Fingerprint") if is_masking_active() else name, mask_digest(digest))
 
 
 @register.simple_tag
@@ -134,9 +199,8 @@ def copy_button(text: str) -> SafeString:
 
 
 @register.simple_tag
-def copy_from(address: str, what: str) -> SafeString:
+def copy_from(address: str, label: str) -> SafeString:
     """Render a button that copies the text at `address`, which may be more than this page displays."""
-    label = f"Copy {what}"
     return format_html(
         '<button type="button" class="copy needs-js" data-copy-url="{}" title="{}" aria-label="{}">{}</button>',
         address,
@@ -154,9 +218,10 @@ def one_time_secret(secret: str) -> SafeString:
 
 def _build_copy_button(text: str) -> SafeString:
     return format_html(
-        '<button type="button" class="copy needs-js" data-copy="{}" title="Copy" aria-label="Copy {}">{}</button>',
+        '<button type="button" class="copy needs-js" data-copy="{}" title="{}" aria-label="{}">{}</button>',
         text,
-        formatting.shorten_to_one_line(text),
+        _("Copy"),
+        _("Copy %(what)s") % {"what": formatting.shorten_to_one_line(text)},
         icon("copy"),
     )
 
@@ -169,7 +234,7 @@ def urlencode(text: str, safe: str = "/") -> str:
 
 @register.filter
 def same_operation(call: formatting.KeyedCall) -> str:
-    return formatting.describe_operation_identity(call.key_policy, call.key_scope)
+    return formatting.describe_idempotency_rule(call.key_policy, call.key_scope)
 
 
 @register.filter
@@ -181,9 +246,21 @@ def unknown_outcome_reason(call: ToolCall) -> str:
 @register.simple_tag(takes_context=True)
 def narrowed(context: Context, **filters: str) -> str:
     """Return the URL of the first page of this list with changed filters. An empty value removes a filter."""
+    return build_filter_url(context["request"].GET, **filters)
+
+
+def build_filter_url(query: QueryDict, **filters: str) -> str:
+    """Return the URL of the first page of a list with changed filters. An empty value removes a filter."""
     references = {name: [build_masked_reference(replace_unencodable(value))] for name, value in filters.items()}
-    query = dict(context["request"].GET.lists()) | {"after": []} | references
-    return f"?{encoded_query({name: values for name, values in query.items() if values != ['']}, doseq=True)}"
+    changed = dict(query.lists()) | {"after": []} | references
+    return f"?{encoded_query({name: values for name, values in changed.items() if values != ['']}, doseq=True)}"
+
+
+@register.filter(needs_autoescape=True)
+def breakable(name: str, autoescape: bool = True) -> SafeString:
+    """Allow line breaks after the separators of a name such as that of a tool, and nowhere else."""
+    text = conditional_escape(name) if autoescape else name
+    return mark_safe(_SEPARATORS.sub(r"\1<wbr>", text))  # noqa: S308 - escaped above
 
 
 @register.filter
@@ -262,7 +339,7 @@ class MaskCallValuesNode(Node):
 def hiding_session(parser: Parser, token: Token) -> Node:
     """Mask secrets in the content: `{% hiding_session pk secrets %}…{% endhiding_session %}`.
 
-    `secrets` is the result of `call_secrets.load_secrets_of_sessions`.
+    `secrets` is the result of `known_secret_values.load_known_secrets_of_sessions`.
     """
     _, session, secrets = token.split_contents()
     inside = parser.parse(["endhiding_session"])
@@ -279,7 +356,7 @@ class MaskSessionValuesNode(Node):
         self.inside = inside
 
     def render(self, context: Context) -> SafeString:
-        with mask_given_values(self.secrets.resolve(context).get(self.session.resolve(context), ())):
+        with mask_values_in_context(self.secrets.resolve(context).get(self.session.resolve(context), ())):
             return self.inside.render(context)
 
 
@@ -321,10 +398,12 @@ class RecordNode(Node):
 def render_unreadable_row(row: Any, kind: str, element: str) -> SafeString:
     """Render the placeholder element of a record that cannot be displayed."""
     pk = getattr(row, "pk", "")
-    message = format_html("This record cannot be shown: {} {}.", kind, pk)
+    message = format_html(
+        _("This record cannot be shown: {kind} {key}."), kind=str(_RECORD_KINDS.get(kind, kind)), key=pk
+    )
     if kind == "call" and pk:
         message += format_html(
-            ' <a href="{}">Open its card</a>, which shows what it can.', reverse("harness_review:card", args=[pk])
+            ' <a href="{}">{}</a>', reverse("harness_review:card", args=[pk]), _("Open its decision page")
         )
     note = format_html('<p class="note bad unreadable">{}<span>{}</span></p>', icon("triangle-alert"), message)
     if element == "tr":

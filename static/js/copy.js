@@ -1,5 +1,7 @@
 // Buttons that copy: the text in `data-copy`, that of the element `data-copy-from` names, or what stands at `data-copy-url`.
 
+import { gettext } from "./words.js";
+
 async function fetched(address) {
   const response = await fetch(address, { headers: { Accept: "text/plain" } });
   if (!response.ok) throw new Error(response.statusText);
@@ -15,7 +17,7 @@ function wanted(button) {
 function select(text, button) {
   const field = document.createElement("textarea");
   field.value = text;
-  field.className = "aloud";
+  field.className = "visually-hidden";
   (button.closest("dialog") ?? document.body).append(field);
   field.select();
   const done = document.execCommand("copy");
@@ -46,12 +48,12 @@ document.addEventListener("click", async (event) => {
   try {
     await copy(wanted(button), button);
   } catch {
-    say("This could not be copied.");
+    say(gettext("This could not be copied."));
     button.classList.add("failed");
     setTimeout(() => button.classList.remove("failed"), 1500);
     return;
   }
   button.classList.add("done");
-  say("Copied.");
+  say(gettext("Copied."));
   setTimeout(() => button.classList.remove("done"), 1500);
 });

@@ -28,8 +28,24 @@ document.addEventListener("keydown", (event) => {
   option.focus();
 });
 
-document.body.addEventListener("htmx:afterSettle", () => {
+// The first field that has to be filled in or corrected gets the focus, and is in sight.
+function focusInvalid(form) {
+  const invalid = form.dataset.invalid;
+  if (!invalid) return;
+  const fields = form.querySelectorAll(`[name="${CSS.escape(invalid)}"], .arguments [name^="argument-"]`);
+  const field = [...fields].find((each) => each.name === invalid && each.checkVisibility()) ?? [...fields].find((each) => each.checkVisibility());
+  if (!field) return;
+  field.focus({ preventScroll: true });
+  (field.closest("fieldset, .field") ?? field).scrollIntoView({ block: "nearest" });
+}
+
+document.body.addEventListener("htmx:afterSettle", ({ target }) => {
   const decide = form();
-  if (decide) name(decide);
+  if (!decide) return;
+  name(decide);
+  if (target.id === "main") focusInvalid(decide);
 });
-if (form()) name(form());
+if (form()) {
+  name(form());
+  focusInvalid(form());
+}

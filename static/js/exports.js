@@ -1,5 +1,7 @@
 // An export says how far it is, and can be stopped. Without this file it is a download like any other.
 
+import { gettext } from "./words.js";
+
 const MARKS = { record: "\n", message: "<article " };
 const LAST = 200; // bytes that hold every ending
 const KEPT_FOR = 60000; // until then a browser has written what was saved
@@ -77,15 +79,20 @@ function opened(stop) {
       if (coming) bar.value = coming.count / coming.total;
       if (Date.now() - said < 500) return; // often enough for a listener
       said = Date.now();
-      const of = coming ? `${coming.count.toLocaleString("en")} of ${coming.total.toLocaleString("en")} ${coming.unit}s, ` : "";
-      standing.textContent = `Export: ${of}${size(bytes)}`;
+      standing.textContent = progress(bytes, coming);
     },
     end(words) {
       bar.hidden = true;
-      button.textContent = "Close";
+      button.textContent = gettext("Close");
       standing.textContent = words;
     },
   };
+}
+
+function progress(bytes, coming) {
+  if (!coming) return gettext("Export: %(size)s", { size: size(bytes) });
+  const [count, total] = [coming.count, coming.total].map((number) => number.toLocaleString(document.documentElement.lang));
+  return gettext("Export: %(count)s of %(total)s, %(size)s", { count, total, size: size(bytes) });
 }
 
 async function take(link) {
@@ -103,9 +110,13 @@ async function take(link) {
     const { pieces, bytes, whole } = await read(response, shown.far);
     if (!whole) throw new Error("incomplete");
     save(pieces, response.headers.get("Content-Type"), name);
-    shown.end(`${name} is saved, ${size(bytes)}.`);
+    shown.end(gettext("%(name)s is saved, %(size)s.", { name, size: size(bytes) }));
   } catch {
-    shown.end(stopping.signal.aborted ? "The export was stopped. Nothing was saved." : "The export broke off. Nothing was saved.");
+    shown.end(
+      stopping.signal.aborted
+        ? gettext("The export was stopped. Nothing was saved.")
+        : gettext("The export broke off. Nothing was saved."),
+    );
   }
   running -= 1;
 }

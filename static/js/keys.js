@@ -37,7 +37,7 @@ function press(key) {
   else button?.click();
 }
 
-const actions = {
+export const actions = {
   v: () => press("v"),
   s: () => press("s"),
   g: group,
@@ -53,7 +53,7 @@ const actions = {
 };
 
 function own(key) {
-  const element = [...document.querySelectorAll("a[data-key], input[data-key]")].find((each) => each.dataset.key === key);
+  const element = [...document.querySelectorAll("a[data-key], input[data-key]")].find((each) => each.dataset.key.split(" ").includes(key));
   if (!element) return undefined;
   return element.matches("a")
     ? () => element.click()

@@ -1,6 +1,8 @@
 // The socket says which sessions changed; parts of the page listen for it and fetch themselves again.
 // While the socket is down they are fetched every few seconds, and the page says so.
 
+import { gettext } from "./words.js";
+
 const PAUSE = 1000; // at most one fetch a second for one thing, and never without the last one
 const POLL = 5000;
 const SILENCE = 25000; // the server speaks every ten seconds
@@ -8,7 +10,10 @@ const PARTS = "[hx-trigger*='live:']";
 const PATIENCE = 20000; // a connection that says nothing any more must not keep the next fetch waiting
 const ANSWERS = [401, 403, 409, 422]; // a refusal is an answer, shown where it belongs
 
+const SENDING = 20000; // a form that is sent gets an answer within this time, or the reader is told that none came
+
 const live = document.getElementById("live");
+const tabs = new BroadcastChannel("harness"); // a sign-in or sign-out in one tab is noticed in the others
 const stale = document.getElementById("stale");
 const due = new Map();
 const state = { socket: null, connected: false, signedOut: false, failure: "" };
@@ -49,12 +54,20 @@ function receive(message) {
   announce("live:any");
 }
 
+// What is said in the corner: `showing` names the time of what the page shows.
 function standing() {
+  const problem = connectionProblem();
+  if (problem) return problem;
   const time = shown.toLocaleTimeString([], { hour12: false });
-  if (state.signedOut) return `You are signed out — showing ${time}. `;
-  if (state.failure) return state.failure;
-  if (!state.connected) return `Connection lost — showing ${time}.`;
-  return failing() ? `The server cannot bring this page up to date — showing ${time}.` : "";
+  if (!state.connected) return gettext("Connection lost — showing the state at %(time)s.", { time });
+  return failing() ? gettext("The server could not update this page — showing the state at %(time)s.", { time }) : "";
+}
+
+// What keeps a form from being recorded: it is said beside the button, too.
+function connectionProblem() {
+  if (state.signedOut) return gettext("You are signed out. Your text stays here.");
+  if (!navigator.onLine) return gettext("You are offline. Your text stays here; send it when you are back online.");
+  return state.failure;
 }
 
 function failing() {
@@ -62,17 +75,24 @@ function failing() {
 }
 
 function show() {
-  const text = standing();
-  stale.hidden = !text;
-  if (stale.dataset.text === text) return;
-  stale.dataset.text = text;
-  stale.textContent = text;
-  if (!state.signedOut) return;
+  const problem = connectionProblem();
+  for (const place of document.querySelectorAll("[data-connection]")) say(place, problem);
+  const beside = [...document.querySelectorAll("[data-connection]")].some((place) => place.checkVisibility());
+  say(stale, problem && beside ? "" : standing());
+}
+
+function say(place, text) {
+  const said = `${text}${state.signedOut}`;
+  place.hidden = !text;
+  if (place.dataset.text === said) return;
+  place.dataset.text = said;
+  place.textContent = text;
+  if (!text || !state.signedOut) return;
   const link = document.createElement("a");
-  link.href = document.getElementById("live").dataset.login;
+  link.href = live.dataset.login;
   link.target = "_blank";
-  link.textContent = "Sign in in another tab";
-  stale.append(link, "; what you typed stays here.");
+  link.textContent = gettext("Sign in in another tab");
+  place.append(" ", link);
 }
 
 function opened(event) {
@@ -111,10 +131,9 @@ function fetched({ elt, xhr, successful, requestConfig }) {
 
 function failure(status, verb) {
   if (ANSWERS.includes(status)) return "";
-  if (verb === "get") return status ? "The server failed, so this was not loaded. Try again." : "Not loaded: there is no connection.";
+  if (verb === "get") return status ? gettext("The server reported an error, so this was not loaded. Try again.") : gettext("This was not loaded: there is no connection to the server.");
   // The request may have arrived and only its answer been lost.
-  if (!status) return "No answer came, so this may be recorded or not. What you typed stays here; sent again, it counts once.";
-  return "The server failed. Load the page to see whether it was recorded; what you typed stays here until then.";
+  return status ? gettext("The server reported an error. Reload the page to see whether this was recorded; your text stays here until then.") : gettext("We could not confirm that this was recorded. Send it again: it is recorded only once.");
 }
 
 function watch() {
@@ -156,6 +175,18 @@ function prepare(request) {
   const token = document.getElementById("waiting")?.dataset.token;
   if (token && request.parameters.csrfmiddlewaretoken) request.parameters.csrfmiddlewaretoken = token;
   if (request.elt.matches(PARTS)) request.timeout = PATIENCE;
+  else if (request.verb === "post" && !hasFile(request.elt)) request.timeout = SENDING;
+}
+
+function hasFile(form) {
+  return [...form.querySelectorAll("input[type='file']")].some((input) => input.files.length > 0);
+}
+
+// The network is back: what the page shows is fetched again, and what could not be sent can be sent.
+function online() {
+  state.failure = "";
+  announceEverything();
+  show();
 }
 
 if (live) {
@@ -176,7 +207,16 @@ if (live) {
   window.addEventListener("blur", released); // of the window: an element may lose the focus while it is pressed
   // A menu or a list that the browser opened may have taken the release for itself.
   window.addEventListener("pointermove", (event) => event.buttons || released(), true);
+  window.addEventListener("offline", show);
+  window.addEventListener("online", online);
+  document.body.addEventListener("htmx:afterSettle", show);
+  // Only the server knows whether this tab is signed out, too: it is asked at once.
+  tabs.addEventListener("message", announceEverything);
   setInterval(watch, POLL);
+  show();
   // Whoever comes back, from signing in next door say, sees at once how things are.
   document.addEventListener("visibilitychange", watch);
 }
+
+// A page for people who are signed out has no live parts, so opening it is news for the other tabs; so is a sign-in.
+if (!live || document.referrer.startsWith(new URL(live.dataset.login, window.location).href)) tabs.postMessage("signed in or out");

@@ -4,7 +4,7 @@ const KEPT = { DETAILS: ["open"], INPUT: ["checked", "value"], OPTION: ["selecte
 
 // What was too long and has been shown at once by a reader is not folded again, unless something has become of it since.
 const WHOLE = "[data-whole]";
-const FACTS = ".chip, .res, .ruling";
+const FACTS = ".chip, .res, .decision-line";
 const facts = (element) => [...element.querySelectorAll(FACTS)].map((each) => (each.matches(".chip") ? each.textContent : ""));
 
 function unfolded(element, fresh) {

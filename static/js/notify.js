@@ -1,6 +1,8 @@
 // Notifications of the desktop, for who wants them and while a page is open: one for each call that begins to wait, one
 // for each outage.
 
+import { gettext } from "./words.js";
+
 const WANTED = "notify";
 const button = document.getElementById("notify");
 const told = new Set();
@@ -14,10 +16,10 @@ function show() {
   button.disabled = !able();
   button.setAttribute("aria-pressed", String(wanted()));
   button.querySelector("span").textContent = !able()
-    ? "This browser does not allow notifications"
+    ? gettext("This browser does not allow notifications")
     : wanted()
-      ? "Notifications are on: turn off"
-      : "Notify me while a page is open";
+      ? gettext("Turn off notifications")
+      : gettext("Notify me while a page is open");
 }
 
 async function toggle() {

@@ -1,5 +1,7 @@
 // Forms with `data-passkey` ask the browser for a passkey before they are sent: `create` makes one, `get` signs with one.
 
+import { gettext } from "./words.js";
+
 const bytes = (text) => Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
 const text = (buffer) =>
   btoa(String.fromCharCode(...new Uint8Array(buffer)))
@@ -64,15 +66,15 @@ const about = (made) => ({
 async function optionsOf(form) {
   if (form.dataset.options) return JSON.parse(form.dataset.options);
   const answer = await fetch(form.action, { headers: { Accept: "application/json" } });
-  if (!answer.ok) throw new Error(`The server answered with ${answer.status}.`);
+  if (!answer.ok) throw new Error(gettext("The server answered with status %(status)s.", { status: answer.status }));
   return (await answer.json()).request_options;
 }
 
 function said(error) {
-  if (error.name === "NotAllowedError") return "Nothing was signed: it was cancelled, or took too long.";
-  if (error.name === "InvalidStateError") return "This passkey is known here already.";
-  if (error.name === "SecurityError") return "Passkeys work only under the site's own name, over HTTPS.";
-  return `The passkey could not be used. ${error.message}`;
+  if (error.name === "NotAllowedError") return gettext("The passkey was not used: you cancelled, or it took too long.");
+  if (error.name === "InvalidStateError") return gettext("This passkey is already registered.");
+  if (error.name === "SecurityError") return gettext("Passkeys work only at the site's own address, over HTTPS.");
+  return gettext("The passkey could not be used. %(problem)s", { problem: error.message });
 }
 
 async function sign(form) {

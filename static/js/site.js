@@ -4,12 +4,15 @@ import "./morph.js";
 import "./live.js";
 import "./waiting.js";
 import "./times.js";
+import "./zone.js";
 import "./copy.js";
 import "./exports.js";
 import "./keys.js";
 import "./decide.js";
 import "./typed.js";
 import "./notify.js";
+import "./stick.js";
+import "./deadlines.js";
 
 document.documentElement.classList.add("js");
 

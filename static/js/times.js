@@ -1,24 +1,42 @@
-// Keeps "3 min ago" true while a page is open, and adds the reader's own time to the exact one.
+// Keeps "3 min ago" true while a page is open.
+
+import { gettext, ngettext } from "./words.js";
 
 const UNITS = [
-  [86400, "day", "days"],
-  [3600, "h", "h"],
-  [60, "min", "min"],
-  [1, "s", "s"],
+  [86400, "day"],
+  [3600, "h"],
+  [60, "min"],
+  [1, "s"],
 ];
 
+function split(seconds) {
+  const [size, unit] = UNITS.find(([size]) => seconds >= size) ?? UNITS.at(-1);
+  return [Math.floor(seconds / size), unit];
+}
+
 function ago(seconds) {
-  if (seconds < 5) return "just now";
-  const [size, one, many] = UNITS.find(([size]) => seconds >= size);
-  const amount = Math.floor(seconds / size);
-  return `${amount} ${amount === 1 ? one : many} ago`;
+  if (seconds < 5) return gettext("just now");
+  const [count, unit] = split(seconds);
+  if (unit === "day") return ngettext("%(count)s day ago", "%(count)s days ago", count);
+  if (unit === "h") return gettext("%(count)s h ago", { count });
+  return unit === "min" ? gettext("%(count)s min ago", { count }) : gettext("%(count)s s ago", { count });
 }
 
 function due(seconds) {
-  const left = Math.abs(seconds);
-  const [size, one, many] = UNITS.find(([size]) => left >= size) ?? UNITS.at(-1);
-  const amount = Math.floor(left / size);
-  return `${seconds < 0 ? "due in" : "overdue for"} ${amount} ${amount === 1 ? one : many}`;
+  const [count, unit] = split(Math.abs(seconds));
+  return seconds < 0 ? left(count, unit) : overdue(count, unit);
+}
+
+function left(count, unit) {
+  if (unit === "day") return ngettext("due in %(count)s day", "due in %(count)s days", count);
+  if (unit === "h") return gettext("due in %(count)s h", { count });
+  return unit === "min" ? gettext("due in %(count)s min", { count }) : gettext("due in %(count)s s", { count });
+}
+
+function overdue(count, unit) {
+  if (unit === "day") return ngettext("overdue for %(count)s day", "overdue for %(count)s days", count);
+  if (unit === "h") return gettext("overdue for %(count)s h", { count });
+  return unit === "min" ? gettext("overdue for %(count)s min", { count }) : gettext("overdue for %(count)s s", { count });
 }
 
 function refresh() {
@@ -29,10 +47,4 @@ function refresh() {
   }
 }
 
-document.addEventListener("pointerover", (event) => {
-  const element = event.target.closest?.("time[data-time]");
-  if (!element || element.title.includes("(")) return;
-  const here = new Date(element.dateTime).toLocaleString([], { timeZoneName: "short" });
-  element.title = `${element.title} (${here})`;
-});
 setInterval(refresh, 10000);

@@ -1,6 +1,9 @@
 // Earlier and later messages come when the reader scrolls to them, and what is being read stays where it is. The address
 // names the message that is being read, so that Back and reload find the place again.
 
+import { actions } from "./keys.js";
+import { ngettext } from "./words.js";
+
 let last = window.scrollY;
 let kept = null; // an element that is being read, and where it stands
 let focused = false;
@@ -16,13 +19,18 @@ function reached(element, ahead = 0) {
   return box.bottom > -ahead && box.top < window.innerHeight + ahead;
 }
 
+/** What the header in sight covers of the top of the view, in pixels. */
+function headHeight() {
+  return parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop || 0);
+}
+
 /** The message at the top of the view. */
 function reading() {
   const named = location.hash.startsWith("#m-") && document.querySelector(location.hash)?.closest(".msg");
   if (named && !moved) return named;
-  const top = 8 + parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop || 0);
+  const top = 8 + headHeight();
   for (const message of document.querySelectorAll(".transcript .msg[id]")) {
-    if (message.getBoundingClientRect().bottom > top) return message;
+    if (message.offsetHeight && message.getBoundingClientRect().bottom > top) return message;
   }
   return null;
 }
@@ -86,10 +94,90 @@ document.addEventListener(
     const later = !up && document.querySelector("a[data-later]");
     if (later && reached(later, AHEAD)) window.htmx.trigger(later, "later");
     clearTimeout(resting);
-    resting = setTimeout(remember, 200);
+    resting = setTimeout(() => {
+      remember();
+      mark();
+    }, 200);
   },
   { passive: true },
 );
+
+// j and k: the message after or before the one that is being read, and what lies between when it is not there yet.
+function step(by) {
+  const all = [...document.querySelectorAll(".transcript .msg")].filter((message) => message.offsetHeight);
+  const focused = document.activeElement.closest?.(".transcript .msg");
+  const at = all.indexOf(focused ?? reading());
+  const isAtStart = !focused && !moved && !location.hash;
+  const beside = isAtStart ? all[0] : all[at + by];
+  moved = true;
+  const more = document.querySelector(by > 0 ? "a[data-later]" : "a[data-earlier]");
+  if (!beside) return window.htmx.trigger(more, by > 0 ? "later" : "earlier");
+  beside.tabIndex = -1;
+  beside.focus({ preventScroll: true });
+  beside.scrollIntoView({ block: "start" });
+}
+
+if (document.querySelector(".transcript")) {
+  actions.j = () => step(1);
+  actions.k = () => step(-1);
+}
+
+// What the reader wants to see of all transcripts is in a cookie, so that the next page comes like that.
+const transcript = document.querySelector(".transcript");
+
+document.addEventListener("click", (event) => {
+  const toggle = event.target.closest?.("button[data-reading]");
+  if (!toggle || !transcript) return;
+  const shown = toggle.getAttribute("aria-pressed") !== "true";
+  toggle.setAttribute("aria-pressed", shown);
+  const hidden = [...document.querySelectorAll("button[data-reading][aria-pressed=false]")].map((each) => each.dataset.reading);
+  const kept = reading();
+  const before = kept?.getBoundingClientRect().top;
+  transcript.dataset.hide = hidden.join(" ");
+  if (kept?.offsetHeight && moved) window.scrollBy({ top: kept.getBoundingClientRect().top - before, behavior: "instant" });
+  const secure = location.protocol === "https:" ? "; secure" : "";
+  document.cookie = `harness_reading=${hidden.join(".")}; path=/; max-age=31536000; samesite=lax${secure}`;
+});
+
+// The prompt whose part of the conversation is being read is marked in the outline; a place on this page needs no request.
+const outline = document.getElementById("outline");
+
+function mark() {
+  if (!outline) return;
+  const message = reading();
+  const here = message ? Number(message.id.slice(2)) : -1;
+  const links = [...outline.querySelectorAll("a[data-place]")];
+  const current = links.findLast((link) => Number(link.dataset.place) <= here);
+  for (const link of links) {
+    if (link === current) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+outline?.addEventListener("click", (event) => {
+  const place = event.target.closest("a[data-place]")?.hash;
+  if (!place || !document.querySelector(place) || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  moved = false;
+  location.hash = place;
+  settle();
+});
+
+// The title of the session stands over the toolbar while that stays at the top.
+const toolbar = document.querySelector(".toolbar");
+
+function stick() {
+  if (!toolbar) return;
+  const sticky = getComputedStyle(toolbar).position === "sticky";
+  const room = sticky ? toolbar.offsetHeight + parseFloat(getComputedStyle(toolbar).top) : 0;
+  document.documentElement.style.setProperty("--head-height", `${room}px`);
+  toolbar.classList.toggle("is-stuck", sticky && toolbar.getBoundingClientRect().top <= parseFloat(getComputedStyle(toolbar).top));
+}
+
+document.addEventListener("scroll", stick, { passive: true });
+window.addEventListener("resize", stick);
+stick();
+mark();
 
 // What the agent says while the reader is elsewhere is counted, and a link leads to it.
 const newer = document.querySelector(".newer");
@@ -104,7 +192,7 @@ function tell() {
   const unread = fresh.length - read - 1;
   newer.hidden = !unread;
   if (!unread) return;
-  newer.firstChild.textContent = `${unread} new ${unread === 1 ? "message" : "messages"}`;
+  newer.firstChild.textContent = ngettext("%(count)s new message", "%(count)s new messages", unread);
   newer.firstChild.hash = document.getElementById("end") ? "end" : fresh.at(-1).id;
 }
 

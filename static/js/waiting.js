@@ -1,5 +1,7 @@
 // How many calls need a decision: in the title, on the icon of the tab, and said aloud when it changes.
 
+import { gettext, ngettext } from "./words.js";
+
 const element = () => document.getElementById("waiting");
 let known = element()?.dataset.said;
 
@@ -13,7 +15,9 @@ function update(waiting) {
   if (said === known) return;
   known = said;
   document.getElementById("announcement").textContent =
-    said === "0" ? "No call needs a decision." : `${said} ${said === "1" ? "call needs" : "calls need"} a decision.`;
+    said === "0"
+      ? gettext("No call needs a decision.")
+      : ngettext("%(count)s call needs a decision.", "%(count)s calls need a decision.", parseInt(said, 10), { count: said });
 }
 
 document.body.addEventListener("htmx:afterSettle", () => {

@@ -39,7 +39,7 @@ def test_before_the_intent_nothing_has_happened(cp: SyncCheckpointer, start_chil
 
 
 @pytest.mark.parametrize(("point", "happened"), [("before the effect", ""), ("after the effect", "pay 17\n")])
-def test_inside_the_call_nobody_knows(
+def test_kill_inside_the_call_leaves_the_outcome_unknown(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path, point: str, happened: str
 ) -> None:
     killed(start_child, effects, point)

@@ -91,7 +91,7 @@ def test_process_that_stalled_inside_its_tool_reports_too_late(
     assert (Checkpoint.objects.count(), Session.objects.get().status) == (1, "ready")
 
 
-def test_process_that_stood_still_while_nobody_wanted_its_session_goes_on(start_child: StartChild) -> None:
+def test_suspended_process_continues_a_session_that_no_other_took(start_child: StartChild) -> None:
     child = start_child(agents.stall, url=database_url(), session_id="s")
     child.expect("ready")
     child.pause()

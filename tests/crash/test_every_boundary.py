@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -14,18 +14,18 @@ from tests.crash.world import decide, observe, observe_replays
 
 #: Every operation that writes while a session runs.
 WRITING = {
-    "sessions.lifecycle.create_session",
+    "sessions.create_finish_release.create_session",
     "sessions.ownership._try_to_take_session",
     "sessions.ownership.renew_ownership",
     "sessions.ownership.release_ownership",
-    "resume.gate._open_gate",
-    "decisions.decide._decide",
-    "sessions.lifecycle.finish_session",
+    "resume.resume_gate._activate_session_after_decisions",
+    "decisions.decide._record_decision_in_transaction",
+    "sessions.create_finish_release.finish_session",
     "versions.save_version.write_version",
-    "versions.save_version._save_under_lock",
-    "calls.issue_call.issue_call",
-    "calls.issue_call._issue_under_lock",
-    "calls.settle_call.settle_call",
+    "versions.save_version._save_version_under_session_lock",
+    "calls.intent_log._insert_sealed_call",
+    "calls.intent_log._issue_call_under_session_lock",
+    "calls.outcome_log._write_outcome",
 }
 
 
@@ -35,28 +35,18 @@ def agent(request: pytest.FixtureRequest) -> Callable[..., object]:
     return chosen
 
 
-@pytest.fixture
-def points(agent: Callable[..., object], fresh_session: Fresh) -> Iterator[CrashPoints]:
+def test_killed_at_every_boundary(agent: Callable[..., object], fresh_session: Fresh) -> None:
     with CrashPoints(Script(agent, observe_replays, decide), fresh_session) as points:
-        yield points
-
-
-def test_killed_at_every_boundary(points: CrashPoints) -> None:
-    points.check(Fault.KILL)
+        points.check(Fault.KILL)
+        # Each process is killed one boundary later than the one before.
+        points.check_repeated_kills()
+        points.check_random_kills(6, seed=17)
 
 
 def test_connection_lost_at_every_boundary(agent: Callable[..., object], fresh_session: Fresh) -> None:
     # Here the agent may make a call again whose answer was lost on the way, so that it is replayed.
     with CrashPoints(Script(agent, observe, decide), fresh_session) as points:
         points.check(Fault.DISCONNECT)
-
-
-def test_each_process_killed_one_boundary_later_than_the_one_before(points: CrashPoints) -> None:
-    points.check_repeated_kills()
-
-
-def test_killed_at_random_times(points: CrashPoints) -> None:
-    points.check_random_kills(6, seed=17)
 
 
 def test_every_writing_operation_is_among_the_boundaries(fresh_session: Fresh) -> None:

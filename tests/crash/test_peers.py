@@ -1,9 +1,5 @@
 """An agent that waits for others can be killed, or lose its connection, at every write boundary of that."""
 
-from collections.abc import Iterator
-
-import pytest
-
 from checkpoints.testing import CrashPoints, Fault, Script
 from tests.crash.asking import ask, observe
 from tests.crash.conftest import Fresh
@@ -11,35 +7,21 @@ from tests.crash.conftest import Fresh
 #: Every operation of waiting for other agents that writes.
 WRITING = {
     "peers.response_acceptance.accept_response",
-    "peers.cancel_task._cancel_task",
-    "peers.deadlines._sweep_session",
+    "peers.cancel_paused_task._cancel_paused_task",
+    "peers.peer_call_deadlines._sweep_session",
     "peers.pause_run._pause_in_transaction",
-    "peers.resume_task._mark_taken",
-    "peers.outbox._claim_due_notices",
-    "peers.outbox._clear_notice",
+    "peers.take_paused_task._mark_paused_task_taken",
+    "peers.notice_outbox._claim_due_notices",
+    "peers.notice_outbox._clear_notice",
 }
 
 
-@pytest.fixture
-def points(fresh_session: Fresh) -> Iterator[CrashPoints]:
+def test_faults_at_every_boundary(fresh_session: Fresh) -> None:
     with CrashPoints(Script(ask, observe), fresh_session) as points:
-        yield points
-
-
-def test_killed_at_every_boundary(points: CrashPoints) -> None:
-    points.check(Fault.KILL)
-
-
-def test_connection_lost_at_every_boundary(points: CrashPoints) -> None:
-    points.check(Fault.DISCONNECT)
-
-
-def test_each_process_killed_one_boundary_later_than_the_one_before(points: CrashPoints) -> None:
-    points.check_repeated_kills()
-
-
-def test_every_writing_operation_is_among_the_boundaries(points: CrashPoints) -> None:
-    places = {boundary.place for boundary in points.boundaries}
-
-    assert {place for place in places if place.startswith("peers.")} == WRITING
-    assert points.expected["result"] == {"weight": "early", "price": "answer of courier", "mood": "expired"}
+        places = {boundary.place for boundary in points.boundaries}
+        assert {place for place in places if place.startswith("peers.")} == WRITING
+        assert points.expected["result"] == {"weight": "early", "price": "answer of courier", "mood": "expired"}
+        points.check(Fault.KILL)
+        points.check(Fault.DISCONNECT)
+        # Each process is killed one boundary later than the one before.
+        points.check_repeated_kills()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from checkpoints.testing import CrashPoints, Fault, Script
 from tests.crash.conftest import Fresh
 from tests.crash.requests import answer_requests
@@ -12,13 +10,10 @@ from tests.crash.world import decide, observe
 SCRIPT = Script(answer_requests, observe, decide)
 
 
-@pytest.mark.parametrize("fault", [Fault.KILL, Fault.DISCONNECT])
-def test_at_every_boundary(fresh_session: Fresh, fault: Fault) -> None:
+def test_faults_at_every_boundary(fresh_session: Fresh) -> None:
     with CrashPoints(SCRIPT, fresh_session) as points:
         assert "sessions.append_without_lease._append_without_run" in {boundary.place for boundary in points.boundaries}
-        points.check(fault)
-
-
-def test_each_process_killed_one_boundary_later_than_the_one_before(fresh_session: Fresh) -> None:
-    with CrashPoints(SCRIPT, fresh_session) as points:
+        for fault in Fault:
+            points.check(fault)
+        # Each process is killed one boundary later than the one before.
         points.check_repeated_kills()

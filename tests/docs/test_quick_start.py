@@ -45,7 +45,7 @@ def test_every_file_of_the_page_is_tried_here() -> None:
     assert list(FILES) == ["shop/settings.py", "first_session.py", "refund_desk.py"]
 
 
-def test_library_in_a_project_of_somebody(tmp_path: Path) -> None:
+def test_library_in_a_foreign_project(tmp_path: Path) -> None:
     run("-m", "django", "startproject", "shop", ".", folder=tmp_path)
     with (tmp_path / "shop" / "settings.py").open("a") as settings:
         settings.write(FILES["shop/settings.py"])

@@ -16,8 +16,8 @@ class Guest:
         self.page.goto(link)
         self.page.get_by_label("Name").fill(self.name)
         self.page.get_by_label("Password").fill(self.password)
-        self.page.get_by_role("button", name="Make the account and join").click()
-        self.page.wait_for_url(re.compile(r"/(review|sessions)/"))
+        self.page.get_by_role("button", name="Create account and join").click()
+        self.page.wait_for_url(re.compile(r"/(review|sessions|first-steps)/"))
 
     def sign_in(self) -> None:
         self.page.goto("/accounts/login/")
@@ -29,16 +29,11 @@ class Guest:
         self.page.get_by_role("button", name="Sign out", exact=True).click()
         expect(self.page.get_by_role("button", name="Sign in")).to_be_visible()
 
-    def prove(self) -> None:
-        """Show once more who it is."""
-        self.page.get_by_label("Password").fill(self.password)
-        self.page.get_by_role("button", name="Go on").click()
-
 
 def invite(admin: Page, role: str, note: str = "") -> str:
     """Returns the link."""
     admin.goto("/settings/members/")
-    admin.get_by_label("For whom").fill(note)
-    admin.get_by_label("As", exact=True).select_option(label=role)
-    admin.get_by_role("button", name="Make an invitation").click()
+    admin.get_by_label("Note (optional)").fill(note)
+    admin.get_by_label("Role", exact=True).select_option(role.lower())
+    admin.get_by_role("button", name="Create invitation link").click()
     return admin.locator(".once code").inner_text()

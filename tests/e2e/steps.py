@@ -16,6 +16,10 @@ RECORD = {
 }
 
 
+#: Queue with a row for each refund: without a filter, several that were lost together are one row.
+REFUNDS = "/review/?tool=refund_card"
+
+
 def refund_of(page: Page, order: int) -> Locator:
     """The link to the refund of an order in the queue."""
     return page.get_by_role("link", name=re.compile(rf"^Refund .* for order {order}$"))
@@ -41,7 +45,7 @@ def open_payment(page: Page, session_id: str) -> None:
 
 def open_card(page: Page, order: int) -> None:
     """From the queue; waits until the call is there."""
-    page.goto("/review/")
+    page.goto(REFUNDS)
     refund_of(page, order).click()
     expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
 
@@ -49,7 +53,7 @@ def open_card(page: Page, order: int) -> None:
 def open_card_by_loading(page: Page, order: int) -> None:
     """From the queue, for pages that do not change by themselves: loaded again until the call is there."""
     for _ in range(100):
-        page.goto("/review/")
+        page.goto(REFUNDS)
         if refund_of(page, order).count():
             refund_of(page, order).click()
             return
@@ -62,14 +66,14 @@ def choose(page: Page, answer: str) -> None:
 
 
 def reason(page: Page) -> Locator:
-    return page.get_by_role("textbox", name="Why")
+    return page.locator("form[data-decide]").get_by_role("textbox", name="Reason")
 
 
 def fill(page: Page, answer: str, why: str) -> None:
     """The whole form, without recording it."""
     choose(page, answer)
     if answer == "It happened":
-        page.get_by_role("textbox", name="Result the agent will see").fill("Refunded 40.00 EUR, seen in the ledger.")
+        page.get_by_role("textbox", name="Result for the agent").fill("Refunded 40.00 EUR, seen in the ledger.")
     reason(page).fill(why)
 
 

@@ -32,7 +32,7 @@ def start_payer(site: Site, order: int) -> Iterator[StartPayer]:
 def write(page: Page, before: str, after: str) -> None:
     """Change a part of the arguments."""
     steps.choose(page, "Edit")
-    page.get_by_role("radio", name="As JSON").check()
+    page.get_by_role("radio", name="JSON").check()
     arguments = page.get_by_role("textbox", name="Arguments")
     arguments.fill(arguments.input_value().replace(before, after))
     steps.reason(page).fill("Only the first tenth is due.")
@@ -56,26 +56,27 @@ def test_two_people_change_and_approve_a_payment(start_payer: StartPayer, visit:
     steps.reason(bob).fill("I am still reading.")
 
     write(alice, "12300.00", "1230.00")
-    expect(alice.get_by_text("1 argument differs from what the model asked for:")).to_be_visible()
+    expect(alice.get_by_text("1 argument differs from the original:")).to_be_visible()
     steps.record(alice, "Edit")
-    expect(alice.get_by_text("The model asked for other arguments.")).to_be_visible()
+    expect(alice.get_by_text("changed the arguments at")).to_be_visible()
 
     # what bob has open says so, and keeps what he typed
-    expect(bob.get_by_text("Something new is known since you opened this card.")).to_be_visible()
-    expect(bob.get_by_text("The model asked for other arguments.")).to_be_visible()
+    expect(bob.get_by_text("This call has changed since you opened the page.")).to_be_visible()
+    expect(bob.get_by_text("changed the arguments at")).to_be_visible()
     expect(steps.reason(bob)).to_have_value("I am still reading.")
-    bob.get_by_role("link", name="load the card").click()
+    bob.get_by_role("link", name="reload the page").click()
     approve(bob, "The contract says so.")
-    waiting = re.compile(r"1 of 2: bob approved at [:0-9]+; waiting for a second person\.")
+    waiting = re.compile(r"^\s*bob approved at [:0-9]+\s*$")
     for page in (bob, alice):
-        expect(page.get_by_text(waiting)).to_be_visible()
+        expect(page.get_by_text("1 of 2 decisions:")).to_be_visible()
+        expect(page.get_by_role("listitem").filter(has_text=waiting)).to_be_visible()
     expect(bob.get_by_role("radio", name="Approve")).to_be_disabled()
     assert payer.payments == []
 
     # who changed the arguments is no second pair of eyes
-    alice.get_by_role("link", name="load the card").click()
+    alice.get_by_role("link", name="reload the page").click()
     expect(alice.get_by_role("radio", name="Approve")).to_be_disabled()
-    dora.get_by_role("link", name="load the card").click()
+    dora.get_by_role("link", name="reload the page").click()
     approve(dora, "Agreed.")
     for page in (alice, bob, dora):
         heading(page, "Approved: it has run")
@@ -90,10 +91,10 @@ def test_one_argument_is_changed_by_itself_and_a_contract_given(start_payer: Sta
     steps.open_payment(page, payer.session_id)
     steps.choose(page, "Edit")
     page.get_by_role("textbox", name="amount").fill("1230.00")
-    expect(page.get_by_text("1 argument differs from what the model asked for:")).to_be_visible()
+    expect(page.get_by_text("1 argument differs from the original:")).to_be_visible()
     steps.reason(page).fill("Only the first tenth is due.")
     steps.record(page, "Edit")
-    expect(page.get_by_text("The model asked for other arguments.")).to_be_visible()
+    expect(page.get_by_text("changed the arguments at")).to_be_visible()
     expect(steps.reason(page)).to_have_value("")
     page.reload()
     expect(steps.reason(page)).to_have_value("")
@@ -115,15 +116,15 @@ def test_the_same_without_javascript(start_payer: StartPayer, visit: Visit) -> N
     page = visit("alice", java_script_enabled=False)
     steps.open_payment(page, payer.session_id)
     write(page, "12300.00", "1230.00")
-    page.get_by_role("button", name="Record this decision").click()
-    expect(page.get_by_role("alert")).to_contain_text("Not recorded yet: look at what changes, then record it.")
+    page.get_by_role("button", name="Record decision").click()
+    expect(page.get_by_role("alert")).to_contain_text("Not recorded yet. Check the changes below, then record them.")
     expect(page.get_by_role("textbox", name="Arguments")).to_have_value(re.compile("1230.00"))
-    page.get_by_role("button", name="Record this decision").click()
-    expect(page.get_by_text("The model asked for other arguments.")).to_be_visible()
+    page.get_by_role("button", name="Record decision").click()
+    expect(page.get_by_text("changed the arguments at")).to_be_visible()
 
     steps.choose(page, "Approve")
     steps.reason(page).fill("The contract says so.")
-    page.get_by_role("button", name="Record this decision").click()
+    page.get_by_role("button", name="Record decision").click()
     expect(page.get_by_role("heading", level=1, name=re.compile("^Approved"))).to_be_visible()
     for _ in range(100):
         if steps.finished(page).count():
@@ -138,7 +139,7 @@ def test_the_same_without_javascript(start_payer: StartPayer, visit: Visit) -> N
     ("answer", "field", "becomes"),
     [
         ("Reject", "Message to the agent", "Rejected: it does not run"),
-        ("Respond instead", "Answer to the agent", "Answered instead: it does not run"),
+        ("Respond instead", "Answer to the agent", "Answered: it does not run"),
     ],
 )
 def test_the_agent_is_told_instead(
@@ -163,7 +164,7 @@ def test_an_approved_call_that_was_killed_is_asked_about(start_payer: StartPayer
     approve(page, "The contract says so.")
     heading(page, "Did this happen?")  # the process that died is on this machine, so nobody waits for its lease
     payer = start_payer("--die")
-    page.get_by_role("link", name="load the card").click()
+    page.reload()
     steps.fill(page, "It happened", "It is in the ledger.")
     steps.record(page, "It happened")
     expect(steps.finished(page)).to_be_visible()

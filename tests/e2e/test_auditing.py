@@ -82,7 +82,7 @@ def test_without_javascript_a_day_is_found_labelled_kept_and_compared(visit: Vis
     page.get_by_label("Name of the view").fill("On Tuesday")
     page.get_by_role("button", name="Save view").click()
     expect(page.get_by_role("link", name="On Tuesday")).to_have_attribute("aria-current", "page")
-    page.get_by_role("button", name="Remove this view").click()
+    page.get_by_role("button", name="Delete this view").click()
     page.locator(f'a[data-row][href^="{audited[0]}"]').click()
     expect(page).to_have_url(re.compile(r"at=0#m-0$"))
     expect(page.get_by_role("button", name=re.compile("^Copy")).first).to_be_hidden()
@@ -93,7 +93,7 @@ def test_without_javascript_a_day_is_found_labelled_kept_and_compared(visit: Vis
 def test_a_comparison_keeps_its_fold_over_back_and_reload(visit: Visit, audited: list[str]) -> None:
     page = visit("carol")
     page.goto(f"{audited[0]}compare/?a=1&b=2")
-    page.get_by_label("With another session").fill("audited-again")
+    page.get_by_label("Compare with another session").fill("audited-again")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("audited-again")
     page.get_by_role("link", name="show the first 50 here").click()
@@ -142,6 +142,4 @@ def test_an_export_says_how_far_it_is_and_can_be_stopped(
         expect(export.get_by_role("status")).to_have_text(re.compile(rf"^{re.escape(saved)} is saved, \d+ KB\.$"))
         export.get_by_role("button", name="Close").click()
     page.get_by_role("link", name=re.compile("^Session file")).click()
-    expect(
-        page.get_by_role("heading", name="The session file holds everything as it is stored, secrets too.")
-    ).to_be_visible()
+    expect(page.get_by_role("heading", name="The session file contains secrets")).to_be_visible()

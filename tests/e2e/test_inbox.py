@@ -32,7 +32,7 @@ def parcels(own_site: Site) -> Site:
 
 def group(page: Page) -> None:
     """Wait for what stands above the list."""
-    expect(page.get_by_role("link", name="50 calls of ship_parcel were lost in one outage")).to_be_visible()
+    expect(page.get_by_role("link", name="50 calls of ship_parcel lost in one outage")).to_be_visible()
 
 
 def listen(page: Page) -> list[Response]:
@@ -53,19 +53,19 @@ def test_two_people_see_each_other_at_a_call(site: Site, start_agent: StartAgent
     alice, bob = visit("alice"), visit("bob")
     for page in (alice, bob):
         steps.open_card(page, order)
-    expect(alice.get_by_text("bob has this card open.")).to_be_visible()
+    expect(alice.get_by_text("Also open for: bob")).to_be_visible()
 
     alice.keyboard.press("c")
-    expect(alice.get_by_text("You are on it", exact=True)).to_be_visible()
-    expect(bob.get_by_text(re.compile(r"^alice is on it since \d\d:\d\d:\d\d$"))).to_be_visible()
+    expect(alice.get_by_text("Claimed by you", exact=True)).to_be_visible()
+    expect(bob.get_by_text(re.compile(r"^Claimed by alice since \d\d:\d\d:\d\d$"))).to_be_visible()
     bob.get_by_role("button", name="Take over").click()
-    expect(bob.get_by_text("You are on it", exact=True)).to_be_visible()
-    expect(alice.get_by_text(re.compile(r"^bob is on it since"))).to_be_visible()
+    expect(bob.get_by_text("Claimed by you", exact=True)).to_be_visible()
+    expect(alice.get_by_text(re.compile(r"^Claimed by bob since"))).to_be_visible()
 
     steps.fill(alice, "It did not happen", WHY)
     steps.record(alice, "It did not happen")
     expect(bob.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
-    expect(bob.get_by_text("You are on it", exact=True)).to_have_count(0)
+    expect(bob.get_by_text("Claimed by you", exact=True)).to_have_count(0)
 
 
 def test_an_answer_comes_when_its_button_is_gone(site: Site, start_agent: StartAgent, visit: Visit, order: int) -> None:
@@ -82,12 +82,12 @@ def test_an_answer_comes_when_its_button_is_gone(site: Site, start_agent: StartA
     with bob.expect_request("**/claim/"):
         button.click()
     answer = late[0].fetch()
-    expect(bob.get_by_text("You are on it", exact=True)).to_be_visible()
+    expect(bob.get_by_text("Claimed by you", exact=True)).to_be_visible()
     assert not bob.evaluate("window.pressed.isConnected")
 
     late[0].fulfill(response=answer)
-    bob.get_by_role("button", name="Let go").click()
-    expect(bob.get_by_role("button", name="I am on it")).to_be_visible()
+    bob.get_by_role("button", name="Release").click()
+    expect(bob.get_by_role("button", name="Claim")).to_be_visible()
     expect(bob.locator("#people")).to_have_count(1)
 
 
@@ -100,7 +100,7 @@ def test_a_click_reaches_what_it_began_on(site: Site, start_agent: StartAgent, v
     steps.record(page, "It did not happen")
     expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
     heard = listen(page)
-    link = page.get_by_role("link", name="Open the session", exact=True)
+    link = page.get_by_role("link", name="Open session", exact=True)
     link.hover()
     page.mouse.down()
     expect(steps.finished(page)).to_be_hidden()
@@ -138,12 +138,12 @@ def test_fifty_interruptions_by_keyboard(parcels: Site, visit: Visit) -> None:
     group(page)
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1, name="50 of 50 wait for a person")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="50 of 50 calls need a decision")).to_be_visible()
     page.keyboard.press("s")
     page.keyboard.type(WHY)
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_role("heading", level=1, name="10 of 50 wait for a person")).to_be_visible()
-    expect(page.get_by_label("What came of it").get_by_text("It happened", exact=True)).to_have_count(40)
+    expect(page.get_by_role("heading", level=1, name="10 of 50 calls need a decision")).to_be_visible()
+    expect(page.get_by_label("Outcome").get_by_text("It happened", exact=True)).to_have_count(40)
 
     page.keyboard.press("j")
     page.keyboard.press("2")
@@ -158,24 +158,24 @@ def test_an_outage_on_a_phone_and_for_everybody(parcels: Site, visit: Visit) -> 
     page.goto("/review/?sort=risk")
     page.get_by_text("Filter and sort").click()
     assert axe.violations(page) == []
-    page.get_by_role("link", name="50 calls of ship_parcel were lost in one outage").click()
-    expect(page.get_by_role("button", name="Settle 40 by their evidence")).to_be_visible()
+    page.get_by_role("link", name="50 calls of ship_parcel lost in one outage").click()
+    expect(page.get_by_role("button", name="Decide 40 calls by their evidence")).to_be_visible()
     assert axe.violations(page) == []
     assert sticking_out(page) == []
 
 
 def test_an_outage_without_javascript(parcels: Site, visit: Visit) -> None:
     page = visit("alice", parcels, java_script_enabled=False)
-    page.goto("/review/?risk=high")
-    page.get_by_role("link", name="50 calls of ship_parcel were lost in one outage").click()
-    page.get_by_role("textbox", name="Why").fill(WHY)
-    page.get_by_role("button", name="Settle 40 by their evidence").click()
-    expect(page.get_by_role("heading", level=1, name="10 of 50 wait for a person")).to_be_visible()
+    page.goto("/review/")
+    page.get_by_role("link", name="50 calls of ship_parcel lost in one outage").click()
+    page.get_by_role("region", name="2. Decide by late results").get_by_role("textbox").fill(WHY)
+    page.get_by_role("button", name="Decide 40 calls by their evidence").click()
+    expect(page.get_by_role("heading", level=1, name="10 of 50 calls need a decision")).to_be_visible()
     page.get_by_role("link", name="Ship parcel 0", exact=True).click()
-    page.get_by_role("button", name="I am on it").click()
-    expect(page.get_by_text("You are on it", exact=True)).to_be_visible()
-    page.get_by_role("button", name="Let go").click()
-    expect(page.get_by_role("button", name="I am on it")).to_be_visible()
+    page.get_by_role("button", name="Claim").click()
+    expect(page.get_by_text("Claimed by you", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Release").click()
+    expect(page.get_by_role("button", name="Claim")).to_be_visible()
 
 
 def test_the_desktop_tells_of_an_outage_once_and_only_who_wants_it(own_site: Site, visit: Visit) -> None:
@@ -184,14 +184,12 @@ def test_the_desktop_tells_of_an_outage_once_and_only_who_wants_it(own_site: Sit
         page.add_init_script(SHOWN)
         page.goto("/review/")
     pages[0].get_by_role("button", name="Notify me while a page is open").click()
-    expect(pages[0].get_by_role("button", name="Notifications are on: turn off")).to_have_attribute(
-        "aria-pressed", "true"
-    )
+    expect(pages[0].get_by_role("button", name="Turn off notifications")).to_have_attribute("aria-pressed", "true")
     outage.lose(own_site, 50)
     for page in pages:
         group(page)
         expect(page).to_have_title(re.compile(r"^\(50\) "))
         expect(page.locator("#favicon")).to_have_attribute("href", re.compile("favicon-many"))
     pages[0].wait_for_function("window.shown.some((one) => !one.startsWith('Did this'))")
-    told = ["Calls of ship_parcel were lost in one outage Nobody knows what became of them."]
+    told = ["Calls of ship_parcel were lost in one outage Their outcome is unknown."]
     assert [page.evaluate("window.shown.filter((one) => !one.startsWith('Did this'))") for page in pages] == [told, []]

@@ -33,7 +33,7 @@ def test_the_story_without_a_mouse(own_site: Site, start_agent: StartAgent, visi
     expect(page.get_by_role("radio", name="Run it once more")).to_be_checked()
     page.keyboard.press("2")
     expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
-    steps.tab_to(page, "textbox", "Why")
+    steps.tab_to(page, "textbox", "Reason")
     page.keyboard.type("The customer says so. 1 2 3 j k ?")
     expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
     page.keyboard.press("Control+Enter")

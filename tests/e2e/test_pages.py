@@ -89,7 +89,7 @@ def _played(page: Page, site: Site) -> dict[str, str]:
     steps.record(page, "Run it once more")
     agent.wait()
     numbers = {"decided_call": _number(page, "calls")}
-    page.get_by_role("link", name="Open the session", exact=True).click()
+    page.get_by_role("link", name="Open session", exact=True).click()
     page.wait_for_url("**/sessions/*/")
     numbers["session"] = _number(page, "sessions")
     site.agent(18)

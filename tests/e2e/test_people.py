@@ -23,24 +23,23 @@ def test_from_an_invitation_to_a_second_factor(visit: Visit, javascript: bool) -
 
     page = guest.page
     page.goto("/accounts/")
-    page.get_by_role("link", name="Switch on").click()
-    guest.prove()
+    page.get_by_role("link", name="Turn on").click()
     secret = page.locator(".steps code").inner_text()
-    page.get_by_label("Code that is shown now").fill(code_of(secret))
-    page.get_by_role("button", name="Switch it on").click()
+    page.get_by_label("Current code").fill(code_of(secret))
+    page.get_by_role("button", name="Turn on").click()
     shown = page.locator(".codes li")
     expect(shown).to_have_count(10)
     codes = shown.all_inner_texts()
-    page.get_by_role("link", name="I have kept them").click()
+    page.get_by_role("link", name="I have stored them").click()
     expect(page.get_by_text("10 left")).to_be_visible()
 
     guest.sign_out()
     guest.sign_in()
     page.get_by_label("Code").fill(codes[0])
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.wait_for_url("**/sessions/")
     admin.goto("/audit/?subject=people")
-    expect(admin.get_by_text("Second factor added").first).to_be_visible()
+    expect(admin.get_by_text("added a second factor").first).to_be_visible()
 
 
 @pytest.fixture
@@ -71,10 +70,9 @@ def test_a_passkey_instead_of_a_password(visit: Visit, by_name: Page) -> None:
     guest.join(link)
     page = guest.page
     page.goto("/accounts/passkeys/add/")
-    guest.prove()
-    page.get_by_label("What to call it").fill("Laptop")
-    page.get_by_role("button", name="Add it").click()
-    page.get_by_role("link", name="I have kept them").click()
+    page.get_by_label("Name of the passkey").fill("Laptop")
+    page.get_by_role("button", name="Add passkey").click()
+    page.get_by_role("link", name="I have stored them").click()
     expect(page.get_by_role("link", name="Laptop", exact=True)).to_be_visible()
 
     guest.sign_out()
@@ -90,12 +88,11 @@ def test_a_passkey_instead_of_a_password(visit: Visit, by_name: Page) -> None:
 
     page.goto("/accounts/")
     page.get_by_role("link", name="Remove Laptop").click()
-    guest.prove()
-    page.get_by_role("button", name="Remove it").click()
+    page.get_by_role("button", name="Remove passkey").click()
     expect(page.get_by_text("None", exact=True)).to_be_visible()
     guest.sign_out()
     page.get_by_role("button", name="Use a passkey").click()
-    expect(page.get_by_role("alert").get_by_text("This passkey is not known here")).to_be_visible()
+    expect(page.get_by_role("alert").get_by_text("This passkey is unknown here")).to_be_visible()
 
 
 def test_signed_out_everywhere_else(visit: Visit) -> None:
@@ -106,7 +103,7 @@ def test_signed_out_everywhere_else(visit: Visit) -> None:
     there.page.wait_for_url("**/sessions/")
     here.page.goto("/accounts/")
     here.page.get_by_role("button", name="Sign out everywhere else").click()
-    expect(here.page.get_by_text("This one")).to_be_visible()
+    expect(here.page.get_by_text("This device")).to_be_visible()
     there.page.goto("/sessions/")
     expect(there.page.get_by_role("button", name="Sign in")).to_be_visible()
 
@@ -123,7 +120,7 @@ def test_a_role_that_is_taken_away_is_gone_at_once(visit: Visit, watches: list[W
     with admin.expect_response(lambda answer: answer.request.method == "POST"):
         row.get_by_role("button", name="Change").click()
     guest.page.goto("/settings/tokens/")
-    expect(guest.page.get_by_text("This takes the role admin. Who can: dora.")).to_be_visible()
+    expect(guest.page.get_by_text("This needs the role admin. These members can: dora.")).to_be_visible()
 
 
 def test_members_and_notifications_without_a_mouse(visit: Visit, watches: list[Watch]) -> None:

@@ -16,6 +16,9 @@ PAGES = {
     "account": "/accounts/",
     "password": "/accounts/password/",
     "members": "/settings/members/",
+    "first steps": "/settings/first-steps/",
+    "connect": "/settings/connect/",
+    "system": "/settings/system/",
     "tokens": "/settings/tokens/",
     "masking": "/settings/masking/",
     "notifications": "/settings/notifications/",
@@ -43,7 +46,7 @@ def test_a_token_is_shown_once(visit: Visit) -> None:
     page = visit("dora")
     page.goto("/settings/tokens/")
     page.get_by_label("Name").fill("nightly export")
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Create token").click()
     expect(page.locator(".once code")).to_have_text(re.compile(r"^harness_[\w-]{43}$"))
     page.goto("/settings/tokens/")
     expect(page.locator(".once")).to_have_count(0)
@@ -55,7 +58,7 @@ def test_the_trail_is_verified_on_the_page(visit: Visit) -> None:
     page = visit("carol")
     page.goto("/audit/")
     page.get_by_role("button", name="Verify now").click()
-    expect(page.get_by_text("all as they were recorded")).to_be_visible()
+    expect(page.get_by_text("entries are as they were recorded")).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("link", name="Export CSV").click()
     assert download.value.path().read_text().startswith("number,time,what,")

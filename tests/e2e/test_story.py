@@ -25,7 +25,7 @@ def test_the_story_on_pages_that_are_never_loaded_again(
     site: Site, start_agent: StartAgent, visit: Visit, order: int, answer: str
 ) -> None:
     page = visit("alice")
-    page.goto("/review/")
+    page.goto(steps.REFUNDS)
     expect(page.get_by_role("main")).to_be_visible()
     page.evaluate("window.neverLoadedAgain = true")
 
@@ -55,12 +55,12 @@ def test_the_story_without_javascript(
     agent = start_agent(site, order)
     steps.open_card_by_loading(page, order)
     steps.fill(page, answer, "Seen in the ledger of the shop.")
-    page.get_by_role("button", name="Record this decision").click()
+    page.get_by_role("button", name="Record decision").click()
 
     expect(page.get_by_role("main").get_by_text("alice").first).to_be_visible()
     agent.wait()
     page.reload()
     expect(steps.finished(page)).to_be_visible()
-    page.get_by_role("link", name="Open the session", exact=True).click()
+    page.get_by_role("link", name="Open session", exact=True).click()
     _expect_end_of_session(page, answer)
     assert (agent.refunds, agent.mails) == (REFUNDS[answer], 1)

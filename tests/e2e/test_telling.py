@@ -39,13 +39,13 @@ def telling(tmp_path: Path, prepared: str, monkeypatch: pytest.MonkeyPatch) -> I
 def test_the_link_in_a_mail_leads_to_the_card(telling: Site, start_agent: StartAgent, visit: Visit) -> None:
     page = visit("alice", telling)
     page.goto("/accounts/")
-    page.get_by_role("link", name="Choose").click()
+    page.get_by_role("link", name="Change notifications").click()
     page.get_by_label("Address").fill("alice@example.com")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("alice@example.com is not confirmed yet.")).to_be_visible()
     mails = telling.folder / "mails"
     page.goto(next(line for line in received(mails)[0]["text"].splitlines() if line.startswith("http")))
-    page.get_by_role("button", name="Send them there").click()
+    page.get_by_role("button", name="Confirm address").click()
     expect(page.get_by_text("Messages go to alice@example.com.")).to_be_visible()
 
     start_agent(telling, 17)
@@ -68,5 +68,5 @@ def test_single_sign_on_with_a_provider_elsewhere(telling: Site, visit: Visit, w
     page = visit(site=telling)
     watches[0].expect(f"request to another host: {os.environ['HARNESS_OIDC_URL']}/authorize|status of 403")
     page.goto("/accounts/login/")
-    page.get_by_role("button", name="Go on with single sign-on").click()
-    expect(page.get_by_text("Ask an admin of this installation to add erin")).to_be_visible()
+    page.get_by_role("button", name="Continue with single sign-on").click()
+    expect(page.get_by_text("Ask an admin for an invitation, and open its link as erin")).to_be_visible()

@@ -27,12 +27,12 @@ def test_the_timeline_by_keyboard(site: Site, order: int, start_agent: StartAgen
     expect(page).not_to_have_url(closer)
     page.go_back()
     expect(page).to_have_url(closer)
-    _enter(page, page.get_by_role("link", name="All of it"))
+    _enter(page, page.get_by_role("link", name="Whole session"))
     page.wait_for_url("**/timeline/")
 
     _enter(page, page.get_by_role("row", name="Outcome unknown").get_by_role("link"))
     page.wait_for_url("**/calls/*/")
-    expect(page.get_by_role("heading", name="The record")).to_be_visible()
+    expect(page.get_by_role("heading", name="Record")).to_be_visible()
 
 
 def test_the_timeline_without_javascript(site: Site, order: int, start_agent: StartAgent, visit: Visit) -> None:
@@ -45,11 +45,11 @@ def test_the_timeline_without_javascript(site: Site, order: int, start_agent: St
     plain = visit("carol", java_script_enabled=False)
     plain.goto(f"{page.url}timeline/")
     drawing = plain.get_by_role("region", name="Drawing")
-    expect(drawing.get_by_role("group")).to_have_attribute("aria-label", re.compile("outcome unknown"))
-    plain.get_by_text("The numbers").click()
+    expect(drawing.get_by_role("group")).to_have_attribute("aria-label", re.compile("Outcome unknown"))
+    plain.get_by_text("As a table").click()
     expect(plain.get_by_role("table", name="Cost, tokens and messages by version")).to_be_visible()
     plain.get_by_role("link", name="Zoom in").click()
-    expect(plain.get_by_role("link", name="All of it")).to_be_visible()
+    expect(plain.get_by_role("link", name="Whole session")).to_be_visible()
 
 
 def _enter(page: Page, link: Locator) -> None:

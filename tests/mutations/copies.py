@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
+
+from django.conf import ENVIRONMENT_VARIABLE
 
 from tests.mutations.mutations import Mutation
 from tests.support.processes import ROOT
 
-PATIENCE = 300  # seconds; only ever spent by a test that fails
 #: What tests of the library need beside the library.
 NEEDED = ("checkpoints", "harness_site", "tests")
 _PLUGINS = ("-p", "pytest_django.plugin", "-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider")
@@ -53,25 +56,43 @@ def mutate(copy: Path, mutation: Mutation) -> None:
     file.write_text(source.replace(mutation.old, mutation.new))
 
 
-def run(copy: Path, model: str, *tests: str, migrate: bool = False) -> Verdict:
-    """Run tests of a copy, on a copy of the database at `model`, which nobody may be using; if `migrate`, on one whose
-    tables the copy itself makes."""
-    kept = []
-    if model.startswith("sqlite") and not migrate:
-        shutil.copy(model.removeprefix("sqlite://"), copy / "test.sqlite3")
-        kept = ["--reuse-db"]  # on PostgreSQL Django makes the copy
-    environment = {
-        "HARNESS_MUTANT_MODEL": "" if migrate else model.rpartition("/")[2],
-        "DJANGO_SETTINGS_MODULE": "tests.mutations.settings",
-        "HARNESS_DATABASE_URL": model,
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # loading them all takes as long as a test
-    }
-    ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *_PLUGINS, *kept, *tests],
-        cwd=copy,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    return Verdict(ended.returncode, f"\n{ended.stdout}{ended.stderr}")
+class Runner:
+    """Runs tests of copies, one run after the other. A context manager."""
+
+    def __enter__(self) -> Self:
+        program = [sys.executable, str(Path(__file__).with_name("forked_pytest.py"))]
+        environment = {name: value for name, value in os.environ.items() if name != ENVIRONMENT_VARIABLE}
+        self._process = subprocess.Popen(
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+    def run(self, copy: Path, model: str, *tests: str, migrate: bool = False) -> Verdict:
+        """Run tests of a copy, on a copy of the database at `model`, which nobody may be using; if `migrate`, on one
+        whose tables the copy itself makes."""
+        kept = []
+        if model.startswith("sqlite") and not migrate:
+            shutil.copy(model.removeprefix("sqlite://"), copy / "test.sqlite3")
+            kept = ["--reuse-db"]  # on PostgreSQL Django makes the copy
+        environment = {
+            "HARNESS_MUTANT_MODEL": "" if migrate else model.rpartition("/")[2],
+            ENVIRONMENT_VARIABLE: "tests.mutations.settings",
+            "HARNESS_DATABASE_URL": model,
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # loading them all takes as long as a test
+        }
+        output = copy / "output"
+        order = {
+            "folder": str(copy),
+            "environment": environment,
+            "arguments": ["-q", *_PLUGINS, *kept, *tests],
+            "output": str(output),
+        }
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{json.dumps(order)}\n")
+        self._process.stdin.flush()
+        code = self._process.stdout.readline()
+        return Verdict(int(code), f"\n{output.read_text(errors='replace')}")

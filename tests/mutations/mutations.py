@@ -31,22 +31,29 @@ MUTATIONS = [
         f"{TESTS}/tools/test_dispatch.py::test_same_call_is_replayed_unaltered",
     ),
     Mutation(
+        "a used decision stays",
+        "checkpoints/decisions/decision_withdrawal.py",
+        "if given_at_gate or call.replay_count",
+        "if call.replay_count",
+        f"{TESTS}/decisions/test_withdraw.py::test_a_run_that_passed_the_gate_has_used_the_decision",
+    ),
+    Mutation(
         "what the transcript answers is history",
         "checkpoints/db/hot_statements.py",
-        "SET {_call_column('answered_version')} = {version}{source} ",
-        "SET {_call_column('answered_version')} = NULL{source} ",
+        "SET {_call_column('answered_version')} = {version}, ",
+        "SET {_call_column('answered_version')} = NULL, ",
         f"{TESTS}/tools/test_unanswered.py::test_result_of_a_call_before_the_crash_may_come_from_elsewhere",
     ),
     Mutation(
         "what is not answered is not done twice",
-        "checkpoints/store/unanswered_calls.py",
+        "checkpoints/store/operation_pairing.py",
         "self._find_next_unpaired(kind, call_id) or self._create_operation",
         "self._create_operation",
         f"{TESTS}/tools/test_unanswered.py::test_ran_twice_crashed_twice",
     ),
     Mutation(
         "what nobody has decided is not answered",
-        "checkpoints/store/unanswered_calls.py",
+        "checkpoints/store/operation_pairing.py",
         "if operation.rows & self._unsettled:",
         "if False:",
         f"{TESTS}/tools/test_unanswered.py::test_message_to_the_model_is_no_answer_to_a_call_that_waits",
@@ -77,25 +84,23 @@ MUTATIONS = [
         "checkpoints/db/hot_statements.py",
         "AND {_call_column('status')} = %s AND",
         "AND {_call_column('status')} || 'x' <> %s AND",
-        f"{TESTS}/calls/test_manual_log.py::test_second_result_changes_nothing",
+        f"{TESTS}/calls/test_call_log.py::test_second_result_changes_nothing",
     ),
     Mutation(
         "the intent is durable before the effect",
         "checkpoints/tools/dispatch.py",
-        "        issued_call: IssuedCall | ToolCall = yield from issue_call_flow("
-        "store, owned_session, intent, wait_options)\n",
-        "        early = yield Invoke(request.tool.run, bound_args, request.tool.timeout)\n"
-        "        request = replace(request, tool=replace(request.tool, run=lambda **_: early))\n"
-        "        issued_call: IssuedCall | ToolCall = yield from issue_call_flow("
-        "store, owned_session, intent, wait_options)\n",
-        "tests/concurrency/test_killed.py::test_inside_the_call_nobody_knows",
+        "    execution: Execution | ToolResult = yield from log.issue_flow(request, wait_options)\n",
+        "    early = yield Invoke(request.tool.run, bound_args, request.tool.timeout)\n"
+        "    request = replace(request, tool=replace(request.tool, run=lambda **_: early))\n"
+        "    execution: Execution | ToolResult = yield from log.issue_flow(request, wait_options)\n",
+        "tests/concurrency/test_killed.py::test_kill_inside_the_call_leaves_the_outcome_unknown",
     ),
     Mutation(
         "what a lost run had issued is unknown",
         "checkpoints/sessions/ownership.py",
         '        _interrupt_orphaned_calls(store, row, run, f"run {run.number}")\n',
         "",
-        "tests/concurrency/test_killed.py::test_inside_the_call_nobody_knows",
+        "tests/concurrency/test_killed.py::test_kill_inside_the_call_leaves_the_outcome_unknown",
     ),
     Mutation(
         "an error that leaves it open is not a failure",
@@ -106,9 +111,10 @@ MUTATIONS = [
     ),
     Mutation(
         "an unknown outcome blocks the resume",
-        "checkpoints/resume/gate.py",
-        "        if not undecided_calls:\n            yield Transact(lambda: _open_gate(store, owned_session))",
-        "        if True:\n            yield Transact(lambda: _open_gate(store, owned_session))",
+        "checkpoints/resume/resume_gate.py",
+        "        if not undecided_calls:\n"
+        "            if (yield Transact(lambda: _activate_session_after_decisions(store, owned_session))):",
+        "        if True:\n            if True:",
         f"{TESTS}/resume/test_gate.py::test_undecided_call_holds_the_run_and_releases_the_session",
     ),
     Mutation(
@@ -128,13 +134,13 @@ MUTATIONS = [
     Mutation(
         "a call is decided about only when its run is gone",
         "checkpoints/sessions/ownership.py",
-        "    if call.status != state_machine.LOSE.before or run_liveness.is_run_alive(call.run):\n",
-        "    if call.status != state_machine.LOSE.before:\n",
+        "    if call.status != call_transitions.LOSE.before or run_liveness.is_run_alive(call.run):\n",
+        "    if call.status != call_transitions.LOSE.before:\n",
         f"{TESTS}/decisions/test_calls_of_dead_runs.py::test_call_of_a_live_run_is_not_decided",
     ),
     Mutation(
         "an unknown outcome blocks other effects",
-        "checkpoints/calls/issue_call.py",
+        "checkpoints/calls/intent_log.py",
         "if unknown and intent.mutates:",
         "if False:",
         f"{TESTS}/tools/test_dispatch.py::test_mutating_call_waits_for_the_review_of_another",
@@ -148,23 +154,23 @@ MUTATIONS = [
     ),
     Mutation(
         "an approval is about the arguments that were seen",
-        "checkpoints/calls/issue_call.py",
+        "checkpoints/calls/intent_log.py",
         "    return call.args_digest == intent.args_digest or intent",
         "    return True or intent",
         f"{TESTS}/decisions/test_decide.py::test_approved_rerun_is_not_for_other_arguments",
     ),
     Mutation(
         "an approval of a re-run is used up",
-        "checkpoints/calls/issue_call.py",
-        "status=state_machine.RERUN.after, revision",
-        "status=state_machine.RERUN.before, revision",
+        "checkpoints/calls/intent_log.py",
+        "status=call_transitions.RERUN.after, revision",
+        "status=call_transitions.RERUN.before, revision",
         f"{TESTS}/calls/test_late_results.py::test_result_of_a_lost_run_does_not_settle_the_attempt_of_the_next",
     ),
     Mutation(
         "an approval is used up",
-        "checkpoints/calls/issue_call.py",
-        "status=state_machine.BEGIN.after, run",
-        "status=state_machine.BEGIN.before, run",
+        "checkpoints/calls/intent_log.py",
+        "status=call_transitions.BEGIN.after, run",
+        "status=call_transitions.BEGIN.before, run",
         f"{TESTS}/decisions/test_approvals.py::test_approved_call_runs_once",
     ),
     Mutation(
@@ -179,7 +185,7 @@ MUTATIONS = [
         "checkpoints/decisions/decide.py",
         " if voters[decision.pk].counts\n",
         "\n",
-        f"{TESTS}/decisions/test_approvals.py::test_a_voice_counts_while_its_person_may_decide",
+        f"{TESTS}/decisions/test_approvals.py::test_vote_counts_while_its_person_may_decide",
     ),
     Mutation(
         "a token has the voice of its owner",
@@ -191,7 +197,7 @@ MUTATIONS = [
     Mutation(
         "who changed the arguments does not approve them",
         "checkpoints/decisions/decide.py",
-        "person in _find_editors(decisions, voters):",
+        "person in _find_people_who_edited(decisions, voters):",
         "False:",
         f"{TESTS}/decisions/test_approvals.py::test_who_changed_the_arguments_is_not_one_of_those_who_approve_them",
     ),
@@ -226,7 +232,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a finished session gives its result",
-        "checkpoints/resume/gate.py",
+        "checkpoints/resume/resume_gate.py",
         "        if not session.finished:\n            return None\n",
         "        if True:\n            return None\n",
         f"{TESTS}/sessions/test_finish_session.py::test_finished_session_returns_its_result",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from checkpoints import SyncCheckpointer
 from tests.conftest import StartChild
-from tests.mutations.copies import Verdict, copied, mutate, run
+from tests.mutations.copies import Runner, Verdict, copied, mutate
 from tests.mutations.mutations import MUTATIONS as LIBRARY_MUTATIONS
 from tests.mutations.mutations import Mutation
 from tests.mutations.peers import PEER_MUTATIONS
@@ -31,18 +32,25 @@ def model(start_child: StartChild, fresh_url: str) -> str:
     return fresh_url
 
 
-def tried(folder: Path, model: str, mutation: Mutation) -> Verdict:
-    copy = copied(folder / str(MUTATIONS.index(mutation)))
-    mutate(copy, mutation)
-    return run(copy, model, mutation.test, migrate="/migrations/" in mutation.file)
+def tried(folder: Path, model: str, mutations: Sequence[Mutation]) -> dict[Mutation, Verdict]:
+    """What the test of each mutation says, one after the other."""
+    verdicts = {}
+    with Runner() as runner:
+        for mutation in mutations:
+            copy = copied(folder / str(MUTATIONS.index(mutation)))
+            mutate(copy, mutation)
+            verdicts[mutation] = runner.run(copy, model, mutation.test, migrate="/migrations/" in mutation.file)
+    return verdicts
 
 
 def test_every_broken_line_is_noticed_by_its_test(model: str, tmp_path: Path) -> None:
-    with ThreadPoolExecutor(ABREAST) as threads:
+    with ThreadPoolExecutor(ABREAST) as threads, Runner() as runner:
+        parts = threads.map(partial(tried, tmp_path, model), [MUTATIONS[start::ABREAST] for start in range(ABREAST)])
         tests = sorted({mutation.test for mutation in MUTATIONS})
-        unbroken = threads.submit(run, copied(tmp_path / "unbroken"), model, *tests)
-        verdicts = dict(zip(MUTATIONS, threads.map(partial(tried, tmp_path, model), MUTATIONS), strict=True))
+        verdicts = {mutation: verdict for part in parts for mutation, verdict in part.items()}
+        unbroken = runner.run(copied(tmp_path / "unbroken"), model, *tests)
 
-    assert unbroken.result().passed, unbroken.result().said
+    assert unbroken.passed, unbroken.said
+    assert set(verdicts) == set(MUTATIONS)
     unnoticed = {mutation.promise: verdict.said for mutation, verdict in verdicts.items() if not verdict.failed}
     assert unnoticed == {}, "\n\n".join(f"Not noticed: {promise}\n{said}" for promise, said in unnoticed.items())

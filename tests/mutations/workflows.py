@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutations.mutations import Mutation
 
 STEPS = "tests/integration/checkpoints/workflows/test_steps.py"
-PHASES = "tests/integration/checkpoints/runtime_state/test_phases.py"
+PHASES = "tests/integration/checkpoints/loop_state/test_phases.py"
 BEHIND = "tests/integration/checkpoints/write_behind"
 
 WORKFLOW_MUTATIONS = [
@@ -32,7 +32,7 @@ WORKFLOW_MUTATIONS = [
     ),
     Mutation(
         "an answer whose tools have run is not pending",
-        "checkpoints/runtime_state/version_payload.py",
+        "checkpoints/loop_state/version_payload.py",
         "return all(phase in PHASES_KEEPING_ANSWER_PENDING for phase in phases)",
         "return True",
         f"{PHASES}::test_answer_is_pending_until_its_tools_have_run",
@@ -68,7 +68,7 @@ WORKFLOW_MUTATIONS = [
     Mutation(
         "what was running is undecided where it is imported",
         "checkpoints/archive/session_import.py",
-        "            _mark_undecided(row)\n",
+        "            _mark_call_undecided(row)\n",
         "            pass\n",
         "tests/integration/checkpoints/archive/test_export_and_import.py::test_call_that_was_running_is_undecided_here",
     ),

@@ -15,6 +15,7 @@ from checkpoints.enums import (
     FINISHED_SESSION_STATUSES,
     LIVE_CALL_STATUSES,
     UNDECIDED_CALL_STATUSES,
+    WITHDRAWABLE_KINDS,
     CallStatus,
     DecisionKind,
     SessionStatus,
@@ -63,6 +64,9 @@ class Attempt:
     voices: list[tuple[DecisionKind, str]] = field(default_factory=list)
     #: Who has changed the arguments.
     editors: set[str] = field(default_factory=set)
+    #: Kind of the last final decision, and whether a run has used what it gave the agent.
+    in_force: DecisionKind | None = None
+    used: bool = False
     #: Whether it was interrupted because its run was declared lost, which tells a person nothing new about it.
     lost: bool = False
 
@@ -136,6 +140,8 @@ class Model:
     def pass_gate(self) -> str:
         if not self.with_status(*UNDECIDED_CALL_STATUSES):
             self.status = SessionStatus.ACTIVE
+            for attempt in self.attempts:
+                attempt.used = True
             return DONE
         self.owner = None
         return "ReviewRequired" if self.with_status(CallStatus.INTERRUPTED) else "ApprovalRequired"
@@ -163,8 +169,10 @@ class Model:
         if any(each.operation != operation for each in named):
             return "CallConflict", None
         if live is None and last is not None and last.status == CallStatus.REJECTED:
+            last.used = True
             return REPLAYS, last
         if live is not None and live.status in _STANDING:
+            live.used = live.used or _STANDING[live.status] == REPLAYS
             return _STANDING[live.status], live
         if self.with_status(CallStatus.INTERRUPTED):
             return "ReviewRequired", None
@@ -235,9 +243,57 @@ class Model:
         else:
             attempt.voices.append((tried.kind, tried.actor))
             attempt.revision += 1
+            attempt.lost = False
         if not self.finished and not self.with_status(*UNDECIDED_CALL_STATUSES):
             self.status = SessionStatus.READY
         return DONE
+
+    def withdraw(self, attempt: Attempt, tried: Decided) -> str:
+        """A decision that no run has used is undone; while people have yet to agree, the actor's own."""
+        if not tried.permitted:
+            return "NotPermitted"
+        if not tried.reasoned:
+            return "ReasonRequired"
+        refusal = self._refuse_withdrawal(attempt, tried)
+        if refusal:
+            return refusal
+        self.decisions += 1
+        attempt.lost = False
+        if attempt.status in UNDECIDED_CALL_STATUSES:
+            attempt.voices = [voice for voice in attempt.voices if voice[1] != tried.actor]
+            attempt.revision += 1
+            return DONE
+        assert attempt.in_force is not None
+        rule = RULES[attempt.in_force]
+        if rule.after in _ALLOWING_ANOTHER:
+            self.allowed[attempt.operation] -= 1
+        attempt.become(rule.before)
+        attempt.in_force, attempt.decided = None, []
+        if not self.finished:
+            self.status = SessionStatus.NEEDS_REVIEW
+        return DONE
+
+    def _refuse_withdrawal(self, attempt: Attempt, tried: Decided) -> str | None:
+        if attempt.status in UNDECIDED_CALL_STATUSES:
+            if tried.actor not in {actor for _, actor in attempt.voices}:
+                return "NothingToWithdraw"
+            return None if tried.revision == attempt.revision else "StaleRevision"
+        if attempt.in_force not in WITHDRAWABLE_KINDS:
+            return "NothingToWithdraw"
+        if attempt.status != RULES[attempt.in_force].after:
+            return "DecisionUsed"
+        if attempt.status not in {CallStatus.APPROVED, CallStatus.RERUN_APPROVED} and (
+            attempt.used or self._has_later_attempt(attempt)
+        ):
+            return "DecisionUsed"
+        if tried.revision != attempt.revision:
+            return "StaleRevision"
+        others = [each for each in self.with_status(*LIVE_CALL_STATUSES) if each is not attempt]
+        return "DecisionUsed" if attempt.operation in {each.operation for each in others} else None
+
+    def _has_later_attempt(self, attempt: Attempt) -> bool:
+        place = (attempt.step, attempt.call_id)
+        return any((each.step, each.call_id) == place and each.number > attempt.number for each in self.attempts)
 
     def _is_abandoned(self, attempt: Attempt) -> bool:
         """Whether the run that issued the call is gone, although nobody has declared it lost."""
@@ -263,13 +319,16 @@ class Model:
         attempt.decided.append(attempt.revision)
         attempt.voices = []
         attempt.become(after)
+        attempt.in_force, attempt.used = tried.kind, False
         if tried.kind == DecisionKind.EDIT:
             attempt.args = {"order": tried.order}
             attempt.editors.add(tried.actor)
-        if after in {CallStatus.FAILED, CallStatus.RERUN_APPROVED}:
+        if after in _ALLOWING_ANOTHER:
             self.allowed[attempt.operation] += 1
 
 
+#: Statuses that a decision gives a call so that its operation may be started once more.
+_ALLOWING_ANOTHER = {CallStatus.FAILED, CallStatus.RERUN_APPROVED}
 #: What a dispatch makes of the live call that stands in its way.
 _STANDING = {
     CallStatus.COMPLETED: REPLAYS,

@@ -76,4 +76,4 @@ def test_chain_shows_where_two_transcripts_part(bodies: list[str], place: int, o
 
 
 def safe_chain(bodies: list[str]) -> list[bytes]:
-    return digests.chain_bodies([to_canonical_json(body) for body in bodies])
+    return digests.compute_hash_chains([to_canonical_json(body) for body in bodies])

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
-from checkpoints.calls.issue_call import issue_call
-from checkpoints.calls.settle_call import settle_call
+from checkpoints.calls.intent_log import issue_call
+from checkpoints.calls.outcome_log import settle_call
 from checkpoints.db import hot_statements
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CheckpointsError

@@ -84,4 +84,4 @@ def sign_in(page: Page, name: str, password: str) -> None:
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Sign in", exact=True).click()
-    page.wait_for_url(re.compile(r"/(review|sessions)/"))
+    page.wait_for_url(re.compile(r"/(review|sessions|first-steps)/"))

@@ -18,7 +18,7 @@ from checkpoints.enums import (
     SessionStatus,
 )
 from checkpoints.formats import to_canonical_json
-from checkpoints.formats.digests import EMPTY_CHAIN, extend_chain
+from checkpoints.formats.digests import EMPTY_CHAIN, extend_hash_chain
 from checkpoints.models import (
     DEFAULT_WORKSPACE,
     Checkpoint,
@@ -204,7 +204,7 @@ def make_message(
         role=str(body.get("role", role)),
         created_at=created_at,
         body=to_canonical_json(body),
-        chain=extend_chain(_chain(segment, position), to_canonical_json(body)),
+        chain=extend_hash_chain(_chain(segment, position), to_canonical_json(body)),
     )
     if segment == session.head_segment:
         session.message_count = position + 1

@@ -10,7 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.db.hot_statements import NewMessage, SaveBase
+from checkpoints.db.hot_statements import AnsweredCall, NewMessage, SaveBase
 from checkpoints.enums import DISPATCHABLE_SESSION_STATUSES, SETTLED_CALL_STATUSES, CallStatus, SessionStatus
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall
 
@@ -24,17 +24,16 @@ def save_version(
     session_values: Mapping[str, Any],
     messages: Sequence[NewMessage],
     checkpoint_values: Mapping[str, Any],
-    answered: Sequence[int] = (),
+    answered: Sequence[AnsweredCall] = (),
 ) -> int | None:
     with transaction.atomic(using=connection.alias):
-        expected = {} if base.version is None else {"latest_version": base.version}
         sessions = Session.objects.using(connection.alias).filter(
             pk=base.session_pk,
             fence=base.fence,
             head_segment_id=base.segment_id,
             message_count=base.length,
             head_chain=base.chain,
-            **expected,
+            latest_version=base.version,
         )
         if not sessions.update(latest_version=F("latest_version") + 1, **_TOUCH, **session_values):
             return None
@@ -47,8 +46,10 @@ def save_version(
         Checkpoint.objects.using(connection.alias).create(
             session_id=base.session_pk, version=version, **_columns(checkpoint_values)
         )
-        calls = ToolCall.objects.using(connection.alias).filter(session_id=base.session_pk, pk__in=answered)
-        calls.filter(answered_version=None, status__in=SETTLED_CALL_STATUSES).update(answered_version=version)
+        for answer in answered:
+            calls = ToolCall.objects.using(connection.alias).filter(session_id=base.session_pk, pk=answer.pk)
+            calls = calls if answer.revision is None else calls.filter(revision=answer.revision)
+            calls.filter(answered_version=None, status__in=SETTLED_CALL_STATUSES).update(answered_version=version)
     return version
 
 
@@ -97,7 +98,7 @@ def settle_call(
         calls = ToolCall.objects.using(connection.alias).filter(
             pk=call_pk, session_id=session_pk, run_id=run_id, status=CallStatus.ISSUED
         )
-        if not calls.update(revision=F("revision") + 1, **values, **settled_at):
+        if not calls.update(revision=F("revision") + 1, **{**settled_at, **values}):
             return False
         sessions.update(**session_values, **_TOUCH)
     return True

@@ -12,7 +12,24 @@ if TYPE_CHECKING:
 
 _SILENT = {"script", "style", "head", "template"}
 #: Elements without a space before and after them.
-_INLINE = {"a", "abbr", "b", "bdi", "button", "code", "em", "i", "kbd", "mark", "q", "small", "span", "strong", "time"}
+_INLINE = {
+    "wbr",
+    "a",
+    "abbr",
+    "b",
+    "bdi",
+    "button",
+    "code",
+    "em",
+    "i",
+    "kbd",
+    "mark",
+    "q",
+    "small",
+    "span",
+    "strong",
+    "time",
+}
 
 
 class Page(Protocol):

@@ -68,7 +68,7 @@ def take(browser: Browser, demo: Demo) -> None:
         _fill(page)
         page.get_by_role("button", name="Record that it happened").click()
         expect(page.get_by_text("The session is completed with this result:")).to_be_visible(timeout=60_000)
-        session = page.get_by_role("link", name="Open the session", exact=True).get_attribute("href") or ""
+        session = page.get_by_role("link", name="Open session", exact=True).get_attribute("href") or ""
     for theme in THEMES:
         with _page(browser, demo, cookies, theme) as page:
             _shoot(page, session, "session", theme, _to_the_crash)
@@ -78,8 +78,9 @@ def take(browser: Browser, demo: Demo) -> None:
 def _fill(page: Page) -> None:
     page.get_by_role("radio", name="It happened").check()
     result = "Refunded 40.00 EUR to the card ending 4242, reference rf-17-1."
-    page.get_by_role("textbox", name="Result the agent will see").fill(result)
-    page.get_by_role("textbox", name="Why").fill("It is in the ledger of the shop.")
+    page.get_by_role("textbox", name="Result for the agent").fill(result)
+    page.get_by_role("textbox", name="Reason").fill("It is in the ledger of the shop.")
+    page.get_by_text("Add evidence").click()
     page.get_by_role("textbox", name="Evidence").fill("ledger.jsonl, rf-17-1")
     page.evaluate("document.activeElement.blur(); window.scrollTo(0, 0)")
 

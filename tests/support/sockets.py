@@ -5,6 +5,9 @@ from typing import Any
 
 from asgiref.testing import ApplicationCommunicator
 
+#: Seconds to wait for an answer, on a busy machine as well.
+PATIENCE = 20
+
 
 class Browser:
     """Client of an ASGI application; `connect` returns True if the connection was accepted."""
@@ -22,7 +25,7 @@ class Browser:
 
     async def connect(self) -> bool:
         await self._wire.send_input({"type": "websocket.connect"})
-        answer: dict[str, Any] = await self._wire.receive_output()
+        answer: dict[str, Any] = await self._wire.receive_output(timeout=PATIENCE)
         return bool(answer["type"] == "websocket.accept")
 
     async def say(self, text: str) -> None:
@@ -30,7 +33,7 @@ class Browser:
 
     async def hears(self) -> Any:
         """Return the next message, or the code with which the socket was closed."""
-        answer: dict[str, Any] = await self._wire.receive_output()
+        answer: dict[str, Any] = await self._wire.receive_output(timeout=PATIENCE)
         return answer["code"] if answer["type"] == "websocket.close" else json.loads(answer["text"])
 
     async def hears_nothing(self) -> bool:

@@ -50,14 +50,20 @@ def page() -> str:
 
 def moves() -> list[tuple[str, str, str, str]]:
     """List every transition: from (empty for a new call), to, actor, and cause."""
+    from checkpoints.call_transitions import TRANSITIONS
     from checkpoints.decisions.decide import RULES
-    from checkpoints.state_machine import TRANSITIONS
+    from checkpoints.enums import WITHDRAWABLE_KINDS
 
     automatic = [
         (transition.before or "", transition.after, transition.actor, transition.cause) for transition in TRANSITIONS
     ]
-    decisions = [(rule.before, rule.after, _who(kind, rule.by_one), kind.label) for kind, rule in RULES.items()]
-    return [*automatic, *decisions]
+    decisions = [(rule.before, rule.after, _who(kind, rule.by_one), str(kind.label)) for kind, rule in RULES.items()]
+    withdrawals = [
+        (RULES[kind].after, RULES[kind].before, "one person", f"Decision withdrawn, until a run has used it ({kind})")
+        for kind in RULES
+        if kind in WITHDRAWABLE_KINDS
+    ]
+    return [*automatic, *decisions, *withdrawals]
 
 
 def _who(kind: str, by_one: bool) -> str:
@@ -80,7 +86,7 @@ def statuses() -> str:
     rows = [
         (
             f"`{status}`",
-            status.label,
+            str(status.label),
             _yes(status in LIVE_CALL_STATUSES),
             _yes(status in UNDECIDED_CALL_STATUSES),
             _resumed(status),
@@ -91,9 +97,9 @@ def statuses() -> str:
 
 
 def _resumed(status: str) -> str:
+    from checkpoints.call_transitions import DISCARD, LOSE
     from checkpoints.enums import UNDECIDED_CALL_STATUSES
     from checkpoints.resume.resume_plan import ANSWERED_STATUSES, TO_RUN_STATUSES
-    from checkpoints.state_machine import DISCARD, LOSE
 
     if status in ANSWERED_STATUSES:
         return "its result goes to the agent"

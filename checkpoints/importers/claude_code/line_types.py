@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import marshal
 import re
 from collections import Counter
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Any, Final
 
 from checkpoints.formats.canonical import to_canonical_json
@@ -27,11 +29,16 @@ NOTE_TYPES: Final = frozenset(
         "permission-mode",
         "progress",
         "queue-operation",
+        "rate_limit_event",
+        "result",
+        "stream_event",
         "summary",
         "tag",
     }
 )
-_SYSTEM_NOTE_TYPES: Final = frozenset({"turn_duration", "stop_hook_summary"})
+_SYSTEM_NOTE_TYPES: Final = frozenset({"init", "turn_duration", "stop_hook_summary"})
+#: Fields of which every known kind of line has one.
+MARKER_FIELDS: Final = frozenset({"sessionId", "uuid", "leafUuid", "messageId"})
 #: Known types that are shown as they are.
 SHOWN_TYPES: Final = frozenset({"attachment", "system", "user", "assistant"})
 KNOWN_BLOCKS: Final = frozenset(
@@ -47,6 +54,7 @@ _ENVELOPE_FIELDS: Final = frozenset(
         "isMeta",
         "isSidechain",
         "logicalParentUuid",
+        "parentToolUseId",
         "parentUuid",
         "sessionId",
         "slug",
@@ -57,16 +65,62 @@ _ENVELOPE_FIELDS: Final = frozenset(
     }
 )
 USAGE_FIELDS: Final = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+#: Elements that the program writes in place of a prompt, and around it.
+_INSERTED_ELEMENTS: Final = (
+    "bash-input",
+    "bash-stderr",
+    "bash-stdout",
+    "command-args",
+    "command-contents",
+    "command-message",
+    "command-name",
+    "ide_diagnostics",
+    "ide_opened_file",
+    "ide_selection",
+    "local-command-caveat",
+    "local-command-stderr",
+    "local-command-stdout",
+    "new-diagnostics",
+    "post-tool-use-hook",
+    "session-start-hook",
+    "system-reminder",
+    "task-notification",
+    "teammate-message",
+    "tick",
+    "user-memory-input",
+    "user-prompt-submit-hook",
+)
 #: Texts that the program writes in place of a prompt.
-_INSERTED_TEXT_PATTERN = re.compile(r"\s*(<[a-z][a-z_-]*>|\[Request interrupted|Caveat: )")
+_INSERTED_TEXT_PATTERN = re.compile(rf"\s*(<(?:{'|'.join(_INSERTED_ELEMENTS)})[\s>]|\[Request interrupted|Caveat: )")
+_INTERRUPTION: Final = "[Request interrupted"
 
 
-def get_line_key(line: Line) -> str:
-    """Return the key of a line within its conversation: its uuid, or a digest of its content."""
+def get_uuid(line: Line) -> str | None:
+    """Return the uuid of a line if it can be the key of a message."""
     uuid = line.get("uuid")
-    if isinstance(uuid, str) and 0 < len(uuid) < MAX_LENGTH - 20 and uuid.isascii() and uuid.isprintable():
-        return uuid
-    return f"line:{digest_line(line)[:32]}"
+    is_key = isinstance(uuid, str) and 0 < len(uuid) < MAX_LENGTH - 20 and uuid.isascii() and uuid.isprintable()
+    return str(uuid) if is_key else None
+
+
+def fingerprint_line(line: Line) -> bytes:
+    """Return a short fingerprint of a line's content, to compare lines within one import."""
+    content = line.get("message", {name: value for name, value in line.items() if name != "parentUuid"})
+    return blake2b(marshal.dumps(content, 2), digest_size=12).digest()
+
+
+def get_result_call_id(line: Line) -> str:
+    """Return the id of the first call whose result is on a line."""
+    message = get_message(line)
+    for block in to_blocks(message.get("content")) if message is not None else ():
+        if isinstance(block, dict) and block.get("type") == "tool_result":
+            return to_text(block.get("tool_use_id"))
+    return ""
+
+
+def is_interruption(content: Any) -> bool:
+    """Return whether a message only says that the person interrupted the agent."""
+    texts = [block.get("text") for block in to_blocks(content) if isinstance(block, dict)]
+    return len(texts) == 1 and to_text(texts[0]).lstrip().startswith(_INTERRUPTION)
 
 
 def digest_line(line: Line) -> str:
@@ -159,7 +213,7 @@ def build_envelope(line: Line) -> Line:
     return envelope
 
 
-def split_line(line: Line) -> tuple[Line, Line]:
+def split_payload_and_envelope(line: Line) -> tuple[Line, Line]:
     """Split any other line into the fields to show and the fields of its position."""
     fields = {name: value for name, value in line.items() if name not in _ENVELOPE_FIELDS}
     return fields, {name: value for name, value in line.items() if name in _ENVELOPE_FIELDS}

@@ -1,31 +1,48 @@
-"""`manage.py import_transcripts`: import conversations in the providers' own formats as sessions."""
+"""`manage.py import_transcripts`: import transcripts of other programs as sessions."""
 
 from __future__ import annotations
 
+import getpass
 import json
+import signal
 import sys
+from threading import Event
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.importers.anthropic import import_messages
-from checkpoints.importers.openai import import_chat, import_responses
-from checkpoints.importers.progress import ProgressBar, format_summary
+from checkpoints.importers import detect_format
+from checkpoints.importers.import_progress import ProgressBar, format_summary
+from checkpoints.importers.import_report import ImportReport
+from checkpoints.importers.import_transcripts import ImportOptions, import_transcripts
+from checkpoints.importers.price_table import load_price_table
+from checkpoints.importers.watch_folder import FolderWatch, watch_transcripts
 from checkpoints.models import DEFAULT_WORKSPACE
 
-_FORMATS: Final = {"openai-chat": import_chat, "openai-responses": import_responses, "anthropic": import_messages}
+#: Exit status if lines were left out as damaged, and if a file was refused.
+DAMAGED_STATUS: Final = 3
+REFUSED_STATUS: Final = 4
 
 
 class Command(BaseCommand):
-    help = "Import conversations from files of JSON or JSON lines. Again: only what is new."
+    help = (
+        "Import transcripts of other programs: files or folders such as ~/.claude. Again: only what is new. "
+        "Exit status: 0 everything was read, 3 damaged lines were left out, 4 a file was refused."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("path", nargs="+")
-        parser.add_argument("--format", required=True, choices=sorted(_FORMATS))
-        parser.add_argument("--session-id", help="for one file; without it, sessions are called like their files")
-        parser.add_argument("--agent", default="", help="the agent whose conversations these are")
+        parser.add_argument(
+            "--format", default="", choices=sorted(detect_format.FORMATS), help="without it, it is detected"
+        )
+        parser.add_argument("--session-id", help="for one file; without it, sessions have the ids of the transcripts")
+        parser.add_argument("--agent", default="", help="the agent whose transcripts these are")
+        parser.add_argument("--imported-by", default="", help="your name in the history; without it, your login")
+        parser.add_argument("--prices", help="price table for transcripts without costs: a file of TOML or JSON")
+        parser.add_argument("--reread", action="store_true", help="read unchanged files again")
+        parser.add_argument("--watch", action="store_true", help="go on: import what changes, until interrupted")
         parser.add_argument("--workspace", default=DEFAULT_WORKSPACE)
         parser.add_argument("--database", default="default", help="connection alias")
         parser.add_argument("--json", action="store_true", help="one JSON report for each path")
@@ -33,16 +50,85 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["session_id"] and len(options["path"]) > 1:
             raise CommandError("--session-id names one file; several were given.")
+        if options["watch"] and len(options["path"]) > 1:
+            raise CommandError("--watch follows one path; several were given.")
         checkpointer = SyncCheckpointer(workspace=options["workspace"], using=options["database"])
-        importing = _FORMATS[options["format"]]
+        try:
+            wishes = ImportOptions(
+                options["format"],
+                options["session_id"] or "",
+                options["agent"],
+                options["imported_by"] or _get_login(),
+                load_price_table(options["prices"]) if options["prices"] else None,
+            )
+        except CheckpointsError as error:
+            raise CommandError(str(error)) from error
+        if options["watch"]:
+            self._watch(checkpointer, options["path"][0], wishes)
+            return
+        reports, problems = [], []
         for path in options["path"]:
             bar = ProgressBar(sys.stderr)
             try:
-                report = importing(
-                    checkpointer, path, session_id=options["session_id"], agent=options["agent"], progress=bar
-                )
+                reports.append(self._import(checkpointer, path, wishes, bar, reread=options["reread"]))
             except (CheckpointsError, OSError) as error:
-                raise CommandError(str(error)) from error
+                problems.append(str(error))
+                continue
             finally:
                 bar.finish_line()
-            self.stdout.write(json.dumps(report.to_dict()) if options["json"] else "\n".join(format_summary(report)))
+            self._print_report(reports[-1], as_json=options["json"])
+        _raise_for_status(reports, problems)
+
+    def _import(
+        self, checkpointer: SyncCheckpointer, path: str, wishes: ImportOptions, bar: ProgressBar, *, reread: bool
+    ) -> ImportReport:
+        return import_transcripts(
+            checkpointer,
+            path,
+            format=wishes.format,
+            session_id=wishes.session_id or None,
+            agent=wishes.agent,
+            imported_by=wishes.imported_by,
+            prices=wishes.prices,
+            skip_unchanged=not reread,
+            progress=bar,
+        )
+
+    def _watch(self, checkpointer: SyncCheckpointer, path: str, wishes: ImportOptions) -> None:
+        stop, bar = Event(), ProgressBar(sys.stderr)
+        signal.signal(signal.SIGTERM, lambda *_: stop.set())
+
+        def report_change(report: ImportReport) -> None:
+            bar.finish_line()
+            self.stdout.write(
+                f"{report.sessions:,} sessions, {report.new_messages:,} new messages. Watching {path}; Ctrl+C ends it."
+            )
+            for refused in report.refused:
+                self.stderr.write(f"Refused: {refused.path}: {refused.why}")
+            report.refused.clear()
+
+        try:
+            watch_transcripts(FolderWatch(checkpointer, path, wishes), stop=stop, progress=bar, on_change=report_change)
+        except KeyboardInterrupt:
+            self.stdout.write("The watch has ended. What was imported stays.")
+
+    def _print_report(self, report: ImportReport, *, as_json: bool) -> None:
+        self.stdout.write(json.dumps(report.to_dict()) if as_json else "\n".join(format_summary(report)))
+
+
+def _get_login() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # no login and no entry of the user
+        return ""
+
+
+def _raise_for_status(reports: list[ImportReport], problems: list[str]) -> None:
+    """Raise the error with the exit status of what was not read."""
+    refused = sum(len(report.refused) for report in reports)
+    if problems or refused:
+        lines = problems or [f"{refused:,} {'file was' if refused == 1 else 'files were'} refused."]
+        raise CommandError("\n".join(lines), returncode=REFUSED_STATUS)
+    if skipped := sum(report.skipped for report in reports):
+        places = "1 damaged place was" if skipped == 1 else f"{skipped:,} damaged places were"
+        raise CommandError(f"{places} left out; the rest was imported.", returncode=DAMAGED_STATUS)

@@ -36,7 +36,7 @@ class Command(BaseCommand):
         if as_json:
             self.stdout.write(json.dumps({"session_id": session_id, **call}))
             return
-        state = "running" if call["alive"] else CallStatus(call["status"]).label.lower()
+        state = "running" if call["alive"] else str(CallStatus(call["status"]).label).lower()
         columns = (session_id, call["call_id"], f"{call['tool_name']} {call['args_json']}")
         self.stdout.write("  ".join([*map(_to_printable, columns), state]))
 

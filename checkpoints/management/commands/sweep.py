@@ -9,8 +9,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.peers.sweep_workspaces import SweepRound, sweep_workspaces
-from checkpoints.sessions.lost_runs import DEFAULT_LIMIT
+from checkpoints.peers.workspace_sweep import SweepRound, sweep_workspaces
+from checkpoints.sessions.sweep_lost_runs import DEFAULT_LIMIT
 
 
 class Command(BaseCommand):

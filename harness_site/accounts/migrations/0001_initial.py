@@ -60,6 +60,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("note", models.CharField(blank=True, max_length=200)),
+                ("email", models.EmailField(blank=True, max_length=254)),
                 ("digest", models.CharField(max_length=64, unique=True)),
                 ("invited_by", models.CharField(max_length=255)),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),

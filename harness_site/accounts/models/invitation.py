@@ -20,6 +20,8 @@ class Invitation(models.Model):
     role = models.CharField(max_length=10, choices=Role)
     #: Note of the inviting admin about the invited person.
     note = models.CharField(max_length=200, blank=True)
+    #: Address that the link was sent to; empty if an admin passed it on.
+    email = models.EmailField(blank=True)
     digest = models.CharField(max_length=64, unique=True)
     invited_by = models.CharField(max_length=255)
     created_at = models.DateTimeField(db_default=Now())

@@ -24,5 +24,5 @@ class Membership(models.Model):
         return f"{self.user} as {self.role}"
 
     def has_role(self, role: Role) -> bool:
-        """Return True if this membership includes the permissions of `role`."""
-        return RANKS.index(Role(self.role)) >= RANKS.index(role)
+        """Return True if this membership includes the permissions of `role`. An unknown role permits nothing."""
+        return self.role in RANKS and RANKS.index(Role(self.role)) >= RANKS.index(role)

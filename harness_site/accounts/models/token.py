@@ -2,6 +2,7 @@ from datetime import datetime
 
 from django.db import models
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from checkpoints.db import clock
 from checkpoints.enums import Role
@@ -11,9 +12,9 @@ from checkpoints.models import Workspace
 class TokenRole(models.TextChoices):
     """Role of a token: an agent writes its own sessions, the others match the member roles of that name."""
 
-    AGENT = "agent", "Agent"
-    AUDITOR = "auditor", "Auditor"
-    APPROVER = "approver", "Approver"
+    AGENT = "agent", _("Agent")
+    AUDITOR = "auditor", _("Auditor")
+    APPROVER = "approver", _("Approver")
 
 
 class ApiToken(models.Model):

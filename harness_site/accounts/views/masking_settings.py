@@ -3,10 +3,12 @@
 from typing import Any, Final
 
 from django import forms
+from django.contrib import messages
 from django.db import transaction
 from django.forms.models import model_to_dict
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from checkpoints.enums import AuditKind, Role
@@ -34,20 +36,20 @@ class MaskingForm(forms.Form):
         super().__init__(*args, **kwargs)
         style_form_fields(
             self,
-            names="Names of fields",
-            words="Words in texts",
-            usual="Mask what is usually secret",
-            reveal_role="Who may have secrets shown",
+            names=_("Field names"),
+            words=_("Words in texts"),
+            usual=_("Mask common secrets"),
+            reveal_role=_("Role that may show secrets"),
         )
-        self.fields["names"].help_text = "One in each line. Whatever stands in a field of this name is masked."
-        self.fields["words"].help_text = "One in each line; * stands for any letters: acme_live_*"
-        self.fields["usual"].help_text = (
+        self.fields["names"].help_text = _("One name per line. The value of a field with this name is masked.")
+        self.fields["words"].help_text = _("One word per line. * stands for any letters, as in acme_live_*.")
+        self.fields["usual"].help_text = _(
             "Keys and tokens of well-known services, card numbers, private keys, passwords in addresses, and fields "
-            "called password, secret, token, api_key and the like."
+            "named password, secret, token, api_key and similar."
         )
-        self.fields[
-            "reveal_role"
-        ].help_text = "This role and greater ones: after their password, for ten minutes each time, and recorded."
+        self.fields["reveal_role"].help_text = _(
+            "This role and higher ones. Each use needs the password, lasts ten minutes, and is recorded."
+        )
 
     def clean_names(self) -> str:
         return "\n".join(_split_unique_lines(self.cleaned_data["names"]))
@@ -56,14 +58,16 @@ class MaskingForm(forms.Form):
         lines = _split_unique_lines(self.cleaned_data["words"])
         for line in lines:
             if line.count("*") > _STARS or len(line.replace("*", "")) < _SHORTEST:
-                raise forms.ValidationError(f"“{line}”: at least four letters, and at most four stars.")
+                raise forms.ValidationError(
+                    _("“%(line)s” needs at least four letters and at most four stars.") % {"line": line}
+                )
         return "\n".join(lines)
 
 
 def _split_unique_lines(text: str) -> list[str]:
     lines = list(dict.fromkeys(line.strip() for line in text.replace("\0", "").splitlines() if line.strip()))
     if len(lines) > _LINES or any(len(line) > _LONGEST for line in lines):
-        raise forms.ValidationError("At most a hundred lines of a hundred letters.")
+        raise forms.ValidationError(_("Enter at most 100 lines with at most 100 letters each."))
     return lines
 
 
@@ -81,6 +85,7 @@ def edit_masking_settings(request: MemberRequest) -> HttpResponse:
             audit_events.record_member_event(
                 request.membership, AuditKind.MASKING_CHANGED, request=request, fields=form.changed_data
             )
+        messages.success(request, _("The masking rules were saved. They apply to every page from now on."))
         return redirect("harness_settings:masking")
     status = 422 if request.method == "POST" else 200
     context = {"form": form, "tab": "masking", "endings": ENDINGS, "parts": PARTS, "words": WORDS}

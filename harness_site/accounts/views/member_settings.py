@@ -1,23 +1,48 @@
 """Members and invitations of the workspace, for admins."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Concatenate, Final
 
+from allauth.mfa.models import Authenticator
+from allauth.usersessions.models import UserSession
 from django import forms
+from django.contrib import messages
+from django.db.models import Exists, F, Max, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce, Greatest
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import Role
 from harness_site.accounts import member_services
+from harness_site.accounts.forms import style_form_fields
+from harness_site.accounts.invitation_mail import send_invitation
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
+from harness_site.mail_transport import MAIL_ERRORS, describe_connection_error, is_mail_configured
+from harness_site.site_address import build_absolute_url
+
+_FACTORS: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
+#: Changes of a member: the service, and the confirmation after it.
+Change = Callable[Concatenate[Membership, Membership, ...], None]
 
 
 class InvitationForm(forms.Form):
-    role = forms.ChoiceField(choices=Role.choices, initial=Role.AUDITOR, label="Role")
-    note = forms.CharField(max_length=200, required=False, label="For whom")
+    email = forms.EmailField(required=False, max_length=254, label=gettext_lazy("E-mail"))
+    role = forms.ChoiceField(choices=Role.choices, initial=Role.APPROVER, label=gettext_lazy("Role"))
+    note = forms.CharField(max_length=200, required=False, label=gettext_lazy("Note (optional)"))
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        style_form_fields(self)
+        self.fields["email"].widget.attrs |= {"placeholder": "name@example.org", "autocomplete": "off"}
+        self.fields["note"].widget.attrs |= {"autocomplete": "off"}
+        self.fields["email"].error_messages["invalid"] = _("Enter a complete e-mail address, such as name@example.org.")
 
 
 class RoleForm(forms.Form):
@@ -36,48 +61,72 @@ def list_members(request: MemberRequest) -> HttpResponse:
 def change_member_role(request: MemberRequest, pk: int) -> HttpResponse:
     member, form = _get_member_or_404(request, pk), RoleForm(request.POST)
     if not form.is_valid():
-        return _render_members_page(request, problem="There is no such role. Nothing was changed.", status=422)
+        problem = _("This role does not exist. Nothing was changed.")
+        return _render_members_page(request, problem=problem, status=422)
+    role = Role(form.cleaned_data["role"])
     try:
-        member_services.change_member_role(request.membership, member, Role(form.cleaned_data["role"]), request=request)
+        member_services.change_member_role(request.membership, member, role, request=request)
     except member_services.MemberError as error:
         return _render_members_page(request, problem=str(error), status=409)
-    return redirect("harness_settings:members")
+    values = {"name": member.user.get_username(), "role": role.label}
+    return _redirect_with_success_message(request, _("The role of %(name)s is now: %(role)s.") % values)
 
 
 @require_POST
 @require_member(Role.ADMIN)
 @require_recent_login
-def remove_member(request: MemberRequest, pk: int) -> HttpResponse:
-    try:
-        member_services.remove_member(request.membership, _get_member_or_404(request, pk), request=request)
-    except member_services.MemberError as error:
-        return _render_members_page(request, problem=str(error), status=409)
-    return redirect("harness_settings:members")
+def remove_member(request: MemberRequest, pk: int) -> HttpResponseBase:
+    confirmation = _("%(name)s is no longer a member of this workspace.")
+    return _apply_member_change(request, pk, member_services.remove_member, confirmation)
 
 
 @require_POST
 @require_member(Role.ADMIN)
 @require_recent_login
-def reset_member_factors(request: MemberRequest, pk: int) -> HttpResponse:
-    try:
-        member_services.reset_member_factors(request.membership, _get_member_or_404(request, pk), request=request)
-    except member_services.MemberError as error:
-        return _render_members_page(request, problem=str(error), status=409)
-    return redirect("harness_settings:members")
+def reset_member_factors(request: MemberRequest, pk: int) -> HttpResponseBase:
+    confirmation = _("The second factors of %(name)s were removed, and their sessions ended.")
+    return _apply_member_change(request, pk, member_services.reset_member_factors, confirmation)
+
+
+@require_POST
+@require_member(Role.ADMIN)
+@require_recent_login
+def deactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
+    confirmation = _("%(name)s is deactivated and signed out. Past decisions stay recorded.")
+    return _apply_member_change(request, pk, member_services.deactivate_member, confirmation)
+
+
+@require_POST
+@require_member(Role.ADMIN)
+@require_recent_login
+def reactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
+    return _apply_member_change(request, pk, member_services.reactivate_member, _("%(name)s can sign in again."))
 
 
 @require_POST
 @require_member(Role.ADMIN)
 @require_recent_login
 def create_invitation(request: MemberRequest) -> HttpResponse:
-    """Create an invitation and show its link, once."""
+    """Create an invitation and send its link; without a mail server, show the link once."""
     form = InvitationForm(request.POST)
     if not form.is_valid():
         return _render_members_page(request, form=form, status=422)
-    role, note = Role(form.cleaned_data["role"]), form.cleaned_data["note"]
+    role, address = Role(form.cleaned_data["role"]), form.cleaned_data["email"]
+    note = form.cleaned_data["note"] or address
     invitation, secret = member_services.create_invitation(request.membership, role, note, request=request)
-    link = request.build_absolute_uri(reverse("harness_accounts:invitation", args=[secret]))
-    return _render_members_page(request, link=link, invitation=invitation)
+    link = build_absolute_url(reverse("harness_accounts:invitation", args=[secret]), request)
+    problem = ""
+    if address and is_mail_configured():
+        try:
+            send_invitation(invitation, address, link)
+        except MAIL_ERRORS as error:
+            problem = describe_connection_error(error)
+        else:
+            member_services.record_invitation_sent(invitation, address)
+            return _redirect_with_success_message(
+                request, _("The invitation was sent to %(address)s.") % {"address": address}
+            )
+    return _render_members_page(request, link=link, invitation=invitation, address=address, mail_problem=problem)
 
 
 @require_POST
@@ -85,6 +134,20 @@ def create_invitation(request: MemberRequest) -> HttpResponse:
 def revoke_invitation(request: MemberRequest, pk: int) -> HttpResponse:
     invitation = get_object_or_404(Invitation, pk=_parse_primary_key(pk), workspace=request.membership.workspace)
     member_services.revoke_invitation(request.membership, invitation, request=request)
+    return _redirect_with_success_message(request, _("The invitation was revoked. Its link no longer works."))
+
+
+def _apply_member_change(request: MemberRequest, pk: int, change: Change, confirmation: str) -> HttpResponse:
+    member = _get_member_or_404(request, pk)
+    try:
+        change(request.membership, member, request=request)
+    except member_services.MemberError as error:
+        return _render_members_page(request, problem=str(error), status=409)
+    return _redirect_with_success_message(request, confirmation % {"name": member.user.get_username()})
+
+
+def _redirect_with_success_message(request: MemberRequest, sentence: str) -> HttpResponse:
+    messages.success(request, sentence)
     return redirect("harness_settings:members")
 
 
@@ -98,6 +161,22 @@ def _get_member_or_404(request: MemberRequest, pk: int) -> Membership:
     return get_object_or_404(members, pk=_parse_primary_key(pk))
 
 
+def _query_members(request: MemberRequest) -> QuerySet[Membership]:
+    """Query the members with `last_seen` and `has_second_factor`."""
+    sessions = UserSession.objects.filter(user=OuterRef("user")).values("user")
+    activity, login = Subquery(sessions.annotate(last=Max("last_seen_at")).values("last")), F("user__last_login")
+    factors = Authenticator.objects.filter(user=OuterRef("user"), type__in=_FACTORS)
+    return (
+        Membership.objects.filter(workspace=request.membership.workspace)
+        .select_related("user")
+        .annotate(
+            last_seen=Greatest(Coalesce(activity, login), Coalesce(login, activity)),
+            has_second_factor=Exists(factors),
+        )
+        .order_by("user__username")
+    )
+
+
 def _render_members_page(
     request: MemberRequest, *, form: InvitationForm | None = None, status: int = 200, **extra_context: Any
 ) -> HttpResponse:
@@ -106,10 +185,11 @@ def _render_members_page(
         "-pk"
     )
     context = {
-        "members": Membership.objects.filter(workspace=workspace).select_related("user").order_by("user__username"),
+        "members": list(_query_members(request)),
         "invitations": [invitation for invitation in pending_invitations if invitation.open],
         "roles": Role.choices,
         "form": form or InvitationForm(),
+        "can_mail": is_mail_configured(),
         "tab": "members",
         **extra_context,
     }

@@ -5,9 +5,11 @@ from typing import Any, cast
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
+from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import AuditKind
@@ -43,12 +45,13 @@ def end_other_sessions(request: HttpRequest) -> HttpResponse:
     if session_pk:
         session = UserSession.objects.filter(user=user, pk=session_pk).first() if session_pk.isdecimal() else None
         if session is None:
-            raise Http404("There is no such sign-in.")
+            raise Http404(_("There is no such sign-in."))
         session.end()
         ended_count = 1
     else:
         ended_count = end_user_sessions(user, but=request.session.session_key)
     audit_events.record_account_event(user, AuditKind.SIGN_INS_ENDED, request=request, ended=ended_count)
+    messages.success(request, _("The other sessions were ended."))
     return redirect("harness_accounts:account")
 
 
@@ -57,12 +60,12 @@ def switch_workspace(request: HttpRequest) -> HttpResponse:
     """Switch to another workspace of the user; raise 404 for any other."""
     user = cast(User, request.user)
     slug = request.POST.get("workspace", "").replace("\0", "")
-    workspace_pk = (
-        Membership.objects.filter(user=user, workspace__slug=slug).values_list("workspace_id", flat=True).first()
-    )
-    if workspace_pk is None:
-        raise Http404("There is no such workspace.")
-    request.session[WORKSPACE_KEY] = workspace_pk
+    memberships = Membership.objects.filter(user=user, workspace__slug=slug).select_related("workspace")
+    membership = memberships.first()
+    if membership is None:
+        raise Http404(_("There is no such workspace."))
+    request.session[WORKSPACE_KEY] = membership.workspace_id
+    messages.success(request, _("You are now in the workspace %(name)s.") % {"name": membership.workspace.name})
     return redirect(get_safe_redirect(request.POST.get("next", "")))
 
 
@@ -72,7 +75,7 @@ def enter_workspace(request: HttpRequest, workspace: str, place: str) -> HttpRes
     memberships = Membership.objects.filter(user=cast(User, request.user)).select_related("workspace")
     membership = memberships.filter(workspace__slug=workspace.replace("\0", "")).first()
     if membership is None:
-        raise Http404("There is no such workspace.")
+        raise Http404(_("There is no such workspace."))
     query = request.META["QUERY_STRING"]
     target = get_safe_redirect(f"/{place}?{query}" if query else f"/{place}")
     if get_request_membership(request) == membership:

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events, unmasking
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, require_member
-from harness_site.accounts.reauthentication import require_proof_within
+from harness_site.accounts.reauthentication import require_reauthentication_within
 from harness_site.accounts.redirects import get_safe_redirect
 
 #: A reauthentication counts for one request and the time it takes to return to it.
@@ -27,7 +27,7 @@ def show_secrets(request: MemberRequest) -> HttpResponseBase:
     return _start_showing_secrets(request)
 
 
-@require_proof_within(_PROOF_SECONDS)
+@require_reauthentication_within(_PROOF_SECONDS)
 def _start_showing_secrets(request: MemberRequest) -> HttpResponse:
     unmasking.start_unmasking(request, request.membership)
     minutes = int(unmasking.SHOWN_FOR.total_seconds() // 60)

@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from checkpoints.enums import AuditKind
-from harness_site.accounts import audit_events
+from harness_site.accounts import audit_events, first_admin
 
 
 class SignIn(LoginView):  # type: ignore[misc]
@@ -30,6 +30,7 @@ class SignIn(LoginView):  # type: ignore[misc]
             **context,
             "next": self.request.POST.get("next") or self.request.GET.get("next", ""),
             "providers": foreign_accounts().list_providers(self.request),
+            "is_empty": first_admin.is_installation_empty(),
             "passkey_refused": "passkey" in self.request.GET,
         }
 

@@ -5,8 +5,11 @@ from typing import Any, Final
 
 from allauth.account.adapter import get_adapter
 from django import forms
+from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import ActorKind, Role
@@ -17,13 +20,13 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
 
 #: Days → label.
-LIFETIMES: Final = (("30", "30 days"), ("90", "90 days"), ("365", "A year"), ("", "Until it is revoked"))
+LIFETIMES: Final = (("30", _("30 days")), ("90", _("90 days")), ("365", _("1 year")), ("", _("Until it is revoked")))
 
 
 class TokenForm(forms.Form):
-    name = forms.CharField(max_length=100, label="Name")
-    role = forms.ChoiceField(choices=TokenRole.choices, label="For")
-    days = forms.ChoiceField(choices=LIFETIMES, required=False, initial="90", label="Valid for")
+    name = forms.CharField(max_length=100, label=_("Name"))
+    role = forms.ChoiceField(choices=TokenRole.choices, label=_("For"))
+    days = forms.ChoiceField(choices=LIFETIMES, required=False, initial="90", label=_("Valid for"))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -67,9 +70,9 @@ def create_token(request: MemberRequest) -> HttpResponse:
 @require_member(Role.ADMIN)
 def revoke_token(request: MemberRequest, pk: int) -> HttpResponse:
     key = pk if pk < 2**63 else 0
-    api_tokens.revoke_token(
-        get_object_or_404(ApiToken, pk=key, workspace=request.membership.workspace), by=_build_token_issuer(request)
-    )
+    token = get_object_or_404(ApiToken, pk=key, workspace=request.membership.workspace)
+    api_tokens.revoke_token(token, by=_build_token_issuer(request))
+    messages.success(request, gettext("The token “%(name)s” was revoked and no longer works.") % {"name": token.name})
     return redirect("harness_settings:tokens")
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from harness_site.core.masking.secret_shapes import Span
+from harness_site.core.rendering.linear_regex import LinearPattern, compile_pattern, escape_pattern
 
 #: Shorter values occur in too much unrelated text.
 SHORTEST: Final = 4
@@ -40,24 +43,43 @@ def iterate_value_texts(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def find_known_values(text: str, values: Iterable[str]) -> Iterator[Span]:
-    """Yield the spans where one of `values` occurs as a whole word, also if its end is truncated.
+@dataclass(frozen=True)
+class KnownValues:
+    """Secret values prepared for searches: the longest `MOST` of them, and a pattern of their beginnings."""
 
-    The work is bounded: only the longest `MOST` values are searched, and a text that repeats the beginning of one
-    extremely often is treated as secret as a whole.
-    """
-    searched_values = [value for value in values if len(value) >= SHORTEST]
-    if len(searched_values) > MOST:
-        searched_values = sorted(searched_values, key=lambda value: (-len(value), value))[:MOST]
-    cut_off = any(mark in text for mark in _ELLIPSES)
-    search = _Search(text)
-    for value in searched_values:
-        yield from search.find(value)
-        if cut_off and len(value) > _CUT_OFF:
-            yield from search.find_cut_off(value)
-        if search.steps_left < 0:
-            yield 0, len(text)
+    values: tuple[str, ...]
+
+    @classmethod
+    def prepare(cls, values: Iterable[str]) -> KnownValues:
+        searched = (value for value in values if len(value) >= SHORTEST)
+        return cls(tuple(sorted(searched, key=lambda value: (-len(value), value))[:MOST]))
+
+    @cached_property
+    def longest(self) -> int:
+        """The length of the longest value."""
+        return len(self.values[0]) if self.values else 0
+
+    @cached_property
+    def _beginnings(self) -> LinearPattern:
+        return compile_pattern("|".join(sorted({escape_pattern(value[:_CUT_OFF]) for value in self.values})))
+
+    def find(self, text: str) -> Iterator[Span]:
+        """Yield the spans where one of the values occurs as a whole word, also if its end is truncated.
+
+        The work is bounded: a text that repeats the beginning of a value extremely often is treated as secret as a
+        whole.
+        """
+        if not self.values or self._beginnings.search(text) is None:
             return
+        cut_off = any(mark in text for mark in _ELLIPSES)
+        search = _Search(text)
+        for value in self.values:
+            yield from search.find(value)
+            if cut_off and len(value) > _CUT_OFF:
+                yield from search.find_cut_off(value)
+            if search.steps_left < 0:
+                yield 0, len(text)
+                return
 
 
 def has_short_value(text: str, values: Iterable[str]) -> bool:

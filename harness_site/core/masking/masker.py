@@ -7,6 +7,7 @@ is documented in docs/masking.md.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,10 +15,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import groupby
+from threading import Lock
 from typing import Any, Final, TypeVar
 
 from harness_site.core.masking import secret_names, secret_shapes
-from harness_site.core.masking.known_values import find_known_values, iterate_value_texts
+from harness_site.core.masking.known_values import KnownValues, iterate_value_texts
 from harness_site.core.masking.secret_shapes import Span
 from harness_site.core.masking.text_decoding import DecodedText, decode_escapes
 from harness_site.core.rendering.linear_regex import LinearPattern, compile_pattern
@@ -26,12 +28,17 @@ T = TypeVar("T")
 
 #: Replacement of a secret.
 MASK: Final = "‹masked›"
-#: Longer texts are not cached, as thousands of them would exhaust memory.
-_LONGEST: Final = 50_000
+#: Longer texts are cached by their digest, as thousands of them would exhaust memory.
+_LONGEST: Final = 2_000
 #: Maximum nesting of encodings, such as an ANSI sequence inside of JSON.
 _CODES_IN_CODES: Final = 3
 #: Characters scanned beyond the displayed end, to recognize a secret that is cut off there.
 MARGIN: Final = 8_000
+#: Characters that write one character, such as `\\u0041`.
+_LONGEST_ESCAPE: Final = 8
+#: Maximum number of secrets in all cached long texts, each text counting as a few more.
+_CACHED_SPANS: Final = 200_000
+_COST_OF_TEXT: Final = 10
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,10 @@ class MaskingRules:
     def patterns(self) -> secret_names.SecretPatterns | None:
         return secret_names.build_secret_patterns(self.names, usual=self.usual) if self.names or self.usual else None
 
+    @cached_property
+    def known_values(self) -> KnownValues:
+        return KnownValues.prepare(self.values)
+
     def may_hide(self, stored: str) -> bool:
         """Return whether stored JSON may contain a secret name."""
         return self.patterns is not None and self.patterns.hint.search(stored) is not None
@@ -64,7 +75,13 @@ class MaskingRules:
     def with_known_values(self, values: Iterable[str]) -> MaskingRules:
         """Return these rules with `values` added to the secret values."""
         all_values = self.values.union(values)
-        return self if all_values == self.values else replace(self, values=all_values)
+        return self if all_values == self.values else _add_known_values(self, all_values)
+
+
+@lru_cache(maxsize=256)
+def _add_known_values(rules: MaskingRules, values: frozenset[str]) -> MaskingRules:
+    # One object for equal rules: what is prepared for them is kept, and caches compare them by identity.
+    return replace(rules, values=values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +128,12 @@ def use_masking_rules(wanted: MaskingRules | None) -> Iterator[None]:
 @contextmanager
 def mask_secret_values_of(*content: Any) -> Iterator[None]:
     """Mask the values of secret fields of these JSON values, wherever they occur, in this context."""
-    with mask_given_values(collect_secret_values(*content)):
+    with mask_values_in_context(collect_secret_values(*content)):
         yield
 
 
 @contextmanager
-def mask_given_values(values: Iterable[str]) -> Iterator[None]:
+def mask_values_in_context(values: Iterable[str]) -> Iterator[None]:
     """Mask these texts, wherever they occur, in this context."""
     rules = _reader.get()
     with use_masking_rules(rules and rules.with_known_values(values)):
@@ -180,13 +197,27 @@ def mask_text(text: str) -> str:
 
 
 def mask_text_beginning(text: str, size: int) -> str:
-    """Mask the first `size` characters of a text or a few more, without scanning all of it."""
-    if len(text) <= size:
-        return mask_text(text)
-    window = text[: size + MARGIN]
-    spans = find_secret_spans(window)
+    """Mask the first `size` characters of a text or a few more, without scanning all of it.
+
+    Whatever is masked in the whole text is masked here: a value that may continue after the scanned part is secret up
+    to its end.
+    """
+    rules = _reader.get()
+    if rules is None:
+        return text[:size]
+    window = text[: size + max(MARGIN, _LONGEST_ESCAPE * rules.known_values.longest)]
+    if len(window) == len(text):
+        return mask_text_slice(text, 0, size)
+    spans = _find_spans_with_decoding(window, rules, is_cut=True)
     cut = next((stop for start, stop in spans if start < size < stop), size)
     return _replace_spans_with_mask(window[:cut], [span for span in spans if span[1] <= cut])
+
+
+def mask_text_slice(text: str, start: int, stop: int) -> str:
+    """Mask the characters from `start` to `stop` of a text. A secret that only ends or begins there is masked too."""
+    spans = [(max(begin, start), min(end, stop)) for begin, end in find_secret_spans(text)]
+    inner_spans = [(begin - start, end - start) for begin, end in spans if begin < end]
+    return _replace_spans_with_mask(text[start:stop], inner_spans)
 
 
 def _replace_spans_with_mask(text: str, spans: Sequence[Span]) -> str:
@@ -240,6 +271,31 @@ def _mask_value_recursively(value: Any, rules: MaskingRules) -> Any:
     return MASK if is_secret_number(value) else value
 
 
+def mask_secret_fields_only(value: Any) -> Any:
+    """Mask the values of secret fields and secret numbers of a JSON value, but no text.
+
+    Much faster than `mask_json_value`, for a value that is then masked as text, a part at a time.
+    """
+    rules = _reader.get()
+    return value if rules is None else _mask_secret_fields_recursively(value, rules)
+
+
+def _mask_secret_fields_recursively(value: Any, rules: MaskingRules) -> Any:
+    if isinstance(value, list | tuple):
+        secret_places = secret_names.find_secret_list_items(value, rules.secret_name)
+        return [
+            MASK if place in secret_places else _mask_secret_fields_recursively(item, rules)
+            for place, item in enumerate(value)
+        ]
+    if isinstance(value, dict):
+        secret_keys = secret_names.find_secret_object_keys(value, rules.secret_name)
+        return {
+            key: MASK if key in secret_keys else _mask_secret_fields_recursively(inner, rules)
+            for key, inner in value.items()
+        }
+    return MASK if is_secret_number(value) else value
+
+
 def list_masked_fields(value: dict[str, Any]) -> list[MaskedField]:
     """List the fields of a JSON object in order, as the current reader may see them, with unique names."""
     rules = _reader.get()
@@ -250,7 +306,7 @@ def list_masked_fields(value: dict[str, Any]) -> list[MaskedField]:
     )
 
 
-def find_hidden_list_items(value: Sequence[Any]) -> frozenset[int]:
+def find_secret_list_item_indexes(value: Sequence[Any]) -> frozenset[int]:
     """Return the indexes of items in a JSON list that are secret because of the item before them."""
     rules = _reader.get()
     return frozenset() if rules is None else secret_names.find_secret_list_items(value, rules.secret_name)
@@ -305,24 +361,62 @@ def find_secret_spans(text: str) -> tuple[Span, ...]:
     rules = _reader.get()
     if rules is None or not text:
         return ()
-    return _find_spans_with_decoding(text, rules) if len(text) > _LONGEST else _find_known_value_spans(text, rules)
+    return _find_spans_of_long_text(text, rules) if len(text) > _LONGEST else _find_spans_of_short_text(text, rules)
 
 
-@lru_cache(maxsize=2048)
-def _find_known_value_spans(text: str, rules: MaskingRules) -> tuple[Span, ...]:
+@lru_cache(maxsize=16_384)
+def _find_spans_of_short_text(text: str, rules: MaskingRules) -> tuple[Span, ...]:
     return _find_spans_with_decoding(text, rules)
 
 
-def _find_spans_with_decoding(text: str, rules: MaskingRules) -> tuple[Span, ...]:
-    """Find secrets in the text as written, and as decoded if that differs."""
-    places = set(_iterate_secret_spans(text, rules))
+class _SpanCache:
+    """Secrets of long texts by digest and rules, within a budget; the oldest are dropped."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._spans: dict[tuple[bytes, MaskingRules], tuple[Span, ...]] = {}
+        self._cost = 0
+
+    def get(self, key: tuple[bytes, MaskingRules]) -> tuple[Span, ...] | None:
+        return self._spans.get(key)
+
+    def add(self, key: tuple[bytes, MaskingRules], spans: tuple[Span, ...]) -> None:
+        with self._lock:
+            if key in self._spans or len(spans) > _CACHED_SPANS:
+                return
+            self._spans[key] = spans
+            self._cost += len(spans) + _COST_OF_TEXT
+            while self._cost > _CACHED_SPANS:
+                self._cost -= len(self._spans.pop(next(iter(self._spans)))) + _COST_OF_TEXT
+
+
+_long_texts: Final = _SpanCache()
+
+
+def _find_spans_of_long_text(text: str, rules: MaskingRules) -> tuple[Span, ...]:
+    """Find the secrets of a long text, cached, as the pages of one text are read one after the other."""
+    key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).digest(), rules
+    spans = _long_texts.get(key)
+    if spans is None:
+        spans = _find_spans_with_decoding(text, rules)
+        _long_texts.add(key, spans)
+    return spans
+
+
+def _find_spans_with_decoding(text: str, rules: MaskingRules, *, is_cut: bool = False) -> tuple[Span, ...]:
+    """Find secrets in the text as written, and as decoded if that differs.
+
+    `is_cut` means that the text continues: whatever may be the beginning of a long secret is secret up to the end.
+    """
+    find = _iterate_secret_spans_of_cut_text if is_cut else _iterate_secret_spans
+    places = set(find(text, rules))
     readings: list[DecodedText] = []
     while (
         len(readings) < _CODES_IN_CODES
         and (decoded := decode_escapes(readings[-1].text if readings else text)) is not None
     ):
         readings.append(decoded)
-        places.update(_map_span_to_original(place, readings) for place in _iterate_secret_spans(decoded.text, rules))
+        places.update(_map_span_to_original(place, readings) for place in find(decoded.text, rules))
     return _merge_overlapping_spans(sorted(places)) if places else ()
 
 
@@ -335,7 +429,7 @@ def _map_span_to_original(place: Span, readings: Sequence[DecodedText]) -> Span:
 
 def _iterate_secret_spans(text: str, rules: MaskingRules) -> Iterator[Span]:
     if rules.values:
-        yield from find_known_values(text, rules.values)
+        yield from rules.known_values.find(text)
     if len(text) < 4:
         return
     if rules.words is not None:
@@ -345,6 +439,19 @@ def _iterate_secret_spans(text: str, rules: MaskingRules) -> Iterator[Span]:
         yield from secret_shapes.find_card_numbers(text)
     if rules.patterns is not None:
         yield from secret_names.find_named_values(text, rules.patterns, rules.secret_name)
+
+
+def _iterate_secret_spans_of_cut_text(text: str, rules: MaskingRules) -> Iterator[Span]:
+    end = len(text)
+    for span in _iterate_secret_spans(text, rules):
+        yield (span[0], end) if secret_names.is_unclosed_value(text, span) else span
+    if rules.usual and (login := secret_shapes.find_start_of_cut_off_login(text)) is not None:
+        yield login, end
+    if rules.patterns is not None:
+        yield from (
+            (start, end)
+            for start in secret_names.find_unclosed_secret_elements(text, rules.patterns, rules.secret_name)
+        )
 
 
 def _merge_overlapping_spans(spans: list[Span]) -> tuple[Span, ...]:

@@ -24,36 +24,54 @@ ENDINGS: Final = (
     "authkey",
     "authorization",
     "authtoken",
+    "becomepass",
     "bearer",
     "cardno",
     "cardnumber",
     "clientkey",
     "connectionstring",
+    "contrasena",
+    "contraseña",
     "cookie",
     "creditcard",
     "credential",
     "cvc",
     "cvv",
+    "dbpass",
     "encryptionkey",
+    "hasło",
+    "heslo",
+    "hmackey",
+    "jsessionid",
     "jwt",
     "kennwort",
     "licensekey",
     "masterkey",
     "mnemonic",
+    "motdepasse",
     "onetimecode",
     "otp",
     "passcode",
     "passphrase",
+    "phpsessid",
     "privatekey",
     "pswd",
     "pwd",
     "recoverycode",
     "secretkey",
     "seedphrase",
+    "senha",
     "signingkey",
     "sshkey",
+    "sshpass",
     "ssn",
     "token",
+    "wachtwoord",
+    "пароль",
+    "비밀번호",
+    "パスワード",
+    "密码",
+    "密碼",
 )
 #: Parts of secret field names, unless one of the harmless words occurs.
 PARTS: Final = ("passwd", "password", "passwort", "secret")
@@ -76,6 +94,8 @@ _NOISE: Final = re.compile(r"[\W_]+")
 _HINTS: Final = (
     *("key", "auth", "bearer", "card", "connection", "cookie", "cred", "cvc", "cvv", "jwt", "mnemonic", "code", "otp"),
     *("pass", "phrase", "psw", "pw", "secret", "token", "ssn", "kennwort"),
+    *("jsessionid", "phpsessid", "contrase", "contraseñ", "hasło", "heslo", "senha", "wachtwoord"),
+    *("пароль", "비밀번호", "パスワード", "密码", "密碼"),
 )
 
 
@@ -86,6 +106,9 @@ class SecretPatterns:
     A pair (`key=value`), a command option (`--key value`), the name in another field (`{"name": "key", "value":
     "value"}`, in any order), an element (`<key>value</key>`), an attribute beside another (`name="key" value="value"`),
     a name before a quoted value (`PASSWORD 'value'`, `setPassword("value")`), and a table cell (`| key | value |`).
+    An element named by an attribute or by the element before it (`<string name="key">value</string>`,
+    `<key>key</key><string>value</string>`). A pair of arguments (`("key", "value")`, `"--key", "value"`), or of lines
+    (`name: key`, `value: value`).
     """
 
     hint: LinearPattern
@@ -94,6 +117,10 @@ class SecretPatterns:
     named: LinearPattern
     named_before: LinearPattern
     element: LinearPattern
+    named_element: LinearPattern
+    listed: LinearPattern
+    lines: LinearPattern
+    open_element: LinearPattern
     attribute: LinearPattern
     quoted: LinearPattern
     cell: LinearPattern
@@ -119,8 +146,20 @@ def build_secret_patterns(names: frozenset[str], *, usual: bool) -> SecretPatter
         element=compile_pattern(
             rf"<(?:\w{{1,40}}:)?{name}(?:\s[^<>]*)?>(?:<!\[CDATA\[)?(?P<value>[^<>\]]+)(?:\]\]>)?</"
         ),
+        named_element=compile_pattern(
+            rf"(?:\b(?i:name|key|id)=[\"']|<key>){name}(?:[\"'][^<>]{{0,100}}>|</key>\s{{0,100}}<\w{{1,20}}>)"
+            r"(?P<value>[^<>]+)(?:<|\z)"
+        ),
+        listed=compile_pattern(rf"(?:\(\s{{0,20}}{quote}|{quote}-){name}{quote}\s{{0,20}},\s{{0,20}}"),
+        lines=compile_pattern(
+            rf"(?m:^)[ \t-]{{0,40}}name:[ \t]{{0,20}}[\"']?{name}[\"']?[ \t]{{0,20}}\r?\n"
+            r"[ \t]{0,40}value:[ \t]{0,20}"
+        ),
+        open_element=compile_pattern(
+            rf"<(?:\w{{1,40}}:)?{name}(?:\s[^<>]*)?>(?:<!\[CDATA\[)?(?P<value>[^<>\]]*)(?:\]\]?>?)?<?\z"
+        ),
         attribute=compile_pattern(
-            rf"\b(?i:name|key|id)=\\{{0,8}}[\"']{name}\\{{0,8}}[\"']"
+            rf"\b(?i:name|key|id|type)=\\{{0,8}}[\"']{name}\\{{0,8}}[\"']"
             r"(?:[^<>\n]{0,100}?\s(?i:value|content)=|(?:\r?\n[^\n\r]{1,100}){0,3}\r?\n\r?\n)"
         ),
         quoted=compile_pattern(rf"{name}(?:[ \t]+|\()\\{{0,8}}[\"'`]"),
@@ -128,6 +167,8 @@ def build_secret_patterns(names: frozenset[str], *, usual: bool) -> SecretPatter
     )
 
 
+#: Groups of these patterns; access by name is many times slower.
+_NAME, _CLOSE, _SIGN = 1, 2, 3
 _VALUE_BEFORE: Final = re.compile(r"""(?:value|val|content|text)\\{0,8}["']\s{0,20}:\s{0,20}""", re.IGNORECASE)
 #: Maximum distance of a value before its name.
 _BEFORE: Final = 500
@@ -153,7 +194,7 @@ _SHORT: Final = frozenset({"pw", "psw"})
 _CELL: Final = re.compile(r"[^|\n`*\s]*+")
 _BRACKETS: Final = re.compile(r"[\[\]{}]")
 #: Maximum length of a list or object masked as a value in a text.
-_NESTED: Final = 5_000
+_NESTED: Final = 20_000
 _OPENED: Final = re.compile(r"(\\{0,8})([\"'`])")
 #: No alternative may start within another, so that nothing is scanned twice.
 _UNQUOTED: Final = re.compile(
@@ -237,15 +278,33 @@ def find_named_values(text: str, known: SecretPatterns, is_secret: IsSecret) -> 
     if "-" in text or "set" in text or "ENV" in text or "ARG" in text:
         yield from _find_pattern_values(text, known.option, _find_option_value, is_secret)
     if "</" in text:
-        yield from (match.span(2) for match in known.element.finditer(text) if is_secret(match["name"]))
+        for pattern in (known.element, known.named_element):
+            yield from (match.span(2) for match in pattern.finditer(text) if is_secret(match[_NAME]))
     if ":" in text and ("'" in text or '"' in text):
         yield from _find_pattern_values(text, known.named, _find_named_field_value, is_secret)
         yield from _find_pattern_values(text, known.named_before, _find_value_before_name, is_secret)
     if "'" in text or '"' in text or "`" in text:
         yield from _find_pattern_values(text, known.attribute, _find_named_field_value, is_secret)
-        yield from _find_pattern_values(text, known.quoted, _quoted_value, is_secret)
+        yield from _find_pattern_values(text, known.quoted, _build_quoted_value_pattern, is_secret)
+        yield from _find_pattern_values(text, known.listed, _find_listed_value, is_secret)
+    if "value:" in text:
+        yield from _find_pattern_values(text, known.lines, _find_named_field_value, is_secret)
     if "|" in text:
-        yield from _find_pattern_values(text, known.cell, _cell_value, is_secret)
+        yield from _find_pattern_values(text, known.cell, _build_table_cell_pattern, is_secret)
+
+
+def find_unclosed_secret_elements(text: str, known: SecretPatterns, is_secret: IsSecret) -> Iterator[int]:
+    """Yield the start of the value of a secret XML element that continues after the end of `text`."""
+    if "<" in text:
+        yield from (match.start(2) for match in known.open_element.finditer(text) if is_secret(match[_NAME]))
+
+
+def is_unclosed_value(text: str, span: Span) -> bool:
+    """Return whether the value at `span` begins with a quote or a bracket that is not closed in `text`."""
+    start, end = span
+    if text[start] in "[{" and text[end - 1] not in "]}":
+        return True
+    return start > 0 and text[start - 1] in "\"'`" and text[end : end + 1] in ("\n", "")
 
 
 _Reader: TypeAlias = Callable[[str, Match, IsSecret], Span | None]
@@ -270,11 +329,11 @@ def _find_pair_value(text: str, match: Match, is_secret: IsSecret) -> Span | Non
     name = _get_secret_name(text, match, is_secret)
     if not name:
         return None
-    start = _value_start(text, match.end())
+    start = _build_value_start_pattern(text, match.end())
     quoted = _find_quoted_span(text, start)
     if quoted is not None:
         return quoted
-    if match["close"] == "`":  # a list of field descriptions: “`token`: the key of …”
+    if match[_CLOSE] == "`":  # a list of field descriptions: “`token`: the key of …”
         return None
     if text[start : start + 1] in ("{", "["):
         return start, _find_closing_bracket(text, start)
@@ -288,10 +347,10 @@ def _find_pair_value(text: str, match: Match, is_secret: IsSecret) -> Span | Non
         else _find_unquoted_value_end(text, start, compared)
     )
     value = text[start : _trim_sentence_end(text, start, end)]
-    return (start, start + len(value)) if _is_unquoted_value_secret(compared, value, match["sign"]) else None
+    return (start, start + len(value)) if _is_unquoted_value_secret(compared, value, match[_SIGN]) else None
 
 
-def _value_start(text: str, start: int) -> int:
+def _build_value_start_pattern(text: str, start: int) -> int:
     """Return the start of the value whose sign ends at `start`.
 
     Skips string prefixes, line breaks and masks in the text.
@@ -300,19 +359,19 @@ def _value_start(text: str, start: int) -> int:
     return start if before is None else before.end()
 
 
-def _quoted_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
+def _build_quoted_value_pattern(text: str, match: Match, is_secret: IsSecret) -> Span | None:
     """Find a quoted value directly after a name: `ALTER USER shop PASSWORD 'value'`, `setPassword("value")`."""
-    name = normalize_field_name(match["name"])
+    name = normalize_field_name(match[_NAME])
     before_quote = match[0].rstrip("\"'`").rstrip("\\")
-    if not is_secret(match["name"]) or not name.endswith(_TYPED):
+    if not is_secret(match[_NAME]) or not name.endswith(_TYPED):
         return None
     if before_quote.endswith("(") and not name.startswith("set"):
         return None
     return _find_quoted_span(text, match.start() + len(before_quote))
 
 
-def _cell_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
-    if not is_secret(match["name"]) or normalize_field_name(match["name"]) in WORDS:
+def _build_table_cell_pattern(text: str, match: Match, is_secret: IsSecret) -> Span | None:
+    if not is_secret(match[_NAME]) or normalize_field_name(match[_NAME]) in WORDS:
         return None
     start = match.end()
     end = _find_match_end(_CELL, text, start)
@@ -333,7 +392,7 @@ def _is_unquoted_value_secret(compared: str, value: str, sign: str) -> bool:
 
 
 def _find_option_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
-    if not is_secret(match["name"]) or normalize_field_name(match["name"]) == "auth":
+    if not is_secret(match[_NAME]) or normalize_field_name(match[_NAME]) == "auth":
         return None
     start = match.end()
     if text.startswith("--", start):
@@ -345,15 +404,20 @@ def _find_option_value(text: str, match: Match, is_secret: IsSecret) -> Span | N
 
 
 def _find_named_field_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
-    if not is_secret(match["name"]):
+    if not is_secret(match[_NAME]):
         return None
     start = match.end()
     return _find_quoted_span(text, start) or (start, _find_match_end(_UNQUOTED, text, start))
 
 
+def _find_listed_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
+    """Find a quoted value after a quoted name: `("key", "value")`, `"--key", "value"`."""
+    return _find_quoted_span(text, match.end()) if is_secret(match[_NAME]) else None
+
+
 def _find_value_before_name(text: str, match: Match, is_secret: IsSecret) -> Span | None:
     """Find a value before its name."""
-    if not is_secret(match["name"]):
+    if not is_secret(match[_NAME]):
         return None
     first = max(0, match.start() - _BEFORE)
     starts = [field.end() for field in _VALUE_BEFORE.finditer(text, first, match.start())]
@@ -363,14 +427,14 @@ def _find_value_before_name(text: str, match: Match, is_secret: IsSecret) -> Spa
 def _get_secret_name(text: str, match: Match, is_secret: IsSecret) -> str:
     """Return the name of a pair if it is secret, extended by the words before it if only these make it secret; else
     empty."""
-    name: str = match["name"]
+    name: str = match[_NAME]
     name = name[-300:]
     # Of `order.customer.password` and `-password` only the end counts, which `is_secret` checks anyway.
     if is_secret(name):
         return name
     start = match.start(1)
     before = _WORDS_BEFORE.search(text[max(0, start - 42) : start])
-    if before is None or match["close"]:
+    if before is None or match[_CLOSE]:
         return ""
     words = before[1].split()
     for number in range(1, len(words) + 1):

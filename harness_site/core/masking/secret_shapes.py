@@ -7,6 +7,7 @@ an Artifactory password).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
@@ -37,6 +38,9 @@ _PREFIXED: Final = (
     r"\bsq0[a-z]{3}-[\w-]{20,}|\bntn_\w{30,}|\bsecret_[A-Za-z0-9]{40,}|\bfig[dou]_[\w-]{30,}",
     r"\bpscale_(?:tkn|pw|oauth)_[\w.-]{20,}|\bdp\.[a-z]{2,5}\.[A-Za-z0-9]{40,}|\bHRKU-[\w-]{30,}",
     r"\bxai-\w{40,}|\bpplx-\w{40,}|\bf[mo][12]_[\w/+=-]{20,}|\bsntry[su]_[\w/+=-]{20,}|\bNRA[KA]-\w{20,}",
+    r"\btvly-[\w-]{20,}|\bcsk-\w{30,}|\bfw_[A-Za-z0-9]{20,}|\bjina_\w{30,}|\blsv2_(?:pt|sk)_\w{20,}|\bnvapi-[\w-]{30,}",
+    r"\b[ps]k-lf-[\w-]{16,}|\bph[cx]_\w{30,}|\bSK[0-9a-f]{32}\b|\bEAA[A-Za-z0-9]{30,}|\bAAAA[\w-]{7}:APA91b[\w-]{50,}",
+    r"\bpat-[a-z]{2}\d-[0-9a-f-]{30,}",
     r"\bpul-[0-9a-f]{40}\b|\boy2[a-z0-9]{43}\b|\bAKCp\w{60,}",
 )
 #: Ambiguous prefixes, which may also begin a word, so that the characters after them decide.
@@ -44,11 +48,15 @@ _PERHAPS: Final = (
     r"\bpypi-(?P<pypi>[\w-]{16,})",
     r"(?i:\b(?:bearer|basic))[ \t]+(?P<scheme>[\w.~+/=-]{8,})",
 )
+#: Their groups; access by name is many times slower.
+_PYPI, _SCHEME = 1, 2
 _TOKENS: Final = compile_pattern("|".join((_PEM, *_PREFIXED, *_PERHAPS)))
 #: User name and password in a URL; the name may be empty, and the password may contain an `@`.
 _ADDRESS: Final = compile_pattern(r"://(?P<login>[^\s/:@\"'<>]*:[^\s/\"'<>]+)@")
 #: A token as the only login in a URL: `https://token@host`.
 _ADDRESS_TOKEN: Final = compile_pattern(r"://(?P<login>[A-Za-z0-9_-]{20,})@")
+#: The beginning of a login in a URL at the end of a text.
+_OPEN_LOGIN: Final = compile_pattern(r"://(?P<login>[^\s/\"'<>@]*)@?\z")
 #: `-u name:password` of curl; `-u 1000:1000` is a user and a group.
 _LOGIN_OPTION: Final = compile_pattern(
     r"(?:^|[\s\"'])(?:-[A-Za-z]{0,8}u|-U|--user|--proxy-user|-a)[ =]?[\"']?"
@@ -56,7 +64,7 @@ _LOGIN_OPTION: Final = compile_pattern(
 )
 #: Commands with a password option `-p`.
 _PASSWORD_OPTION: Final = compile_pattern(
-    r"\b(?:sshpass|mysql\w{0,10}|mariadb\w{0,10}|mongo\w{0,10}|(?:docker|podman|helm|oras|registry) login)\b"
+    r"\b(?:sshpass|redis-cli|mysql\w{0,10}|mariadb\w{0,10}|mongo\w{0,10}|(?:docker|podman|helm|oras|registry) login)\b"
     r"[^\n|;&]{0,150}?\s(?:-p|-w|-a)[ =]?(?P<password>\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s\"'-][^\s\"']{0,200})"
 )
 _SIGNATURE: Final = compile_pattern(
@@ -64,7 +72,8 @@ _SIGNATURE: Final = compile_pattern(
 )
 #: Database accounts in SQL and `.netrc`.
 _STATEMENT: Final = compile_pattern(
-    r"(?i)(?:\bidentified[ \t]+by[ \t]+|\blogin[ \t\n]+\S{1,100}[ \t\n]+password[ \t]+)"
+    r"(?i)(?:\bidentified[ \t]+by[ \t]+|\brequirepass[ \t]+|-pass(?:in|out)?[ \t]+pass:"
+    r"|\blogin[ \t\n]+\S{1,100}[ \t\n]+password[ \t]+)"
     r"(?P<password>\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s\"';]{1,200})"
 )
 _DOTTED_CARD: Final = compile_pattern(r"\b\d{4}(?:\.\d{4}){3}\b")
@@ -86,8 +95,16 @@ _ISSUERS: Final = (
     (range(2200, 2205), 4, frozenset(range(16, 20))),  # Mir
     *((range(each, each + 1), 4, frozenset(range(13, 20))) for each in (5018, 5020, 5038, 5893, 6304, 6759, 6761)),
 )
+_GROUP: Final = re.compile("[0-9]+")
+#: The lengths of card numbers by their first four digits.
+_LENGTHS: Final = tuple(
+    frozenset[int]().union(*(lengths for first, size, lengths in _ISSUERS if prefix // 10 ** (4 - size) in first))
+    for prefix in range(10_000)
+)
 _SHORTEST_CARD: Final = 13
 _LONGEST_CARD: Final = 19
+#: Digit → sum of the digits of its double.
+_DOUBLED: Final = str.maketrans("0123456789", "0246813579")
 #: Minimum digits of a group except for the last. Cards are not written in smaller groups, and lists of small numbers
 #: are common.
 _SHORTEST_GROUP: Final = 4
@@ -103,12 +120,18 @@ def find_tokens(text: str) -> Iterator[Span]:
         tokens = (match.span(1) for match in _ADDRESS_TOKEN.finditer(text))
         yield from (span for span in tokens if _is_random_looking(text[slice(*span)]))
     if "-" in text and ":" in text:
-        yield from (match.span(1) for match in _LOGIN_OPTION.finditer(text) if not _is_numeric_login(match["login"]))
+        yield from (match.span(1) for match in _LOGIN_OPTION.finditer(text) if not _is_numeric_login(match[1]))
     if " -p" in text or " -w" in text or " -a" in text:
         yield from (_strip_quotes_from_span(match) for match in _PASSWORD_OPTION.finditer(text))
     yield from (_strip_quotes_from_span(match) for match in _STATEMENT.finditer(text))
     if "=" in text:
         yield from (match.span(1) for match in _SIGNATURE.finditer(text))
+
+
+def find_start_of_cut_off_login(text: str) -> int | None:
+    """Return the start of what may be the login of a URL that continues after the end of `text`."""
+    match = _OPEN_LOGIN.search(text)
+    return None if match is None else match.start(1)
 
 
 def find_card_numbers(text: str) -> Iterator[Span]:
@@ -124,16 +147,13 @@ def is_card_number(digits: str) -> bool:
     """Return whether issuer, length and check digit are those of a card number."""
     if not _SHORTEST_CARD <= len(digits) <= _LONGEST_CARD or len(set(digits)) == 1:
         return False
-    is_issued = any(int(digits[:size]) in first and len(digits) in lengths for first, size, lengths in _ISSUERS)
-    return is_issued and _has_valid_luhn_digit(digits)
+    return len(digits) in _LENGTHS[int(digits[:4])] and _has_valid_luhn_digit(digits)
 
 
 def _check_token_candidate(match: Match) -> Span | None:
-    for name in ("pypi", "scheme"):
-        if match.group(name) is not None:
-            if not _is_random_looking(match[name]):
-                return None
-            return match.span(2) if name == "scheme" else match.span()
+    for group, masked in ((_PYPI, 0), (_SCHEME, _SCHEME)):
+        if match.group(group) is not None:
+            return match.span(masked) if _is_random_looking(match[group]) else None
     return match.span()
 
 
@@ -151,7 +171,7 @@ def _is_numeric_login(login: str) -> bool:
 
 def _strip_quotes_from_span(match: Match) -> Span:
     start, end = match.span(1)
-    return (start + 1, end - 1) if match["password"][0] in "\"'" else (start, end)
+    return (start + 1, end - 1) if match[1][0] in "\"'" else (start, end)
 
 
 def _find_cards_in_range(text: str, start: int, end: int) -> Iterator[Span]:
@@ -165,6 +185,10 @@ def _find_cards_in_range(text: str, start: int, end: int) -> Iterator[Span]:
     groups = _split_digit_groups(text, start, end)
     first = 0
     while first < len(groups):
+        begin, stop = groups[first]
+        if stop - begin < _SHORTEST_GROUP or not _LENGTHS[int(text[begin : begin + 4])]:
+            first += 1
+            continue
         last, digits = first, ""
         card_end = None
         while last < len(groups) and len(digits) <= _LONGEST_CARD:
@@ -184,16 +208,8 @@ def _find_cards_in_range(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _split_digit_groups(text: str, start: int, end: int) -> list[Span]:
-    groups, begin = [], start
-    for at in range(start, end):
-        if text[at] in " -":
-            groups.append((begin, at))
-            begin = at + 1
-    groups.append((begin, end))
-    return groups
+    return [group.span() for group in _GROUP.finditer(text, start, end)]
 
 
 def _has_valid_luhn_digit(digits: str) -> bool:
-    numbers = [int(digit) for digit in digits]
-    doubled = [sum(divmod(2 * number, 10)) for number in numbers[-2::-2]]
-    return (sum(numbers[::-2]) + sum(doubled)) % 10 == 0
+    return (sum(map(int, digits[::-2])) + sum(map(int, digits[-2::-2].translate(_DOUBLED)))) % 10 == 0

@@ -33,6 +33,11 @@ _ESCAPES: Final = r"""
     | (?P<space>[\u00a0\u2000-\u200a\u202f\u205f\u3000])
     | (?P<dash>[\u2010-\u2013\u2212])
 """
+#: First characters of everything that is decoded. Searching for them first is many times faster than the alternatives.
+_FIRST: Final = re.compile(
+    rf"[\x1b\x9b{ALWAYS_HIDDEN}\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef*~`!\[\]\\&%"
+    "\uff01-\uff5e\u00a0\u2000-\u200a\u202f\u205f\u3000\u2010-\u2013\u2212]"
+)
 #: Each alternative ends at the first character that does not match, so that no text is scanned twice.
 _WRITTEN: Final = re.compile(f"(?P<nothing>{_CODES}){_ESCAPES}", re.VERBOSE)
 _WITH_LINKS: Final = re.compile(f"(?P<nothing>{_CODES}{_LINKS}){_ESCAPES}", re.VERBOSE)
@@ -70,7 +75,9 @@ def decode_escapes(text: str) -> DecodedText | None:
     places: list[tuple[int, int, int]] = []
     length = at = 0
     pattern = _WITH_LINKS if "](" in text or "][" in text else _WRITTEN
-    for match in pattern.finditer(text):
+    for first in _FIRST.finditer(text):
+        if first.start() < at or (match := pattern.match(text, first.start())) is None:
+            continue
         start, end = match.span()
         if start > at:
             places.append((length, at, start))

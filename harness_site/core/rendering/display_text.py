@@ -3,6 +3,9 @@
 import math
 from dataclasses import dataclass
 
+from django.utils.text import Truncator
+from django.utils.translation import ngettext
+
 from harness_site.core.masking.masker import mask_text, mask_text_beginning
 from harness_site.core.rendering.safe_text import name_hidden_characters
 
@@ -28,6 +31,11 @@ def reveal_hidden_characters(text: str) -> str:
     return name_hidden_characters(text)
 
 
+def shorten_text(text: str, limit: int) -> str:
+    """Return a text of `limit` characters at most, the last one `…` if it is longer."""
+    return text if len(text) <= limit else Truncator(text).chars(limit)
+
+
 def get_byte_size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
@@ -35,7 +43,7 @@ def get_byte_size(text: str) -> int:
 def format_byte_size(count: int) -> str:
     """Format a size: 980 bytes, 12 KB, 5.2 MB."""
     if count < 1000:
-        return f"{count} byte" if count == 1 else f"{count} bytes"
+        return ngettext("%(count)s byte", "%(count)s bytes", count) % {"count": count}
     power = min(len(_UNITS), int(math.log(count, 1000) + 1e-9))
     amount = count / 1000**power
     return f"{amount:.1f} {_UNITS[power - 1]}" if amount < 9.95 else f"{amount:.0f} {_UNITS[power - 1]}"

@@ -1,6 +1,7 @@
 """JSON values as foldable labelled lists, complete unless a limit is given, in which case the omission is named."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from harness_site.core.masking.masker import (
     MASK,
-    find_hidden_list_items,
+    find_secret_list_item_indexes,
     is_secret_number,
     list_masked_fields,
     mask_json_value,
@@ -28,6 +29,8 @@ _DEEP = 8
 #: Maximum number of values in a tree; larger values are written as JSON text.
 MAX_NODES = 5_000
 _NOTE = mark_safe('<p class="muted">Shown as JSON text: it has too many values for a list of them.</p>')
+_JSON_WORDS = frozenset({"true", "false", "null"})
+_NUMBER = re.compile(r"-?\d{1,40}(?:\.\d{1,40})?(?:[eE][+-]?\d{1,5})?")
 #: Maximum number of values for indentation.
 MAX_INDENTED = 10_000
 
@@ -44,7 +47,8 @@ class RenderedTree:
 def render_json_tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = True) -> RenderedTree:
     """Render a JSON value as HTML.
 
-    With `limit`, content beyond that many characters is omitted with a note; without `fold`, nothing is folded.
+    With `limit`, content beyond that many characters or `MAX_NODES` values is omitted with a note. Without `fold`,
+    nothing is folded.
     """
     if limit is None and _has_more_nodes_than(value, MAX_NODES):
         text = json.dumps(mask_json_value(value), ensure_ascii=False)
@@ -59,11 +63,14 @@ def dump_masked_json(value: Any, indent: int | None = None) -> str:
 
     Large values are written on one line regardless of `indent`, as indentation would multiply their length.
     """
-    value = mask_json_value(value)
-    text = json.dumps(value, ensure_ascii=False)
-    if indent is not None and not _has_more_nodes_than(value, MAX_INDENTED):
-        text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return escape_hidden(text)
+    return dump_json_for_display(mask_json_value(value), indent)
+
+
+def dump_json_for_display(value: Any, indent: int | None = None) -> str:
+    """Serialize a JSON value whose secrets are masked already, with hidden characters escaped."""
+    if indent is not None and _has_more_nodes_than(value, MAX_INDENTED):
+        indent = None
+    return escape_hidden(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
 def _has_more_nodes_than(value: Any, limit: int) -> bool:
@@ -87,13 +94,14 @@ class _Writer:
     def __init__(self, limit: int | None, fold: bool) -> None:
         self.left = limit
         self.fold = fold
+        self.nodes = MAX_NODES
         self.whole = True
 
     def value(self, value: Any, depth: int) -> SafeString:
         if isinstance(value, dict | list) and value:
             return self._write_nested(value, depth)
         if isinstance(value, str):
-            return self._write_text(value, '"')
+            return self._write_text(value, '"' if _could_be_another_value(value) else "")
         return self._write_text(MASK if is_secret_number(value) else dump_masked_json(value), "")
 
     def _write_nested(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
@@ -102,13 +110,14 @@ class _Writer:
         pairs = _list_displayed_pairs(value)
         rows: list[tuple[str, SafeString]] = []
         for name, inner, is_secret in pairs:
-            if self.left is not None and self.left <= 0:
+            if self.left is not None and (self.left <= 0 or self.nodes <= 0):
                 break
-            self._spend_budget(len(name) + 4)
+            self.nodes -= 1
+            self._subtract_from_size_budget(len(name) + 4)
             rows.append(
                 (
                     mask_and_reveal_hidden(name),
-                    self._write_text(MASK, '"') if is_secret else self.value(inner, depth + 1),
+                    self._write_text(MASK, "") if is_secret else self.value(inner, depth + 1),
                 )
             )
         body = format_html_join("", '<dt><bdi>{}</bdi></dt><dd dir="auto">{}</dd>', rows)
@@ -126,7 +135,7 @@ class _Writer:
         if self.left is not None and len(text) > max(self.left, _LONG):
             beginning_of_text = fold_text(text, max(self.left, _LONG))
             visible_part, missing = beginning_of_text.text, get_byte_size(text) - get_byte_size(beginning_of_text.text)
-        self._spend_budget(len(visible_part))
+        self._subtract_from_size_budget(len(visible_part))
         beginning = mask_text_beginning(text, len(visible_part)) if missing else visible_part
         quoted = f"{quote}{mask_and_reveal_hidden(beginning)}{quote if not missing else ''}"
         if missing:
@@ -140,7 +149,7 @@ class _Writer:
             return format_html('<details class="long"><summary>{}</summary>{}</details>', summary, quoted)
         return conditional_escape(quoted)
 
-    def _spend_budget(self, amount: int) -> None:
+    def _subtract_from_size_budget(self, amount: int) -> None:
         if self.left is not None:
             self.left -= amount
 
@@ -149,8 +158,19 @@ def _list_displayed_pairs(value: dict[str, Any] | list[Any]) -> list[tuple[str, 
     """List the displayed names, the values, and whether they are secret."""
     if isinstance(value, dict):
         return [(field.name, field.value, field.hidden) for field in list_masked_fields(value)]
-    secret_places = find_hidden_list_items(value)
+    secret_places = find_secret_list_item_indexes(value)
     return [(str(place + 1), item, place in secret_places) for place, item in enumerate(value)]
+
+
+def _could_be_another_value(text: str) -> bool:
+    """Return whether a text without quotes could be taken for a number, for another JSON value, or for nothing."""
+    return (
+        not text
+        or text != text.strip()
+        or text in _JSON_WORDS
+        or text[0] in '[{"'
+        or _NUMBER.fullmatch(text) is not None
+    )
 
 
 def _render_item_count(value: dict[str, Any] | list[Any]) -> SafeString:

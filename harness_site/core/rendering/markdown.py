@@ -11,6 +11,7 @@ from typing import Any
 import nh3
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import get_language, gettext
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
@@ -24,7 +25,6 @@ from harness_site.core.rendering.syntax_highlighting import CLASSES, highlight_c
 
 #: Longer text is not parsed (characters).
 LIMIT = 50_000
-_NOTE = mark_safe('<p class="muted">Shown as it is written: it would take too long to format.</p>')
 #: Heading levels for Markdown; the headings of the page end at h2.
 _FIRST, _LAST = 3, 6
 _BLOCKS = {"blockquote", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul"}
@@ -47,7 +47,9 @@ def render_markdown(text: str) -> SafeString:
     Remote images become links, so that a page loads nothing from other hosts.
     """
     text = mask_text(text)
-    return _render_unparsed_with_note(text) if len(text) > LIMIT else _render_parsed_markdown(text, get_current_rules())
+    if len(text) > LIMIT:
+        return _render_unparsed_with_note(text)
+    return _render_parsed_markdown(text, get_current_rules(), get_language())
 
 
 def _render_plain_text(text: str) -> SafeString:
@@ -56,12 +58,13 @@ def _render_plain_text(text: str) -> SafeString:
 
 def _render_unparsed_with_note(text: str) -> SafeString:
     """Render text that is too expensive to parse as it is, with a note."""
-    return format_html("{}{}", _NOTE, _render_plain_text(text))
+    note = gettext("This text is shown as it was written, because formatting it would take too long.")
+    return format_html('<p class="muted">{}</p>{}', note, _render_plain_text(text))
 
 
 @lru_cache(maxsize=1024)
-def _render_parsed_markdown(text: str, _rules: MaskingRules | None) -> SafeString:
-    # Cached by the masking rules of the reader, which `_mask_tokens` uses.
+def _render_parsed_markdown(text: str, _rules: MaskingRules | None, _language: str | None) -> SafeString:
+    # Cached by the masking rules of the reader, which `_mask_tokens` uses, and by the language of descriptions.
     if ansi_colors.has_ansi_codes(text):
         return _render_plain_text(text)
     try:
@@ -125,8 +128,11 @@ def _render_image_as_link(
     source = str(token.attrs.get("src", ""))
     alt = renderer.renderInlineAsText(token.children or [], options, env)
     if source.startswith("data:"):
-        return escape(f"[image: {alt or 'without a name'}, {format_byte_size(get_byte_size(source))} inside the text]")
-    return format_html('<a href="{}">{}</a>', source, f"Image: {alt or source}")
+        size = format_byte_size(get_byte_size(source))
+        if alt:
+            return escape(gettext("[image: %(name)s, %(size)s inside the text]") % {"name": alt, "size": size})
+        return escape(gettext("[image without a name, %(size)s inside the text]") % {"size": size})
+    return format_html('<a href="{}">{}</a>', source, gettext("Image: %(name)s") % {"name": alt or source})
 
 
 def _build_parser() -> MarkdownIt:

@@ -38,6 +38,8 @@ _HIDDEN: Final = re.compile(
 )
 #: Every character that may be hidden in some context; most texts contain none.
 _SUSPECT: Final = re.compile(f"[{ALWAYS_HIDDEN}{_JOINERS}{_SELECTORS}]")
+#: Characters that are never hidden, most of any text, as bytes of UTF-8.
+_HARMLESS: Final = b"\t\n" + bytes(range(0x20, 0x7F))
 #: Characters that neither PostgreSQL nor a URL can hold.
 _NOT_ENCODABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _BREAKS: Final = re.compile(r"[\t\n ]+")
@@ -47,7 +49,7 @@ _CONTROL_PICTURES: Final = 0x2400
 
 def name_hidden_characters(text: str) -> str:
     """Name each hidden character in place: `␂`, `‹U+202E›`. Tabs and line feeds are kept."""
-    if not _SUSPECT.search(text):
+    if not _has_suspects(text):
         return text
     return _HIDDEN.sub(_name_hidden_character, text.replace("\r\n", "\n"))
 
@@ -59,17 +61,25 @@ def format_on_one_line(text: str) -> str:
 
 def has_hidden_characters(text: str) -> bool:
     """Return whether a text contains hidden characters."""
-    return _SUSPECT.search(text) is not None and name_hidden_characters(text) != text
+    return name_hidden_characters(text) != text
 
 
 def escape_hidden(json_text: str) -> str:
     """Escape hidden characters in a JSON text, which parses to the same value."""
-    return _HIDDEN.sub(_escape_hidden_character, json_text) if _SUSPECT.search(json_text) else json_text
+    return _HIDDEN.sub(_escape_hidden_character, json_text) if _has_suspects(json_text) else json_text
 
 
 def replace_unencodable(text: str) -> str:
     """Replace characters that neither a database column nor a URL can hold by `�`."""
     return _NOT_ENCODABLE.sub("\ufffd", text)
+
+
+def _has_suspects(text: str) -> bool:
+    """Return whether a text has characters that may be hidden. Only its few other characters are searched for them."""
+    if text.isascii() and text.isprintable():
+        return False
+    others = text.encode("utf-8", "surrogatepass").translate(None, _HARMLESS)
+    return bool(others) and _SUSPECT.search(others.decode("utf-8", "surrogatepass")) is not None
 
 
 def _name_hidden_character(match: re.Match[str]) -> str:

@@ -130,6 +130,23 @@ _DIFF: Final = re.compile(
 _DIFFS: Final = frozenset({"diff", "patch", "udiff"})
 
 
+@dataclass(frozen=True, slots=True)
+class CodeToken:
+    """Coloured characters `start` to `stop` (exclusive) of a code, with their class."""
+
+    start: int
+    stop: int
+    css_class: str
+
+
+def list_code_tokens(code: str, language: str) -> list[CodeToken]:
+    """List the coloured tokens of a text that is masked and free of hidden characters; none of long code."""
+    grammar = _GRAMMARS.get(language.lower())
+    if grammar is None or len(code) > LIMIT:
+        return []
+    return [CodeToken(start, stop, _PREFIX + kind) for start, stop, kind in _iterate_colored_tokens(code, grammar)]
+
+
 def highlight_code(code: str, language: str) -> SafeString:
     """Render the content of a `<pre>`. Unknown languages and long code are only escaped."""
     code = mask_text(code)

@@ -7,12 +7,12 @@ from typing import Any, Final
 from django.core.management.base import CommandError, CommandParser
 
 from checkpoints.archive.atomic_file import open_atomic_replacement
-from checkpoints.audit import log
+from checkpoints.audit import append_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.management.commands import export_session
 from checkpoints.models import Workspace
-from harness_site.accounts import call_secrets, unmasking
+from harness_site.accounts import known_secret_values, unmasking
 from harness_site.core.masking import masker
 from harness_site.core.rendering.display_text import format_byte_size
 from harness_site.sessions import html_export, jsonl_export
@@ -54,8 +54,10 @@ class Command(export_session.Command):
         if workspace is None:
             raise CommandError(f"There is no workspace {options['workspace']!r}.")
         head = self._get_session_head(workspace, options["session_id"])
-        with masker.use_masking_rules(None if options["unmasked"] else unmasking.load_masking_rules(workspace)):
-            call_secrets.mask_session_secrets(head.row.pk)
+        with masker.use_masking_rules(
+            None if options["unmasked"] else unmasking.load_workspace_masking_rules(workspace)
+        ):
+            known_secret_values.mask_session_secrets(head.row.pk)
             size = self._write_pieces(Path(options["path"]).absolute(), _FORMS[options["format"]](head))
         _record_export_event(workspace, head, options["format"], masked=not options["unmasked"])
         self.stdout.write(f"Version {head.row.version}, {size:,} bytes: {options['path']}")
@@ -83,7 +85,7 @@ class Command(export_session.Command):
 
 def _record_export_event(workspace: Workspace, head: SessionHead, form: str, *, masked: bool) -> None:
     details = {"what": "session", "form": form, "version": head.row.version, "masked": masked}
-    log.append_event(
+    append_events.append_event(
         "default",
         workspace.pk,
         AuditKind.EXPORTED,

@@ -4,8 +4,10 @@ from typing import Any
 import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand
+from django.db import Error
 
-from harness_site.serving.connections import LimitedConnection
+from harness_site.accounts import first_admin
+from harness_site.serving.http_connections import LimitedConnection
 
 
 class Command(BaseCommand):
@@ -21,6 +23,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        self._print_setup_link(options["port"])
         limits = settings.SERVER_LIMITS
         uvicorn.run(
             "harness_site.asgi:direct_application",
@@ -38,3 +41,19 @@ class Command(BaseCommand):
             proxy_headers=False,
             server_header=False,
         )
+
+    def _print_setup_link(self, port: int) -> None:
+        """Print how to create the first account, if there is none, or that the tables are missing."""
+        try:
+            if first_admin.is_installation_empty():
+                link = first_admin.build_setup_link(f"http://127.0.0.1:{port}")
+                hours = first_admin.LIFETIME.total_seconds() / 3600
+                self.stderr.write(
+                    "No account exists yet. Open this link to create the first admin "
+                    f"(it works once, within {hours:.0f} hours):\n\n    {link}\n"
+                )
+        except Error as error:
+            self.stderr.write(
+                f"The database is not ready: {type(error).__name__}. Run `migrate` with the same settings, and check "
+                "HARNESS_DATABASE_URL. /health/ready says when the site is ready."
+            )

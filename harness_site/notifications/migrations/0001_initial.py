@@ -38,6 +38,7 @@ class Migration(migrations.Migration):
                 ("awaiting_approval", models.BooleanField(default=True)),
                 ("reminder", models.BooleanField(default=True)),
                 ("escalation", models.BooleanField(default=True)),
+                ("handed_over", models.BooleanField(default=True)),
             ],
         ),
         migrations.CreateModel(
@@ -52,6 +53,7 @@ class Migration(migrations.Migration):
                             ("awaiting_approval", "Awaiting approval"),
                             ("reminder", "Deadline is near"),
                             ("escalation", "Deadline has passed"),
+                            ("handed_over", "Handed over"),
                             ("test", "Test"),
                         ],
                         max_length=20,
@@ -61,6 +63,9 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("send_at", models.DateTimeField()),
                 ("closed", models.BooleanField(default=False)),
+                ("handed_by", models.CharField(blank=True, max_length=150)),
+                ("handed_to", models.CharField(blank=True, max_length=150)),
+                ("note", models.TextField(blank=True)),
                 (
                     "workspace",
                     models.ForeignKey(
@@ -84,6 +89,7 @@ class Migration(migrations.Migration):
                             ("awaiting_approval", "Awaiting approval"),
                             ("reminder", "Deadline is near"),
                             ("escalation", "Deadline has passed"),
+                            ("handed_over", "Handed over"),
                             ("test", "Test"),
                         ],
                         max_length=20,
@@ -217,7 +223,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="noticedcall",
-            constraint=models.UniqueConstraint(fields=("tool_call", "event", "status"), name="call_told_once"),
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("event", "handed_over"), _negated=True),
+                fields=("tool_call", "event", "status"),
+                name="call_told_once",
+            ),
         ),
         migrations.AddIndex(
             model_name="delivery",

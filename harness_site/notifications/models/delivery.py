@@ -4,6 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from checkpoints.ids import generate_uuid7
 from harness_site.notifications.models.notice import Notice
@@ -11,10 +12,10 @@ from harness_site.notifications.models.webhook import Webhook
 
 
 class DeliveryStatus(models.TextChoices):
-    WAITING = "waiting", "Waiting"
-    SENT = "sent", "Sent"
-    GIVEN_UP = "given_up", "Given up"
-    NOT_NEEDED = "not_needed", "Not needed any more"
+    WAITING = "waiting", _("Waiting")
+    SENT = "sent", _("Sent")
+    GIVEN_UP = "given_up", _("Given up")
+    NOT_NEEDED = "not_needed", _("Not needed any more")
 
 
 class Delivery(models.Model):

@@ -2,6 +2,7 @@ from typing import Final
 
 from django.db import models
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
@@ -10,11 +11,12 @@ from checkpoints.models import ToolCall, Workspace
 class Event(models.TextChoices):
     """Events of notifications. The first two equal the statuses in which a call waits."""
 
-    INTERRUPTED = CallStatus.INTERRUPTED.value, "Outcome unknown"
-    AWAITING_APPROVAL = CallStatus.AWAITING_APPROVAL.value, "Awaiting approval"
-    REMINDER = "reminder", "Deadline is near"
-    ESCALATION = "escalation", "Deadline has passed"
-    TEST = "test", "Test"
+    INTERRUPTED = CallStatus.INTERRUPTED.value, _("Outcome unknown")
+    AWAITING_APPROVAL = CallStatus.AWAITING_APPROVAL.value, _("Awaiting approval")
+    REMINDER = "reminder", _("Deadline is near")
+    ESCALATION = "escalation", _("Deadline has passed")
+    HANDED_OVER = "handed_over", _("Handed over")
+    TEST = "test", _("Test")
 
 
 #: Events about calls; a test is about none.
@@ -24,7 +26,8 @@ CALL_EVENTS: Final = tuple(event for event in Event if event is not Event.TEST)
 class Notice(models.Model):
     """Notification about calls of one tool with the same event at about the same time.
 
-    More calls are added until it is closed, when the first message about it is built.
+    More calls are added until it is closed, when the first message about it is built. A hand-over is about one call,
+    and names who handed it to whom, and the note.
     """
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -34,6 +37,9 @@ class Notice(models.Model):
     #: Earliest time of sending, by the database's clock.
     send_at = models.DateTimeField()
     closed = models.BooleanField(default=False)
+    handed_by = models.CharField(max_length=150, blank=True)
+    handed_to = models.CharField(max_length=150, blank=True)
+    note = models.TextField(blank=True)
 
     class Meta:
         indexes = (models.Index(fields=["workspace", "event", "tool", "-id"], name="notice_newest"),)
@@ -43,7 +49,8 @@ class Notice(models.Model):
 
 
 class NoticedCall(models.Model):
-    """Membership of a call in a notice. A call is notified once for each event and each status it waits in.
+    """Membership of a call in a notice. A call is notified once for each event and each status it waits in, and of each
+    hand-over.
 
     A row may outlive its call, because agents delete sessions without knowing this table.
     """
@@ -56,7 +63,13 @@ class NoticedCall(models.Model):
     status = models.CharField(max_length=20, choices=CallStatus)
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=["tool_call", "event", "status"], name="call_told_once"),)
+        constraints = (
+            models.UniqueConstraint(
+                fields=["tool_call", "event", "status"],
+                condition=~models.Q(event=Event.HANDED_OVER),
+                name="call_told_once",
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.event} of call {self.tool_call_id}"

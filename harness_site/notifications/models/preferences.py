@@ -17,6 +17,7 @@ class Preferences(models.Model):
     awaiting_approval = models.BooleanField(default=True)
     reminder = models.BooleanField(default=True)
     escalation = models.BooleanField(default=True)
+    handed_over = models.BooleanField(default=True)
 
     def __str__(self) -> str:
         return f"preferences of {self.user}"

@@ -1,12 +1,13 @@
 from django.db import models
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from checkpoints.models import Workspace
 
 
 class WebhookFormat(models.TextChoices):
     JSON = "json", "JSON"
-    SLACK = "slack", "Slack message"
+    SLACK = "slack", _("Slack message")
 
 
 class Webhook(models.Model):

@@ -2,9 +2,11 @@
 
 from uuid import UUID
 
+from django.contrib import messages
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import Role
@@ -34,7 +36,8 @@ def show_delivery_log(request: MemberRequest) -> HttpResponse:
 def retry_delivery(request: MemberRequest, pk: UUID) -> HttpResponse:
     """Queue a delivery again that was given up."""
     if not kept.retry_delivery(request.membership, pk, request=request):
-        raise Http404("There is no such message.")
+        raise Http404(_("There is no such message."))
+    messages.success(request, _("The message is sent again. The log shows whether it was delivered."))
     return redirect("harness_notifications:delivery-log")
 
 
@@ -44,4 +47,4 @@ def _parse_delivery_id(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError as error:
-        raise BadRequest("The place to go on from cannot be read.") from error
+        raise BadRequest(_("The position in the address cannot be read.")) from error

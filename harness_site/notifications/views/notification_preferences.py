@@ -3,25 +3,32 @@
 from typing import Any, Final, cast
 
 from django import forms
-from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.models import User
 from django.forms.models import model_to_dict
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
 from harness_site.accounts.forms import style_form_fields
-from harness_site.notifications import email_addresses
+from harness_site.mail_transport import is_mail_configured
+from harness_site.notifications import email_confirmation
 from harness_site.notifications.preference_changes import update_preferences
 from harness_site.notifications.recipients import get_email_address, get_preferences
 
 _HELP: Final = {
-    "address": "Empty: the address of your account. A new one counts once you have opened the link that is sent there.",
-    "interrupted": "A call may have happened, and nobody knows.",
-    "awaiting_approval": "An agent asks before it does something.",
-    "reminder": "A deadline is near, and nothing is decided.",
-    "escalation": "A deadline has passed. Only admins are told, because only they can decide then.",
+    "address": _(
+        "Leave it empty to use the address of your account. "
+        "A new address is used after you open the link that is sent there."
+    ),
+    "interrupted": _("A call was interrupted, and its outcome is unknown."),
+    "awaiting_approval": _("An agent asks for approval before it runs a call."),
+    "reminder": _("A deadline is near, and the call is not decided."),
+    "escalation": _("A deadline has passed. Only admins get this message, because only they can decide then."),
+    "handed_over": _("A colleague hands a call over to you."),
 }
 
 
@@ -32,17 +39,19 @@ class PreferencesForm(forms.Form):
     awaiting_approval = forms.BooleanField(required=False)
     reminder = forms.BooleanField(required=False)
     escalation = forms.BooleanField(required=False)
+    handed_over = forms.BooleanField(required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         style_form_fields(
             self,
-            email="Send me e-mail",
-            address="Address",
-            interrupted="Outcome unknown",
-            awaiting_approval="Awaiting approval",
-            reminder="Reminder before a deadline",
-            escalation="Passed deadline",
+            email=_("Send me e-mail"),
+            address=_("Address"),
+            interrupted=_("Outcome unknown"),
+            awaiting_approval=_("Awaiting approval"),
+            reminder=_("Reminder before a deadline"),
+            escalation=_("Passed deadline"),
+            handed_over=_("Hand-over"),
         )
         self.fields["address"].widget.attrs["autocomplete"] = "email"
         for name, words in _HELP.items():
@@ -60,12 +69,13 @@ def edit_preferences(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         new_preferences = update_preferences(user, form.cleaned_data, request=request)
         if not new_preferences.asked_address:
+            messages.success(request, gettext("Your notification settings were saved."))
             return redirect("harness_accounts:account")
-        link_result = email_addresses.send_confirmation_link(user, new_preferences.asked_address, request=request)
+        link_result = email_confirmation.send_confirmation_link(user, new_preferences.asked_address, request=request)
         return redirect(f"{reverse('harness_notifications:notification-preferences')}?link={link_result}")
     context = {
         "form": form,
-        "possible": settings.MAIL_SERVER is not None,
+        "possible": is_mail_configured(),
         "goes_to": get_email_address(user),
         "asked": preferences.asked_address,
         "link": request.GET.get("link", ""),
@@ -80,9 +90,10 @@ def confirm_email_address(request: HttpRequest, token: str) -> HttpResponse:
     user = cast(User, request.user)
     try:
         if request.method == "POST":
-            email_addresses.confirm_address(token, user, request=request)
+            email_confirmation.confirm_address(token, user, request=request)
+            messages.success(request, gettext("Your address is confirmed."))
             return redirect("harness_notifications:notification-preferences")
-        context = {"address": email_addresses.parse_confirmed_address(token, user)}
-    except email_addresses.LinkRefused:
-        return render(request, "notifications/confirm.html", {"days": email_addresses.LASTS.days}, status=404)
+        context = {"address": email_confirmation.parse_confirmed_address(token, user)}
+    except email_confirmation.LinkRefused:
+        return render(request, "notifications/confirm.html", {"days": email_confirmation.LASTS.days}, status=404)
     return render(request, "notifications/confirm.html", context)

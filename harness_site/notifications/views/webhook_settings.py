@@ -3,9 +3,12 @@
 from typing import Any
 
 from django import forms
+from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import Role
@@ -22,12 +25,12 @@ _EVENTS = [(event.value, event.label) for event in CALL_EVENTS]
 
 
 class WebhookForm(forms.Form):
-    name = forms.CharField(max_length=100, label="Name")
-    address = forms.CharField(max_length=2000, label="Address")
-    format = forms.ChoiceField(choices=WebhookFormat.choices, label="Format")
+    name = forms.CharField(max_length=100, label=_("Name"))
+    address = forms.CharField(max_length=2000, label=_("Address"))
+    format = forms.ChoiceField(choices=WebhookFormat.choices, label=_("Format"))
     events = forms.MultipleChoiceField(
         choices=_EVENTS,
-        label="Told about",
+        label=_("Events"),
         widget=forms.CheckboxSelectMultiple,
         initial=[value for value, _ in _EVENTS],
     )
@@ -78,6 +81,7 @@ def create_webhook(request: MemberRequest) -> HttpResponse:
 def send_webhook_test(request: MemberRequest, pk: int) -> HttpResponse:
     """Send a test message at once; the log shows the outcome."""
     send_test_message(_get_webhook_or_404(request, pk), by=request.membership, request=request)
+    messages.success(request, gettext("A test message was created. The log below shows whether it was delivered."))
     return redirect(f"{reverse('harness_notifications:webhooks')}#log")
 
 
@@ -85,6 +89,7 @@ def send_webhook_test(request: MemberRequest, pk: int) -> HttpResponse:
 @require_member(Role.ADMIN)
 def pause_webhook(request: MemberRequest, pk: int) -> HttpResponse:
     hooks.pause_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
+    messages.success(request, gettext("The webhook is paused. Its messages wait."))
     return redirect("harness_notifications:webhooks")
 
 
@@ -92,6 +97,7 @@ def pause_webhook(request: MemberRequest, pk: int) -> HttpResponse:
 @require_member(Role.ADMIN)
 def resume_webhook(request: MemberRequest, pk: int) -> HttpResponse:
     hooks.resume_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
+    messages.success(request, gettext("The webhook is on again. Waiting messages are sent."))
     return redirect("harness_notifications:webhooks")
 
 
@@ -100,6 +106,7 @@ def resume_webhook(request: MemberRequest, pk: int) -> HttpResponse:
 @require_recent_login
 def delete_webhook(request: MemberRequest, pk: int) -> HttpResponse:
     hooks.delete_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
+    messages.success(request, gettext("The webhook and its log were deleted."))
     return redirect("harness_notifications:webhooks")
 
 

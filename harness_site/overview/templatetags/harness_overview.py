@@ -1,8 +1,21 @@
-"""Template filters of the overview."""
+"""Template tags and filters of the overview."""
+
+from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Final
 
 from django import template
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from harness_site.core.formatting import format_iso_time
+from harness_site.overview.charts import Bar, Chart, format_step
+from harness_site.overview.periods import Period
+from harness_site.sessions.session_formatting import format_money
 
 register = template.Library()
+_CENT: Final = Decimal("0.01")
 
 
 @register.filter
@@ -12,3 +25,63 @@ def format_share(part: float) -> str:
     if percent == 0:
         return "0 %"
     return f"{percent:.0f} %" if percent >= 9.5 else f"{max(percent, 0.1):.1f} %"
+
+
+@register.filter
+def format_rounded_money(amount: Decimal) -> SafeString:
+    """Format an amount in US dollars with cents; the exact amount is shown on hover if it differs."""
+    rounded = format_money(amount.quantize(_CENT, rounding=ROUND_HALF_UP))
+    exact = format_money(amount)
+    shown = f"< {format_money(_CENT)}" if 0 < amount < _CENT / 2 else rounded
+    return format_html("{}", shown) if shown == exact else format_html('<span title="{}">{}</span>', exact, shown)
+
+
+@register.simple_tag
+def period_query(period: Period) -> SafeString:
+    """Return the query parameters that select the days of a period in a list."""
+    return mark_safe(f"first={period.first_day.isoformat()}&amp;last={period.last_day.isoformat()}")  # noqa: S308 - dates
+
+
+@register.filter
+def utc_date(moment: datetime) -> str:
+    return moment.date().isoformat()
+
+
+@register.filter
+def utc_iso(moment: datetime) -> str:
+    return format_iso_time(moment)
+
+
+@register.simple_tag
+def render_bars(chart: Chart, name: str) -> SafeString:
+    """Render the bars of a chart. There may be hundreds, for which a template would take several times as long."""
+    sessions = reverse("harness_sessions:sessions")
+    return format_html_join("\n", "{}", ((_render_bar(bar, name, sessions),) for bar in chart.bars))
+
+
+def _render_bar(bar: Bar, name: str, sessions: str) -> SafeString:
+    pieces = format_html_join(
+        "",
+        '<rect class="{}"{} x="{}" y="{}" width="{}" height="{}"/>',
+        (
+            (
+                piece.kind,
+                format_html(' fill="url(#hatch-{})"', name) if piece.kind == "hatched" else "",
+                *map(SafeString, (bar.x, piece.y, bar.width, piece.height)),
+            )
+            for piece in bar.pieces
+        ),
+    )
+    ground = format_html(
+        '<title>{}</title><rect class="ground" x="{}" y="0" width="{}" height="160"/>',
+        bar.title,
+        *map(SafeString, (bar.step_x, bar.step_width)),
+    )
+    if not bar.query:
+        return format_html("<g>{}{}</g>", ground, pieces)
+    return format_html('<a href="{}?{}">{}{}</a>', sessions, bar.query, ground, pieces)
+
+
+@register.simple_tag
+def step_label(period: Period, step: datetime) -> str:
+    return format_step(period, step)

@@ -30,12 +30,32 @@ class Migration(migrations.Migration):
                 ),
                 ("since", models.DateTimeField()),
                 ("seen_at", models.DateTimeField(db_index=True)),
+                ("handed_by", models.CharField(blank=True, default="", max_length=150)),
+                ("note", models.TextField(blank=True, default="")),
                 (
                     "member",
                     models.ForeignKey(
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="claims",
                         to="harness_accounts.membership",
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
+            name="Comment",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("author", models.CharField(max_length=150)),
+                ("text", models.TextField()),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "call",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="comments",
+                        to="checkpoints.toolcall",
                     ),
                 ),
             ],

@@ -1,5 +1,6 @@
 from harness_site.review.models.claim import Claim
+from harness_site.review.models.comment import Comment
 from harness_site.review.models.evidence_file import EvidenceFile
 from harness_site.review.models.presence import Presence
 
-__all__ = ["Claim", "EvidenceFile", "Presence"]
+__all__ = ["Claim", "Comment", "EvidenceFile", "Presence"]

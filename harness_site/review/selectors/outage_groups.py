@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any, Final
 
 from django.db.models import (
     Case,
     Count,
-    DateTimeField,
-    DurationField,
-    ExpressionWrapper,
-    F,
     IntegerField,
     Q,
     QuerySet,
     Subquery,
     Value,
     When,
-    Window,
 )
-from django.db.models.expressions import CombinedExpression
-from django.db.models.functions import Coalesce, Lag, Lead, RowNumber
 
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason
 from checkpoints.models import LateResult, ToolCall, Workspace
@@ -35,20 +29,26 @@ GAP: Final = timedelta(minutes=5)
 #: Number of newest lost calls that are searched for outages, and page size of one outage.
 LOOKED_AT: Final = 2000
 PAGE: Final = 100
+#: Maximum number of outages that the queue shows as one row each; calls of others are rows of their own.
+MOST_GROUPS: Final = 20
+#: Number of calls that the row of an outage shows when it is opened.
+SHOWN_CALLS: Final = 5
 #: Sort key that puts pending calls first.
 _WAITS: Final = Case(When(status=CallStatus.INTERRUPTED, then=Value(0)), default=Value(1), output_field=IntegerField())
-#: Lower bound of time, before any loss.
-_EVER: Final = datetime(1, 1, 2, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Group of two or more undecided calls of `tool`, `number` of them, lost from `first` to `last`."""
+    """Group of two or more undecided calls of `tool`, `number` of them, lost from `first` to `last`.
+
+    `call_pks` are their keys, the earliest first.
+    """
 
     tool: str
     first: datetime
     last: datetime
     number: int
+    call_pks: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,32 @@ class LateResultSummary:
 
 def open_outages(workspace: Workspace) -> list[Outage]:
     """List the outages with calls that wait for a decision, the earliest first; one query."""
-    ends = iter(_query_outage_bounds(workspace.pk))
+    lost_by_tool: defaultdict[str, list[tuple[datetime, int]]] = defaultdict(list)
+    for tool, lost_at, pk in _query_newest_lost_calls(workspace.pk):
+        lost_by_tool[tool].append((lost_at, pk))
     outages = [
-        Outage(tool, first, last, last_rank - first_rank + 1)
-        for (tool, first, first_rank), (_, last, last_rank) in zip(ends, ends, strict=True)
+        Outage(tool, group[0][0], group[-1][0], len(group), tuple(pk for _, pk in group))
+        for tool, lost in lost_by_tool.items()
+        for group in _split_at_gaps(sorted(lost))
+        if len(group) > 1
     ]
     return sorted(outages, key=lambda outage: (outage.first, outage.tool))
+
+
+def _query_newest_lost_calls(workspace: int) -> QuerySet[ToolCall, tuple[str, Any, int]]:
+    lost = ToolCall.objects.filter(workspace=workspace, status=CallStatus.INTERRUPTED, reason=InterruptReason.RUN_LOST)
+    newest = lost.exclude(interrupted_at=None).order_by("-interrupted_at", "-pk")
+    return newest.values_list("tool", "interrupted_at", "pk")[:LOOKED_AT]
+
+
+def _split_at_gaps(lost: Sequence[tuple[datetime, int]]) -> Iterator[Sequence[tuple[datetime, int]]]:
+    """Split the lost calls of one tool, in order of time, where more than `GAP` lies between two of them."""
+    start = 0
+    for index, (before, after) in enumerate(pairwise(lost), 1):
+        if after[0] - before[0] > GAP:
+            yield lost[start:index]
+            start = index
+    yield lost[start:]
 
 
 def map_calls_to_outages(calls: Iterable[ToolCall], found: Sequence[Outage]) -> dict[int, Outage]:
@@ -106,25 +126,11 @@ def _find_outage_at(outages: Sequence[Outage], moment: datetime | None) -> Outag
     return outages[index - 1] if index and moment <= outages[index - 1].last else None
 
 
-def _query_outage_bounds(workspace: int) -> QuerySet[ToolCall, tuple[str, Any, int]]:
-    """Select the first and the last call of each outage: tool, time of loss, rank among the tool's lost calls."""
-    lost = ToolCall.objects.filter(workspace=workspace, status=CallStatus.INTERRUPTED, reason=InterruptReason.RUN_LOST)
-    newest = lost.exclude(interrupted_at=None).order_by("-interrupted_at").values("interrupted_at")
-    oldest = Coalesce(Subquery(newest[LOOKED_AT - 1 : LOOKED_AT]), Value(_EVER, output_field=DateTimeField()))
-    window: Any = {"partition_by": "tool", "order_by": ["interrupted_at", "pk"]}
-    ranked = lost.filter(interrupted_at__gte=oldest).annotate(
-        before=_build_gap_expression(F("interrupted_at") - Window(Lag("interrupted_at"), **window)),
-        behind=_build_gap_expression(Window(Lead("interrupted_at"), **window) - F("interrupted_at")),
-        place=Window(RowNumber(), **window),
-    )
-    is_first, is_last = (Q(**{side: None}) | Q(**{f"{side}__gt": GAP}) for side in ("before", "behind"))
-    # A call that is both first and last was lost alone.
-    ends = ranked.filter((is_first & ~is_last) | (is_last & ~is_first))
-    return ends.order_by("tool", "place").values_list("tool", "interrupted_at", "place")
-
-
-def _build_gap_expression(times: CombinedExpression) -> ExpressionWrapper[CombinedExpression]:
-    return ExpressionWrapper(times, output_field=DurationField())
+def load_first_calls(outages: Sequence[Outage]) -> dict[Outage, list[ToolCall]]:
+    """Load the first calls of each outage; one query."""
+    shown = [pk for outage in outages for pk in outage.call_pks[:SHOWN_CALLS]]
+    calls = ToolCall.objects.select_related("session").in_bulk(shown) if shown else {}
+    return {outage: [calls[pk] for pk in outage.call_pks[:SHOWN_CALLS] if pk in calls] for outage in outages}
 
 
 def load_outage_calls(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models import Q, QuerySet, TextChoices
+from django.utils.translation import gettext_lazy as _
 
 from checkpoints.db import clock
 from checkpoints.enums import (
@@ -18,17 +19,19 @@ from checkpoints.enums import (
     Risk,
 )
 from checkpoints.models import Decision, LateResult, Run, ToolCall, Workspace
+from checkpoints.seals import row_seals
+from checkpoints.seals.keys import get_seal_keys
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.queue_order import QueueSort
 
-PAGE = 50
+PAGE = 30
 #: Upper bound of counts, so that a page never scans a table to display a number.
 COUNT_LIMIT = 99
 EARLIER_LIMIT = 10
 #: Decisions to list: discards of read-only calls are automatic and left out.
 SHOWN_DECISIONS = sorted(DECIDING_KINDS - {DecisionKind.DISCARD})
 #: Decisions that end the wait; a call goes on waiting after an edit.
-_ENDING = DECIDING_KINDS - {DecisionKind.EDIT}
+_ENDING = DECIDING_KINDS - {DecisionKind.EDIT, DecisionKind.WITHDRAW}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +55,10 @@ class BoundedCount:
 class DeadlineFilter(TextChoices):
     """Filter by the time left to decide."""
 
-    OVERDUE = "overdue", "Overdue"
-    HOUR = "hour", "Within an hour"
-    DAY = "day", "Within a day"
-    NONE = "none", "No deadline"
+    OVERDUE = "overdue", _("Overdue")
+    HOUR = "hour", _("Within an hour")
+    DAY = "day", _("Within a day")
+    NONE = "none", _("No deadline")
 
 
 _LEFT = {
@@ -180,11 +183,16 @@ class CallEvidence:
 
 
 def find_call(workspace: Workspace, pk: int) -> ToolCall | None:
-    """Return a call of this workspace with its session and runs, or None."""
-    return _query_call(workspace.pk, pk).first() if pk < 2**63 else None
+    """Return a call of this workspace with its session and runs, or None. Raises `IntegrityError`."""
+    call = _query_call_with_session_and_run(workspace.pk, pk).first() if pk < 2**63 else None
+    if call is not None:
+        row_seals.verify_rows([call, call.session])
+        if get_seal_keys() is not None:
+            row_seals.verify_rows([*call.decisions.all(), *call.late_results.all()])
+    return call
 
 
-def _query_call(workspace: int, pk: int) -> QuerySet[ToolCall]:
+def _query_call_with_session_and_run(workspace: int, pk: int) -> QuerySet[ToolCall]:
     calls = ToolCall.objects.filter(workspace=workspace, pk=pk)
     return calls.select_related("session__owner", "session__workspace", "run")
 
@@ -208,8 +216,8 @@ def load_call_evidence(call: ToolCall) -> CallEvidence:
     attempts = _query_attempts(call.session_id, call.step, call.call_id)
     other_attempts = {other.attempt: other for other in attempts if other.pk != call.pk}
     return CallEvidence(
-        decisions=list(_query_decisions(call.pk)),
-        late_results=list(_query_late_results(call.pk)),
+        decisions=list(_query_decisions_of_call(call.pk)),
+        late_results=list(_query_late_results_of_call(call.pk)),
         successors=list(_query_successor_runs(call.session_id, call.run.number)),
         previous_attempt=other_attempts.get(call.attempt - 1),
         next_attempt=other_attempts.get(call.attempt + 1),
@@ -225,11 +233,11 @@ def _query_attempts(session: int, step: int, call_id: str) -> QuerySet[ToolCall]
     return ToolCall.objects.filter(session=session, step=step, call_id=call_id).select_related("run")
 
 
-def _query_decisions(call: int) -> QuerySet[Decision]:
+def _query_decisions_of_call(call: int) -> QuerySet[Decision]:
     return Decision.objects.filter(tool_call=call).order_by("pk")
 
 
-def _query_late_results(call: int) -> QuerySet[LateResult]:
+def _query_late_results_of_call(call: int) -> QuerySet[LateResult]:
     return LateResult.objects.filter(tool_call=call).select_related("run").order_by("pk")
 
 

@@ -20,6 +20,7 @@ from django.db.models import (
     When,
 )
 from django.db.models.functions import Coalesce
+from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus, Risk
 from checkpoints.models import ToolCall
@@ -32,9 +33,9 @@ _SINCE = {CallStatus.INTERRUPTED: "interrupted_at", CallStatus.AWAITING_APPROVAL
 
 
 class QueueSort(TextChoices):
-    OLDEST = "oldest", "Longest waiting"
-    DEADLINE = "deadline", "Deadline"
-    RISK = "risk", "Risk"
+    OLDEST = "oldest", _("Longest waiting")
+    DEADLINE = "deadline", _("Deadline")
+    RISK = "risk", _("Risk")
 
 
 def get_waiting_since_column(status: CallStatus) -> str:

@@ -1,12 +1,27 @@
-"""Tags about the calls that wait for a decision, for the frame of every page."""
+"""Tags about the calls that wait for a decision."""
+
+from datetime import datetime, timedelta
+from typing import Final
 
 from django import template
 from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
+from checkpoints.db import clock
 from harness_site.accounts.models import Membership
 from harness_site.review.selectors.pending_calls import BoundedCount, count_pending_calls
+from harness_site.templatetags.harness_tags import due
 
 register = template.Library()
+
+#: Style class of the chip of a deadline by the longest time that is left, the most urgent first.
+_URGENCY: Final = (
+    (timedelta(), "overdue"),
+    (timedelta(minutes=15), "urgent"),
+    (timedelta(hours=1), "soon"),
+    (timedelta(days=1), "today"),
+)
 
 
 @register.simple_tag
@@ -21,3 +36,15 @@ def favicon(waiting: BoundedCount | None) -> str:
     if not waiting:
         return static("icons/favicon.svg")
     return static(f"icons/favicon-{waiting.number if waiting.number < 10 else 'many'}.svg")
+
+
+@register.simple_tag
+def deadline_chip(deadline: datetime) -> SafeString:
+    """Render the time left as a chip that is louder the less there is; the page keeps it up to date."""
+    return format_html('<span class="deadline {}">{}</span>', get_urgency(deadline, clock.now()), due(deadline))
+
+
+def get_urgency(deadline: datetime, now: datetime) -> str:
+    """Return the style class of a deadline: overdue, urgent, soon, today, or later."""
+    left = deadline - now
+    return next((name for longest, name in _URGENCY if left <= longest), "later")

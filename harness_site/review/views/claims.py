@@ -1,13 +1,19 @@
-"""Views to claim and release a call, and the heartbeat of an open card."""
+"""Views to claim, release and hand over a call, to comment on it, and the heartbeat of an open card."""
 
+from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from checkpoints.enums import Role
+from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.notifications.models import Event
+from harness_site.notifications.recipients import find_email_recipient
 from harness_site.review import claim_services, presence
-from harness_site.review.views.decision_card import get_call_or_404
+from harness_site.review.forms import CommentForm
+from harness_site.review.views.decision_card import get_call_or_404, list_colleagues, render_card
 
 
 @require_POST
@@ -24,6 +30,34 @@ def claim_call(request: MemberRequest, pk: int) -> HttpResponse:
 def release_call(request: MemberRequest, pk: int) -> HttpResponse:
     claim_services.release_claim(get_call_or_404(request, pk), by=request.membership, request=request)
     return redirect("harness_review:card", pk)
+
+
+@require_POST
+@require_member(Role.APPROVER)
+def comment_on_call(request: MemberRequest, pk: int) -> HttpResponse:
+    """Add a comment, and hand the call over to a colleague if one was chosen."""
+    call, member = get_call_or_404(request, pk), request.membership
+    colleagues = list_colleagues(member)
+    form = CommentForm(request.POST, colleagues=sorted(colleagues))
+    if not form.is_valid():
+        return render_card(request, call, comment_form=form, status=422)
+    text, receiver = form.cleaned_data["text"], colleagues.get(form.cleaned_data["to"])
+    if text:
+        claim_services.add_comment(call, text, by=member, request=request)
+    if receiver is not None and call.undecided:
+        claim_services.hand_over_call(call, by=member, to=receiver, note=text, request=request)
+        _confirm_handover(request, receiver)
+    return redirect("harness_review:card", pk)
+
+
+def _confirm_handover(request: MemberRequest, receiver: Membership) -> None:
+    name = {"name": receiver.user.get_username()}
+    if find_email_recipient(receiver, Event.HANDED_OVER) is None:
+        sentence = _("The call was handed over to %(name)s, who gets no e-mail about it. Tell them yourself.") % name
+        messages.warning(request, sentence, extra_tags="comments")
+    else:
+        sentence = _("The call was handed over to %(name)s, who gets an e-mail about it.") % name
+        messages.success(request, sentence, extra_tags="comments")
 
 
 @require_POST

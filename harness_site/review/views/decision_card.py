@@ -1,5 +1,6 @@
 """Decision card of one call: its evidence and the form to decide."""
 
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
@@ -7,25 +8,40 @@ from django.conf import settings
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from checkpoints.client import SyncCheckpointer
+from checkpoints.decisions import decision_withdrawal
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import CheckpointsError, NotFound
 from checkpoints.models import ToolCall
-from harness_site.accounts import call_secrets
-from harness_site.accounts.decision_eligibility import build_electorate
+from harness_site.accounts import known_secret_values
+from harness_site.accounts.approval_votes import build_voter_lookup
+from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, list_members_with_role, require_member
-from harness_site.accounts.read_records import note_excerpts_shown, note_session_shown
+from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response, mark_session_shown_in_response
 from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.review import card_context, claim_services, evidence_files, presence
-from harness_site.review.decision_errors import DecisionProblem, describe_decision_error, get_session_ended_problem
-from harness_site.review.forms import ApprovalForm, OutcomeForm, bind_decision_form
+from harness_site.review.decision_errors import (
+    NOTHING,
+    DecisionProblem,
+    describe_decision_error,
+    get_session_ended_problem,
+)
+from harness_site.review.forms import (
+    ApprovalForm,
+    CommentForm,
+    DecisionForm,
+    OutcomeForm,
+    WithdrawForm,
+    bind_decision_form,
+)
 from harness_site.review.lost_run_detection import interrupt_if_lost
 from harness_site.review.presence import CallPresence
-from harness_site.review.record_decision import submit_decision
+from harness_site.review.record_decision import build_decision_target, submit_decision
 from harness_site.review.selectors import pending_calls
 from harness_site.review.upload_limits import is_upload_too_large
 
@@ -38,30 +54,30 @@ def show_decision_card(request: MemberRequest, pk: int) -> HttpResponse:
         people = presence.load_presence_of_call(pk, request.membership)
         if call.undecided and not request.htmx:
             claim_services.record_card_presence(call, by=request.membership, mine=people.mine is not None)
-        return _render_card(request, call, people=people)
+        return render_card(request, call, people=people)
     form = bind_decision_form(request.POST, call, request.FILES)
     form.too_large = is_upload_too_large(request)
     if not request.membership.has_role(Role.APPROVER):
-        problem = DecisionProblem(403, "Your role does not cover deciding.", "Nothing was recorded.")
-        return _render_card(request, call, form=form, problem=problem)
+        problem = DecisionProblem(403, _("Your role cannot decide calls."), str(NOTHING))
+        return render_card(request, call, form=form, problem=problem)
     if not form.is_valid():
-        return _render_card(request, call, form=form, status=422)
+        return render_card(request, call, form=form, status=422)
     if isinstance(form, ApprovalForm) and form.has_unseen_change and call.status == CallStatus.AWAITING_APPROVAL:
-        return _render_card(request, call, form=form)
+        return render_card(request, call, form=form)
     return _handle_decision(request, call, form)
 
 
 def _handle_decision(request: MemberRequest, call: ToolCall, form: OutcomeForm | ApprovalForm) -> HttpResponse:
     problem = get_session_ended_problem(call, form.cleaned_data["kind"])
     if problem is not None:
-        return _render_card(request, call, form=form, problem=problem)
+        return render_card(request, call, form=form, problem=problem)
     try:
         submit_decision(_build_checkpointer(request).store, call, get_actor(request), form)
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
         call = get_call_or_404(request, call.pk)
-        return _render_card(request, call, form=form, problem=describe_decision_error(error, call))
+        return render_card(request, call, form=form, problem=describe_decision_error(error, call))
     claim_services.remove_claims_after_decision(call, by=request.membership)
     return redirect("harness_review:card", call.pk)
 
@@ -74,7 +90,7 @@ def preview_argument_change(request: MemberRequest, pk: int) -> HttpResponse:
     data = request.POST.copy()
     data["kind"] = DecisionKind.EDIT
     form = ApprovalForm(data, call=call) if call.status == CallStatus.AWAITING_APPROVAL else None
-    note_session_shown(request, call.session_id)
+    mark_session_shown_in_response(request, call.session_id)
     return render(request, "review/parts/change.html", {"form": form})
 
 
@@ -92,20 +108,49 @@ def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
         call = get_call_or_404(request, pk)
-        return _render_card(
-            request, call, problem=describe_decision_error(error, call, nothing="The probe was not asked for.")
+        return render_card(
+            request, call, problem=describe_decision_error(error, call, nothing=_("The call is not being verified."))
         )
     return redirect(f"{reverse('harness_review:card', args=[pk])}{_build_seen_query(request)}")
+
+
+@require_POST
+@require_member(Role.APPROVER)
+def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
+    """Withdraw the decision about a call, unless the run has used it."""
+    call = get_call_or_404(request, pk)
+    form = WithdrawForm(request.POST)
+    if not form.is_valid():
+        return render_card(request, call, withdraw_form=form, status=422)
+    target = build_decision_target(call, form.cleaned_data["revision"])
+    try:
+        decision_withdrawal.withdraw_decision(
+            _build_checkpointer(request).store, target, actor=get_actor(request), reason=form.cleaned_data["reason"]
+        )
+    except NotFound as error:
+        raise Http404(error.detail) from error
+    except CheckpointsError as error:
+        call = get_call_or_404(request, pk)
+        problem = describe_decision_error(error, call, nothing=_("The decision was not withdrawn."))
+        return render_card(request, call, withdraw_form=form, problem=problem)
+    return redirect("harness_review:card", pk)
+
+
+def list_colleagues(member: Membership) -> dict[str, Membership]:
+    """List the other members of the workspace who may decide, by username."""
+    others = Membership.objects.filter(workspace=member.workspace, user__is_active=True).exclude(pk=member.pk)
+    members = others.select_related("user", "workspace").order_by("user__username")
+    return {other.user.get_username(): other for other in members if other.has_role(Role.APPROVER)}
 
 
 def get_call_or_404(request: MemberRequest, pk: int) -> ToolCall:
     """Return a call of the reader's workspace, else raise 404; mask the secret values of its session from now on."""
     call = pending_calls.find_call(request.membership.workspace, pk)
     if call is None:
-        raise Http404("There is no such call in this workspace.")
+        raise Http404(_("There is no such call in this workspace."))
     if interrupt_if_lost(call):
         call = pending_calls.find_call(request.membership.workspace, pk) or call
-    call_secrets.mask_session_secrets(call.session_id)
+    known_secret_values.mask_session_secrets(call.session_id)
     mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))
     return call
 
@@ -117,19 +162,24 @@ def _build_checkpointer(request: MemberRequest) -> SyncCheckpointer:
 def get_actor(request: MemberRequest) -> Actor:
     """Return the reader as the actor of decisions."""
     membership = request.membership
-    electorate = build_electorate(membership.workspace)
+    electorate = build_voter_lookup(membership.workspace)
     return Actor(ActorKind.PERSON, membership.user.get_username(), Role(membership.role), electorate=electorate)
 
 
-def _render_card(
+def render_card(
     request: MemberRequest,
     call: ToolCall,
     *,
     people: CallPresence | None = None,
     form: OutcomeForm | ApprovalForm | None = None,
     problem: DecisionProblem | None = None,
+    comment_form: CommentForm | None = None,
+    withdraw_form: WithdrawForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
+    """Render the decision page of a call, with the forms that were sent."""
+    if comment_form is None:
+        comment_form = CommentForm(colleagues=sorted(list_colleagues(request.membership)))
     context: dict[str, Any] = {
         **card_context.build_card_context(call, request.membership),
         "evidence_limit": settings.EVIDENCE_BYTES,
@@ -137,15 +187,22 @@ def _render_card(
         "company": people or presence.load_presence_of_call(call.pk, request.membership),
         "refused": problem,
         "seen": _get_seen_revision(request) or str(call.revision),
+        "comment_form": comment_form,
+        "withdraw_form": withdraw_form,
     }
     if context["undecided"]:
         context |= _build_decision_context(request, context, form, problem)
     if problem and type(context.get("form")) is not type(form):
         context["typed"] = form
-    note_session_shown(request, call.session_id)
+    if isinstance(context.get("form"), DecisionForm):
+        context["form"].focus_first_invalid()
+    mark_session_shown_in_response(request, call.session_id)
     # The same operation may have run in other sessions; the card shows its results there.
-    note_excerpts_shown(request, "card", {other.session_id for other in context["known"].same_key})
-    return render(request, "review/card.html", context, status=problem.status if problem else status)
+    mark_excerpts_shown_in_response(request, "card", {other.session_id for other in context["known"].same_key})
+    response = render(request, "review/card.html", context, status=problem.status if problem else status)
+    if status == HTTPStatus.UNPROCESSABLE_ENTITY and not problem:
+        response["HX-Reswap"] = "outerHTML"  # the page stays where it is, and the first invalid field gets the focus
+    return response
 
 
 def _build_decision_context(
@@ -159,7 +216,7 @@ def _build_decision_context(
     required_role = Role.ADMIN if card["overdue"] else Role.APPROVER
     if not membership.has_role(required_role):
         return {"able": list_members_with_role(membership.workspace, required_role)}
-    answers = card_context.build_answer_options(
+    answers = card_context.build_decision_options(
         call, card["agreements"], card["known"].decisions, membership.user.get_username()
     )
     new_form = card_context.build_decision_form(card)

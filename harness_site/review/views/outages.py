@@ -1,8 +1,10 @@
 """Page of the calls lost in one outage, each decided by its own evidence."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from http import HTTPStatus
 from re import ASCII, fullmatch
 from typing import Any
 from urllib.parse import urlencode
@@ -12,21 +14,24 @@ from django.core.exceptions import BadRequest
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.client import SyncCheckpointer
 from checkpoints.db import clock
-from checkpoints.enums import CallStatus, Role
+from checkpoints.enums import CallStatus, DecisionKind, Role
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, ToolCall
-from harness_site.accounts import call_secrets
+from harness_site.accounts import known_secret_values
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.accounts.read_records import note_excerpts_shown
+from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
 from harness_site.core import formatting
 from harness_site.core.masking.masked_references import build_masked_reference, resolve_masked_reference
-from harness_site.core.time_parameters import parse_moment
+from harness_site.core.moment_parameters import parse_aware_datetime
 from harness_site.review import bulk_results, decision_preview, presence
-from harness_site.review.bulk_decisions import ChosenCall, decide_all
+from harness_site.review.bulk_decisions import CallAnswer, ChosenCall, decide_all, decide_each
+from harness_site.review.forms import CallAnswerForm, build_evidence
 from harness_site.review.presence import CallPresence
 from harness_site.review.selectors import outage_groups
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary, Outage
@@ -102,9 +107,18 @@ class OutageCallRow:
 class ReasonForm(forms.Form):
     reason = forms.CharField(
         max_length=4000,
-        label="Why",
+        label=gettext_lazy("Reason"),
         widget=forms.Textarea(attrs={"rows": 2}),
-        error_messages={"required": "Say why in a sentence: it is kept with your name on each of them."},
+        error_messages={"required": gettext_lazy("Enter a reason. It is recorded with your name for each call.")},
+    )
+
+
+class SharedReasonForm(forms.Form):
+    shared_reason = forms.CharField(
+        required=False,
+        max_length=4000,
+        label=gettext_lazy("Reason for all"),
+        widget=forms.Textarea(attrs={"rows": 2}),
     )
 
 
@@ -151,8 +165,43 @@ def decide_chosen_calls(request: MemberRequest) -> HttpResponse:
     return redirect(f"{window.first_page_url}&settled={bulk_results.store_bulk_results(request, results)}")
 
 
+@require_POST
+@require_member(Role.APPROVER)
+def decide_calls_without_evidence(request: MemberRequest) -> HttpResponse:
+    """Record the answers of a person about calls whose outcome no evidence shows, each with its own evidence."""
+    window = _parse_outage_window(request.POST)
+    shared_form = SharedReasonForm(request.POST)
+    shared_reason = shared_form.cleaned_data["shared_reason"] if shared_form.is_valid() else ""
+    pks = [int(pk) for pk in request.POST.getlist("pk")[:PAGE] if fullmatch(r"\d{1,18}", pk, ASCII)]
+    forms_by_pk = {pk: CallAnswerForm(request.POST, pk=pk, shared_reason=shared_reason) for pk in dict.fromkeys(pks)}
+    if not all([shared_form.is_valid(), *(form.is_valid() for form in forms_by_pk.values())]):
+        return _render_outage_page(
+            request, window, ReasonForm(), shared_form=shared_form, answer_forms=forms_by_pk, status=422
+        )
+    answers = [
+        CallAnswer(
+            pk,
+            data["revision"],
+            DecisionKind(data["answer"]),
+            data["reason"] or shared_reason,
+            build_evidence(data["evidence"]),
+            data["result"],
+        )
+        for pk, data in ((pk, form.cleaned_data) for pk, form in forms_by_pk.items())
+        if data["answer"]
+    ]
+    results = decide_each(answers, by=request.membership, actor=get_actor(request))
+    return redirect(f"{window.first_page_url}&settled={bulk_results.store_bulk_results(request, results)}")
+
+
 def _render_outage_page(
-    request: MemberRequest, window: OutageWindow, form: ReasonForm, *, status: int = 200
+    request: MemberRequest,
+    window: OutageWindow,
+    form: ReasonForm,
+    *,
+    shared_form: SharedReasonForm | None = None,
+    answer_forms: Mapping[int, CallAnswerForm] | None = None,
+    status: int = 200,
 ) -> HttpResponse:
     page = _load_outage_page(request, window)
     rows = _load_outage_call_rows(request, page)
@@ -167,21 +216,32 @@ def _render_outage_page(
         "probes": [row for row in undecided if row.can_be_verified],
         "asked": [row for row in undecided if row.call.verify_requested_by],
         "settling": [row for row in undecided if row.settles],
+        "silent": [
+            (row, (answer_forms or {}).get(row.call.pk) or _build_answer_form(row.call))
+            for row in undecided
+            if not row.settles
+        ],
         "form": form,
+        "shared_form": shared_form or SharedReasonForm(),
+        "invalid": status == HTTPStatus.UNPROCESSABLE_ENTITY,
         "outcome": bulk_results.load_bulk_results(request, request.GET.get("settled", "")),
     }
     results = context["outcome"].rows if context["outcome"] else ()
     session_pks = [*(row.call.session_id for row in rows), *(result.call.session_id for result in results)]
-    note_excerpts_shown(request, "outage", session_pks)
-    context["secrets"] = call_secrets.load_secrets_of_sessions(set(session_pks))
+    mark_excerpts_shown_in_response(request, "outage", session_pks)
+    context["secrets"] = known_secret_values.load_known_secrets_of_sessions(set(session_pks))
     return render(request, "review/outage.html", context, status=status)
 
 
+def _build_answer_form(call: ToolCall) -> CallAnswerForm:
+    return CallAnswerForm(pk=call.pk, initial={"revision": call.revision})
+
+
 def _parse_outage_window(query: QueryDict) -> OutageWindow:
-    first, last = (parse_moment(query.get(name, "")) for name in ("from", "to"))
+    first, last = (parse_aware_datetime(query.get(name, "")) for name in ("from", "to"))
     tool, after = query.get("tool", ""), query.get("after", "")
     if first is None or last is None or first > last or "\0" in tool or not fullmatch(r"\d{0,18}", after, ASCII):
-        raise BadRequest("The outage has to be named by a tool, and two times with their zone.")
+        raise BadRequest(_("The address does not name an outage: it needs a tool, and two times with a time zone."))
     return OutageWindow(resolve_masked_reference(tool), first, last, int(after) if after else None)
 
 

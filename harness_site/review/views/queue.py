@@ -1,35 +1,37 @@
 """Review queue over all sessions, and the list of recorded decisions."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from django.core.exceptions import BadRequest
+from django.db.models import Q
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Session, ToolCall
-from harness_site.accounts import call_secrets
-from harness_site.accounts.decision_eligibility import build_electorate
+from harness_site.accounts import known_secret_values
+from harness_site.accounts.approval_votes import build_voter_lookup
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.accounts.read_records import note_excerpts_shown
+from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
+from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 from harness_site.review import presence
-from harness_site.review.decided_rows import build_decided_row
+from harness_site.review.decided_call_rows import build_decided_row
 from harness_site.review.lost_run_detection import interrupt_lost_calls
-from harness_site.review.pending_rows import (
-    OutageGroupRow,
+from harness_site.review.pending_call_rows import (
     PendingCallRow,
-    build_outage_group_row,
-    build_pending_call_row,
+    PendingRowBuilder,
 )
 from harness_site.review.presence import NOBODY
-from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, parse_queue_filters
+from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import outage_groups, pending_calls
 from harness_site.review.selectors.outage_groups import Outage
-from harness_site.review.selectors.queue_order import QueueSort
-from harness_site.sessions.selectors import agreements
+from harness_site.sessions.selectors import multi_person_approvals
 
 
 @require_GET
@@ -46,7 +48,7 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
     tab_context = (
         _build_decided_context(request, filters)
         if tab == "decided"
-        else _build_pending_context(request, tab, filters, query_filters.sort)
+        else _build_pending_context(request, tab, filters, query_filters)
     )
     context = {
         **tab_context,
@@ -59,10 +61,6 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
         "found": interrupted + awaiting,
         "here": request.GET.urlencode(),
     }
-    rows = tab_context.get("rows") or tab_context.get("decisions", [])
-    sessions = {row.session_pk for row in rows}
-    note_excerpts_shown(request, "review queue", sessions)
-    context["secrets"] = call_secrets.load_secrets_of_sessions(sessions)
     return render(request, "review/queue.html", context)
 
 
@@ -83,20 +81,32 @@ def _choose_tab(tab: str, *, only_awaiting: bool) -> str:
 
 
 def _build_pending_context(
-    request: MemberRequest, tab: str, filters: pending_calls.CallFilters, sort: QueueSort
+    request: MemberRequest, tab: str, filters: pending_calls.CallFilters, query_filters: QueueFilters
 ) -> dict[str, Any]:
+    """Build the rows of the calls, and one row for each outage; filtered lists have a row for each call."""
     workspace = request.membership.workspace
     after_key = _parse_number(request.GET)
-    calls, next_key = pending_calls.load_pending_page(workspace, STATUS_OF[tab], filters, sort=sort, after=after_key)
-    is_first_use = tab == "interrupted" and not calls and not Session.objects.filter(workspace=workspace).exists()
-    next_url = _build_next_page_url(request.GET, next_key, tab=tab)
     outages = outage_groups.open_outages(workspace) if tab == "interrupted" else []
-    groups = {outage: build_outage_group_row(outage) for outage in outages}
+    grouped = [] if query_filters.narrows else outages[: outage_groups.MOST_GROUPS]
+    if grouped:
+        in_groups = [pk for outage in grouped for pk in outage.call_pks]
+        filters = replace(filters, condition=~Q(pk__in=in_groups))
+    calls, next_key = pending_calls.load_pending_page(
+        workspace, STATUS_OF[tab], filters, sort=query_filters.sort, after=after_key
+    )
+    first_calls = {} if after_key else outage_groups.load_first_calls(grouped)
+    is_first_use = (
+        tab == "interrupted" and not calls and not grouped and not Session.objects.filter(workspace=workspace).exists()
+    )
+    sessions = {call.session_id for call in (*calls, *chain.from_iterable(first_calls.values()))}
+    secrets = _load_secrets_of_shown(request, sessions)
+    builder = PendingRowBuilder(request.GET, secrets)
     return {
-        "rows": _build_pending_rows(request, calls, groups),
-        "more": next_url,
+        "rows": _build_pending_rows(request, calls, outages, builder),
+        "secrets": secrets,
+        "more": _build_next_page_url(request.GET, next_key, tab=tab),
         "first_time": is_first_use,
-        "groups": list(groups.values()),
+        "groups": [builder.build_outage_group(outage, calls) for outage, calls in first_calls.items()],
     }
 
 
@@ -106,33 +116,42 @@ def _build_decided_context(request: MemberRequest, filters: pending_calls.CallFi
     )
     return {
         "decisions": [build_decided_row(decision) for decision in decisions],
+        "secrets": _load_secrets_of_shown(request, {decision.session_id for decision in decisions}),
         "more": _build_next_page_url(request.GET, next_key),
     }
 
 
+def _load_secrets_of_shown(request: MemberRequest, sessions: set[int]) -> dict[int, frozenset[str]]:
+    """Load the secrets of these sessions, of which the response shows excerpts."""
+    mark_excerpts_shown_in_response(request, "review queue", sessions)
+    return known_secret_values.load_known_secrets_of_sessions(sessions)
+
+
 def _build_pending_rows(
-    request: MemberRequest, calls: Sequence[ToolCall], groups: dict[Outage, OutageGroupRow]
-) -> list[PendingCallRow]:
+    request: MemberRequest,
+    calls: Sequence[ToolCall],
+    outages: Sequence[Outage],
+    builder: PendingRowBuilder,
+) -> list[PendingCallRow | UnreadableRecord]:
     now = clock.now()
-    outages_by_call = outage_groups.map_calls_to_outages(calls, list(groups))
-    agreements_by_call = agreements.load_agreements_of_calls(calls, build_electorate(request.membership.workspace))
+    outages_by_call = outage_groups.map_calls_to_outages(calls, outages)
+    agreements_by_call = multi_person_approvals.load_agreements_of_calls(
+        calls, build_voter_lookup(request.membership.workspace)
+    )
     people = presence.load_presence_of_calls([call.pk for call in calls], request.membership)
-    rows = []
-    for call in calls:
+
+    def build_row(call: ToolCall) -> PendingCallRow:
         outage = outages_by_call.get(call.pk)
-        group = None if outage is None else groups[outage]
-        rows.append(
-            build_pending_call_row(
-                call, agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY), group, now=now
-            )
-        )
-    return rows
+        group = None if outage is None else builder.build_outage_group(outage)
+        return builder.build(call, agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY), group, now=now)
+
+    return read_rows_or_mark_unreadable(calls, build_row, "call")
 
 
 def _parse_number(query: QueryDict) -> int | None:
     token = query.get("after", "")
     if token and not (token.isdecimal() and len(token) <= 18):
-        raise BadRequest("The page to go on from is not a number.")
+        raise BadRequest(_("The page number in the address is not a number."))
     return int(token) if token else None
 
 

@@ -8,19 +8,21 @@ from typing import Final
 from django.core.exceptions import BadRequest
 from django.http import HttpResponse, JsonResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
-from harness_site.accounts import call_secrets
+from harness_site.accounts import known_secret_values
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.accounts.read_records import note_excerpts_shown
+from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
 from harness_site.core import formatting
 from harness_site.core.formatting import format_call_sentence
 from harness_site.core.masking.masked_references import build_masked_reference
-from harness_site.core.masking.masker import mask_given_values
+from harness_site.core.masking.masker import mask_values_in_context
+from harness_site.core.moment_parameters import parse_aware_datetime
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.core.time_parameters import parse_moment
 from harness_site.review.selectors import outage_groups, pending_calls
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.views.outages import build_outage_url
@@ -44,11 +46,11 @@ class BrowserNotification:
 @require_GET
 @require_member(Role.AUDITOR)
 def list_notifications(request: MemberRequest) -> HttpResponse:
-    since = parse_moment(request.GET.get("since", ""))
+    since = parse_aware_datetime(request.GET.get("since", ""))
     if since is None:
-        raise BadRequest("The moment to tell news since cannot be read.")
+        raise BadRequest(_("The time in the address cannot be read."))
     calls = pending_calls.list_recently_pending_calls(request.membership.workspace, since - _OVERLAP)
-    note_excerpts_shown(request, "news", {call.session_id for call in calls})
+    mark_excerpts_shown_in_response(request, "news", {call.session_id for call in calls})
     notifications = list(
         dict.fromkeys(
             _build_notifications(calls, outage_groups.open_outages(request.membership.workspace) if calls else [])
@@ -58,23 +60,30 @@ def list_notifications(request: MemberRequest) -> HttpResponse:
     if hidden_count > 0:
         notifications = [
             *notifications[:MOST],
-            BrowserNotification("more", f"{hidden_count} more wait for a person", "", reverse("harness_review:review")),
+            BrowserNotification(
+                "more",
+                ngettext(
+                    "{number} more call needs a decision", "{number} more calls need a decision", hidden_count
+                ).format(number=hidden_count),
+                "",
+                reverse("harness_review:review"),
+            ),
         ]
     return JsonResponse({"news": [asdict(notification) for notification in notifications]})
 
 
 def _build_notifications(calls: Sequence[ToolCall], outages: list[Outage]) -> Iterable[BrowserNotification]:
     outages_by_call = outage_groups.map_calls_to_outages(calls, outages)
-    secrets = call_secrets.load_secrets_of_sessions({call.session_id for call in calls})
+    secrets = known_secret_values.load_known_secrets_of_sessions({call.session_id for call in calls})
     for call in calls:
         outage = outages_by_call.get(call.pk)
         if outage is not None:
             tag = f"outage {build_masked_reference(outage.tool)} {formatting.format_iso_time(outage.first)}"
-            title = f"Calls of {mask_and_reveal_hidden(outage.tool)} were lost in one outage"
-            yield BrowserNotification(tag, title, "Nobody knows what became of them.", build_outage_url(outage))
+            title = _("Calls of {tool} were lost in one outage").format(tool=mask_and_reveal_hidden(outage.tool))
+            yield BrowserNotification(tag, title, _("Their outcome is unknown."), build_outage_url(outage))
         else:
-            question = "May this happen?" if call.status == CallStatus.AWAITING_APPROVAL else "Did this happen?"
-            with mask_given_values(secrets.get(call.session_id, ())):
+            question = _("May this happen?") if call.status == CallStatus.AWAITING_APPROVAL else _("Did this happen?")
+            with mask_values_in_context(secrets.get(call.session_id, ())):
                 sentence = format_call_sentence(call)
             yield BrowserNotification(
                 f"call {call.pk}", question, sentence, reverse("harness_review:card", args=[call.pk])

@@ -85,6 +85,10 @@ class Migration(migrations.Migration):
                             ("decided_by", "Decided by"),
                             ("interrupted", "Has interruptions"),
                             ("day", "Active on"),
+                            ("project", "Project"),
+                            ("branch", "Branch"),
+                            ("model", "Model"),
+                            ("program", "Version of the program"),
                         ],
                         max_length=12,
                     ),
@@ -184,14 +188,16 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="SessionDay",
+            name="SessionSums",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("day", models.DateField()),
+                ("start", models.DateTimeField()),
+                ("hourly", models.BooleanField()),
                 ("agent", models.CharField(blank=True, max_length=200)),
                 ("sessions", models.IntegerField()),
                 ("completed", models.IntegerField()),
                 ("failed", models.IntegerField()),
+                ("undecided", models.IntegerField()),
                 ("cost", models.DecimalField(decimal_places=6, max_digits=18)),
                 (
                     "workspace",
@@ -205,14 +211,46 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "constraints": [models.UniqueConstraint(fields=("workspace", "day", "agent"), name="agent_day")],
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "start", "hourly", "agent"), name="session_sums")
+                ],
             },
         ),
         migrations.CreateModel(
-            name="ToolDay",
+            name="ModelSums",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("day", models.DateField()),
+                ("start", models.DateTimeField()),
+                ("hourly", models.BooleanField()),
+                ("model", models.CharField(blank=True, max_length=255)),
+                ("several", models.BooleanField(default=False)),
+                ("sessions", models.IntegerField()),
+                ("cost", models.DecimalField(decimal_places=6, max_digits=18)),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="checkpoints.workspace",
+                    ),
+                ),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("workspace", "start", "hourly", "model", "several"), name="model_sums"
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="ToolSums",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("start", models.DateTimeField()),
+                ("hourly", models.BooleanField()),
                 ("tool", models.CharField(max_length=200)),
                 ("calls", models.IntegerField(default=0)),
                 ("failed", models.IntegerField(default=0)),
@@ -231,7 +269,34 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "constraints": [models.UniqueConstraint(fields=("workspace", "day", "tool"), name="tool_day")],
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "start", "hourly", "tool"), name="tool_sums")
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="DecisionSums",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("start", models.DateTimeField()),
+                ("hourly", models.BooleanField()),
+                ("wait", models.SmallIntegerField()),
+                ("decisions", models.IntegerField(default=0)),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="checkpoints.workspace",
+                    ),
+                ),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "start", "hourly", "wait"), name="decision_sums")
+                ],
             },
         ),
         migrations.RunPython(create_text_indexes, drop_text_indexes, elidable=False),

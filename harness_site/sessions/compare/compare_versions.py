@@ -23,8 +23,8 @@ from harness_site.sessions.compare.message_alignment import (
     split_range_ends,
 )
 from harness_site.sessions.compare.word_diff import DiffPiece
-from harness_site.sessions.selectors import calls_between, message_windows, plan_steps, version_list
-from harness_site.sessions.selectors.calls_between import CallsBetween
+from harness_site.sessions.selectors import calls_in_period, message_windows, plan_steps, version_list
+from harness_site.sessions.selectors.calls_in_period import CallsBetween
 from harness_site.sessions.selectors.message_windows import StoredMessage
 from harness_site.sessions.selectors.plan_steps import StepChange, StepChangeKind
 from harness_site.sessions.selectors.version_list import Version
@@ -165,12 +165,12 @@ def _load_calls_on_both_sides(
     (first_pk, old), (second_pk, new) = first_side, second_side
     if first_pk == second_pk:
         start, end = sorted((old.at, new.at))
-        return CallsBetween(), calls_between.load_calls_between(first_pk, start, end)
+        return CallsBetween(), calls_in_period.load_calls_in_period(first_pk, start, end)
     first_since, second_since = (
         version_list.find_last_common_save_time(first_pk, old, shared),
         version_list.find_last_common_save_time(second_pk, new, shared),
     )
-    return calls_between.load_calls_between(first_pk, first_since, old.at), calls_between.load_calls_between(
+    return calls_in_period.load_calls_in_period(first_pk, first_since, old.at), calls_in_period.load_calls_in_period(
         second_pk, second_since, new.at
     )
 

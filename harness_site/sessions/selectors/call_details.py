@@ -15,9 +15,11 @@ from django.db.models.functions import Now
 from checkpoints.db import keyset_pagination
 from checkpoints.enums import NOT_RUN_CALL_STATUSES, UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind
 from checkpoints.ids import is_storable
+from checkpoints.importers.imported_calls import IMPORTED_MARK
 from checkpoints.models import Decision, LateResult, ToolCall
+from checkpoints.seals import row_seals
 
-PAGE = 50
+PAGE = 30
 #: Maximum number of open calls displayed after the end of a transcript.
 OPEN_LIMIT = 100
 #: Statuses of calls that are issued and not settled.
@@ -41,7 +43,7 @@ class CallDecision:
 
     @property
     def label(self) -> str:
-        return str(DecisionKind(self.kind).label)
+        return str(DecisionKind(self.kind).label) if self.kind in DecisionKind.values else self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +100,13 @@ class CallRecord:
     @property
     def idle(self) -> bool:
         """Return whether the tool was not started: not approved yet, or answered by a person instead."""
-        return self.status in NOT_RUN_CALL_STATUSES or any(
-            decision.kind == DecisionKind.RESPOND and decision.final for decision in self.rulings
-        )
+        final_kinds = [decision.kind for decision in self.rulings if decision.final]
+        return self.status in NOT_RUN_CALL_STATUSES or final_kinds[-1:] == [DecisionKind.RESPOND]
+
+    @property
+    def is_imported(self) -> bool:
+        """Return whether the call comes from the transcript of another program, not from a run of this store."""
+        return self.side_effects == (IMPORTED_MARK,)
 
     @property
     def undecided(self) -> bool:
@@ -208,12 +214,13 @@ def select_record_columns(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
 
 
 def attach_decisions(rows: list[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:
-    """Build records with the decisions of each call.
+    """Build records with the decisions of each call. Raises `IntegrityError` for a row that was altered.
 
     If `results` is False, the result of each record is None and may not have been loaded.
     """
     if not rows:
         return ()
+    row_seals.verify_loaded_rows(rows)
     pks = [call.pk for call in rows]
     rulings, late = _load_decisions_by_call(pks), _load_late_results_by_call(pks)
     return tuple(
@@ -257,6 +264,7 @@ def _build_call_record(
 def _load_decisions_by_call(pks: list[int]) -> defaultdict[int, list[CallDecision]]:
     decisions: defaultdict[int, list[CallDecision]] = defaultdict(list)
     for decision in _query_call_decisions(pks):
+        row_seals.verify_row(decision)
         decisions[decision.tool_call_id].append(
             CallDecision(
                 kind=decision.kind,
@@ -284,6 +292,7 @@ def _query_late_results(calls: list[int]) -> QuerySet[LateResult]:
 def _load_late_results_by_call(pks: list[int]) -> defaultdict[int, list[LateCallResult]]:
     results: defaultdict[int, list[LateCallResult]] = defaultdict(list)
     for late in _query_late_results(pks):
+        row_seals.verify_row(late)
         run_number = late.run.number if late.run else None
         results[late.tool_call_id].append(LateCallResult(late.success, late.result_text, run_number, late.received_at))
     return results

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import inf
@@ -13,8 +13,8 @@ from django.db.models import QuerySet
 
 from checkpoints.enums import RunStatus
 from checkpoints.exceptions import InvalidInput
-from checkpoints.formats import content_blocks, parse_or_text, to_canonical_json
-from checkpoints.formats.content_blocks import CallPart, Part, ResultPart
+from checkpoints.formats import content_blocks, parse_json, parse_or_text, to_canonical_json
+from checkpoints.formats.content_blocks import CallPart, Part, ResultPart, TextPart
 from checkpoints.models import Checkpoint, Session
 from harness_site.sessions.selectors import call_details, call_result_pairs, message_origins, message_windows
 from harness_site.sessions.selectors.call_details import CallRecord
@@ -26,6 +26,9 @@ from harness_site.sessions.selectors.message_windows import WINDOW, StoredMessag
 _MARGIN = 16
 #: Remaining messages up to this number are included, instead of a link to so few.
 _FEW = 10
+#: Messages at the end that are displayed if none of the newest is an answer.
+_LAST = 3
+_AGENT_ROLES = frozenset({"assistant", "model", "ai"})
 #: Maximum number of ended runs named between two messages; there may be thousands that wrote nothing.
 NAMED_RUNS = 4
 
@@ -63,7 +66,10 @@ class CallCard:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One message. `version` is the first version that contains it; None if that version was deleted."""
+    """One message. `version` is the first version that contains it; None if that version was deleted.
+
+    `usage` is what the message says about the tokens of its request; empty if it says nothing.
+    """
 
     pk: int
     position: int
@@ -72,6 +78,7 @@ class Entry:
     version: int | None
     run_number: int | None
     size: int
+    usage: Mapping[str, Any]
     parts: tuple[Part | CallCard, ...]
     kind: str = field(default="message", init=False)
 
@@ -128,6 +135,19 @@ class Conversation:
         return self.upto < self.place.length
 
 
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """First prompt and last answer of a session that has ended, for a reader who sees it first."""
+
+    prompt: Conversation
+    answer: Conversation
+
+    @property
+    def between(self) -> int:
+        """Return the number of messages between them."""
+        return self.answer.first - self.prompt.upto
+
+
 def get_newest_place(session: Session) -> Place:
     return Place(session.latest_version, session.head_segment_id, session.message_count, newest=True)
 
@@ -141,14 +161,15 @@ def find_version_place(session: Session, version: int | None = None) -> Place | 
 
 
 def load_conversation(
-    session: Session, at: Place, *, first: int | None = None, upto: int | None = None
+    session: Session, at: Place, *, first: int | None = None, upto: int | None = None, within: int | None = None
 ) -> Conversation:
     """Load a window of the conversation of a version.
 
-    Without bounds, the newest messages; with one bound, the window beside it.
+    Without bounds, the newest messages; with one bound, the window beside it, which ends before position `within`.
     """
     if upto is None:
-        upto = at.length if first is None or at.length - first - WINDOW <= _FEW else first + WINDOW
+        end = at.length if within is None else min(within, at.length)
+        upto = end if first is None or end - first - WINDOW <= _FEW else first + WINDOW
     upto = max(0, min(upto, at.length))
     if first is None:
         first = upto - WINDOW if upto - WINDOW > _FEW else 0
@@ -157,6 +178,26 @@ def load_conversation(
     return Conversation(
         at, first, upto, _ConversationBuilder(session, at, messages, lead, ends=upto == at.length).items()
     )
+
+
+def load_opening(session: Session, newest: Conversation, prompt_position: int) -> Opening | None:
+    """Load the first prompt, and find the last answer among the newest messages; None if there is little between them.
+
+    Without an answer, the last messages stand for it.
+    """
+    at = newest.place
+    answers = [item.position for item in newest.items if isinstance(item, Entry) and _is_answer(item)]
+    start = answers[-1] if answers else at.length - _LAST
+    prompt = load_conversation(session, at, first=prompt_position, upto=prompt_position + 1)
+    if start - prompt.upto <= _FEW:
+        return None
+    first = next((index for index, item in enumerate(newest.items) if _get_item_position(item) >= start), 0)
+    return Opening(prompt, replace(newest, first=start, items=newest.items[first:]))
+
+
+def _is_answer(entry: Entry) -> bool:
+    texts = (part.text for part in entry.parts if isinstance(part, TextPart))
+    return entry.role.lower() in _AGENT_ROLES and any(map(str.strip, texts))
 
 
 def load_conversation_around_step(session: Session, step: int, *, size: int = 4) -> Conversation | None:
@@ -192,9 +233,11 @@ def _load_widened_window(at: Place, first: int, upto: int) -> tuple[StoredMessag
     """Load the messages of a window, widened so that no result is separated from its call, and the one before it."""
     if at.segment_id is None or first >= upto:
         return None, []
-    stored = message_windows.load_message_window(at.segment_id, max(0, first - _MARGIN), min(at.length, upto + _MARGIN))
+    stored = message_windows.load_existing_window(
+        at.segment_id, max(0, first - _MARGIN), min(at.length, upto + _MARGIN)
+    )
     if stored[0].position > first:  # very large neighbours would displace the requested messages
-        stored = message_windows.load_message_window(at.segment_id, first, upto)
+        stored = message_windows.load_existing_window(at.segment_id, first, upto)
     start = next((index for index, message in enumerate(stored) if message.position >= first), 0)
     while start > 0 and _has_tool_results(stored[start]):
         start -= 1
@@ -202,6 +245,44 @@ def _load_widened_window(at: Place, first: int, upto: int) -> tuple[StoredMessag
     while end < len(stored) and _has_tool_results(stored[end]):
         end += 1
     return stored[start - 1] if start else None, stored[start:end]
+
+
+def _read_parts(body: str) -> tuple[Part, ...]:
+    """Read the parts of a message, the arguments of its calls in the caller's order if it is known."""
+    parts = content_blocks.read_message_parts(body)
+    if '"argument_order":{' not in body:
+        return parts
+    message = parse_or_text(body)
+    source = message.get("source") if isinstance(message, dict) else None
+    orders = source.get("argument_order") if isinstance(source, dict) else None
+    if not isinstance(orders, dict):
+        return parts
+    return tuple(
+        replace(part, args=_sort_arguments(part.args, orders.get(part.call_id))) if isinstance(part, CallPart) else part
+        for part in parts
+    )
+
+
+def _sort_arguments(args: Any, names: Any) -> Any:
+    if not isinstance(args, dict) or not isinstance(names, list):
+        return args
+    known = {name: args[name] for name in names if isinstance(name, str) and name in args}
+    return {**known, **args}
+
+
+def _read_usage(body: str) -> Mapping[str, Any]:
+    """Read the usage of a message: its own, or that of its source."""
+    if '"usage":{' not in body:
+        return {}
+    try:
+        message = parse_json(body)
+    except ValueError:
+        return {}
+    if not isinstance(message, dict):
+        return {}
+    source = message.get("source")
+    usage = (source if isinstance(source, dict) else message).get("usage") or message.get("usage")
+    return usage if isinstance(usage, dict) else {}
 
 
 def _has_tool_results(message: StoredMessage) -> bool:
@@ -231,7 +312,7 @@ class _ConversationBuilder:
         ends: bool,
     ) -> None:
         self.session, self.messages, self.lead = session, messages, lead
-        self.parts = [content_blocks.read_message_parts(message.body) for message in messages]
+        self.parts = [_read_parts(message.body) for message in messages]
         self.newest_end = at.newest and ends
         self.segments = message_origins.load_segments(messages)
         self.origins = message_origins.load_message_origins(session.pk, [lead, *messages] if lead else messages)
@@ -246,8 +327,8 @@ class _ConversationBuilder:
         run_number = before.run_number if before else None
         for index, message in enumerate(self.messages):
             origin = self.origins.get(message.position)
-            entry = self._build_entry(index, message, origin)
-            items += self._build_rewrites(message, origin)
+            entry = self._build_conversation_entry(index, message, origin)
+            items += self._build_transcript_edit_items(message, origin)
             if origin is not None and origin.run_number is not None:
                 items += self._build_handovers(run_number, origin.run_number)
                 run_number = origin.run_number
@@ -255,7 +336,7 @@ class _ConversationBuilder:
                 items.append(entry)
         return (*items, *self._build_pending_items(run_number)) if self.newest_end else tuple(items)
 
-    def _build_entry(self, index: int, message: StoredMessage, origin: Origin | None) -> Entry:
+    def _build_conversation_entry(self, index: int, message: StoredMessage, origin: Origin | None) -> Entry:
         version = origin.version if origin else None
         parts = [
             self._build_call_card(part, (index, number), version) if isinstance(part, CallPart) else part
@@ -270,6 +351,7 @@ class _ConversationBuilder:
             version=version,
             run_number=origin.run_number if origin else None,
             size=message.size,
+            usage=_read_usage(message.body),
             parts=tuple(parts),
         )
 
@@ -308,7 +390,7 @@ class _ConversationBuilder:
             log[record.call_id, record.step].append(record)
         return log
 
-    def _build_rewrites(self, message: StoredMessage, origin: Origin | None) -> Iterator[Rewrite]:
+    def _build_transcript_edit_items(self, message: StoredMessage, origin: Origin | None) -> Iterator[Rewrite]:
         segment = self.segments.get(message.segment_id)
         if segment and segment.parent_id is not None and segment.parent_length == message.position:
             yield Rewrite(origin.version if origin else None, forked=segment.parent_session != self.session.pk)

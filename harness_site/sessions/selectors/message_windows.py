@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
 
 from django.db import DEFAULT_DB_ALIAS, connections
 
-from checkpoints.versions import segment_queries
+from checkpoints.exceptions import IntegrityError
+from checkpoints.models import Message
+from checkpoints.versions import segment_queries, version_seals
 
 #: Messages in one window (a few screens), which bounds the cost of a page.
-WINDOW = 32
+WINDOW = 24
 #: Maximum characters of the bodies in one window, which always contains at least one message.
 WINDOW_SIZE = 8_000_000
-_FIELDS = ("id", "segment", "position", "message_id", "role", "created_at", "body")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +65,39 @@ def count_shared_messages(one: Sequence[Stretch], other: Sequence[Stretch]) -> i
 def load_message_window(
     segment_id: int, first: int, upto: int, *, using: str = DEFAULT_DB_ALIAS, size: int = WINDOW_SIZE
 ) -> list[StoredMessage]:
-    """Load the messages `first` to `upto` (exclusive) of the transcript that ends in `segment_id`, in order.
+    """Load and verify the messages `first` to `upto` (exclusive) of the transcript that ends in `segment_id`, in order.
 
     Only the newest messages that fit into `size` characters are returned, always including the last one, so that huge
-    messages cannot exhaust memory. `position` of the first message tells how far the window reaches.
+    messages cannot exhaust memory. `position` of the first message tells how far the window reaches. Raises
+    `IntegrityError` for a message that was altered.
     """
-    rows = segment_queries.read_window(connections[using], segment_id, first, upto, _FIELDS, size)
+    connection = connections[using]
+    fields = segment_queries.list_message_fields()
+    rows = segment_queries.read_window(connection, segment_id, first, upto, fields, size)
+    messages = [segment_queries.build_message(connection, row) for row in rows]
+    version_seals.verify_messages(connection, segment_id, messages)
     return [
-        StoredMessage(pk, place, at, name, role, _parse_aware_datetime(created_at), body)
-        for pk, place, at, name, role, created_at, body in rows
+        StoredMessage(
+            message.pk,
+            message.segment_id,
+            message.position,
+            message.message_id,
+            message.role,
+            message.created_at,
+            message.body,
+        )
+        for message in messages
     ]
 
 
-def _parse_aware_datetime(value: Any) -> datetime:
-    """Parse a time of raw SQL, which SQLite returns as text in UTC."""
-    parsed = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+def load_existing_window(segment_id: int, first: int, upto: int) -> list[StoredMessage]:
+    """Load a window of messages that a version has. Raises `IntegrityError` if one of them is missing or altered."""
+    messages = load_message_window(segment_id, first, upto)
+    expected = upto - 1
+    for message in reversed(messages):
+        if message.position != expected:
+            break
+        expected -= 1
+    if not messages or expected != upto - len(messages) - 1:
+        raise IntegrityError(Message._meta.db_table, f"at position {expected}", "it is missing")
+    return messages

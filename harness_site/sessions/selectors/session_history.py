@@ -18,7 +18,7 @@ from harness_site.audit import audit_entries
 from harness_site.sessions.selectors import message_origins
 from harness_site.sessions.selectors.message_origins import RunFacts
 
-PAGE = 100
+PAGE = 40
 
 
 @dataclass(frozen=True, slots=True)

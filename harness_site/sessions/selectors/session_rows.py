@@ -23,19 +23,25 @@ from django.db.models import (
 )
 
 from checkpoints.db import clock
-from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, SessionStatus
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, CostBasis, SessionStatus
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, PausedTask, Run, Session, ToolCall, Workflow
-from checkpoints.sessions.display_status import HAS_LIVE_OWNER, SessionOwner, Standing, build_owner, get_standing
-from checkpoints.sessions.facets import SessionFacets, list_session_facets, parse_labels
+from checkpoints.sessions.display_status import (
+    HAS_LIVE_OWNER,
+    SessionOwner,
+    Standing,
+    build_session_owner,
+    get_session_display_status,
+)
+from checkpoints.sessions.known_agents_and_labels import SessionFacets, deserialize_labels, list_session_facets
 from checkpoints.sessions.list_filters import SessionFilter, filter_sessions, get_order_fields, select_sessions
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
-from harness_site.sessions.selectors import list_pages, peer_calls, session_forks
-from harness_site.sessions.selectors.list_pages import Place
+from harness_site.sessions.selectors import peer_calls, session_forks, session_list_pages
 from harness_site.sessions.selectors.peer_calls import PeerWaitSummary
 from harness_site.sessions.selectors.session_forks import Forks
+from harness_site.sessions.selectors.session_list_pages import Place
 
-PAGE = 50
+PAGE = 30
 #: Maximum number of blocking calls counted for one session.
 COUNT_LIMIT = 1000
 #: Number of rows that an export loads at once.
@@ -46,8 +52,8 @@ _CHUNK = 500
 class SessionRow:
     """Summary of one session.
 
-    `cost` is in US dollars; `undecided` counts the calls that block it, `awaiting` those of them that have not run and
-    await an approval. `standing` is the stored text if that is not a known status.
+    `cost` is in US dollars, None if it is unknown; `undecided` counts the calls that block it, `awaiting` those of them
+    that have not run and await an approval. `standing` is the stored text if that is not a known status.
     """
 
     pk: int
@@ -59,7 +65,9 @@ class SessionRow:
     awaiting: int
     version: int
     messages: int
-    cost: Decimal
+    cost: Decimal | None
+    is_cost_estimated: bool
+    has_times: bool
     tokens: int
     revision: int
     created_at: datetime
@@ -107,7 +115,7 @@ class SessionHead:
 
 @dataclass(frozen=True, slots=True)
 class SessionPage:
-    """A page of sessions. `total` is exact up to `list_pages.LIMIT`; `more` is True if there are more than that."""
+    """A page of sessions. `total` is exact up to `session_list_pages.LIMIT`; `more` is True if there are more."""
 
     rows: tuple[SessionRow | UnreadableRecord, ...]
     after: Place | None
@@ -122,26 +130,25 @@ def load_session_page(
     """Load a page of sessions in the order of the filter, starting after the cursor `after`."""
     # A combination of several conditions has to be evaluated completely to find its first row, so count with the same
     # query.
-    limit = list_pages.LIMIT if after is None and len(wanted.among) > 1 else size
-    first = list_pages.load_first_sessions(workspace_id, wanted, limit + 1, after=after)
+    limit = session_list_pages.LIMIT if after is None and len(wanted.among) > 1 else size
+    first = session_list_pages.load_first_sessions(workspace_id, wanted, limit + 1, after=after)
     is_counted = after is None and (len(first) <= size or limit > size)
-    total = len(first) if is_counted else list_pages.count_sessions(workspace_id, wanted)
-    last = list_pages.get_session_cursor(first[size - 1], wanted.sort) if len(first) > size else None
+    total = len(first) if is_counted else session_list_pages.count_sessions(workspace_id, wanted)
+    last = session_list_pages.get_session_cursor(first[size - 1], wanted.sort) if len(first) > size else None
     pks = [session.pk for session in first[:size]]
     rows = {row.pk: row for row in _build_session_rows(list(_query_row_columns(pks)) if pks else [])}
     page_rows = tuple(rows[pk] for pk in pks if pk in rows)
     return SessionPage(
-        page_rows, last, min(total, list_pages.LIMIT), total > list_pages.LIMIT, list_session_facets(workspace_id)
+        page_rows,
+        last,
+        min(total, session_list_pages.LIMIT),
+        total > session_list_pages.LIMIT,
+        list_session_facets(workspace_id),
     )
 
 
 def _query_row_columns(pks: list[int]) -> QuerySet[Session]:
     return _select_owner_run(Session.objects.filter(pk__in=pks))
-
-
-def load_newest_session_ids(workspace_id: int, wanted: SessionFilter, *, size: int = PAGE) -> tuple[int, ...]:
-    """Load the keys of the sessions that the first page displays now."""
-    return tuple(session.pk for session in list_pages.load_first_sessions(workspace_id, wanted, size))
 
 
 def load_matching_session_keys(workspace_id: int, wanted: SessionFilter, *, only: Set[int] | None = None) -> array[int]:
@@ -193,7 +200,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         runs=session.runs_made or 0,  # type: ignore[attr-defined]
         versions=session.versions_kept or 0,  # type: ignore[attr-defined]
         calls=session.calls_logged or 0,  # type: ignore[attr-defined]
-        labels=parse_labels(session.labels),
+        labels=deserialize_labels(session.labels),
         result=session.result,
         undecided_call=undecided[0] if undecided else None,
         forked_from=session.forked_from_id,
@@ -282,17 +289,19 @@ def _build_session_row(session: Session, undecided: Counter[str]) -> SessionRow:
         session_id=session.session_id,
         title=session.title,
         agent=session.agent,
-        standing=get_standing(session.status, is_alive),
+        standing=get_session_display_status(session.status, is_alive),
         undecided=undecided.total(),
         awaiting=undecided[CallStatus.AWAITING_APPROVAL],
         version=session.latest_version,
         messages=session.message_count,
-        cost=session.budget_spent_usd,
+        cost=None if session.cost_basis == CostBasis.UNKNOWN else session.budget_spent_usd,
+        is_cost_estimated=session.cost_basis == CostBasis.ESTIMATED,
+        has_times=session.has_times,
         tokens=session.total_tokens,
         revision=session.revision,
         created_at=session.created_at,
         updated_at=session.updated_at,
         ended_at=session.ended,  # type: ignore[attr-defined]
-        labels=parse_labels(session.labels),
-        owner=build_owner(session.owner, is_alive),
+        labels=deserialize_labels(session.labels),
+        owner=build_session_owner(session.owner, is_alive),
     )

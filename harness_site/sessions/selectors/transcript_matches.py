@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -13,9 +13,13 @@ from operator import and_, or_
 from django.db.models import Q, QuerySet
 
 from checkpoints.enums import CallStatus
+from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import content_blocks
 from checkpoints.formats.content_blocks import ResultPart
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
+from checkpoints.seals import row_seals
+from checkpoints.seals.keys import get_seal_keys
+from checkpoints.versions import version_seals
 from harness_site.sessions.selectors import message_windows
 from harness_site.sessions.selectors.conversation import Place
 
@@ -43,6 +47,12 @@ class LandmarkSpot:
     call_pk: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class MessageTime:
+    position: int
+    at: datetime
+
+
 def find_messages_with_words(
     at: Place, words: Iterable[str], *, beyond: int, back: bool = False
 ) -> Iterator[tuple[int, str]]:
@@ -66,10 +76,13 @@ def _build_word_condition(word: str) -> Q:
     return reduce(or_, (Q(body__icontains=case) for case in sorted(cases)))
 
 
-def find_first_message_since(at: Place, moment: datetime) -> int | None:
-    """Return the position of the first message created at `moment` or later; None if there is none."""
-    messages = _query_version_messages(at).filter(created_at__gte=moment).order_by("position")
-    return messages.values_list("position", flat=True).first()
+def find_first_message(at: Place, *, since: datetime | None = None) -> MessageTime | None:
+    """Find the first message, or the first one created at `since` or later; None if there is none."""
+    messages = query_version_messages(at)
+    if since is not None:
+        messages = messages.filter(created_at__gte=since)
+    row = messages.order_by("position").values_list("position", "created_at").first()
+    return None if row is None else MessageTime(*row)
 
 
 def find_next_landmark(
@@ -110,7 +123,7 @@ def _find_call_position(at: Place, position: int, body: str) -> int:
     conditions = [Q(body__contains=json.dumps(call_id, ensure_ascii=False)) for call_id in error_call_ids]
     if not conditions:
         return position
-    messages = _query_version_messages(at).filter(
+    messages = query_version_messages(at).filter(
         reduce(or_, conditions), position__gte=position - _NEAR, position__lt=position
     )
     call_position = messages.order_by("-position").values_list("position", flat=True).first()
@@ -142,7 +155,7 @@ def _find_call_request_position(at: Place, call_id: str, step: int, lengths: lis
     first = max((length for version, length in lengths if version < step), default=0)
     upto = min((length for version, length in lengths if version > step), default=at.length)
     call_id_json = json.dumps(call_id, ensure_ascii=False)
-    messages = _query_version_messages(at).filter(position__gte=first, position__lt=upto, body__contains=call_id_json)
+    messages = query_version_messages(at).filter(position__gte=first, position__lt=upto, body__contains=call_id_json)
     return messages.order_by("position").values_list("position", flat=True).first()
 
 
@@ -153,13 +166,32 @@ def _load_version_lengths(session: Session, at: Place) -> list[tuple[int, int]]:
 
 
 def _query_messages_beyond(at: Place, beyond: int, *, back: bool) -> QuerySet[Message]:
-    messages = _query_version_messages(at)
+    messages = query_version_messages(at)
     if back:
         return messages.filter(position__lt=beyond).order_by("-position")
     return messages.filter(position__gt=beyond).order_by("position")
 
 
-def _query_version_messages(at: Place) -> QuerySet[Message]:
+def verify_messages_at(at: Place, beginnings: Mapping[int, str]) -> None:
+    """Verify messages of a version, by position, of which `beginnings` of their bodies were read by themselves.
+
+    Nothing if sealing is off. Raises `IntegrityError` naming a message that was altered.
+    """
+    if get_seal_keys() is None:
+        return
+    messages, positions = query_version_messages(at), sorted(beginnings)
+    for start in range(0, len(positions), _PIECE):
+        piece = positions[start : start + _PIECE]
+        before = messages.filter(position__in=[position - 1 for position in piece])
+        chains = {position: bytes(chain) for position, chain in before.values_list("position", "chain")}
+        for message in messages.filter(position__in=piece):
+            version_seals.verify_message(message, message.position, chains.get(message.position - 1))
+            if not message.body.startswith(beginnings[message.position]):
+                row = row_seals.describe_row(message)
+                raise IntegrityError(Message._meta.db_table, row, "it was changed while it was read")
+
+
+def query_version_messages(at: Place) -> QuerySet[Message]:
     """Query the messages of a version."""
     if at.segment_id is None:
         return Message.objects.none()

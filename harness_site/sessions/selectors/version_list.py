@@ -13,11 +13,13 @@ from django.db.models import Count, Q, QuerySet
 from checkpoints.enums import Phase
 from checkpoints.formats import money, parse_json
 from checkpoints.models import Checkpoint, Segment, ToolCall
+from checkpoints.seals import row_seals
+from checkpoints.seals.keys import get_seal_keys
 from harness_site.sessions.selectors import plan_steps
 from harness_site.sessions.selectors.message_windows import Stretch, count_shared_messages
 from harness_site.sessions.selectors.plan_steps import Plan, StepChange, StepChangeKind
 
-PAGE = 50
+PAGE = 30
 #: Maximum number of versions to choose from.
 CHOICES = 200
 N = TypeVar("N", int, Decimal)
@@ -89,7 +91,14 @@ def load_version_page(session_pk: int, *, before: int | None = None, size: int =
 
 def load_version(session_pk: int, version: int) -> Version | None:
     row = _query_version(session_pk, version).first()
-    return build_version(row) if row else None
+    return _build_verified_version(row) if row else None
+
+
+def _build_verified_version(row: Checkpoint) -> Version:
+    """Build a version. Raises `IntegrityError` for one that was altered; its payload is read only for that."""
+    if get_seal_keys() is not None:
+        row_seals.verify_row(row)
+    return build_version(row)
 
 
 def _query_version(session: int, version: int) -> QuerySet[Checkpoint]:
@@ -97,17 +106,17 @@ def _query_version(session: int, version: int) -> QuerySet[Checkpoint]:
 
 
 def load_version_payload(session_pk: int, version: int) -> str | None:
-    """Load the additional data saved with a version, as canonical JSON text."""
-    return _query_version_payload(session_pk, version).first()
-
-
-def _query_version_payload(session: int, version: int) -> QuerySet[Checkpoint, str | None]:
-    return Checkpoint.objects.filter(session=session, version=version).values_list("payload", flat=True)
+    """Load the additional data saved with a version, as canonical JSON text. Raises `IntegrityError`."""
+    row = Checkpoint.objects.filter(session=session_pk, version=version).first()
+    if row is None:
+        return None
+    row_seals.verify_row(row)
+    return row.payload
 
 
 def load_newest_version(session_pk: int) -> Version | None:
     row = _query_newest_version(session_pk).first()
-    return build_version(row) if row else None
+    return _build_verified_version(row) if row else None
 
 
 def _query_newest_version(session: int) -> QuerySet[Checkpoint]:

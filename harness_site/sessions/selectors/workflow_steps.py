@@ -12,6 +12,7 @@ from typing import Self
 from checkpoints.db import keyset_pagination
 from checkpoints.enums import LIVE_CALL_STATUSES, KeyScope
 from checkpoints.models import Session, ToolCall, WorkflowStep
+from checkpoints.seals import row_seals
 from harness_site.sessions.selectors import call_details
 from harness_site.sessions.selectors.call_details import CallRecord
 
@@ -92,6 +93,7 @@ def load_workflow_page(session_pk: int, *, after: Place | None = None, size: int
         )
     steps = list(steps_of_session.order_by("workflow", "position")[: size + 1])
     page_steps = steps[:size]
+    row_seals.verify_rows(page_steps)
     rows = _load_step_rows(session_pk, page_steps)
     parts = [list(group) for _, group in groupby(page_steps, key=lambda step: step.workflow_id)]
     last = Place(page_steps[-1].workflow_id, page_steps[-1].position) if len(steps) > size else None

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from django import template
 from django.template import Context
 from django.utils.safestring import SafeString
+from django.utils.translation import ngettext
 
 from checkpoints.formats import content_blocks
 from checkpoints.formats.content_blocks import ResultPart
@@ -149,7 +150,14 @@ def fold_unchanged_middle(piece: DiffPiece) -> str:
     if left_out < _CONTEXT:
         return display_text.mask_and_reveal_hidden(piece.text)
     begin, end = piece.text[:_CONTEXT], piece.text[-_CONTEXT:]
-    return display_text.mask_and_reveal_hidden(f"{begin} … {left_out:,} unchanged characters … {end}")
+    return display_text.mask_and_reveal_hidden(
+        ngettext(
+            "%(begin)s … %(count)s unchanged character … %(end)s",
+            "%(begin)s … %(count)s unchanged characters … %(end)s",
+            left_out,
+        )
+        % {"begin": begin, "count": f"{left_out:,}", "end": end}
+    )
 
 
 @register.filter

@@ -1,7 +1,7 @@
 """Tags that render the messages of a conversation."""
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from django import template
@@ -11,21 +11,35 @@ from django.template.loader import get_template
 from django.urls import get_script_prefix, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 
 from harness_site.core.rendering.match_highlighting import FOUND, mark_search_words
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.selectors.conversation import CallCard, Entry
 from harness_site.sessions.selectors.session_rows import SessionHead
-from harness_site.sessions.timeline import lane_layout
+from harness_site.sessions.timeline import overview_lane_layout
 from harness_site.sessions.timeline.selectors.run_lanes import Timeline
+from harness_site.templatetags.harness_tags import copy_from
 
 register = template.Library()
+
+#: Variables that the template of a message gets from the page.
+_PASSED: Final = (
+    "session_pk",
+    "whole",
+    "offline",
+    "version_text",
+    "subagents",
+    "permissions",
+    "permissions_by_position",
+    "brief",
+)
 
 
 @register.simple_tag(takes_context=True)
 def render_message(context: Context, entry: Entry) -> SafeString:
     """Render a message of the session `session_pk` with links to version `version_text`."""
-    variables = {name: context.get(name) for name in ("session_pk", "whole", "offline", "version_text")}
+    variables = {name: context.get(name) for name in _PASSED}
     html = _build_message_html(entry, variables)
     words: SearchQuery | None = context.get("words")
     if not words:
@@ -77,7 +91,7 @@ def render_timeline(context: Context, lasting: Timeline | None) -> SafeString:
 
 
 def _render_timeline_drawing(head: SessionHead, timeline: Timeline) -> SafeString:
-    drawing = lane_layout.draw_run_lanes(timeline)
+    drawing = overview_lane_layout.draw_run_lanes(timeline)
     return (
         _render_template("sessions/parts/lanes.html", {"head": head, "drawing": drawing}) if drawing else SafeString("")
     )
@@ -85,8 +99,16 @@ def _render_timeline_drawing(head: SessionHead, timeline: Timeline) -> SafeStrin
 
 def _build_message_html(entry: Entry, variables: dict[str, Any]) -> SafeString:
     session, messages = _build_session_urls(variables["session_pk"], get_script_prefix())
-    addresses = {"session_url": session, "message_url": f"{messages}{entry.position}/"}
-    return _render_template("sessions/parts/message.html", {**variables, **addresses, "entry": entry})
+    more_url = f"{messages}{entry.position}/?v={variables['version_text']}"
+    words: dict[str, str] = {}
+    if not variables["offline"]:
+        words = {
+            "version_title": _("Show the session as of version %(number)s") % {"number": entry.version},
+            "permalink_label": _("Link to message %(number)s") % {"number": entry.position},
+            "copy_button": copy_from(f"{more_url}&as=text", _("Copy message %(number)s") % {"number": entry.position}),
+        }
+    more = {"session_url": session, "more_url": more_url, "entry": entry}
+    return _render_template("sessions/parts/message.html", {**variables, **more, **words})
 
 
 @lru_cache(maxsize=64)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from typing import Final
 
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from harness_site.core import formatting
 from harness_site.sessions import session_formatting
@@ -26,6 +26,7 @@ for _draw in (
     timeline_svg.render_sign_shape,
     timeline_svg.render_chart_dots,
     timeline_svg.render_overview_bars,
+    timeline_svg.render_model_turns,
     timeline_svg.render_version_ticks,
 ):
     register.simple_tag(_draw)
@@ -42,7 +43,6 @@ _SHAPES: Final = {
     "takeover": "bad",
     "pause": "wait",
     "taken": "run",
-    "decision": "ok",
 }
 #: Kind → style class of the table row.
 _ROWS: Final = {"lost": "unknown", "wait": "waits"}
@@ -56,20 +56,23 @@ def build_timeline_urls(session_pk: int) -> TimelineUrls:
 @register.simple_tag
 def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -> SafeString:
     """Render the rows of the timeline table."""
+    took, run = _("took"), _("run")
     return format_html_join(
         "\n",
         '<tr{}><td class="when">{}</td><th scope="row"><a data-row href="{}"><bdi>{}</bdi></a></th>'
         "<td>{}</td><td>{}</td>"
-        '<td class="number" data-label="took">{}</td><td class="number" data-label="run">{}</td></tr>',
+        '<td class="number" data-label="{}">{}</td><td class="number" data-label="{}">{}</td></tr>',
         (
             (
                 format_html(' class="{}"', _ROWS[item.kind]) if item.kind in _ROWS else "",
                 at(item.start, True),
                 leading.item(item),
                 item.what,
-                _render_kind_chip(item.kind),
+                _render_kind_chip(item.kind, item.shape),
                 item.told,
+                took,
                 "–" if item.moment else formatting.format_duration(item.seconds),
+                run,
                 "–" if item.run is None else item.run,
             )
             for item in items
@@ -77,26 +80,29 @@ def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -
     )
 
 
-@cache
-def _render_kind_chip(kind: str) -> SafeString:
-    return format_html('<span class="chip {}">{}</span>', _SHAPES.get(kind, "off"), KINDS[kind].capitalize())
+def _render_kind_chip(kind: str, shape: str) -> SafeString:
+    return format_html('<span class="chip {}">{}</span>', shape or _SHAPES.get(kind, "off"), KINDS[kind])
 
 
 @register.simple_tag
 def render_growth_rows(growth: VersionGrowth, leading: TimelineUrls) -> SafeString:
     """Render the table rows of cost, tokens and messages by version."""
+    cost, tokens, messages = _("cost"), _("tokens"), _("messages")
     return format_html_join(
         "\n",
         '<tr><th scope="row"><a class="mono" href="{}">v{}</a></th><td>{}</td>'
-        '<td class="number" data-label="cost">{}</td>'
-        '<td class="number" data-label="tokens">{}</td><td class="number" data-label="messages">{}</td></tr>',
+        '<td class="number" data-label="{}">{}</td>'
+        '<td class="number" data-label="{}">{}</td><td class="number" data-label="{}">{}</td></tr>',
         (
             (
                 leading.version(point.version),
                 point.version,
                 at(point.at),
+                cost,
                 session_formatting.format_money(point.cost),
+                tokens,
                 "–" if point.tokens is None else session_formatting.format_count(point.tokens),
+                messages,
                 session_formatting.format_count(point.messages),
             )
             for point in growth.points

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from django import template
-from django.utils.html import format_html
+from django.template.loader import render_to_string
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from checkpoints.enums import ActorKind, AuditKind, InterruptReason, RunStatus
 from checkpoints.exceptions import InvalidInput
@@ -19,8 +21,9 @@ from harness_site.core.masking.masked_references import mask_file_digests
 from harness_site.core.masking.masker import mask_text
 from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
 from harness_site.core.rendering.safe_text import replace_unencodable
-from harness_site.sessions import session_formatting
-from harness_site.sessions.selectors.call_details import CallRecord
+from harness_site.sessions import session_formatting, text_pages
+from harness_site.sessions.costs import usage_by_turn
+from harness_site.sessions.filter_parameters import KNOWN_MODELS
 from harness_site.sessions.selectors.conversation import CallCard, Conversation, Handover
 from harness_site.sessions.selectors.message_origins import RunFacts
 from harness_site.sessions.selectors.peer_calls import PeerWaitSummary
@@ -35,8 +38,9 @@ register = template.Library()
 _SAID = 3_000
 _RESULT = 1_600
 _LINES = 60
-#: Characters of call arguments in a list.
-_ARGS = 160
+#: Characters and lines of the first prompt, where the last answer has to be in sight as well.
+_BRIEF = 700
+_BRIEF_LINES = 10
 #: Shortest length of a timestamp with a time zone.
 _ISO = len("2026-01-01T00:00:00+00:00")
 
@@ -47,18 +51,32 @@ register.filter("role_kind", session_formatting.get_role_css_kind)
 register.filter("safe_link", session_formatting.mask_safe_link)
 register.filter("count", session_formatting.format_count)
 register.filter("signed", session_formatting.format_signed_number)
-register.filter("times", session_formatting.format_times)
-register.filter("ordinal", session_formatting.format_ordinal)
+register.filter("get_call_record_status_chip", session_formatting.format_call_status)
+register.filter("times", session_formatting.format_number_of_times)
 register.filter("effect", session_formatting.format_side_effect)
-register.filter("run_end", session_formatting.format_run_end)
 register.filter("gap", session_formatting.format_time_without_driver)
 register.filter("image_source", session_formatting.build_image_source)
+register.filter("audio_source", session_formatting.build_audio_source)
 register.filter("money", session_formatting.format_money)
 register.filter("money_delta", session_formatting.format_money_delta)
 register.filter("exact", formatting.format_exact_time)
-register.filter("portion", session_formatting.format_portion)
+register.filter("portion", session_formatting.format_count_with_share)
 register.filter("result_parts", session_formatting.get_call_result_parts)
 register.filter("json_value", session_formatting.parse_stored_value)
+
+
+@register.filter
+def format_message_tokens(usage: Mapping[str, Any]) -> SafeString:
+    """Format the tokens of one request by kind, one line each; only what is known."""
+    tokens = usage_by_turn.count_tokens(usage)
+    counts = (
+        (_("in %(count)s"), tokens.input),
+        (_("out %(count)s"), tokens.output),
+        (_("from cache %(count)s"), tokens.cache_read),
+        (_("to cache %(count)s"), tokens.cache_write),
+    )
+    lines = ((words % {"count": session_formatting.format_count(count)},) for words, count in counts if count)
+    return format_html_join(SafeString("<br>"), "{}", lines)
 
 
 @register.filter
@@ -75,12 +93,23 @@ def render_session_status(row: SessionRow, waiting: PeerWaitSummary | None = Non
 
 @register.simple_tag
 def list_session_statuses() -> list[tuple[str, str]]:
-    return list(Standing.choices)
+    return [(standing.value, str(standing.label)) for standing in Standing]
 
 
 @register.simple_tag
 def list_session_sorts() -> list[tuple[str, str]]:
-    return list(Sort.choices)
+    return [(sort.value, str(sort.label)) for sort in Sort]
+
+
+@register.simple_tag
+def list_known_models() -> list[tuple[str, str]]:
+    return [(value, str(label)) for value, label in KNOWN_MODELS.items()]
+
+
+@register.simple_tag
+def render_terminal_text(masked: str) -> SafeString:
+    """Render a masked text with the colours of its terminal codes."""
+    return ansi_colors.render_ansi_as_html(masked)
 
 
 @register.simple_tag
@@ -88,28 +117,84 @@ def render_code(source: str, language: str) -> SafeString:
     return syntax_highlighting.highlight_code(source, language)
 
 
-@register.inclusion_tag("sessions/parts/message_text.html")
-def render_message_text(content: str, more_url: str, whole: bool = False) -> dict[str, Any]:
-    """Render a text as Markdown: its beginning with a link to the rest, or with `whole` everything."""
-    beginning = _build_unfolded_text(content) if whole else display_text.fold_masked_text(content, _SAID, _LINES)
-    return {"html": markdown.render_markdown(beginning.text), "folded": beginning, "more_url": more_url}
+#: How much of a text or value is displayed: its beginning (False), everything (True), or its first page ("page").
+Extent = bool | Literal["page"]
+
+
+@register.simple_tag
+def render_message_text(content: str, more_url: str, whole: Extent = False, brief: object = False) -> SafeString:
+    """Render a text as Markdown, with a link to the rest; of a `brief` one, only the first lines are displayed."""
+    if page := _build_first_page(content, whole):
+        further = render_to_string("sessions/parts/next_page.html", {"page": page, "more_url": more_url})
+        return _render_prose(page.text) + further
+    length, lines = (_BRIEF, _BRIEF_LINES) if brief else (_SAID, _LINES)
+    beginning = _build_unfolded_text(content) if whole else display_text.fold_masked_text(content, length, lines)
+    prose = _render_prose(beginning.text)
+    if beginning.whole:
+        return prose
+    folded = {"size": beginning.size, "target": ".msg", "more_url": more_url}
+    return prose + render_to_string("sessions/parts/more.html", folded)
+
+
+def _render_prose(masked: str) -> SafeString:
+    return format_html('<div class="prose" dir="auto">{}</div>', markdown.render_markdown(masked))
+
+
+@register.simple_tag
+def render_masked_markdown(masked: str) -> SafeString:
+    """Render a masked text as Markdown."""
+    return markdown.render_markdown(masked)
 
 
 @register.inclusion_tag("sessions/parts/json_tree.html")
-def render_json_tree_or_link(value: Any, more_url: str, whole: bool = False) -> dict[str, Any]:
+def render_json_tree_or_link(value: Any, more_url: str, whole: Extent = False) -> dict[str, Any]:
     """Render a JSON value as a labelled list, with a link to the complete value if it is truncated."""
-    return {"tree": json_tree.render_json_tree(value, limit=None if whole else json_tree.PREVIEW), "more_url": more_url}
+    return _build_tree_context(value, json_tree.PREVIEW, more_url, whole)
 
 
 @register.inclusion_tag("sessions/parts/tool_result.html")
-def render_tool_result(content: str, more_url: str, whole: bool = False) -> dict[str, Any]:
+def render_tool_result(content: str, more_url: str, whole: Extent = False) -> dict[str, Any]:
     """Render the text result of a tool: a JSON object or list as a labelled list, anything else as text."""
     value = session_formatting.parse_json_container(content)
-    limit = None if whole else _RESULT
     if value is not None:
-        return {"tree": json_tree.render_json_tree(value, limit=limit), "more_url": more_url}
+        return _build_tree_context(value, _RESULT, more_url, whole, text=content)
+    if page := _build_first_page(content, whole):
+        return {"shown": ansi_colors.render_ansi_as_html(page.text), "page": page, "more_url": more_url}
     beginning = _build_unfolded_text(content) if whole else display_text.fold_masked_text(content, _RESULT, _LINES // 3)
     return {"shown": ansi_colors.render_ansi_as_html(beginning.text), "folded": beginning, "more_url": more_url}
+
+
+@register.inclusion_tag("sessions/parts/stored_json.html")
+def render_stored_json(stored: str, more_url: str) -> dict[str, Any]:
+    """Render stored JSON as text, or a link to its pages if it is long."""
+    if len(stored) <= text_pages.LISTED:
+        return {"html": render_json_text(session_formatting.parse_stored_value(stored))}
+    query = urlencode({"text": text_pages.STORED})
+    return {"url": f"{more_url}{'&' if '?' in more_url else '?'}{query}", "size": display_text.get_byte_size(stored)}
+
+
+def _build_tree_context(
+    value: Any, preview: int, more_url: str, whole: Extent, *, text: str | None = None
+) -> dict[str, Any]:
+    """Build the context of a tree; `text` is the text that contains the value, if it is not the value itself."""
+    limit = text_pages.LISTED if whole == "page" else None if whole else preview
+    tree = json_tree.render_json_tree(value, limit=limit)
+    page = None
+    if whole == "page" and not tree.whole:
+        page = text_pages.build_text_page(text_pages.format_json_for_pages(value) if text is None else text, 1)
+    return {"tree": tree, "page": page, "more_url": more_url}
+
+
+def _build_first_page(content: str, whole: Extent) -> text_pages.TextPage | None:
+    """Return the first page of a text that has several, if it is displayed in pages."""
+    return text_pages.build_text_page(content, 1) if whole == "page" and len(content) > text_pages.PAGE else None
+
+
+@register.simple_tag
+def build_text_pagination_url(more_url: str, page: text_pages.TextPage, number: int, words: object = "") -> str:
+    """Return the URL of another page of a text, on the page of its message or call."""
+    query = {"text": page.key, "page": number} | ({"find": str(words)} if words else {})
+    return f"{more_url}{'&' if '?' in more_url else '?'}{urlencode(query)}"
 
 
 def _build_unfolded_text(content: str) -> display_text.FoldedText:
@@ -145,15 +230,10 @@ def has_changed_arguments(card: CallCard) -> bool:
 def get_call_state(card: CallCard) -> tuple[str, str]:
     """Return the chip shape and label of a call, from the log or else from its result."""
     if card.record is not None:
-        return get_record_state(card.record)
+        return session_formatting.format_call_status(card.record)
     if card.result is None:
-        return "off", "No result"
-    return ("bad", "Error") if card.result.is_error else ("ok", "Completed")
-
-
-@register.filter
-def get_record_state(record: CallRecord) -> tuple[str, str]:
-    return ("unknown", "No sign of life") if record.is_orphaned else formatting.format_status_chip(record.status)
+        return "off", _("No result")
+    return ("bad", _("Error")) if card.result.is_error else ("ok", _("Completed"))
 
 
 @register.filter
@@ -187,7 +267,7 @@ def find_run_of_actor(takers: Mapping[str, RunFacts] | None, actor: str) -> RunF
 
 
 @register.filter
-def add_numbers(number: float, more: float) -> float:
+def add_and_round(number: float, more: float) -> float:
     return round(number + more, 1)
 
 
@@ -195,6 +275,12 @@ def add_numbers(number: float, more: float) -> float:
 def count_following_messages(shown: Conversation) -> int:
     """Return the number of messages after a window."""
     return shown.place.length - shown.upto
+
+
+@register.filter
+def count_messages_before(shown: Conversation, position: int) -> int:
+    """Return the number of messages after a window and before a position."""
+    return position - shown.upto
 
 
 @register.filter
@@ -240,13 +326,6 @@ def format_json_inline(value: Any) -> str:
     return format_text_excerpt(session_formatting.format_json_on_one_line(value))
 
 
-@register.inclusion_tag("sessions/parts/args.html")
-def build_call_arguments_excerpt(record: CallRecord, address: str) -> dict[str, Any]:
-    """Render the beginning of the arguments of a call in a list, with a link to the rest."""
-    line = session_formatting.format_json_on_one_line(session_formatting.parse_stored_value(record.args))
-    return {"folded": display_text.fold_masked_text(line, _ARGS), "address": address}
-
-
 @register.filter
 def format_peer_answer(value: Any) -> str:
     """Format the answer of another agent on one line, a text without quotes."""
@@ -256,7 +335,7 @@ def format_peer_answer(value: Any) -> str:
 
 
 @register.filter
-def get_step_sign(step: PlanStep) -> str:
+def get_plan_step_symbol(step: PlanStep) -> str:
     return {
         StepState.DONE: "✓",
         StepState.DOING: "◐",
@@ -267,7 +346,7 @@ def get_step_sign(step: PlanStep) -> str:
 
 
 @register.filter
-def get_step_css_kind(step: PlanStep) -> str:
+def get_plan_step_css_kind(step: PlanStep) -> str:
     return step.state.name.lower() if step.state else "todo"
 
 

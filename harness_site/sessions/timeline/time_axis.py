@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
 from heapq import nlargest
 from itertools import count, pairwise
@@ -17,8 +17,11 @@ from math import ceil
 from operator import sub
 from typing import Final
 
+from django.utils import timezone
+
 from harness_site.core import formatting
-from harness_site.core.epoch_microseconds import convert_to_microseconds
+from harness_site.core.epoch_microseconds import convert_to_datetime, convert_to_microseconds
+from harness_site.core.formatting import convert_to_zone
 
 #: Width of a break, and maximum number of breaks.
 BREAK = 34
@@ -28,7 +31,7 @@ _SHORTEST = 10_000_000
 _MANY_TIMES = 2
 #: Distance between labels, width of a letter, and space to the right of the last moment.
 _APART = 92
-_LETTER = 6.6
+_LETTER = 7.0
 _MARGIN = 16
 _SECOND: Final = 1_000_000
 _STEPS: Final = (
@@ -103,11 +106,11 @@ class Axis:
         instant_list = [*instants]
         in_order = sorted(instant_list)
         if instant_list == in_order:
-            return self._locate_ordered_instants(instant_list)
-        places = dict(zip(in_order, self._locate_ordered_instants(in_order), strict=True))
+            return self._convert_sorted_instants_to_x(instant_list)
+        places = dict(zip(in_order, self._convert_sorted_instants_to_x(in_order), strict=True))
         return [places[at] for at in instant_list]
 
-    def _locate_ordered_instants(self, instants: list[int]) -> list[float]:
+    def _convert_sorted_instants_to_x(self, instants: list[int]) -> list[float]:
         """Return the x positions of sorted instants."""
         positions: list[float] = []
         begin, last = 0, self._pieces[-1]
@@ -130,7 +133,7 @@ class Axis:
             if piece.folded:
                 text = formatting.format_duration(piece.seconds)
                 middle = piece.x + piece.width / 2
-                room = all(_are_words_apart(middle, text, fold.middle, fold.text) for fold in axis_breaks)
+                room = all(_are_labels_apart(middle, text, fold.middle, fold.text) for fold in axis_breaks)
                 axis_breaks.append(AxisBreak(piece.x, piece.width, piece.seconds, text if room else ""))
         return tuple(axis_breaks)
 
@@ -142,21 +145,33 @@ class Axis:
         folds = self.folds
         labels: list[AxisLabel] = []
         day = ""
+        zone = timezone.get_current_timezone()
         for piece in scaled:
-            for number in range(ceil(piece.start / _SECOND / step), int(piece.end / _SECOND // step) + 1):
+            # Round times in the reader's time zone.
+            shift = _get_offset(piece.start, zone)
+            first, last = piece.start / _SECOND + shift, piece.end / _SECOND + shift
+            for number in range(ceil(first / step), int(last // step) + 1):
                 moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=number * step)
-                x = self.x(convert_to_microseconds(moment))
+                x = self.x(convert_to_microseconds(moment) - round(shift * _SECOND))
                 if labels and x - labels[-1].x < _APART - 1:
                     continue
                 text = _format_tick_text(moment, step, day)
                 inside = x + len(text) * _LETTER / 2 <= self.right + _MARGIN
-                if inside and all(_are_words_apart(x, text, fold.middle, fold.text) for fold in folds):
+                others = [(fold.middle, fold.text) for fold in folds]
+                others += [(label.x, label.text) for label in labels[-1:]]
+                if inside and all(_are_labels_apart(x, text, *other) for other in others):
                     labels.append(AxisLabel(x, text))
                     day = f"{moment:%Y-%m-%d}"
         return tuple(labels)
 
 
-def _are_words_apart(x: float, text: str, other_x: float, other: str) -> bool:
+def _get_offset(instant: int, zone: tzinfo) -> float:
+    """Return the offset of a time zone from UTC at an instant, in seconds."""
+    offset = convert_to_zone(convert_to_datetime(instant), zone).utcoffset()
+    return offset.total_seconds() if offset else 0.0
+
+
+def _are_labels_apart(x: float, text: str, other_x: float, other: str) -> bool:
     """Return whether two centred labels do not touch."""
     return not other or abs(x - other_x) >= (len(text) + len(other)) * _LETTER / 2 + _LETTER
 

@@ -9,6 +9,9 @@ from datetime import datetime
 from itertools import chain
 from typing import Final
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
 from harness_site.core import formatting
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
@@ -23,13 +26,15 @@ LEFT = 72
 RIGHT = 1024
 TOP = 30
 #: Heights of the rows of a lane.
-_TURN = 10
+_TURN = 16
 _CALL = 16
 _SIGNS = 26
 _BETWEEN = 3
 _LANE_GAP = 14
 #: Width of one letter, to test whether a label fits.
-_LETTER = 6.6
+_LETTER = 7.0
+#: Smallest number of letters of a shortened label.
+_SHORTEST_LABEL = 5
 #: Half the width of a sign and of a version mark.
 _SIGN = 6.0
 _MARK = 3.0
@@ -114,8 +119,8 @@ def draw_timeframe(frame: Timeframe, told: Sequence[RunItems]) -> Drawing:
         labels=axis.labels(),
         words=_describe_timeframe(kinds, frame),
         grouped=sum(bar.count for lane in lanes for bar in (*lane.bars, *lane.signs, *lane.versions) if bar.count > 1),
-        bars=tuple((kind, KINDS[kind]) for kind in _BARS if kind in kinds),
-        signs=tuple((kind, KINDS[kind]) for kind in _SIGN_KINDS if kind in kinds),
+        bars=tuple((kind, str(KINDS[kind])) for kind in _BARS if kind in kinds),
+        signs=tuple((kind, str(KINDS[kind])) for kind in _SIGN_KINDS if kind in kinds),
     )
 
 
@@ -132,18 +137,19 @@ def _draw_lane(run_course: RunCourse, run_items: RunItems, axis: Axis, y: float)
     calls, below = _draw_bars(run_items.calls, axis, below, _CALL, run_items.run)
     begin, end = axis.x(run_course.lane.start), axis.x(max(run_course.lane.end, run_course.lane.start))
     life = round(below + _SIGNS / 2, 1)
-    state = "taken over" if run_course.lane.takeover else formatting.format_status_chip(run.status)[1].lower()
+    state = _("Taken over") if run_course.lane.takeover else formatting.format_status_chip(run.status)[1]
     lane = Lane(
-        name=f"run {run.number}",
-        title=f"Run {run.number} on {mask_and_reveal_hidden(run.host)}, {state}",
+        name=_("run %(number)s") % {"number": run.number},
+        title=_("Run %(number)s on %(host)s: %(status)s")
+        % {"number": run.number, "host": mask_and_reveal_hidden(run.host), "status": state},
         y=y,
         x=begin,
         width=round(max(bar_packing.LEAST, end - begin), 1),
         life=life,
         lost=run.status == "lost",
         bars=(*turns, *calls),
-        signs=tuple(_draw_signs(run_items.signs, axis, life, _SIGN, run_items.run)),
-        versions=tuple(_draw_signs(run_items.versions, axis, life, _MARK, run_items.run)),
+        signs=tuple(_draw_event_signs(run_items.signs, axis, life, _SIGN, run_items.run)),
+        versions=tuple(_draw_event_signs(run_items.versions, axis, life, _MARK, run_items.run)),
     )
     return lane, below + _SIGNS + _LANE_GAP
 
@@ -159,7 +165,7 @@ def _draw_bars(entries: Sequence[Occurrence], axis: Axis, y: float, height: floa
     return bars, y + max(1, len(rows)) * (height + _BETWEEN)
 
 
-def _draw_signs(entries: Sequence[Occurrence], axis: Axis, y: float, half: float, run: int) -> Iterator[Bar]:
+def _draw_event_signs(entries: Sequence[Occurrence], axis: Axis, y: float, half: float, run: int) -> Iterator[Bar]:
     """Lay out signs; signs that would touch are merged into one with a count."""
     places = axis.places(map(START, entries))
     bars = ((x - half, x + half, entry) for x, entry in zip(places, entries, strict=True))
@@ -174,7 +180,8 @@ def _draw_bar(packed: PackedBar[Occurrence], y: float, height: float, folds: Seq
     alone = describe_item(first, run) if count == 1 else None
     kinds = Counter(map(KIND, entries))
     kind = kinds.most_common(1)[0][0]
-    label, label_x = _fit_bar_label(alone.what if alone else f"{count}", packed.x, packed.width, folds)
+    labels = _list_labels(alone) if alone else (f"{count}",)
+    label, label_x = _fit_bar_label(labels, packed.x, packed.width, folds)
     return Bar(
         kind=kind,
         grave=next((bad for bad in _GRAVE if bad != kind and bad in kinds), ""),
@@ -185,31 +192,49 @@ def _draw_bar(packed: PackedBar[Occurrence], y: float, height: float, folds: Seq
         label=label,
         label_x=label_x,
         count=count,
-        title=alone.title if alone else f"{count:,} together: {_format_item_counts(kinds)}",
+        title=alone.title if alone else _format_group_title(count, kinds),
         item=alone,
         since=convert_to_datetime(first.start),
         until=convert_to_datetime(max(map(END, entries))),
     )
 
 
-def _fit_bar_label(label: str, x: float, width: float, folds: Sequence[AxisBreak]) -> tuple[str, float]:
-    """Return the label and its x position, in the first part of the bar with room for it that no break crosses."""
+def _list_labels(item: TimelineItem) -> tuple[str, ...]:
+    """List the possible labels of a bar, the longest first."""
+    if item.version is not None:
+        return f"{KINDS[item.kind]} v{item.version}", f"v{item.version}"
+    return item.what, *(f"{item.what[:length]}…" for length in range(len(item.what) - 2, _SHORTEST_LABEL - 2, -1))
+
+
+def _fit_bar_label(labels: Sequence[str], x: float, width: float, folds: Sequence[AxisBreak]) -> tuple[str, float]:
+    """Return the longest label with room in a part of the bar that no break crosses, and its x position."""
     inside = [fold for fold in folds if x < fold.x + fold.width and fold.x < x + width]
     starts = [x, *(fold.x + fold.width for fold in inside)]
     ends = [*(fold.x for fold in inside), x + width]
-    for start, end in zip(starts, ends, strict=True):
-        if len(label) * _LETTER + 4 <= end - start:
-            return label, round(start + 3, 1)
-    return "", x
+    start, end = max(zip(starts, ends, strict=True), key=lambda part: part[1] - part[0])
+    label = next((label for label in labels if len(label) * _LETTER + 6 <= end - start), "")
+    return label, round(start + 4, 1)
 
 
 def _describe_timeframe(kinds: Counter[str], frame: Timeframe) -> str:
     runs = len(frame.courses)
-    text = f"Timeline of {runs} {'run' if runs == 1 else 'runs'}"
-    since, until = formatting.format_exact_time(frame.since), formatting.format_exact_time(frame.until)
-    return f"{text}, {since} to {until}: {_format_item_counts(kinds) or 'nothing'}. The table below tells the same."
+    sentence = ngettext(
+        "Timeline of %(runs)s run from %(since)s to %(until)s (%(counts)s). The table below lists the same entries.",
+        "Timeline of %(runs)s runs from %(since)s to %(until)s (%(counts)s). The table below lists the same entries.",
+        runs,
+    )
+    return sentence % {
+        "runs": runs,
+        "since": formatting.format_exact_time(frame.since),
+        "until": formatting.format_exact_time(frame.until),
+        "counts": _format_item_counts(kinds) or _("no entries"),
+    }
+
+
+def _format_group_title(count: int, kinds: Counter[str]) -> str:
+    return _("%(count)s entries (%(counts)s)") % {"count": f"{count:,}", "counts": _format_item_counts(kinds)}
 
 
 def _format_item_counts(kinds: Counter[str]) -> str:
-    """Format counts, most severe kinds first: “2 failed, 40 tool call”."""
-    return ", ".join(f"{kinds[kind]:,} {KINDS[kind]}" for kind in KINDS if kinds[kind])
+    """Format counts, most severe kinds first: “Failed: 2, Tool call: 40”."""
+    return ", ".join(f"{label}: {kinds[kind]:,}" for kind, label in KINDS.items() if kinds[kind])

@@ -9,6 +9,10 @@ from itertools import repeat
 from operator import itemgetter
 from typing import Final
 
+from django.utils.functional import Promise
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
 from harness_site.core import formatting
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
@@ -23,44 +27,49 @@ from harness_site.sessions.timeline.selectors.timeframe_contents import (
 )
 
 #: Kind → label, most severe first.
-KINDS: Final = {
-    "lost": "outcome unknown",
-    "failed": "failed",
-    "wait": "waits for a person",
-    "running": "running",
-    "peer": "waits for another agent",
-    "ran": "tool call",
-    "model": "model turn",
-    "tools": "tools of a turn",
-    "agents": "subagents",
-    "turn": "turn",
-    "crash": "run lost",
-    "takeover": "taken over",
-    "pause": "paused",
-    "taken": "taken up again",
-    "decision": "decision",
-    "version": "version",
+KINDS: Final[dict[str, str | Promise]] = {
+    "lost": _("Outcome unknown"),
+    "failed": _("Failed"),
+    "wait": _("Waits for a person"),
+    "running": _("Running"),
+    "peer": _("Waits for another agent"),
+    "ran": _("Tool call"),
+    "model": _("Model turn"),
+    "tools": _("Tools of a turn"),
+    "agents": _("Subagents"),
+    "turn": _("Turn"),
+    "crash": _("Run lost"),
+    "takeover": _("Taken over"),
+    "pause": _("Paused"),
+    "taken": _("Continued"),
+    "decision": _("Decision"),
+    "version": _("Version"),
 }
-_MOMENTS: Final = {
-    "crash": "the run was lost",
-    "takeover": "the session was taken over",
-    "pause": "paused for other agents",
-    "taken": "the task was taken up again",
+#: Kind of turn → name of one with the version that was saved at its end.
+_TURNS: Final[dict[str, str | Promise]] = {
+    "model": _("Model turn to version %(version)s"),
+    "tools": _("Tools of a turn to version %(version)s"),
+    "agents": _("Subagents to version %(version)s"),
+    "turn": _("Turn to version %(version)s"),
 }
-_ANSWERS: Final = {
-    "waiting": "not answered yet",
-    "answered": "answered",
-    "expired": "no answer in time",
-    "cancelled": "cancelled",
+_MOMENTS: Final[dict[str, str | Promise]] = {
+    "crash": _("the run was lost"),
+    "takeover": _("the session was taken over"),
+    "pause": _("paused for other agents"),
+    "taken": _("the task was continued"),
 }
-
-
-_OUTCOMES: Final = {
-    "ran": "completed",
-    "failed": "failed",
-    "running": "running",
-    "lost": "outcome unknown",
-    "wait": "waited for a person",
+_ANSWERS: Final[dict[str, str | Promise]] = {
+    "waiting": _("not answered yet"),
+    "answered": _("answered"),
+    "expired": _("no answer in time"),
+    "cancelled": _("cancelled"),
+}
+_OUTCOMES: Final[dict[str, str | Promise]] = {
+    "ran": _("completed"),
+    "failed": _("failed"),
+    "running": _("running"),
+    "lost": _("outcome unknown"),
+    "wait": _("waited for a person"),
 }
 #: Common leading fields of all occurrences.
 KIND, START, END = itemgetter(0), itemgetter(1), itemgetter(2)
@@ -85,6 +94,8 @@ class TimelineItem:
     version: int | None = None
     position: int | None = None
     peers: bool = False
+    #: Shape of the chip, where it depends on more than the kind.
+    shape: str = ""
 
     @property
     def seconds(self) -> float:
@@ -155,35 +166,37 @@ def describe_item(entry: Occurrence, run: int) -> TimelineItem:
     match entry:
         case Stretch():
             name = mask_and_reveal_hidden(entry.tool)
-            return TimelineItem(entry.kind, start, end, run, name, _OUTCOMES[entry.kind], call_pk=entry.call_pk)
+            return TimelineItem(entry.kind, start, end, run, name, str(_OUTCOMES[entry.kind]), call_pk=entry.call_pk)
         case Turn():
-            name, last = (
-                f"{KINDS[entry.kind].capitalize()} to version {entry.version}",
-                _get_last_message_position(entry.length),
+            name = str(_TURNS[entry.kind]) % {"version": entry.version}
+            last = _get_last_message_position(entry.length)
+            return TimelineItem(
+                entry.kind, start, end, run, name, gettext("saved"), version=entry.version, position=last
             )
-            return TimelineItem(entry.kind, start, end, run, name, "saved", version=entry.version, position=last)
         case VersionMark():
-            name, last = f"Version {entry.version}", _get_last_message_position(entry.length)
-            phase = formatting.format_phase(entry.phase) if entry.by_run else "appended without a run"
+            name = gettext("Version %(version)s") % {"version": entry.version}
+            last = _get_last_message_position(entry.length)
+            phase = formatting.format_phase(entry.phase) if entry.by_run else gettext("appended without a run")
             by = run if entry.by_run else None
             return TimelineItem("version", start, end, by, name, phase, version=entry.version, position=last)
         case PeerWait():
-            outcome = _ANSWERS.get(entry.status, entry.status)
-            return TimelineItem(
-                "peer", start, end, run, f"Asked {mask_and_reveal_hidden(entry.peer)}", outcome, peers=True
-            )
+            outcome = str(_ANSWERS.get(entry.status, entry.status))
+            name = gettext("Asked %(agent)s") % {"agent": mask_and_reveal_hidden(entry.peer)}
+            return TimelineItem("peer", start, end, run, name, outcome, peers=True)
         case Event():
             return _describe_event(entry, start, run)
 
 
 def _describe_event(event: Event, at: datetime, run: int) -> TimelineItem:
     if event.kind == "decision":
-        name = f"{mask_and_reveal_hidden(event.actor)} about {mask_and_reveal_hidden(event.tool)}"
-        outcome = formatting.format_status_chip(event.decision)[1].lower()
-        return TimelineItem("decision", at, at, run, name, outcome, call_pk=event.call_pk)
-    return TimelineItem(
-        event.kind, at, at, run, f"Run {run}", _MOMENTS[event.kind], peers=event.kind in {"pause", "taken"}
-    )
+        name = gettext("%(person)s decided about %(tool)s") % {
+            "person": mask_and_reveal_hidden(event.actor),
+            "tool": mask_and_reveal_hidden(event.tool),
+        }
+        shape, outcome = formatting.format_status_chip(event.decision)
+        return TimelineItem("decision", at, at, run, name, outcome, call_pk=event.call_pk, shape=shape)
+    name, moment = gettext("Run %(number)s") % {"number": run}, str(_MOMENTS[event.kind])
+    return TimelineItem(event.kind, at, at, run, name, moment, peers=event.kind in {"pause", "taken"})
 
 
 def _get_last_message_position(length: int) -> int | None:

@@ -11,8 +11,9 @@ from functools import cache
 from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
-from harness_site.sessions.timeline import lane_layout
+from harness_site.sessions.timeline import overview_lane_layout
 from harness_site.sessions.timeline.timeframe_layout import Bar, Lane
 from harness_site.sessions.timeline.timeline_urls import TimelineUrls
 from harness_site.sessions.timeline.version_charts import ChartDot, ChartStrip
@@ -122,7 +123,7 @@ def _render_chart_dot(dot: ChartDot) -> SafeString:
     return format_html('<circle class="tick" cx="{}" cy="{}" r="3"/>', *_generate_safe_numbers(dot.x, dot.y))
 
 
-def render_overview_bars(row: lane_layout.Row, leading: TimelineUrls) -> SafeString:
+def render_overview_bars(row: overview_lane_layout.Row, leading: TimelineUrls) -> SafeString:
     """Render the bars of a lane in the overview of a session."""
     bar = (
         '<a href="{}" tabindex="-1"><title>{}</title>'
@@ -141,7 +142,7 @@ def render_overview_bars(row: lane_layout.Row, leading: TimelineUrls) -> SafeStr
     return format_html_join("", bar, rows)
 
 
-def _render_label_beside_bar(bar: lane_layout.Bar) -> str:
+def _render_label_beside_bar(bar: overview_lane_layout.Bar) -> str:
     if not bar.label:
         return ""
     words, place = (
@@ -151,9 +152,30 @@ def _render_label_beside_bar(bar: lane_layout.Bar) -> str:
     return format_html(words, bar.kind, " beside" if bar.beside else "", *place, bar.label)
 
 
-def render_version_ticks(row: lane_layout.Row, leading: TimelineUrls) -> SafeString:
+def render_model_turns(row: overview_lane_layout.Row, leading: TimelineUrls) -> SafeString:
+    """Render the model turns of a lane in the overview of a session, on the line of the run."""
+    turn = (
+        '<a href="{}" tabindex="-1"><title>{}</title>'
+        '<rect class="model" x="{}" y="{}" width="{}" height="7" rx="2"/></a>'
+    )
+    y = round(row.y + 20, 1)
+    rows = (
+        (leading.version(each.version), each.title, *_generate_safe_numbers(each.x, y, each.width))
+        for each in row.turns
+    )
+    return format_html_join("", turn, rows)
+
+
+def render_version_ticks(row: overview_lane_layout.Row, leading: TimelineUrls) -> SafeString:
     """Render the version marks of a lane in the overview of a session."""
-    tick = '<a href="{}" tabindex="-1"><title>Version {}</title><circle class="tick" cx="{}" cy="{}" r="3"/></a>'
-    y = round(row.y + 21.5, 1)
-    rows = ((leading.version(mark.version), *_generate_safe_numbers(mark.version, mark.x, y)) for mark in row.ticks)
+    tick = '<a href="{}" tabindex="-1"><title>{}</title><circle class="tick" cx="{}" cy="{}" r="3"/></a>'
+    y = round(row.y + 23.5, 1)
+    rows = (
+        (
+            leading.version(mark.version),
+            _("Version %(version)s") % {"version": mark.version},
+            *_generate_safe_numbers(mark.x, y),
+        )
+        for mark in row.ticks
+    )
     return format_html_join("", tick, rows)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from django.urls import reverse
 
 from harness_site.sessions.timeline.timeframe_layout import Bar
 from harness_site.sessions.timeline.timeline_items import TimelineItem
+
+_INSEPARABLE: Final = timedelta(milliseconds=20)
 
 
 class TimelineUrls:
@@ -37,7 +40,11 @@ class TimelineUrls:
 
     def bar(self, bar: Bar) -> str:
         """Return the URL of the item of a bar, or of the timeline zoomed in on merged items."""
-        return build_time_range_query(bar.since, bar.until) if bar.item is None else self.item(bar.item)
+        if bar.item is not None:
+            return self.item(bar.item)
+        query = build_time_range_query(bar.since, bar.until)
+        # Closer than this, merged items stay merged: the list shows them one by one.
+        return f"{query}#listed" if bar.until - bar.since < _INSEPARABLE else query
 
 
 def build_time_range_query(since: datetime, until: datetime) -> str:

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+from django.utils.functional import Promise
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
 from harness_site.sessions import session_formatting
 from harness_site.sessions.timeline.selectors.version_growth import GrowthPoint, VersionGrowth
 
@@ -21,10 +25,13 @@ _BOTTOM = 78.0
 _DOTS = 60
 
 Number = Decimal | int
-_SHOWN: Final[tuple[tuple[str, Callable[[GrowthPoint], Number | None], Callable[..., str]], ...]] = (
-    ("Cost", lambda point: point.cost, session_formatting.format_money),
-    ("Tokens", lambda point: point.tokens, session_formatting.format_count),
-    ("Messages", lambda point: point.messages, session_formatting.format_count),
+#: Heading of the chart, name of the number in a sentence, the number of a version, and its format.
+_SHOWN: Final[
+    tuple[tuple[str | Promise, str | Promise, Callable[[GrowthPoint], Number | None], Callable[..., str]], ...]
+] = (
+    (_("Cost"), _("cost"), lambda point: point.cost, session_formatting.format_money),
+    (_("Tokens"), _("tokens"), lambda point: point.tokens, session_formatting.format_count),
+    (_("Messages"), _("messages"), lambda point: point.messages, session_formatting.format_count),
 )
 
 
@@ -63,14 +70,14 @@ class Chart:
 
 def draw_version_charts(growth: VersionGrowth) -> Chart:
     strips, missing = [], []
-    for name, value, format_value in _SHOWN:
+    for heading, name, value, format_value in _SHOWN:
         points = [
             (index, point, number) for index, point in enumerate(growth.points) if (number := value(point)) is not None
         ]
         if points:
-            strips.append(_draw_chart_strip(name, points, format_value, len(growth.points)))
+            strips.append(_draw_chart_strip(str(heading), points, format_value, len(growth.points)))
         else:
-            missing.append(name.lower())
+            missing.append(str(name))
     return Chart(tuple(strips), tuple(missing))
 
 
@@ -84,12 +91,22 @@ def _draw_chart_strip(
         x = round(LEFT + (index + 0.5) * room, 1)
         y = round(_BOTTOM - (_BOTTOM - _TOP) * (float(number) / float(maximum) if maximum > 0 else 0.0), 1)
         left = round(LEFT + index * room, 1)
-        title = f"Version {point.version}: {format_value(number)}"
+        title = gettext("Version %(version)s: %(value)s") % {"version": point.version, "value": format_value(number)}
         dots.append(ChartDot(x, y, left, round(room, 1), point.version, title))
     line = "M" + "L".join(f"{dot.x} {dot.y}" for dot in dots)
     area = f"{line}V{_BOTTOM}H{dots[0].x}Z"
     (_, first, begin), (_, last, end) = points[0], points[-1]
-    words = f"{name}: {format_value(begin)} at version {first.version}, {format_value(end)} at version {last.version}"
+    sentence = gettext(
+        "%(name)s: %(first)s at version %(first_version)s, %(last)s at version %(last_version)s, at most %(most)s."
+    )
+    words = sentence % {
+        "name": name,
+        "first": format_value(begin),
+        "first_version": first.version,
+        "last": format_value(end),
+        "last_version": last.version,
+        "most": format_value(maximum),
+    }
     return ChartStrip(
         name,
         line,
@@ -97,5 +114,5 @@ def _draw_chart_strip(
         tuple(dots),
         len(dots) <= _DOTS,
         format_value(maximum),
-        f"{words}, at most {format_value(maximum)}.",
+        words,
     )

@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.time_parameters import parse_moment
+from harness_site.core.moment_parameters import parse_aware_datetime
 from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
 from harness_site.sessions.timeline import timeframe_layout as drawing
 from harness_site.sessions.timeline import timeline_items, version_charts
@@ -22,7 +22,7 @@ from harness_site.sessions.timeline.timeline_items import RunItems, TimelineItem
 from harness_site.sessions.timeline.timeline_urls import build_time_range_query
 
 #: Rows of the table on one page.
-ROWS = 100
+ROWS = 40
 #: Shortest time range that can be zoomed into.
 _CLOSEST = timedelta(milliseconds=4)
 
@@ -78,7 +78,9 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
             "ways": _build_navigation_links(frame, layout),
             "rows": _build_table_rows(runs, parse_number_parameter(request, "row") or 0),
             "here": build_time_range_query(frame.since, frame.until) if context["zoomed"] else "?",
-            "cut": build_time_range_query(since, frame.cut) if since and frame.cut else _format_cut_query(frame.cut),
+            "cut": build_time_range_query(since, frame.cut)
+            if since and frame.cut
+            else _build_query_until_cut(frame.cut),
             "growth": growth,
             "chart": version_charts.draw_version_charts(growth),
         }
@@ -86,7 +88,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 def _parse_time_span(request: HttpRequest) -> tuple[datetime | None, datetime | None]:
-    since, until = (parse_moment(request.GET.get(name, ""), needs_zone=False) for name in ("from", "to"))
+    since, until = (parse_aware_datetime(request.GET.get(name, ""), needs_zone=False) for name in ("from", "to"))
     return (None, None) if since and until and since >= until else (since, until)
 
 
@@ -108,7 +110,7 @@ def _build_moved_range_query(frame: Timeframe, since: timedelta, until: timedelt
         return ""
 
 
-def _format_cut_query(cut: datetime | None) -> str:
+def _build_query_until_cut(cut: datetime | None) -> str:
     return build_time_range_query(datetime(1970, 1, 1, tzinfo=UTC), cut) if cut else ""
 
 

@@ -9,6 +9,9 @@ from typing import Final
 from django.http import FileResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.utils import timezone
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints import SyncCheckpointer
@@ -34,7 +37,9 @@ def export_session(request: MemberRequest, pk: int, form: str) -> HttpResponseBa
     """Export a session; `form` is one of `FORMS`."""
     head = get_session_head_or_404(request, pk)
     if form not in FORMS:
-        raise PageNotFound("Sessions are not exported in this form.", "There are jsonl, html and file.", head)
+        raise PageNotFound(
+            _("Sessions cannot be exported in this format."), _("Use one of jsonl, html and file."), head
+        )
     return FORMS[form](request, head)
 
 
@@ -81,7 +86,7 @@ def _build_jsonl_response(request: MemberRequest, head: SessionHead) -> HttpResp
 def _build_html_response(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
     _record_export_event(request, head, "html")
     return build_download_response(
-        html_export.generate_html_pieces(head),
+        html_export.generate_html_pieces(head, zone=timezone.get_current_timezone(), language=get_language()),
         HTML,
         _build_export_file_name(head, "html"),
         total=f"message {head.row.messages}",

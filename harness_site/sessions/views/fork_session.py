@@ -5,6 +5,8 @@ from __future__ import annotations
 from django import forms
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from checkpoints.client import SyncCheckpointer
@@ -14,7 +16,7 @@ from checkpoints.exceptions import InvalidIdentifier, SessionExists, SessionNotF
 from checkpoints.ids import MAX_LENGTH
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
-from harness_site.accounts.read_records import note_session_shown
+from harness_site.accounts.session_view_notes import mark_session_shown_in_response
 from harness_site.core.masking.masker import MASK, mask_text
 from harness_site.sessions.selectors import session_forks, session_rows, version_list
 from harness_site.sessions.selectors.session_rows import SessionHead
@@ -30,7 +32,7 @@ from harness_site.sessions.session_lookup import (
 
 class ForkForm(forms.Form):
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
-    session_id = forms.CharField(max_length=MAX_LENGTH, strip=False, label="Id of the new session")
+    session_id = forms.CharField(max_length=MAX_LENGTH, strip=False, label=gettext_lazy("Id of the new session"))
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
@@ -99,7 +101,9 @@ def _get_requested_version(request: MemberRequest, head: SessionHead) -> Version
 def _get_newest_version(head: SessionHead) -> Version:
     version = version_list.load_newest_version(head.row.pk)
     if version is None:
-        raise PageNotFound("This session has no version to go on from.", "Each save_checkpoint adds one.", head)
+        raise PageNotFound(
+            _("This session has no version to continue from."), _("Each call of save_checkpoint adds one."), head
+        )
     return version
 
 
@@ -122,5 +126,5 @@ def _render_fork_page(
         "able": () if may_fork else list_members_with_role(request.membership.workspace, Role.APPROVER),
         "prospect": session_forks.load_fork_preview(head.row.pk, version),
     }
-    note_session_shown(request, head.row.pk)
+    mark_session_shown_in_response(request, head.row.pk)
     return render(request, "sessions/fork.html", context, status=status)

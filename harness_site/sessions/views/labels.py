@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from django import forms
+from django.contrib import messages
 from django.db import transaction
 from django.db.models import F
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
 from checkpoints.enums import AuditKind
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
-from checkpoints.sessions.facets import parse_labels
+from checkpoints.sessions.known_agents_and_labels import deserialize_labels
 from harness_site.accounts import audit_events
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.masking.masked_references import resolve_masked_reference
@@ -27,7 +29,7 @@ from harness_site.sessions.session_lookup import serve_session_page
 #: Maximum number of labels of a session.
 MOST: Final = 20
 LONGEST: Final = 60
-_CHOOSE: Final = "Choose one session at least, by its box in the list."
+_CHOOSE: Final = gettext_lazy("Choose at least one session by its box in the list.")
 
 
 class TooManyLabels(Exception):
@@ -35,13 +37,20 @@ class TooManyLabels(Exception):
 
     def __init__(self, session_id: str) -> None:
         super().__init__(
-            f"“{session_id}” has {MOST} labels already. Nothing was changed: remove one from it, or leave it out."
+            ngettext(
+                "“%(session)s” already has %(count)s label. Nothing was changed. Remove it, or do not choose this "
+                "session.",
+                "“%(session)s” already has %(count)s labels. Nothing was changed. Remove one of them, or do not choose "
+                "this session.",
+                MOST,
+            )
+            % {"session": session_id, "count": MOST}
         )
 
 
 class LabelForm(forms.Form):
-    label = forms.CharField(max_length=LONGEST, error_messages={"required": "Type the label first."})
-    what = forms.ChoiceField(choices=[("add", "Add"), ("remove", "Remove")])
+    label = forms.CharField(max_length=LONGEST, error_messages={"required": gettext_lazy("Enter a label.")})
+    what = forms.ChoiceField(choices=[("add", gettext_lazy("Add")), ("remove", gettext_lazy("Remove"))])
     session = forms.TypedMultipleChoiceField(
         coerce=int, error_messages=dict.fromkeys(("required", "invalid_choice"), _CHOOSE)
     )
@@ -69,27 +78,52 @@ def edit_session_labels(request: MemberRequest) -> HttpResponse:
         if "query" not in request.POST:
             back = reverse("harness_sessions:session", args=[keys[0]])
         try:
-            change_session_labels(request, keys=keys, label=label, wanted=form.cleaned_data["what"] == "add")
+            wanted = form.cleaned_data["what"] == "add"
+            changed = change_session_labels(request, keys=keys, label=label, wanted=wanted)
         except TooManyLabels as refused:
             form.add_error("label", str(refused))
         else:
+            if "query" in request.POST:
+                messages.success(request, _describe_label_change(label, changed, is_added=wanted))
             return redirect(back)
     errors = [error for field_errors in form.errors.values() for error in field_errors]
     return render(request, "sessions/label_errors.html", {"errors": errors, "back": back}, status=422)
 
 
-def change_session_labels(request: MemberRequest, *, keys: list[int], label: str, wanted: bool) -> None:
+def _describe_label_change(label: str, sessions: int, *, is_added: bool) -> str:
+    values = {"label": label, "number": sessions}
+    if is_added:
+        return (
+            ngettext(
+                "The label “%(label)s” was added to %(number)s session.",
+                "The label “%(label)s” was added to %(number)s sessions.",
+                sessions,
+            )
+            % values
+        )
+    return (
+        ngettext(
+            "The label “%(label)s” was removed from %(number)s session.",
+            "The label “%(label)s” was removed from %(number)s sessions.",
+            sessions,
+        )
+        % values
+    )
+
+
+def change_session_labels(request: MemberRequest, *, keys: list[int], label: str, wanted: bool) -> int:
     """Add `label` to these sessions of the workspace, or remove it if `wanted` is False.
 
-    Sessions that need no change are not written, and the time of last activity is kept. Raises `TooManyLabels`.
+    Returns the number of sessions that were changed. Those that need no change are not written, and the time of last
+    activity is kept. Raises `TooManyLabels`.
     """
-    workspace = request.membership.workspace_id
+    workspace, changed = request.membership.workspace_id, 0
     with transaction.atomic():
         sessions = (
             Session.objects.select_for_update(no_key=True).filter(workspace=workspace, pk__in=keys).order_by("pk")
         )
         for session in sessions.only("pk", "session_id", "labels"):
-            before = parse_labels(session.labels)
+            before = deserialize_labels(session.labels)
             if (label in before) is wanted:
                 continue
             if wanted and len(before) >= MOST:
@@ -97,10 +131,12 @@ def change_session_labels(request: MemberRequest, *, keys: list[int], label: str
             after = [*before, label] if wanted else [other for other in before if other != label]
             Session.objects.filter(pk=session.pk).update(labels=to_canonical_json(after), revision=F("revision") + 1)
             _update_label_index(workspace, session.pk, label, is_added=wanted)
+            changed += 1
             action = "added" if wanted else "removed"
             audit_events.record_member_event(
                 request.membership, AuditKind.LABELLED, request=request, session_pk=session.pk, **{action: label}
             )
+    return changed
 
 
 def _update_label_index(workspace: int, session: int, label: str, *, is_added: bool) -> None:

@@ -2,6 +2,7 @@
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.enums import CallStatus
@@ -12,16 +13,19 @@ from harness_site.audit import audit_entries
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text
+from harness_site.sessions.call_lines import build_session_call_lines
 from harness_site.sessions.selectors import call_details as logged
 from harness_site.sessions.selectors import session_history, version_list
 from harness_site.sessions.selectors.conversation import CallCard
-from harness_site.sessions.session_formatting import parse_stored_value
+from harness_site.sessions.session_formatting import get_call_result_parts, parse_stored_value
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_or_404,
     parse_number_parameter,
     serve_session_page,
 )
+from harness_site.sessions.tool_views import todo_call
+from harness_site.sessions.views.transcript import find_requested_text_page, render_text_page
 from harness_site.sessions.views.workspace_calls import parse_call_filter
 
 
@@ -35,6 +39,7 @@ def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
         "head": head,
         "tab": "calls",
         "page": page,
+        "rows": build_session_call_lines(pk, page.rows),
         "wanted": filters,
         "statuses": CallStatus.choices,
         "first_page": parse_number_parameter(request, "before") is None,
@@ -49,19 +54,27 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
     head = get_session_head_or_404(request, pk)
     call = logged.load_call_record(pk, call_pk) if call_pk < 2**63 else None
     if call is None:
-        raise PageNotFound("This session has no such call.", "The list of its tool calls shows those it has.", head)
+        raise PageNotFound(
+            _("This session has no such call."), _("The list of its tool calls shows those it has."), head
+        )
     mask_values_until_response(collect_secret_values(parse_stored_value(call.args)))
     attempts = [record for record in logged.load_calls_by_call_id(pk, [call.call_id]) if record.step == call.step]
     card = CallCard(CallPart(call.call_id, call.tool, parse_or_text(call.args)), None, None, (call,))
     if part_name := request.GET.get("as"):
-        return clipboard_text.build_text_response(clipboard_text.get_call_part_text(part_name, card))
+        return clipboard_text.build_text_response(clipboard_text.format_call_for_clipboard(part_name, card))
+    words = SearchQuery.parse(request.GET.get("find", ""))
+    texts = (card, *get_call_result_parts(card))
+    if (page := find_requested_text_page(request, texts, call.args, words)) is not None:
+        return render_text_page(
+            request, head, page, request.path, up=request.path, title=_("Call of %(tool)s") % {"tool": call.tool}
+        )
     context = {
         "head": head,
         "tab": "calls",
         "record": call,
         "attempts": attempts,
         "card": card,
-        "words": SearchQuery.parse(request.GET.get("find", "")),
+        "words": words,
     }
     return render(request, "sessions/call.html", context)
 
@@ -70,9 +83,9 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
 @serve_session_page
 def show_plan(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_or_404(request, pk)
-    return render(
-        request, "sessions/plan.html", {"head": head, "tab": "plan", "version": version_list.load_newest_version(pk)}
-    )
+    version = version_list.load_newest_version(pk)
+    kept = todo_call.load_newest_todo_list(pk) if version is None or version.plan is None else None
+    return render(request, "sessions/plan.html", {"head": head, "tab": "plan", "version": version, "kept": kept})
 
 
 @require_GET

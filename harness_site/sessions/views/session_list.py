@@ -3,27 +3,29 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from checkpoints.sessions.facets import list_session_facets
-from harness_site.accounts import call_secrets
+from checkpoints.sessions.known_agents_and_labels import list_session_facets
+from harness_site.accounts import known_secret_values
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.date_parameters import DateRange
+from harness_site.core.date_range_parameters import DateRange
 from harness_site.search.index_status import count_unindexed_of_kinds
 from harness_site.search.query_terms import SearchQuery
+from harness_site.sessions import session_lines
 from harness_site.sessions.filter_parameters import (
     LONGEST,
     get_required_index_kinds,
     get_text_parameter,
     parse_session_filter,
 )
-from harness_site.sessions.selectors import list_pages, session_rows
+from harness_site.sessions.selectors import session_list_pages, session_rows
 from harness_site.sessions.selectors.session_rows import SessionPage
 from harness_site.sessions.session_lookup import PageNotFound, serve_session_page
 from harness_site.sessions.views.session_search import show_search_results
 
 #: Parameters that select a part of the list, not its contents.
-_OF_A_PAGE = ("rows", "after", "hits", "then", "before", "within")
+_OF_A_PAGE = ("rows", "after", "hits", "then", "before", "within", "instead")
 #: Example code of an empty list: creates the first session.
 FOUR_LINES = """\
 from checkpoints import SyncCheckpointer
@@ -42,9 +44,10 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     """
     workspace = request.membership.workspace_id
     filters = parse_session_filter(workspace, request.GET)
+    days = DateRange.of(request.GET)
     common = {
         "wanted": filters,
-        "days": DateRange.of(request.GET),
+        "days": days,
         "asked": request.GET,
         "exported": _build_query_string(
             request, reverse("harness_sessions:sessions-export"), **dict.fromkeys(_OF_A_PAGE, "")
@@ -52,15 +55,21 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     }
     if query := SearchQuery.parse(get_text_parameter(request.GET, "q")):
         return show_search_results(request, query, filters, {**common, "known": list_session_facets(workspace)})
-    after = list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
+    after = session_list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
     page = session_rows.load_session_page(workspace, filters, after=after)
     displayed_pks = _parse_displayed_sessions(request)
     rows = session_rows.load_sessions_by_pk(workspace, displayed_pks) if displayed_pks else page.rows
+    lines = session_lines.build_session_lines(
+        rows,
+        known_secret_values.load_known_secrets_of_sessions([row.pk for row in rows]),
+        sort=filters.sort,
+        day=days.first,
+        query=request.GET,
+    )
     context = common | {
         "unread": count_unindexed_of_kinds(get_required_index_kinds(request.GET)) if filters.among else 0,
         "page": page,
-        "rows": rows,
-        "secrets": call_secrets.load_secrets_of_sessions([row.pk for row in rows]),
+        "rows": lines,
         "known": page.known,
         "fresh": _count_new_sessions(page, displayed_pks) if displayed_pks and after is None else 0,
         "first_time": not rows and not filters and after is None,
@@ -81,8 +90,8 @@ def find_session_by_id(request: MemberRequest) -> HttpResponse:
     pk = session_rows.find_session_pk(request.membership.workspace_id, session_id)
     if pk is None:
         raise PageNotFound(
-            f"There is no session with the id “{session_id[:LONGEST]}” here.",
-            "Ids are exact: case, spaces and slashes count. The list finds parts of an id.",
+            _("There is no session with the id “%(id)s” here.") % {"id": session_id[:LONGEST]},
+            _("Ids have to match exactly, including case, spaces and slashes. The list finds parts of an id."),
         )
     return redirect("harness_sessions:session", pk)
 

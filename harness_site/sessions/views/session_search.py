@@ -1,26 +1,30 @@
 """Full-text search: hits grouped by session."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 
 from checkpoints.sessions.list_filters import SessionFilter, Sort
-from harness_site.accounts import call_secrets
+from harness_site.accounts import known_secret_values
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.accounts.read_records import note_excerpts_shown
-from harness_site.core.date_parameters import DateRange
+from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
+from harness_site.core.date_range_parameters import DateRange
 from harness_site.core.unreadable_rows import UnreadableRecord
-from harness_site.search import search_query
+from harness_site.search import near_terms, search_query
 from harness_site.search.index_problems import list_index_problems
 from harness_site.search.index_status import load_index_status
 from harness_site.search.models import Kind
 from harness_site.search.query_terms import SearchQuery
 from harness_site.search.result_excerpts import SearchHit, load_search_hits
 from harness_site.search.search_query import SearchPage
+from harness_site.sessions import session_lines
+from harness_site.sessions.filter_parameters import get_text_parameter
 from harness_site.sessions.selectors import session_rows
-from harness_site.sessions.selectors.session_rows import SessionRow
+from harness_site.sessions.session_lines import SessionLine
 from harness_site.sessions.session_lookup import parse_number_parameter
 
 #: Hits displayed for each session before the link to all of them.
@@ -29,9 +33,11 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class SessionResultGroup:
-    row: SessionRow | UnreadableRecord
+    row: SessionLine | UnreadableRecord
     places: tuple[SearchHit, ...]
     more: int
+    #: Whether the session has more hits than `more` says.
+    has_uncounted: bool = False
 
 
 def show_search_results(
@@ -45,37 +51,50 @@ def show_search_results(
     workspace = request.membership.workspace_id
     before, session_pk = _parse_passage_key(request.GET.get("before", "")), parse_number_parameter(request, "within")
     found = _search_sessions(request, query, before, session_pk)
+    exact_match = None
+    if before is None:
+        exact_match = session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())
+    if exact_match is None and _is_near_search_useful(request, found, before):
+        near = near_terms.find_near_query(workspace, query)
+        if near is not None:
+            return redirect(_build_near_url(request, near))
     by_session = load_search_hits(found.passages, query)
     if wanted.sort is not Sort.STARTED:
-        by_session = _load_places_of_days(DateRange.of(request.GET), by_session)
+        by_session = _filter_hits_by_days(DateRange.of(request.GET), by_session)
     pks = tuple(by_session)
-    if (
-        before is None
-        and (exact_match := session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())) is not None
-    ):
+    if exact_match is not None:
         pks = (exact_match, *(pk for pk in pks if pk != exact_match))
     rows = session_rows.load_sessions_by_pk(workspace, pks, wanted)
+    secrets = {**found.secrets, **_load_missing_secrets(pks, found)}
+    lines = session_lines.build_session_lines(rows, secrets, sort=Sort.UPDATED, day=None, query=request.GET)
     limit = None if session_pk is not None else SHOWN
-    groups = [_build_result_group(row, by_session.get(row.pk, []), limit) for row in rows]
+    groups = [_build_result_group(line, by_session.get(line.pk, []), limit, query, found) for line in lines]
     # Secrets of a session are needed only for hits in its texts; ids and titles are in every list anyway.
     excerpt_pks = (group.row.pk for group in groups if any(place.kind != Kind.SESSION for place in group.places))
-    note_excerpts_shown(request, "search", excerpt_pks)
+    mark_excerpts_shown_in_response(request, "search", excerpt_pks)
     context |= {
         "query": query,
         "groups": groups,
-        "secrets": call_secrets.load_secrets_of_sessions([group.row.pk for group in groups]),
+        "secrets": secrets,
         "number": sum(len(group.places) + group.more for group in groups),
         "found": found,
         "standing": load_index_status(),
         "problems": list_index_problems(workspace),
         "within": session_pk,
         "before": before,
+        "instead": get_text_parameter(request.GET, "instead"),
         "hits": ",".join(str(passage.pk) for passage in found.passages),
     }
     return render(request, "sessions/search_results.html", context)
 
 
-def _load_places_of_days(days: DateRange, by_session: dict[int, list[SearchHit]]) -> dict[int, list[SearchHit]]:
+def _load_missing_secrets(pks: Iterable[int], found: SearchPage) -> dict[int, frozenset[str]]:
+    """Load the secrets of the session that is found by its id alone."""
+    missing = set(pks).difference(passage.session_id for passage in found.passages)
+    return known_secret_values.load_known_secrets_of_sessions(missing)
+
+
+def _filter_hits_by_days(days: DateRange, by_session: dict[int, list[SearchHit]]) -> dict[int, list[SearchHit]]:
     """Return the hits of these days, and those without a time, such as titles.
 
     If the days filter by the start of a session, all hits of a matching session are returned.
@@ -107,7 +126,37 @@ def _parse_passage_key(text: str) -> int | None:
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
+def _is_near_search_useful(request: HttpRequest, found: SearchPage, before: int | None) -> bool:
+    """Return whether a new search over all sessions found nothing."""
+    is_new = before is None and not any(request.GET.get(name) for name in ("within", "hits", "instead"))
+    return is_new and not found.passages and not found.slow
+
+
+def _build_near_url(request: HttpRequest, near: SearchQuery) -> str:
+    """Return the URL of this search with a query of known words; `instead` is the one that finds nothing."""
+    parameters = request.GET.copy()
+    parameters["instead"], parameters["q"] = request.GET.get("q", ""), str(near)
+    return f"{request.path}?{parameters.urlencode()}"
+
+
 def _build_result_group(
-    row: SessionRow | UnreadableRecord, hits: list[SearchHit], limit: int | None
+    row: SessionLine | UnreadableRecord,
+    hits: list[SearchHit],
+    limit: int | None,
+    query: SearchQuery,
+    found: SearchPage,
 ) -> SessionResultGroup:
-    return SessionResultGroup(row, tuple(hits[:limit]), 0 if limit is None else max(0, len(hits) - limit))
+    """Build the results of a session: all in their order, or the best up to `limit`."""
+    if limit is None:
+        return SessionResultGroup(row, tuple(hits), 0)
+    best = sorted(hits, key=lambda hit: -_rate_hit(hit, query))[:limit]
+    return SessionResultGroup(row, tuple(best), max(0, len(hits) - limit), row.pk in found.cut_sessions)
+
+
+def _rate_hit(hit: SearchHit, query: SearchQuery) -> int:
+    """Rate a hit: titles before texts, and whole words before parts of words."""
+    excerpt = "".join(part.text for part in hit.stretches)
+    whole_words = sum(
+        bool(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", excerpt, re.IGNORECASE)) for word in query.words
+    )
+    return whole_words + (len(query.words) + 1) * (hit.kind == Kind.SESSION)

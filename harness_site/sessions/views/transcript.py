@@ -1,27 +1,36 @@
 """Transcript pages of one session."""
 
-import base64
-import binascii
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
-from checkpoints.formats import content_blocks
+from checkpoints.formats.content_blocks import Part
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.masking import masker
 from harness_site.core.rendering.safe_text import replace_unencodable
 from harness_site.search.query_terms import SearchQuery
-from harness_site.sessions import clipboard_text, transcript_search
-from harness_site.sessions.selectors import conversation, message_windows, version_list
-from harness_site.sessions.selectors.conversation import CallCard, Conversation, Entry, Place
+from harness_site.sessions import clipboard_text, reading_choices, text_pages, transcript_search
+from harness_site.sessions.selectors import (
+    conversation,
+    message_windows,
+    permission_modes,
+    prompt_outline,
+    version_list,
+)
+from harness_site.sessions.selectors.conversation import CallCard, Conversation, Entry, Opening, Place
 from harness_site.sessions.selectors.message_windows import WINDOW
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.selectors.transcript_matches import Landmark
-from harness_site.sessions.session_formatting import DATA_URL
+from harness_site.sessions.session_environment import read_session_environment
+from harness_site.sessions.session_formatting import parse_stored_value
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
@@ -29,15 +38,14 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter,
     serve_session_page,
 )
+from harness_site.sessions.text_pages import TextPage
 from harness_site.sessions.timeline.selectors import run_events, run_lanes
+from harness_site.sessions.tree import session_tree
 
 #: Number of new messages that an open page appends before it asks for a reload.
 _FOLLOWED = 500
-_IMAGE_HEADERS: Final = {
-    "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "default-src 'none'; sandbox",
-    "Cache-Control": "private, max-age=3600",
-}
+#: What a jump did not find: a landmark, a time where messages have none, or a place that is none.
+_NOT_FOUND: Final = frozenset({*Landmark, "time", "place"})
 
 
 @require_GET
@@ -45,16 +53,16 @@ _IMAGE_HEADERS: Final = {
 def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     """Show the newest messages of a session, or those around a position.
 
-    Query parameters: `before`, `after`, `at` and `since` are positions, `v` is the version, `find` searches the whole
-    transcript.
+    Query parameters: `before`, `after`, `at`, `since` and `until` are positions, `v` is the version, `find` searches
+    the whole transcript. A session that has ended opens with its first prompt and its last answer.
     """
     head = get_session_head_or_404(request, pk)
     stored = head.stored
-    place = get_requested_place(request, head, stored)
+    place = get_requested_version_place(request, head, stored)
     words, at = SearchQuery.parse(request.GET.get("find", "")), parse_number_parameter(request, "at")
     hit = (
         transcript_search.find_first_hit(place, words)
-        if words and at is None and not _get_requested_piece(request)
+        if words and at is None and not _get_requested_end(request)
         else None
     )
     if hit is not None:
@@ -64,25 +72,43 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     masker.mask_values_until_response(masker.collect_secret_values(*_list_call_arguments(window)))
     numbers = version_list.list_version_numbers(pk, around=place.version)
     events = run_events.load_run_events(pk)
+    facts = read_session_environment(stored)
     is_live = not any(request.GET.get(name) for name in ("v", "before", "after", "at", "find"))
+    piece = _get_requested_end(request)
+    prompts = [] if piece else prompt_outline.load_prompts(place)
+    prompt = prompt_outline.find_first_text_prompt(prompts)
+    is_opening = is_live and head.row.finished and "since" not in request.GET
+    opening = conversation.load_opening(stored, window, prompt.position) if is_opening and prompt else None
+    if opening is not None:
+        window = opening.answer
+        masker.mask_values_until_response(masker.collect_secret_values(*_list_call_arguments(opening.prompt)))
     context = {
         "head": head,
         "tab": "transcript",
         "place": place,
         "conversation": window,
+        "opening": opening,
+        "between": parse_number_parameter(request, "until") if piece == "later" else None,
+        "prompts": prompts,
+        "reading": reading_choices.read_choices(request),
         "following": is_live,
         "words": words,
         "found": transcript_search.find_transcript_hits(place, words, at) if words and at is not None else None,
         "at": at,
-        "piece": _get_requested_piece(request),
-        "spot": at if at is not None else window.first - 1 if "after" in request.GET else window.upto,
-        "nothing_further": Landmark(landmark) if (landmark := request.GET.get("none")) in set(Landmark) else None,
+        "piece": piece,
+        "spot": _get_start_of_search(request, window, opening, at),
+        "nothing_further": landmark if (landmark := request.GET.get("none")) in _NOT_FOUND else None,
         "as_of": bool(request.GET.get("v")) and not place.newest,
         "numbers": numbers,
         "older": max((version for version in numbers if version < place.version), default=None),
         "newer": min((version for version in numbers if version > place.version), default=None),
         "timeline": run_lanes.load_run_lanes(pk, events) if is_live else None,
         "takeovers": events.takeovers,
+        "subagents": session_tree.map_subagent_calls(stored, (facts.subagents or {}).items()),
+        "permissions": facts.permission_modes[0] if len(facts.permission_modes) == 1 else "",
+        "permissions_by_position": permission_modes.map_permission_modes(window)
+        if len(facts.permission_modes) > 1
+        else {},
     }
     return render(request, "sessions/transcript.html", context)
 
@@ -96,20 +122,27 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     """
     head = get_session_head_or_404(request, pk)
     session = head.stored
-    place = get_requested_place(request, head, session)
+    place = get_requested_version_place(request, head, session)
     window = conversation.load_conversation(session, place, first=position, upto=position + 1)
     masker.mask_values_until_response(masker.collect_secret_values(*_list_call_arguments(window)))
     entries = [item for item in window.items if isinstance(item, Entry) and _contains_position(item, position)]
-    stored = _load_stored_message(place, position)
+    stored = load_stored_message(place, position)
     if not entries or stored is None:
         raise _build_missing_message_error(head, place, position)
     if part_name := request.GET.get("as"):
         cards = (part for part in entries[0].parts if isinstance(part, CallCard))
         card = next((card for card in cards if replace_unencodable(card.call.call_id) == request.GET.get("call")), None)
         return clipboard_text.build_text_response(
-            clipboard_text.get_call_part_text(part_name, card)
+            clipboard_text.format_call_for_clipboard(part_name, card)
             if card
             else clipboard_text.format_message_text(entries[0].parts)
+        )
+    words = SearchQuery.parse(request.GET.get("find", ""))
+    address = f"{request.path}?v={place.version}"
+    if (page := find_requested_text_page(request, entries[0].parts, stored.body, words)) is not None:
+        up = f"{address}&{urlencode({'find': str(words)})}" if words else address
+        return render_text_page(
+            request, head, page, address, up=up, title=_("Message %(position)s") % {"position": position}
         )
     context = {
         "head": head,
@@ -117,27 +150,36 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
         "place": place,
         "entry": entries[0],
         "stored": stored,
-        "words": SearchQuery.parse(request.GET.get("find", "")),
+        "address": address,
+        "words": words,
     }
     return render(request, "sessions/message.html", context)
 
 
-@require_GET
-@serve_session_page
-def serve_message_image(request: MemberRequest, pk: int, position: int, index: int) -> HttpResponse:
-    """Serve an image of a message with its own content type; anything else is refused."""
-    head = get_session_head_or_404(request, pk)
-    place = get_requested_place(request, head, head.stored)
-    stored = _load_stored_message(place, position)
-    images = list(content_blocks.iterate_images(content_blocks.read_message_parts(stored.body))) if stored else []
-    match = DATA_URL.match(images[index - 1].url) if 0 < index <= len(images) else None
-    if match is None:
-        raise PageNotFound("There is no such image.", "The message shows what it holds instead.", head)
-    try:
-        content = base64.b64decode(match[2])
-    except (ValueError, binascii.Error):
-        raise PageNotFound("This image is damaged.", "The message shows its data as text.", head) from None
-    return HttpResponse(content, content_type=match[1], headers=_IMAGE_HEADERS)
+def find_requested_text_page(
+    request: MemberRequest, parts: Sequence[Part | CallCard], stored: str, words: SearchQuery
+) -> TextPage | None:
+    """Return the page of a long text that a request names, or the one with the words that it searches for.
+
+    None if the request names no text, or one that the message or call does not have any more.
+    """
+    if len(stored) <= text_pages.LISTED and not any(isinstance(part, CallCard) for part in parts):
+        return None
+    texts = text_pages.iterate_long_texts(parts)
+    if key := request.GET.get("text", ""):
+        stored_texts = (text_pages.format_json_for_pages(parse_stored_value(body)) for body in (stored,))
+        text = next(stored_texts) if key == text_pages.STORED else text_pages.find_text(chain(texts, stored_texts), key)
+        return None if text is None else text_pages.build_text_page(text, parse_number_parameter(request, "page") or 1)
+    return text_pages.find_page_with_words(texts, words.words) if words and not request.htmx else None
+
+
+def render_text_page(
+    request: MemberRequest, head: SessionHead, page: TextPage, address: str, *, up: str, title: str
+) -> HttpResponse:
+    """Render a page of a long text. `address` is the URL of its message or call, and `up` that of the way back."""
+    words = SearchQuery.parse(request.GET.get("find", ""))
+    context = {"head": head, "tab": "", "page": page, "address": address, "up": up, "title": title, "words": words}
+    return render(request, "sessions/text_page.html", context)
 
 
 def _list_call_arguments(window: Conversation) -> list[Any]:
@@ -146,7 +188,7 @@ def _list_call_arguments(window: Conversation) -> list[Any]:
     return [card.call.args for card in cards if isinstance(card, CallCard)]
 
 
-def get_requested_place(request: HttpRequest, head: SessionHead, found: Session) -> Place:
+def get_requested_version_place(request: HttpRequest, head: SessionHead, found: Session) -> Place:
     """Return the version `v`, or the newest one. Raises `PageNotFound`."""
     text = request.GET.get("v", "")
     version = parse_number_parameter(request, "v")
@@ -156,7 +198,16 @@ def get_requested_place(request: HttpRequest, head: SessionHead, found: Session)
     return place
 
 
-def _get_requested_piece(request: MemberRequest) -> str:
+def _get_start_of_search(request: HttpRequest, window: Conversation, opening: Opening | None, at: int | None) -> int:
+    """Return the position from which the next error or decision is searched."""
+    if at is not None:
+        return at
+    if opening is not None:
+        return opening.prompt.first
+    return window.first - 1 if "after" in request.GET else window.upto
+
+
+def _get_requested_end(request: MemberRequest) -> str:
     """Return which end of an open page requests more messages.
 
     The other end already has a link to them.
@@ -166,14 +217,15 @@ def _get_requested_piece(request: MemberRequest) -> str:
     return "earlier" if "before" in request.GET else "later" if "after" in request.GET else ""
 
 
-def _load_requested_window(request: HttpRequest, session: Session, place: Place) -> Conversation:
+def _load_requested_window(request: MemberRequest, session: Session, place: Place) -> Conversation:
     before, after, at, since = (parse_number_parameter(request, name) for name in ("before", "after", "at", "since"))
     if before is not None:
         return conversation.load_conversation(session, place, upto=min(before, place.length))
     if at is not None and at < place.length:
         return conversation.load_conversation(session, place, first=max(0, at - WINDOW // 2))
     if after is not None and after < place.length:
-        return conversation.load_conversation(session, place, first=after)
+        until = parse_number_parameter(request, "until") if request.htmx else None
+        return conversation.load_conversation(session, place, first=after, within=until)
     if since is not None and since < place.length:
         return conversation.load_conversation(session, place, first=since, upto=min(place.length, since + _FOLLOWED))
     return conversation.load_conversation(session, place)
@@ -185,7 +237,8 @@ def _contains_position(entry: Entry, position: int) -> bool:
     return entry.position == position or position in results
 
 
-def _load_stored_message(place: Place, position: int) -> message_windows.StoredMessage | None:
+def load_stored_message(place: Place, position: int) -> message_windows.StoredMessage | None:
+    """Load and verify a message of a version; None if the version has no such message."""
     if place.segment_id is None or position >= place.length:
         return None
     messages = message_windows.load_message_window(place.segment_id, position, position + 1)
@@ -194,7 +247,10 @@ def _load_stored_message(place: Place, position: int) -> message_windows.StoredM
 
 def _build_missing_message_error(head: SessionHead, place: Place, position: int) -> PageNotFound:
     return PageNotFound(
-        f"Version {place.version} has no message {position}.",
-        f"It has {place.length:,} messages, counted from 0.",
+        _("Version %(version)s has no message %(position)s.") % {"version": place.version, "position": position},
+        ngettext(
+            "It has %(count)s message, counted from 0.", "It has %(count)s messages, counted from 0.", place.length
+        )
+        % {"count": f"{place.length:,}"},
         head,
     )

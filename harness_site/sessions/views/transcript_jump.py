@@ -1,19 +1,27 @@
-"""Jumps within a transcript: to a message number, a day, the next error or the next decision."""
+"""Jumps within a transcript: to a message number, a time, a day, the next error or the next decision."""
 
+from datetime import time, tzinfo
 from urllib.parse import urlencode
 
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_GET
 
+from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core import date_parameters
+from harness_site.core import date_range_parameters
+from harness_site.sessions import time_of_day
 from harness_site.sessions.selectors import transcript_matches
 from harness_site.sessions.selectors.conversation import Place
-from harness_site.sessions.selectors.transcript_matches import Landmark, LandmarkSpot
+from harness_site.sessions.selectors.transcript_matches import Landmark, LandmarkSpot, MessageTime
 from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
-from harness_site.sessions.views.transcript import get_requested_place
+from harness_site.sessions.time_of_day import TypedPlace
+from harness_site.sessions.views.transcript import get_requested_version_place
+
+#: Days with messages that are tried for a time of day without a day.
+_MAX_DAYS = 100
 
 
 @require_GET
@@ -21,16 +29,23 @@ from harness_site.sessions.views.transcript import get_requested_place
 def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
     """Redirect to the requested position.
 
-    Query parameters: `to` is the kind of target, `at` the start position, `back` reverses the direction, `day` is a day
-    in UTC.
+    Query parameters: `where` is a message number, a time of day, a day, or a day and a time, in the reader's time zone;
+    `to` is the kind of landmark, `at` the start position, and `back` reverses the direction; with `to=day`, `day` is a
+    day in UTC, as in lists.
     """
     head = get_session_head_or_404(request, pk)
     session = head.stored
-    place = get_requested_place(request, head, session)
+    place = get_requested_version_place(request, head, session)
     target, at = request.GET.get("to", ""), parse_number_parameter(request, "at")
-    if target == "day" and (day := date_parameters.parse_date(request.GET.get("day", ""))) is not None:
-        first = transcript_matches.find_first_message_since(place, date_parameters.get_day_start(day))
-        at = place.length if first is None else first
+    if (where := request.GET.get("where")) is not None:
+        typed = time_of_day.parse_typed_place(where)
+        found = None if typed is None else _find_typed_position(session, place, typed)
+        if found is None:
+            return redirect(_build_position_url(pk, place, at or 0, none="place" if typed is None else "time"))
+        at = found
+    elif target == "day" and (day := date_range_parameters.parse_date(request.GET.get("day", ""))) is not None:
+        first = transcript_matches.find_first_message(place, since=date_range_parameters.get_day_start(day))
+        at = place.length if first is None else first.position
     position = max(0, min(at or 0, place.length - 1))
     if target not in set(Landmark):
         return redirect(_build_position_url(pk, place, position))
@@ -39,13 +54,51 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
         session, place, Landmark(target), beyond=-1 if at is None else at, back=back
     )
     return redirect(
-        _build_spot_url(pk, place, spot)
+        _build_landmark_url(pk, place, spot)
         if spot
         else _build_position_url(pk, place, position, none=target, back="back" * back)
     )
 
 
-def _build_spot_url(pk: int, place: Place, spot: LandmarkSpot) -> str:
+def _find_typed_position(session: Session, place: Place, typed: TypedPlace) -> int | None:
+    """Find the first message at or after a typed place; the last message if there is none.
+
+    None if the messages have no times.
+    """
+    if typed.number is not None:
+        return typed.number
+    if not session.has_times or not place.length:
+        return None
+    zone = timezone.get_current_timezone()
+    if typed.day is None and typed.time is not None:
+        found = _find_time_of_day(place, typed.time, zone)
+    else:
+        moment = time_of_day.combine_with_zone(typed.day or timezone.localdate(), typed.time, zone)
+        found = transcript_matches.find_first_message(place, since=moment)
+    return place.length - 1 if found is None else found.position
+
+
+def _find_time_of_day(place: Place, at: time, zone: tzinfo) -> MessageTime | None:
+    """Find the first message at or after a time of day, on the first day that has one.
+
+    If no day has one, the first message if the transcript begins later than that time, else None.
+    """
+    start = transcript_matches.find_first_message(place)
+    if start is None:
+        return None
+    moment = time_of_day.find_next_time_of_day(at, start.at, zone)
+    for _ in range(_MAX_DAYS):
+        found = transcript_matches.find_first_message(place, since=moment)
+        if found is None:
+            break
+        day = found.at.astimezone(zone).date()
+        if day == moment.date():
+            return found
+        moment = time_of_day.combine_with_zone(day, at, zone)
+    return start if at < start.at.astimezone(zone).time() else None
+
+
+def _build_landmark_url(pk: int, place: Place, spot: LandmarkSpot) -> str:
     if spot.position is None:
         return f"{reverse('harness_sessions:session', args=[pk])}#call-{spot.call_pk}"
     return _build_position_url(pk, place, spot.position)

@@ -4,6 +4,7 @@ from urllib.parse import urlencode
 
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
@@ -88,7 +89,9 @@ def _get_other_session(request: MemberRequest, head: SessionHead) -> SessionHead
     text = request.GET.get("with", "")
     pk = parse_number_parameter(request, "with") if text else head.row.pk
     if pk is None:
-        raise PageNotFound("There is no such session to compare with.", "Its address ends in a number.", head)
+        raise PageNotFound(
+            _("There is no such session to compare with."), _("The address of a session ends in a number."), head
+        )
     return head if pk == head.row.pk else get_session_head_or_404(request, pk)
 
 
@@ -97,7 +100,9 @@ def _build_other_session_url(request: MemberRequest, head: SessionHead, session_
     session_pk = session_rows.find_session_pk(request.membership.workspace_id, session_id)
     if session_pk is None:
         raise PageNotFound(
-            "There is no session with this id here.", "Ids are exact: case, spaces and slashes count.", head
+            _("There is no session with this id here."),
+            _("Ids have to match exactly, including case, spaces and slashes."),
+            head,
         )
     version = parse_number_parameter(request, "a")
     return f"{request.path}?{urlencode({'with': session_pk} | ({} if version is None else {'a': version}))}"

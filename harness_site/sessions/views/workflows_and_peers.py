@@ -2,6 +2,7 @@
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
@@ -39,7 +40,11 @@ def list_peer_calls(request: MemberRequest, pk: int) -> HttpResponse:
         return render(request, "sessions/peers.html", context | {"page": asking.load_pause_page(pk, before=before)})
     join = asking.load_join_page(pk, join_pk, after=parse_number_parameter(request, "after") or 0)
     if join is None:
-        raise PageNotFound("This session has no such join.", "Its page of peers shows those it has.", head)
+        raise PageNotFound(
+            _("This session has no such group of calls to other agents."),
+            _("Its page “Other agents” lists those it has."),
+            head,
+        )
     return render(
         request, "sessions/join.html", context | {"join": join, "after": parse_number_parameter(request, "after")}
     )

@@ -6,14 +6,15 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import CallStatus
-from harness_site.accounts import call_secrets
+from harness_site.accounts import known_secret_values
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.accounts.read_records import note_excerpts_shown
-from harness_site.core.date_parameters import DateRange
+from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
+from harness_site.core.date_range_parameters import DateRange
 from harness_site.core.masking.masked_references import resolve_masked_reference
-from harness_site.sessions.selectors import call_list
+from harness_site.sessions.call_lines import build_workspace_call_lines
+from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_details import CallFilter
-from harness_site.sessions.selectors.call_list import CallLogFilter
+from harness_site.sessions.selectors.workspace_call_log import CallLogFilter
 from harness_site.sessions.session_lookup import serve_session_page
 
 _LONGEST = 255
@@ -25,18 +26,20 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace_id
     filters = _parse_log_filter(request.GET)
     after = Cursor.parse(request.GET.get("after", ""))
-    page = call_list.load_call_log_page(workspace, filters, after=after)
-    note_excerpts_shown(request, "tool calls", (row.session_pk for row in page.rows))
+    page = workspace_call_log.load_call_log_page(workspace, filters, after=after)
+    mark_excerpts_shown_in_response(request, "tool calls", (row.session_pk for row in page.rows))
+    secrets = known_secret_values.load_known_secrets_of_sessions({row.session_pk for row in page.rows})
     context = {
         "page": page,
-        "secrets": call_secrets.load_secrets_of_sessions({row.session_pk for row in page.rows}),
-        "rates": call_list.load_tool_rates(workspace, filters) if after is None else None,
+        "rows": build_workspace_call_lines(page.rows, secrets),
+        "secrets": secrets,
+        "rates": workspace_call_log.load_tool_success_rates(workspace, filters) if after is None else None,
         "wanted": filters,
         "statuses": CallStatus.choices,
         "following": _build_query_string(request, after=str(page.after)) if page.after else "",
         "later": after is not None,
         "newest": _build_query_string(request),
-        "looked_at": call_list.LOOKED_AT,
+        "looked_at": workspace_call_log.LOOKED_AT,
     }
     return render(request, "sessions/workspace_calls.html", context)
 

@@ -38,11 +38,14 @@ from tests.support.signing import sign_in
 pytestmark = pytest.mark.django_db
 
 PIXEL: Final = "data:image/png;base64,AAAA"
+SOUND: Final = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
 
 
 def routes(patterns: list[URLPattern | URLResolver], before: str = "") -> Iterator[str]:
     for pattern in patterns:
         route = f"{before}{pattern.pattern}"
+        if route == "api/v1/":  # tests.support.api_table has these
+            continue
         if isinstance(pattern, URLResolver):
             yield from routes(pattern.url_patterns, route)
         else:
@@ -53,7 +56,7 @@ def things(workspace: Workspace, prefix: str = "") -> dict[str, Any]:
     """One of everything an address can name."""
     session = make_session(workspace=workspace, session_id=f"{prefix}order-17")
     make_run(session=session)
-    make_message(session=session, blocks=[{"kind": "text", "text": "Look."}, {"kind": "image", "url": PIXEL}])
+    make_message(session=session, blocks=[{"kind": "text", "text": "Look."}, {"kind": "image", "url": PIXEL}, SOUND])
     make_checkpoint(session=session)
     make_checkpoint(session=session)
     member = Membership.objects.get(user=make_user(name=f"{prefix}dave", role=Role.AUDITOR, workspace=workspace))
@@ -123,17 +126,17 @@ def test_the_outcome_for_everybody(clients: dict[str, Client], named: dict[str, 
     assert {who: asked(clients[who], "post", path) for who in WHO} == dict(zip(WHO, each.post, strict=True))
 
 
-@pytest.mark.parametrize(("path", "method"), FOREIGN, ids=lambda part: str(part))
-def test_nothing_of_another_workspace_is_there(
-    clients: dict[str, Client], named: dict[str, Any], path: str, method: str
-) -> None:
+def test_nothing_of_another_workspace_is_there(clients: dict[str, Client], named: dict[str, Any]) -> None:
     before = _state()
-    outcome = {who: asked(clients[who], method, path.format(**named)) for who in WHO}
-    assert (outcome["anonymous"], outcome["stranger"], outcome["revoked token"]) == (302, 403, 302)
-    assert outcome["admin"] == 404
-    # A role that is too small is told so before anything is looked for.
-    assert {outcome["auditor"], outcome["approver"]} <= {403, 404}
-    assert _state() == before
+    wrong = []
+    for path, method in FOREIGN:
+        outcome = {who: asked(clients[who], method, path.format(**named)) for who in WHO}
+        expected = {"anonymous": 302, "stranger": 403, "revoked token": 302, "admin": 404}
+        # A role that is too small is told so before anything is looked for.
+        small = {outcome["auditor"], outcome["approver"]} <= {403, 404}
+        if not small or outcome != outcome | expected or _state() != before:
+            wrong.append((path, method, outcome))
+    assert wrong == []
 
 
 @pytest.mark.parametrize(

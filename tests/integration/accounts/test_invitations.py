@@ -6,10 +6,12 @@ from datetime import timedelta
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from pytest_django.fixtures import Settings
 
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from harness_site.accounts.models import Invitation, Membership
+from harness_site.mail_settings import MailServer, Security
 from tests.support.auditing import entries
 from tests.support.factories import PASSWORD, make_user, make_workspace
 from tests.support.pages import said
@@ -34,7 +36,7 @@ def test_the_link_is_shown_once_and_not_stored(admin: Client) -> None:
 
 def test_somebody_new_makes_an_account_and_is_in(admin: Client, client: Client) -> None:
     path = invited(admin)
-    assert "bob invites you as approver: you can read everything, and decide what agents wait for." in said(
+    assert "bob invites you as approver. You can read everything and decide the calls that agents wait for." in said(
         client.get(path)
     )
     response = client.post(path, {"username": "dave", "password": "a phrase of my own"})
@@ -70,7 +72,7 @@ def test_a_link_works_once(admin: Client, client: Client) -> None:
     other = Client()
     response = other.get(path)
     assert response.status_code == 404
-    assert "It has been used." in said(response)
+    assert "This invitation has been used." in said(response)
     assert other.post(path, {"username": "eve", "password": "a phrase of my own"}).status_code == 404
     assert not User.objects.filter(username="eve").exists()
 
@@ -81,14 +83,14 @@ def test_a_revoked_link_does_not_work(admin: Client, client: Client) -> None:
     assert admin.post(f"/settings/invitations/{pk}/revoke/").headers["Location"] == "/settings/members/"
     response = client.post(path, {"username": "dave", "password": "a phrase of my own"})
     assert response.status_code == 404
-    assert "It was revoked." in said(response)
+    assert "This invitation was revoked." in said(response)
     assert not User.objects.filter(username="dave").exists()
 
 
 def test_an_expired_link_does_not_work(admin: Client, client: Client) -> None:
     path = invited(admin)
     Invitation.objects.update(expires_at=clock.now() - timedelta(seconds=1))
-    assert "It has expired." in said(client.get(path))
+    assert "This invitation has expired." in said(client.get(path))
     assert "the night shift" not in said(admin.get("/settings/members/"))
 
 
@@ -109,16 +111,16 @@ def test_an_invitation_that_closes_while_the_form_is_open_makes_no_account(admin
 def test_a_made_up_link_says_nothing(client: Client) -> None:
     response = client.get("/accounts/invitations/invite_made-up/")
     assert response.status_code == 404
-    assert "There is none at this address." in said(response)
+    assert "There is no invitation at this address." in said(response)
 
 
 @pytest.mark.parametrize(
     ("form", "complaint"),
     [
-        ({"username": "ALICE", "password": "a phrase of my own"}, "Somebody has this name already."),
+        ({"username": "ALICE", "password": "a phrase of my own"}, "This name is taken. Choose another one."),
         ({"username": "dave", "password": "12345678"}, "This password is too common."),
-        ({"username": "dave", "password": ""}, "Password is missing."),
-        ({"username": "", "password": "a phrase of my own"}, "Name is missing."),
+        ({"username": "dave", "password": ""}, "Enter a value for “Password”."),
+        ({"username": "", "password": "a phrase of my own"}, "Enter a value for “Name”."),
         ({"username": "da ve", "password": "a phrase of my own"}, "Enter a valid username."),
     ],
 )
@@ -151,3 +153,44 @@ def test_signing_in_first_leads_back(admin: Client, client: Client, carol: User)
     assert found
     response = client.post(found[1], {"username": "carol", "password": PASSWORD})
     assert response.headers["Location"] == path
+
+
+class TestByMail:
+    """The link goes to the address alone, so that who opens it owns the address."""
+
+    @pytest.fixture(autouse=True)
+    def mail_server(self, settings: Settings) -> None:
+        settings.MAIL_SERVER = MailServer(Security.CONSOLE)
+        settings.MAIL_FROM = "Harness <harness@example.com>"
+        settings.SITE_ADDRESS, settings.SITE_ADDRESS_IS_GUESSED = "https://harness.example", False
+
+    def test_the_link_is_sent_and_its_address_becomes_the_accounts(
+        self, admin: Client, client: Client, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        form = {"email": "dave@example.com", "role": "approver"}
+        page = admin.post("/settings/invitations/", form, follow=True)
+        assert "The invitation was sent to dave@example.com." in said(page)
+        printed = capsys.readouterr().err
+        assert "E-mail to dave@example.com" in printed
+        path = printed.split("https://harness.example")[1].strip()
+        assert path not in page.content.decode()
+        client.post(path, {"username": "dave", "password": "a phrase of my own"})
+        assert User.objects.get(username="dave").email == "dave@example.com"
+        assert "dave@example.com" in said(admin.get("/settings/members/"))
+
+    def test_a_server_that_refuses_leaves_a_link_to_pass_on(
+        self, admin: Client, client: Client, settings: Settings
+    ) -> None:
+        settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", 9)
+        page = admin.post("/settings/invitations/", {"email": "dave@example.com", "role": "approver"})
+        assert "The invitation could not be sent to dave@example.com. The server refused the connection." in said(page)
+        found = re.search(r"<code>https://harness.example(/accounts/invitations/[^<]+)</code>", page.content.decode())
+        assert found
+        client.post(found[1], {"username": "dave", "password": "a phrase of my own"})
+        assert User.objects.get(username="dave").email == "", "nobody has proved that it is theirs"
+
+    def test_an_address_that_is_none_says_what_is_missing(self, admin: Client) -> None:
+        page = admin.post("/settings/invitations/", {"email": "dave", "role": "approver"})
+        assert page.status_code == 422
+        assert "Enter a complete e-mail address, such as name@example.org." in said(page)
+        assert not Invitation.objects.exists()

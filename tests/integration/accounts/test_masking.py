@@ -101,7 +101,7 @@ def test_a_mask_that_was_moved_never_reaches_a_tool(call: ToolCall) -> None:
         "note": "new",
     }
     for moved in (f'{{"other": "{masker.MASK}"}}', f'{{"items": [], "note": "with {masker.MASK}"}}'):
-        with pytest.raises(argument_changes.InvalidArgumentText, match="stands where nothing was masked"):
+        with pytest.raises(argument_changes.InvalidArgumentText, match="nothing was masked at this place"):
             argument_changes.parse_edited_arguments(moved, stored)
 
 

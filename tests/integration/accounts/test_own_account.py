@@ -24,13 +24,13 @@ def test_the_page_tells_how_one_signs_in_and_where(alice: User) -> None:
     client = signed_in("alice")
     page = said(client.get("/accounts/"))
     assert "Approver in Default" in page
-    assert "Firefox on Linux from 127.0.0.1" in page
-    assert "This one" in page
+    assert "Firefox on Linux 127.0.0.1" in page
+    assert "This device" in page
 
 
-def test_a_stranger_has_an_account_page_too(client: Client, db: None) -> None:
+def test_user_without_membership_has_an_account_page(client: Client, db: None) -> None:
     client.force_login(make_user(name="mallory", role=None))
-    assert "Not a member of any workspace yet" in said(client.get("/accounts/"))
+    assert "You are not a member of any workspace yet" in said(client.get("/accounts/"))
 
 
 def test_every_other_sign_in_can_be_ended(alice: User) -> None:
@@ -99,7 +99,9 @@ class TestLinksIntoWorkspaces:
         session = make_session(workspace=second)
         client.force_login(alice)
         page = client.get(f"/accounts/workspace/second/sessions/{session.pk}/?q=lamp")
-        assert "This is in “Second” You are working in another workspace, “Default”." in said(page)
+        assert "Switch to “Second”? This link leads to the workspace “Second”. You are working in “Default”." in said(
+            page
+        )
         assert client.get(f"/sessions/{session.pk}/").status_code == 404
         there = {"workspace": "second", "next": f"/sessions/{session.pk}/?q=lamp"}
         assert f'value="{there["next"]}"' in page.content.decode()

@@ -59,7 +59,7 @@ def test_nothing_is_changed_before(tired: Client, alice: User, path: str, sent: 
 def test_what_was_sent_goes_on_after_the_password(tired: Client, alice: User) -> None:
     member = alice.memberships.get()
     asked = tired.post(f"/settings/members/{member.pk}/role/", {"role": "admin"}).headers["Location"]
-    assert "changes how this account or this workspace is protected" in said(tired.get(asked))
+    assert "changes how an account or this workspace is protected" in said(tired.get(asked))
     assert tired.post(asked, {"password": PASSWORD, "next": f"/settings/members/{member.pk}/role/"}).status_code == 302
     assert alice.memberships.get().role == "admin"
     tired.post(f"/settings/members/{member.pk}/role/", {"role": "auditor"})

@@ -58,7 +58,7 @@ def test_the_drawing_needs_no_style_of_its_own(fresh: Client) -> None:
 def test_a_wrong_first_code_switches_nothing_on(fresh: Client, alice: User) -> None:
     fresh.get("/accounts/app/")
     page = said(fresh.post("/accounts/app/", {"code": "000000"}))
-    assert "This code is not right, or no longer." in page
+    assert "Wrong or expired code." in page
     assert factors(alice) == []
 
 
@@ -90,7 +90,7 @@ def test_recovery_codes_are_shown_once(fresh: Client, alice: User) -> None:
     assert len(re.findall(r"<li>\d{8}</li>", first.content.decode())) == 10
     again = fresh.get("/accounts/codes/")
     assert re.findall(r"\d{8}", said(again)) == []
-    assert "10 of 10 are left. They were shown when they were made and cannot be shown again." in said(again)
+    assert "10 of 10 codes are left. They were shown when they were created and cannot be shown again." in said(again)
 
 
 def test_new_recovery_codes_replace_the_old_ones(fresh: Client, alice: User) -> None:
@@ -103,7 +103,7 @@ def test_new_recovery_codes_replace_the_old_ones(fresh: Client, alice: User) -> 
 
 def test_an_app_can_be_switched_off(fresh: Client, alice: User) -> None:
     activated(fresh)
-    assert "Your password alone will do then" in said(fresh.get("/accounts/app/remove/"))
+    assert "Then your password alone is enough" in said(fresh.get("/accounts/app/remove/"))
     assert fresh.post("/accounts/app/remove/").headers["Location"] == "/accounts/"
     assert factors(alice) == []
     assert ("factor_removed", "alice", {"factor": "totp"}) in entries()
@@ -125,8 +125,8 @@ def test_an_old_sign_in_has_to_show_again_who_it_is(client: Client, alice: User,
 def test_the_password_shows_again_who_it_is(client: Client, alice: User) -> None:
     client.force_login(alice)
     asked = client.get("/accounts/app/").headers["Location"]
-    assert "Is it still you, alice?" in said(client.get(asked))
-    assert "This is not your password." in said(client.post(asked, {"password": "guess"}))
+    assert "Confirm it is you, alice" in said(client.get(asked))
+    assert "Wrong password. It is case-sensitive." in said(client.post(asked, {"password": "guess"}))
     assert client.post(asked, {"password": PASSWORD}).headers["Location"] == "/accounts/app/"
     assert client.get("/accounts/app/").status_code == 200
 
@@ -167,7 +167,7 @@ class TestPassword:
 
     def test_the_present_one_is_asked_for(self, fresh: Client, alice: User) -> None:
         form = {"oldpassword": "guess", "password1": "another long phrase", "password2": "another long phrase"}
-        assert "This is not your password." in said(fresh.post("/accounts/password/", form))
+        assert "Wrong password. It is case-sensitive." in said(fresh.post("/accounts/password/", form))
         alice.refresh_from_db()
         assert alice.check_password(PASSWORD)
 

@@ -13,8 +13,8 @@ from tests.support.factors import code_of, make_codes, make_totp
 from tests.support.pages import said
 
 LOGIN = "/accounts/login/"
-PATIENCE = "Too many attempts. Nothing is locked for good: try again in a few minutes."
-MISMATCH = "This name and password do not belong together. Mind capital letters in both."
+PATIENCE = "Too many attempts. Wait a few minutes and try again."
+MISMATCH = "Wrong name or password. Both are case-sensitive."
 
 
 def signs_in(client: Client, name: str, password: str = PASSWORD) -> bool:
@@ -67,7 +67,7 @@ def guess_from_elsewhere(name: str, times: int) -> None:
         client.post(LOGIN, {"username": name, "password": "guess"})
 
 
-def test_guesses_from_elsewhere_lock_nobody_out(client: Client, alice: User) -> None:
+def test_guesses_from_another_address_lock_nobody_out(client: Client, alice: User) -> None:
     guess_from_elsewhere("ALICE", 10)
     assert signs_in(client, "alice")
 
@@ -144,11 +144,11 @@ def test_many_forms_in_a_minute_are_refused(client: Client, alice: User) -> None
 def test_a_switched_off_account_is_told_so(client: Client, alice: User) -> None:
     User.objects.update(is_active=False)
     response = client.post(LOGIN, {"username": "alice", "password": PASSWORD}, follow=True)
-    assert "This account is switched off" in said(response)
+    assert "This account is deactivated" in said(response)
     assert client.get("/sessions/").status_code == 302
 
 
-def test_a_stranger_comes_in_and_is_told_whom_to_ask(client: Client, db: None) -> None:
+def test_user_without_membership_is_shown_the_admins(client: Client, db: None) -> None:
     user = make_user(name="mallory", role=None)
     user.set_password(PASSWORD)
     user.save()
@@ -183,7 +183,7 @@ class TestSecondFactor:
         secret = make_totp(alice)
         response = client.post(LOGIN, {"username": "alice", "password": PASSWORD, "next": "/review/"})
         page = client.get(response.headers["Location"])
-        assert "One more step" in said(page)
+        assert "Second factor Enter the code" in said(page)
         response = client.post("/accounts/login/code/", {"code": code_of(secret)})
         assert (response.status_code, response.headers["Location"]) == (302, "/review/")
         assert client.get("/sessions/").status_code == 200
@@ -211,7 +211,7 @@ class TestSecondFactor:
         make_totp(alice)
         assert signs_in(client, "alice")
         page = said(client.post("/accounts/login/code/", {"code": "000000"}))
-        assert "This code is not right, or no longer. Type the one that is shown now." in page
+        assert "Wrong or expired code. Enter the code that the app shows now." in page
         assert entries() == [("sign_in_failed", "alice", {"why": "totp"})]
 
     def test_guessing_codes_ends_soon(self, client: Client, alice: User) -> None:
@@ -236,7 +236,7 @@ class TestSecondFactor:
 def test_a_made_up_passkey_is_refused(client: Client, alice: User, credential: str) -> None:
     response = client.post("/accounts/login/passkey/", {"credential": credential})
     assert (response.status_code, response.headers["Location"]) == (302, "/accounts/login/?passkey=refused")
-    assert "This passkey is not known here" in said(client.get(response.headers["Location"]))
+    assert "This passkey is unknown here" in said(client.get(response.headers["Location"]))
     assert entries() == [("sign_in_failed", "unknown", {"why": "passkey"})]
 
 

@@ -60,7 +60,7 @@ def comes_back(client: Client, asked: dict[str, list[str]], elsewhere: Provider)
 
 
 def test_the_sign_in_page_offers_it(client: Client, elsewhere: Provider) -> None:
-    assert "Go on with Shop account" in said(client.get("/accounts/login/"))
+    assert "Continue with Shop account" in said(client.get("/accounts/login/"))
 
 
 def test_without_a_provider_there_is_nothing(client: Client, db: None) -> None:
@@ -99,7 +99,7 @@ def test_somebody_new_has_an_account_and_no_rights(client: Client, elsewhere: Pr
     assert (user.username, user.email, user.has_usable_password()) == ("erin", "erin@example.com", False)
     response = client.get("/", follow=True)
     assert response.status_code == 403
-    assert "Ask an admin of this installation to add erin" in said(response)
+    assert "Ask an admin for an invitation, and open its link as erin" in said(response)
 
 
 def test_somebody_known_is_let_in_and_recorded(client: Client, elsewhere: Provider) -> None:
@@ -138,7 +138,7 @@ def test_an_answer_nobody_asked_for_is_refused(client: Client, elsewhere: Provid
     asked = sent_away(Client())
     response = client.get(CALLBACK, {"code": "c", "state": asked["state"][0]})
     assert response.status_code == 401
-    assert "You could not be signed in" in said(response)
+    assert "You are not signed in" in said(response)
     assert not User.objects.exists()
 
 
@@ -148,7 +148,7 @@ def test_a_cancelled_sign_in_is_said(client: Client, elsewhere: Provider) -> Non
     assert "The sign-in was cancelled" in said(response)
 
 
-def test_a_link_alone_sends_nobody_away(client: Client, elsewhere: Provider) -> None:
+def test_link_without_confirmation_signs_nobody_out(client: Client, elsewhere: Provider) -> None:
     """Another site could otherwise sign people in under an account of its own."""
     assert "Sign in with Shop account" in said(client.get(LOGIN))
     strict = Client(enforce_csrf_checks=True)
@@ -157,7 +157,7 @@ def test_a_link_alone_sends_nobody_away(client: Client, elsewhere: Provider) -> 
 
 def test_who_came_by_single_sign_on_may_set_a_password(client: Client, elsewhere: Provider) -> None:
     comes_back(client, sent_away(client), elsewhere)
-    assert "None: you come in by single sign-on." in said(client.get("/accounts/"))
+    assert "No password. You sign in with single sign-on." in said(client.get("/accounts/"))
     form = {"password1": "a phrase of my own", "password2": "a phrase of my own"}
     assert client.post("/accounts/password/set/", form).status_code == 302
     assert User.objects.get().check_password("a phrase of my own")

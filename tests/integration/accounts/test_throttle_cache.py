@@ -34,7 +34,7 @@ def test_values_come_back(value: object) -> None:
     assert cache.get("key") == "another"
 
 
-def test_nobody_runs_code_by_a_row() -> None:
+def test_stored_row_runs_no_code() -> None:
     pickled = b64encode(pickle.dumps(Exploit())).decode()
     later = clock.now() + timedelta(hours=1)
     ThrottleEntry.objects.create(cache_key=cache.make_key("key"), value=pickled, expires=later)

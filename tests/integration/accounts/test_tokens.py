@@ -86,14 +86,14 @@ class TestPage:
         make_token(name="two", lifetime=timedelta(seconds=-1))
         api_tokens.revoke_token(make_token(name="three")[0], by=BY)
         page = said(admin.get("/settings/tokens/"))
-        assert [page.count(word) for word in ("Valid Revoke", "Expired", "Revoked", "Never used.")] == [1, 1, 1, 3]
+        assert [page.count(word) for word in ("Valid Revoke", "Expired", "Revoked", "never used")] == [1, 1, 1, 3]
 
     def test_a_name_is_taken_until_its_token_is_revoked(self, admin: Client) -> None:
         form = {"name": "ci", "role": "agent", "days": ""}
         admin.post("/settings/tokens/create/", form)
         response = admin.post("/settings/tokens/create/", form)
         assert response.status_code == 422
-        assert "There is a token called “ci” already." in said(response)
+        assert "A token named “ci” already exists." in said(response)
         admin.post(f"/settings/tokens/{ApiToken.objects.get().pk}/revoke/")
         assert admin.post("/settings/tokens/create/", form).status_code == 200
 
@@ -150,7 +150,7 @@ class TestDoor:
         ("role", "whoami_status", "work_status"),
         [(TokenRole.AGENT, 403, 204), (TokenRole.AUDITOR, 200, 403), (TokenRole.APPROVER, 200, 403)],
     )
-    def test_each_role_opens_its_own_doors(self, role: TokenRole, whoami_status: int, work_status: int) -> None:
+    def test_each_role_reaches_its_own_pages(self, role: TokenRole, whoami_status: int, work_status: int) -> None:
         _, secret = make_token(role)
         assert (ask(secret).status_code, ask(secret, "/work/").status_code) == (whoami_status, work_status)
 
@@ -225,5 +225,5 @@ class TestCommand:
 
     def test_a_taken_name_is_refused(self) -> None:
         make_token(name="ci")
-        with pytest.raises(CommandError, match="There is a token called “ci” already"):
+        with pytest.raises(CommandError, match="A token named “ci” already exists"):
             call_command("create_token", "ci", "agent")

@@ -12,11 +12,11 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from checkpoints import audit
-from checkpoints.audit import log
+from checkpoints.audit import append_events
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import AuditEvent, Session, Workspace
-from harness_site.audit import audit_entries
+from harness_site.audit import audit_entries, event_sentences
 from harness_site.audit.audit_entries import AuditSubject
 from tests.support.auditing import entries
 from tests.support.factories import make_session, make_user, make_workspace
@@ -39,7 +39,7 @@ def happened(
     workspace: Workspace | None = None,
     **details: Any,
 ) -> AuditEvent:
-    log.append_event(
+    append_events.append_event(
         "default",
         (workspace or make_workspace()).pk,
         kind,
@@ -62,7 +62,9 @@ def test_an_entry_says_who_did_what_where(reader: Client) -> None:
     session = make_session(session_id="order-17")
     happened(session=session, decision="approve_rerun", call_id="call_9")
     page = said(reader.get("/audit/"))
-    assert "Call decided by alice in order-17 call id call_9 · decision approve_rerun" in page
+    assert "alice decided a call in order-17" in page
+    assert "Re-run approved" in page
+    assert "call id call_9" in page
     assert "not sealed yet" in page
 
 
@@ -78,7 +80,7 @@ def test_an_entry_that_was_changed_is_marked(reader: Client) -> None:
     audit.seal_events(make_workspace().pk)
     AuditEvent.objects.filter(number=2).update(actor="mallory")
     page = reader.get("/audit/")
-    assert said(page).count("This entry is not what was recorded, or not where it was.") == 1
+    assert said(page).count("This entry was changed or moved after it was recorded.") == 1
     assert page.content.decode().count('class="broken"') == 1
 
 
@@ -133,7 +135,7 @@ def test_filters(reader: Client, query: str, shown: list[str]) -> None:
     happened(AuditKind.EXPORTED, actor="carol")
     happened(AuditKind.SIGNED_IN, actor="bob")
     page = reader.get(f"/audit/?{query}").content.decode()
-    assert re.findall(r"by</span> (\w+)", page) == shown
+    assert re.findall(r"<p>.*?<b>(\w+)</b>", page) == shown
 
 
 def test_both_days_count(reader: Client) -> None:
@@ -141,9 +143,9 @@ def test_both_days_count(reader: Client) -> None:
     noon = clock.now().replace(hour=12, minute=0) - timedelta(days=10)
     AuditEvent.objects.filter(pk=event.pk).update(created_at=noon)
     day = f"{noon:%Y-%m-%d}"
-    assert "by alice" in said(reader.get(f"/audit/?first={day}&last={day}"))
+    assert "alice decided a call" in said(reader.get(f"/audit/?first={day}&last={day}"))
     before = f"{noon - timedelta(days=1):%Y-%m-%d}"
-    assert "by alice" not in said(reader.get(f"/audit/?last={before}"))
+    assert "alice decided a call" not in said(reader.get(f"/audit/?last={before}"))
 
 
 def test_every_kind_is_about_one_subject() -> None:
@@ -165,7 +167,7 @@ def test_pages_follow_each_other(reader: Client, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("before", ["x", "-1", "9" * 40, "", "1e3"])
 def test_a_place_that_is_none_is_the_beginning(reader: Client, before: str) -> None:
     happened()
-    assert "by alice" in said(reader.get("/audit/", {"before": before}))
+    assert "alice decided a call" in said(reader.get("/audit/", {"before": before}))
 
 
 @pytest.mark.parametrize("count", [1, 30])
@@ -193,6 +195,29 @@ def test_a_secret_in_the_details_is_masked(reader: Client) -> None:
     assert "sk_live" not in str(lines(reader.get("/audit/export/")))
 
 
+def test_equal_entries_are_one_line_that_opens(reader: Client) -> None:
+    for number in range(30):
+        happened(AuditKind.EXCERPTED, session=make_session(session_id=f"order-{number}"), page="review")
+    happened(AuditKind.EXCERPTED, session=make_session(session_id="other"), page="search")
+    page = reader.get("/audit/")
+    assert "alice saw excerpts of 30 sessions" in said(page)
+    assert "alice saw excerpts of other on the page “search”" in said(page)
+    assert page.content.decode().count('class="person group"') == 1
+    assert page.content.decode().count('id="entry-') == 31
+
+
+def test_every_kind_has_a_sentence(reader: Client) -> None:
+    for kind in AuditKind:
+        happened(kind, session=make_session(session_id=kind))
+    happened(AuditKind.SESSION_DELETED, session_id="gone-17")
+    newest = reader.get("/audit/")
+    found = re.search(r'rel="next" href="([^"]+)"', newest.content.decode())
+    assert found
+    assert "alice deleted gone-17" in said(newest)
+    assert "alice started session_started" in said(reader.get(f"/audit/{found[1]}"))
+    assert all(str(kind) in event_sentences._SENTENCES for kind in AuditKind)
+
+
 class TestVerifying:
     def test_the_outcome_is_shown_and_recorded(self, reader: Client) -> None:
         for _ in range(3):
@@ -200,7 +225,7 @@ class TestVerifying:
         assert "Not verified yet" in said(reader.get("/audit/"))
         assert reader.post("/audit/verify/").headers["Location"] == "/audit/"
         page = said(reader.get("/audit/"))
-        assert "Verified 3 entries, all as they were recorded. Checked just now." in page
+        assert "Verified All 3 entries are as they were recorded. Checked just now." in page
         assert f"3:{AuditEvent.objects.get(number=3).seal}" in page
         assert entries("audit_verified") == [("audit_verified", "carol", {"checked": 3, "flaws": 0})]
 

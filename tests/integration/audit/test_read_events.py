@@ -9,7 +9,7 @@ from django.test import Client
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import AuditEvent
-from harness_site.audit import read_events
+from harness_site.audit import session_read_events
 from harness_site.search import indexer
 from harness_site.sessions import urls as session_urls
 from tests.support.factories import (
@@ -24,12 +24,14 @@ from tests.support.factories import (
 
 pytestmark = pytest.mark.django_db
 PIXEL = "data:image/png;base64,AAAA"
+SOUND = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
 
 PAGES = [
     "/sessions/{session}/",
     "/sessions/{session}/?v=1",
     "/sessions/{session}/messages/0/",
     "/sessions/{session}/messages/0/images/1/",
+    "/sessions/{session}/messages/0/audio/1/",
     "/sessions/{session}/versions/",
     "/sessions/{session}/compare/?a=1&b=2",
     "/sessions/{session}/calls/",
@@ -44,7 +46,7 @@ PAGES = [
 def numbers() -> dict[str, int]:
     session = make_session()
     make_run(session=session)
-    make_message(session=session, blocks=[{"kind": "text", "text": "Look."}, {"kind": "image", "url": PIXEL}])
+    make_message(session=session, blocks=[{"kind": "text", "text": "Look."}, {"kind": "image", "url": PIXEL}, SOUND])
     make_checkpoint(session=session)
     make_checkpoint(session=session)
     return {"session": session.pk, "call": make_call(session=session).pk}
@@ -72,7 +74,7 @@ def test_one_entry_for_each_reader_and_session(client: Client, numbers: dict[str
 def test_coming_back_later_is_another_entry(client: Client, numbers: dict[str, int]) -> None:
     client.force_login(make_user())
     client.get(f"/sessions/{numbers['session']}/")
-    AuditEvent.objects.update(created_at=clock.now() - read_events.ONCE_IN - timedelta(seconds=1))
+    AuditEvent.objects.update(created_at=clock.now() - session_read_events.ONCE_IN - timedelta(seconds=1))
     client.get(f"/sessions/{numbers['session']}/")
     assert len(seen()) == 2
 
@@ -80,7 +82,7 @@ def test_coming_back_later_is_another_entry(client: Client, numbers: dict[str, i
 def test_an_open_page_that_follows_the_session_is_the_same_reading(client: Client, numbers: dict[str, int]) -> None:
     client.force_login(make_user())
     client.get(f"/sessions/{numbers['session']}/")
-    AuditEvent.objects.update(created_at=clock.now() - read_events.ONCE_IN - timedelta(hours=3))
+    AuditEvent.objects.update(created_at=clock.now() - session_read_events.ONCE_IN - timedelta(hours=3))
     client.get(f"/sessions/{numbers['session']}/", headers={"HX-Request": "true"})
     assert len(seen()) == 1
 
@@ -137,4 +139,4 @@ def test_lists_are_none(client: Client, numbers: dict[str, int]) -> None:
 def test_every_address_of_a_session_is_known_here() -> None:
     """A new page about a session has to be put on the list."""
     names = {pattern.name for pattern in session_urls.urlpatterns if "<int:pk>" in str(pattern.pattern)}
-    assert names == read_events.SESSION_PAGES | read_events.OTHERS
+    assert names == session_read_events.SESSION_PAGES | session_read_events.OTHERS

@@ -117,7 +117,7 @@ def in_a_process(code: str, **environment: str) -> Any:
 # what cannot be opened
 
 
-@pytest.mark.parametrize("url", ["", "mysql://h/n", "sqlite://agent.db", "https://harness.example", "postgresql://h"])
+@pytest.mark.parametrize("url", ["", "mysql://h/n", "sqlite://agent.db", "ftp://harness.example", "postgresql://h"])
 def test_unusable_url_is_refused(url: str) -> None:
     for kind in (SyncCheckpointer.open, SyncCheckpointer):
         with pytest.raises(InvalidDatabaseUrl):

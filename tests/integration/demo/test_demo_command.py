@@ -44,7 +44,7 @@ def test_ledger_and_session_agree(cp: SyncCheckpointer, tmp_path: Path, decision
     assert cp.resume("order-17").finished
 
 
-def test_the_next_story_takes_the_next_number(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_next_demo_takes_the_next_number(cp: SyncCheckpointer, tmp_path: Path) -> None:
     cp.start_session("order-17")
     (tmp_path / "18").mkdir()
     with _demo("--decide=landed", f"--state={tmp_path}") as demo:
@@ -80,7 +80,7 @@ def test_nothing_is_left_running(
     assert run.status == RunStatus.RELEASED
 
 
-def test_a_story_that_was_left_unfinished_goes_on(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_interrupted_demo_continues(cp: SyncCheckpointer, tmp_path: Path) -> None:
     cp.start_session("order-17", agent="refund-desk")
     cp.close()
     (tmp_path / "17").mkdir()

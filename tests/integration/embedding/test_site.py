@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.apps import apps
 
-from harness_site import site_settings
+from harness_site import base_settings
 from tests.support.processes import ROOT
 
 CLINIC = "tests.integration.embedding.clinic"
@@ -60,7 +60,7 @@ def test_checks_name_each_part_that_is_missing(run: Run) -> None:
         "nothing": [],
         "harness_site.saved_views": ["harness.E003"],
         "allauth.usersessions": ["harness.E003"],
-        **{name: ["harness.E004"] for name in site_settings.HARNESS_MIDDLEWARE},
+        **{name: ["harness.E004"] for name in base_settings.HARNESS_MIDDLEWARE},
         **{name: ["harness.E005"] for name in ("SITE_ADDRESS", "MAIL_FROM", "MAIL_SERVER")},
         **{name: ["harness.E005"] for name in ("EVIDENCE_BYTES", "WEBHOOK_HOSTS", "BEHIND_PROXY")},
         "CHANNEL_LAYERS": ["harness.E005"],

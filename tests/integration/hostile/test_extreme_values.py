@@ -36,8 +36,8 @@ MOMENTS: Final = (
 )
 DAYS: Final = ("0001-01-01", "9999-12-31", "9999-12-30", "0000-01-01", "2026-02-30", "٢٠٢٦-٠١-٠١", "1e999", "\x00")
 NUMBERS: Final = (
-    *("0", "-1", "1e9", "9223372036854775807", "9223372036854775808", "9" * 18, "9" * 30, "9" * 5000),
-    *("٣", "²", "1.5", "NaN", "\x00", "+1", " 1", "1_0", "2147483648", "-9223372036854775809"),
+    *("0", "-1", "1e9", "2147483648", "9223372036854775807", "9223372036854775808", "9" * 5000),
+    *("²", "1.5", "NaN", "\x00", "1_0", "-9223372036854775809"),
 )
 CURSORS: Final = (
     *("0001-01-01 00:00:00~1", "9999-12-31 23:59:59.999999~999999999999999999", "0001-01-01 00:00:00+14~1"),
@@ -95,7 +95,8 @@ FORMS: Final[dict[str, tuple[dict[str, str], dict[str, tuple[str, ...]]]]] = {
 }
 PATHS: Final = (
     *("/review/calls/{n}/", "/review/evidence/{n}/", "/sessions/{n}/", "/sessions/{session}/messages/{n}/"),
-    *("/sessions/{session}/messages/0/images/{n}/", "/sessions/{session}/calls/{n}/", "/sessions/{n}/export/html/"),
+    *("/sessions/{session}/messages/0/images/{n}/", "/sessions/{session}/messages/0/audio/{n}/"),
+    *("/sessions/{session}/calls/{n}/", "/sessions/{n}/export/html/"),
 )
 
 
@@ -123,8 +124,8 @@ def queries(named: dict[str, Any], address: str) -> Iterator[tuple[str, str, dic
     for name, values in PARAMETERS[address].items():
         for value in values:
             yield "get", path, {**kept, name: value}
-    for number in range(len(NUMBERS)):
-        yield "get", path, kept | {name: values[number % len(values)] for name, values in PARAMETERS[address].items()}
+    # All at once.
+    yield "get", path, kept | {name: values[-1] for name, values in PARAMETERS[address].items()}
 
 
 @pytest.mark.parametrize("address", PARAMETERS)
@@ -163,4 +164,4 @@ def test_an_outage_at_the_end_of_time_is_refused_in_words(reader: tuple[Client, 
     response = client.get("/review/outages/", {"tool": "x", "from": moment, "to": moment})
     assert response.status_code in {200, 400}
     if response.status_code == 400:
-        assert "could not be understood" in response.content.decode()
+        assert "This request is not valid" in response.content.decode()

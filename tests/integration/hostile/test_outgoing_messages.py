@@ -17,9 +17,10 @@ from django.test import Client
 from checkpoints.enums import Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import ToolCall
+from harness_site import mail_transport
 from harness_site.core import csv_rows
 from harness_site.core.downloads import build_safe_file_name
-from harness_site.core.log_format import OneEntryFormatter
+from harness_site.core.safe_log_formatter import OneEntryFormatter
 from harness_site.notifications import emails, webhook_services
 from harness_site.notifications.delivery_queue import DeliveryRound
 from harness_site.notifications.models import Delivery, WebhookFormat
@@ -99,8 +100,8 @@ def test_on_the_wire_an_encoded_word_is_text(post_office: Start, alice: User) ->
 def test_a_header_that_would_be_two_is_not_sent(settings: Any) -> None:
     composed = EmailMessage()
     composed["Subject"] = "x =?utf-8?q?=0D=0ABcc:_all@example.com?="
-    with pytest.raises(emails.HeaderContainsLineBreak, match=r"Subject .* line break"):
-        emails.send_through_server(composed, "https://harness.example/")
+    with pytest.raises(mail_transport.HeaderContainsLineBreak, match=r"Subject .* line break"):
+        mail_transport.send_through_server(composed, "https://harness.example/")
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
@@ -140,7 +141,7 @@ def test_a_list_for_slack_ends_between_two_lines() -> None:
     assert len(text) < 3000
     *lines, rest = text.splitlines()
     assert all(line.startswith("• <https://") and line.endswith(">") for line in lines)
-    assert rest == f"… and {said.count - len(lines)} more"
+    assert rest == f"… and {said.count - len(lines)} more."
 
 
 SIGNS = "=+-@＝＋－＠"

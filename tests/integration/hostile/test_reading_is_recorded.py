@@ -71,13 +71,13 @@ def test_every_address_that_shows_something_leaves_an_entry(clients: list[Client
     window = "tool=refund_card&from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z"
     paths.append(("outage", f"/review/outages/?{window}"))
     paths.append(("news", f"/review/news/?since={clock.now().isoformat()[:10]}T00:00:00Z"))
-    for client, role in zip(clients, Role, strict=True):
+    # The roles that may see least and most.
+    for client, role in ((clients[0], Role.AUDITOR), (clients[-1], Role.ADMIN)):
         user = User.objects.get(username=str(role))
         for route, path in paths:
             sign_in(client, user)  # some addresses sign out
-            for method in ("get", "post"):
-                if check(client, method, path) | check(client, method, path, htmx=True):
-                    showing.add(route)
+            if check(client, "get", path) | check(client, "get", path, htmx=True) | check(client, "post", path):
+                showing.add(route)
     expected = {"sessions/<int:pk>/", "review/calls/<int:pk>/", "review/", "calls/", "overview/", "outage", "news"}
     assert expected <= showing
     assert f"sessions/?q={SAID}" in showing

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.test import Client
 from pytest_django.fixtures import Settings
 
 from checkpoints.db import clock
@@ -15,8 +16,10 @@ from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.mail_settings import MailServer, Security
 from harness_site.notifications.delivery_queue import MOST_ATTEMPTS, DeliveryRound, send_due_deliveries
-from harness_site.notifications.models import Delivery, Event
+from harness_site.notifications.models import Delivery, Event, Preferences
 from harness_site.notifications.notice_collector import create_due_notices
+from harness_site.notifications.notice_text import build_notice_message
+from harness_site.notifications.webhook_services import build_json_payload
 from tests.integration.notifications.conftest import (
     Start,
     StartSite,
@@ -28,6 +31,7 @@ from tests.integration.notifications.conftest import (
     told,
 )
 from tests.support.factories import make_workspace
+from tests.support.signing import sign_in
 from tests.support.site import free_port
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
@@ -47,13 +51,44 @@ class TestMail:
         assert mail["text"].splitlines()[:5] == [
             "Needs a decision: Refund 40.00 EUR to the card ending 4242",
             "",
-            "Nobody knows whether this call happened. The agent waits until a person decides.",
+            "The outcome of this call is unknown. The agent waits until a person decides.",
             "",
             card,
         ]
         assert "https://harness.example/accounts/notifications/" in mail["text"]
         assert f'<a href="{card}">' in mail["html"]
         assert (delivery.status, delivery.attempts, delivery.problem) == ("sent", 1, "")
+
+    def test_a_colleague_is_told_of_each_hand_over(self, post_office: Start, alice: User, dora: User) -> None:
+        """Nobody else is, and not when the call is decided or the colleague wants no such message."""
+        office, call = post_office(), interrupted(sentence="Refund 40.00 EUR")
+        bob, client = addressed("bob", Role.APPROVER), sign_in(Client(), alice)
+        hook = make_webhook(events="handed_over")
+        comment = f"/review/calls/{call.pk}/comment/"
+        for note in ("You know\nthe customer.", "Again."):
+            page = client.post(comment, {"text": note, "to": "bob"}, follow=True)
+            assert b"handed over to bob, who gets an e-mail about it." in page.content
+        assert sorted(deliveries()) == [("127.0.0.1", "waiting", 0)] * 2 + [("bob@example.com", "waiting", 0)] * 2
+        assert send_due_deliveries().sent == 2
+        assert [mail["to"] for mail in office.messages] == ["bob@example.com"] * 2
+        mail = office.messages[0]
+        assert mail["subject"] == "[Harness] alice handed a call over to you: Refund 40.00 EUR"
+        assert "alice wrote: “You know the customer.”" in mail["text"]
+        message = build_notice_message(Delivery.objects.filter(webhook=hook).order_by("pk")[0].notice)
+        assert message is not None
+        payload = build_json_payload("1", message)
+        assert payload["headline"] == "alice handed a call over to bob: Refund 40.00 EUR"
+        assert payload["hand_over"] == {"by": "alice", "to": "bob", "note": "You know the customer."}
+
+        Delivery.objects.all().delete()
+        Preferences.objects.create(user=bob, handed_over=False)
+        answer = client.post(comment, {"text": "Third.", "to": "bob"}, follow=True)
+        assert b"who gets no e-mail about it" in answer.content
+        client.post(comment, {"text": "To dora.", "to": "dora"})
+        ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.FAILED)
+        assert send_due_deliveries().sent == 0
+        told_of = [("127.0.0.1", "not_needed", 1)] * 2 + [("dora@example.com", "not_needed", 1)]
+        assert sorted(deliveries()) == told_of
 
     def test_fifty_calls_are_one_message(self, post_office: Start, alice: User) -> None:
         office = post_office()
@@ -101,7 +136,9 @@ class TestMail:
             gathered()
             assert send_due_deliveries().sent == 0
         assert {status for _, status, _ in deliveries()} == {"waiting"}
-        assert set(Delivery.objects.exclude(problem="").values_list("problem", flat=True)) == {"Nobody listens there."}
+        assert set(Delivery.objects.exclude(problem="").values_list("problem", flat=True)) == {
+            "The server refused the connection. Check host and port."
+        }
         office = post_office(port=port)
         gathered()
         assert send_due_deliveries() == DeliveryRound(sent=4)
@@ -122,7 +159,7 @@ class TestMail:
         assert told() == DeliveryRound(sent=1, failed=1)
         assert deliveries() == [("alice@example.com", "sent", 1), ("nobody@example.com", "waiting", 1)]
         problem = Delivery.objects.get(status="waiting").problem
-        assert problem.startswith("The mail server does not take this address:")
+        assert problem.startswith("The mail server refused the recipient:")
 
     def test_what_cannot_be_sent_is_given_up_in_the_end(self, alice: User) -> None:
         interrupted()
@@ -154,7 +191,7 @@ class TestNotNeeded:
         ToolCall.objects.update(status=CallStatus.COMPLETED)
         gathered()
         assert send_due_deliveries() == DeliveryRound(not_needed=1)
-        assert Delivery.objects.get().problem == "Everything was decided before it was sent."
+        assert Delivery.objects.get().problem == "All its calls were decided before the message was sent."
 
     def test_of_several_calls_those_that_wait_are_told(self, post_office: Start, alice: User) -> None:
         office = post_office()
@@ -287,4 +324,4 @@ def test_every_event_has_words(post_office: Start, dora: User) -> None:
         "[Harness] Needs a decision",
         "[Harness] Overdue, an admin has to decide",
     ]
-    assert set(Delivery.objects.values_list("notice__event", flat=True)) == set(Event) - {Event.TEST}
+    assert set(Delivery.objects.values_list("notice__event", flat=True)) == set(Event) - {Event.TEST, Event.HANDED_OVER}

@@ -8,7 +8,7 @@ from allauth.account.models import EmailAddress
 from django.contrib.auth.models import User
 from django.test import Client
 
-from harness_site.notifications import email_addresses
+from harness_site.notifications import email_confirmation
 from harness_site.notifications.models import Delivery, Preferences
 from harness_site.notifications.notice_collector import create_due_notices
 from tests.integration.notifications.conftest import Receiver, Start, interrupted
@@ -19,6 +19,10 @@ from tests.support.signing import sign_in
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 
 
+#: Fields that differ between the default and `TestAddress.NEW`.
+CHANGED = ["asked_address", "awaiting_approval", "handed_over", "reminder"]
+
+
 class TestAddress:
     """One that was typed counts once the link that was sent there was opened."""
 
@@ -27,7 +31,7 @@ class TestAddress:
 
     def link(self, office: Receiver) -> str:
         mail = office.messages[-1]
-        assert (mail["to"], mail["subject"]) == ("pager@example.com", "[Harness] Is this your address?")
+        assert (mail["to"], mail["subject"]) == ("pager@example.com", "[Harness] Confirm your e-mail address")
         (line,) = [one for one in mail["text"].splitlines() if one.startswith("https://")]
         return str(line.removeprefix("https://harness.example"))
 
@@ -36,13 +40,13 @@ class TestAddress:
         assert admin.post(self.PATH, self.NEW).headers["Location"] == f"{self.PATH}?link=sent"
         page = said(admin.get(f"{self.PATH}?link=sent"))
         assert "pager@example.com is not confirmed yet. Open the link that was sent there." in page
-        assert "Until then messages go to dora@example.com." in page
+        assert "Until then, messages go to dora@example.com." in page
         interrupted()
         create_due_notices()
         assert Delivery.objects.get().recipient == "dora@example.com"
 
         place = self.link(office)
-        assert "Messages for dora will go to pager@example.com" in said(admin.get(place))
+        assert "Notifications for dora will go to pager@example.com" in said(admin.get(place))
         assert Preferences.objects.get(user=dora).address == ""
         assert admin.post(place).headers["Location"] == self.PATH
         assert "Messages go to pager@example.com." in said(admin.get(self.PATH))
@@ -50,7 +54,11 @@ class TestAddress:
         create_due_notices()
         assert [one.recipient for one in Delivery.objects.order_by("pk")][1:] == ["pager@example.com"]
         assert entries("notifications_changed", "address_confirmed") == [
-            ("notifications_changed", "dora", {"fields": ["asked_address", "awaiting_approval", "reminder"]}),
+            (
+                "notifications_changed",
+                "dora",
+                {"fields": ["asked_address", "awaiting_approval", "handed_over", "reminder"]},
+            ),
             ("address_confirmed", "dora", {}),
         ]
 
@@ -75,7 +83,7 @@ class TestAddress:
         admin.post(self.PATH, self.NEW)
         place = self.link(office)
         with monkeypatch.context() as later:
-            later.setattr(email_addresses, "LASTS", timedelta(seconds=-1))
+            later.setattr(email_confirmation, "LASTS", timedelta(seconds=-1))
             assert admin.get(place).status_code == 404
         assert admin.get(place).status_code == 200
         admin.post(self.PATH, {**self.NEW, "address": "dora@example.com"})
@@ -94,12 +102,12 @@ class TestAddress:
         dora.email = ""
         dora.save()
         response = admin.post(self.PATH, self.NEW, follow=True)
-        assert "The link could not be sent: the mail server did not take it. Save to try again." in said(response)
-        assert "Until then you are told nothing." in said(response)
+        assert "The link could not be sent: the mail server refused it. Save to try again." in said(response)
+        assert "Until then, you get no messages." in said(response)
 
     def test_the_address_that_a_provider_has_not_confirmed(self, admin: Client, dora: User) -> None:
         EmailAddress.objects.create(user=dora, email="Dora@example.com", verified=False, primary=True)
-        assert "you are told nothing until you give one" in said(admin.get(self.PATH))
+        assert "so you get no messages. Enter one below." in said(admin.get(self.PATH))
         interrupted()
         create_due_notices()
         assert not Delivery.objects.exists()

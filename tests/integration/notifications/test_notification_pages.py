@@ -55,8 +55,8 @@ class TestWebhooks:
         [
             ({"address": "http://hooks.example/"}, "The address has to begin with https://"),
             ({"address": "https://name:word@hooks.example/"}, "An address with a name and a password in it"),
-            ({"name": ""}, "Name is missing."),
-            ({"events": []}, "Told about is missing."),
+            ({"name": ""}, "Enter a value for “Name”."),
+            ({"events": []}, "Enter a value for “Events”."),
         ],
     )
     def test_what_cannot_be_used_is_refused(self, admin: Client, fields: dict[str, Any], problem: str) -> None:
@@ -98,14 +98,14 @@ class TestWebhooks:
         webhook = make_webhook(receiver.address)
         assert admin.post(f"{PAGE}{webhook.pk}/test/").headers["Location"] == f"{PAGE}#log"
         assert [got["headers"]["Harness-Event"] for got in receiver.messages] == ["test"]
-        assert re.search(r"Test to pager 127.0.0.1 .*, answer 200, took \d+ ms Sent", said(admin.get(PAGE)))
+        assert re.search(r"Test → pager 127.0.0.1 .* · answer 200 · \d+ ms Sent", said(admin.get(PAGE)))
 
     def test_a_test_that_fails_is_not_tried_again(self, admin: Client, settings: Settings) -> None:
         settings.DEBUG = True
         webhook = make_webhook(f"http://127.0.0.1:{free_port()}/")
         admin.post(f"{PAGE}{webhook.pk}/test/")
         assert Delivery.objects.get().status == "given_up"
-        assert "Nobody listens there. Given up" in said(admin.get(PAGE))
+        assert "The server refused the connection. Check host and port. Given up" in said(admin.get(PAGE))
 
     def test_an_address_that_leads_inside_says_so(self, admin: Client) -> None:
         webhook = make_webhook("https://127.0.0.1/")
@@ -128,7 +128,7 @@ class TestLog:
         create_due_notices()
         with django_assert_num_queries(5):
             page = said(admin.get(f"{PAGE}log/"))
-        assert page.count("to pager") == calls
+        assert page.count("→ pager") == calls
         with django_assert_num_queries(6):
             admin.get(PAGE)
 
@@ -141,10 +141,10 @@ class TestLog:
         gathered()
         send_due_deliveries()
         page = said(admin.get(f"{PAGE}log/"))
-        assert "Outcome unknown refund_card, 2 calls to pager 127.0.0.1" in page
+        assert "Outcome unknown refund_card, 2 calls → pager 127.0.0.1" in page
         assert "answer 500" in page
-        assert "The answer was 500. Waiting" in page
-        assert "Outcome unknown refund_card, 2 calls to alice alice@example.com" in page
+        assert "The address answered with status 500. Waiting" in page
+        assert "Outcome unknown refund_card, 2 calls → alice alice@example.com" in page
 
     def test_it_is_read_page_by_page_and_by_state(self, admin: Client) -> None:
         for number in range(51):
@@ -154,8 +154,8 @@ class TestLog:
         following = re.search(r'rel="next" href="([^"]+)"', first.content.decode())
         assert following
         second = admin.get(f"{PAGE}log/{following[1].replace('&amp;', '&')}")
-        assert (said(first).count("to dora"), said(second).count("to dora")) == (50, 1)
-        assert "None yet." in said(admin.get(f"{PAGE}log/?status=sent"))
+        assert (said(first).count("→ dora"), said(second).count("→ dora")) == (50, 1)
+        assert "No messages yet." in said(admin.get(f"{PAGE}log/?status=sent"))
         assert admin.get(f"{PAGE}log/?before=x").status_code == 400
 
     def test_what_was_given_up_can_be_taken_up(self, admin: Client, post_office: Start) -> None:
@@ -189,7 +189,7 @@ class TestPreferences:
     PATH = "/accounts/notifications/"
 
     def test_the_usual_is_everything(self, admin: Client) -> None:
-        assert admin.get(self.PATH).content.decode().count(" checked") == 5
+        assert admin.get(self.PATH).content.decode().count(" checked") == 6
 
     def test_what_is_chosen_is_kept_and_recorded(self, admin: Client, dora: User) -> None:
         chosen = {"email": "on", "address": "", "interrupted": "on"}
@@ -198,7 +198,7 @@ class TestPreferences:
         kept = Preferences.objects.get(user=dora)
         assert (kept.wants("interrupted"), kept.wants("reminder")) == (True, False)
         assert admin.get(self.PATH).content.decode().count(" checked") == 2
-        fields = ["awaiting_approval", "escalation", "reminder"]
+        fields = ["awaiting_approval", "escalation", "handed_over", "reminder"]
         assert entries() == [("notifications_changed", "dora", {"fields": fields})]
 
     def test_what_is_no_address_is_refused(self, admin: Client) -> None:
@@ -208,7 +208,7 @@ class TestPreferences:
 
     def test_it_says_where_no_e_mail_is_sent(self, admin: Client, settings: Settings) -> None:
         settings.MAIL_SERVER = None
-        assert "This installation sends no e-mail yet" in said(admin.get(self.PATH))
+        assert "this installation sends no e-mail" in said(admin.get(self.PATH))
 
     def test_the_account_leads_there(self, admin: Client) -> None:
         assert 'href="/accounts/notifications/"' in admin.get("/accounts/").content.decode()

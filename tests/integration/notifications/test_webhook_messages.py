@@ -76,7 +76,7 @@ class TestWebhook:
         # A redirect is not followed.
         assert [got["path"] for got in receiver.messages] == ["/in?key=k"]
         delivery = Delivery.objects.get()
-        assert (delivery.answer, delivery.problem) == (status, f"The answer was {status}.")
+        assert (delivery.answer, delivery.problem) == (status, f"The address answered with status {status}.")
 
     def test_one_that_is_paused_keeps_what_there_is_to_tell(self, web: Start) -> None:
         receiver = web()

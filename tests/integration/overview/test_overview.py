@@ -1,5 +1,6 @@
 """The overview says how things stand, from what was added up beside the store."""
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
@@ -7,16 +8,27 @@ from decimal import Decimal
 
 import pytest
 from django.db.models import F
+from django.http import QueryDict
 from django.test import Client
 
-from checkpoints.enums import CallStatus, SessionStatus
-from checkpoints.models import Session, ToolCall
-from harness_site.overview import current_counts, day_totals
-from harness_site.overview.day_totals import SessionTotals
-from harness_site.search import indexer, session_days
-from harness_site.search.models import Progress, SessionDay, ToolDay
+from checkpoints.enums import CallStatus, Phase, SessionStatus
+from checkpoints.formats import to_canonical_json
+from checkpoints.models import Decision, Session, ToolCall
+from harness_site.overview import current_counts, periods, totals
+from harness_site.overview.templatetags.harness_overview import format_rounded_money
+from harness_site.overview.totals import SessionTotals
+from harness_site.search import hourly_call_statistics, hourly_session_totals, indexer, merge_hours_into_days
+from harness_site.search.models import DecisionSums, Progress, SessionSums, ToolSums
 from tests.integration.search.conftest import complete
-from tests.support.factories import make_call, make_run, make_session, make_user, make_workspace
+from tests.support.factories import (
+    make_call,
+    make_checkpoint,
+    make_message,
+    make_run,
+    make_session,
+    make_user,
+    make_workspace,
+)
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
@@ -42,8 +54,10 @@ def settled(tool: str, *, seconds: float = 1, status: CallStatus = CallStatus.CO
     return make_call(session=make_session(), tool=tool, status=status, **times, **fields)  # type: ignore[arg-type]
 
 
-def today_of(workspace: int) -> day_totals.DayTotals:
-    return day_totals.load_day_totals(workspace, datetime.now(UTC).date())
+def load(query: str = "") -> totals.PeriodTotals:
+    period, problem = periods.parse_period(QueryDict(query), datetime.now(UTC))
+    assert not problem
+    return totals.load_period_totals(make_workspace().pk, period)
 
 
 @pytest.mark.parametrize("rows", [1, 3])
@@ -56,8 +70,8 @@ def test_the_number_of_queries_does_not_depend_on_what_there_is(
         make_call(session=session, tool=f"tool-{number}")
         settled(f"other-{number}")
     complete()
-    session_days.update_session_days(None)
-    with django_assert_num_queries(14):
+    hourly_session_totals.update_session_sums(None)
+    with django_assert_num_queries(20):
         page = said(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
 
@@ -66,9 +80,9 @@ def test_a_store_with_nothing_in_it_says_so(reader: Client) -> None:
     # A web process of another test may have indexed the store before it was emptied.
     Progress.objects.all().delete()
     page = said(reader.get("/overview/"))
-    assert "Nothing waits for a person." in page
-    assert "No session has begun in the last 14 days." in page
-    assert "are being added up for the first time" in page
+    assert "nothing waits" in page
+    assert "No session was started in this period." in page
+    assert "The sums are being computed for the first time." in page
 
 
 def test_what_runs_and_waits_is_as_it_is_now() -> None:
@@ -111,28 +125,146 @@ def test_sessions_and_costs_are_added_by_day_and_agent() -> None:
     begun(0, "2", agent="desk", status=SessionStatus.FAILED)
     begun(13, "4", agent="mail")
     begun(14, "8", agent="old")
-    session_days.update_session_days(None)
-    found = today_of(make_workspace().pk)
-    assert found.today == SessionTotals(2, 1, 1, Decimal("3.25"))
-    assert found.by_day[0][1] == SessionTotals(1, 0, 0, Decimal(4))
-    assert [agent for agent, _ in found.by_agent] == ["mail", "desk"]
-    assert found.total.cost == Decimal("7.25")
+    hourly_session_totals.update_session_sums(None)
+    found = load()
+    assert found.steps[-1][1] == SessionTotals(2, 1, 1, 0, Decimal("3.25"))
+    assert found.steps[0][1] == SessionTotals(1, 0, 0, 0, Decimal(4))
+    assert [agent.name for agent in found.agents] == ["mail", "desk"]
+    assert (found.total.cost, found.preceding_cost) == (Decimal("7.25"), Decimal(8))
+    assert load("period=24h").total == SessionTotals(2, 1, 1, 0, Decimal("3.25"))
+    assert load("period=90d").total.cost == Decimal("15.25")
+    day = (datetime.now(UTC) - timedelta(days=14)).date().isoformat()
+    assert load(f"first={day}&last={day}").total == SessionTotals(1, 0, 0, 0, Decimal(8))
+
+
+def test_costs_are_added_by_model_and_lead_to_their_sessions(reader: Client) -> None:
+    """A model is named by messages, by an agent's usage, or by a phase; a cost is divided only as it is stated."""
+    imported = begun(0, "1", title="imported")
+    make_message(session=imported, body={"role": "user", "source": {"context": {"model": "large-1"}}})
+    make_message(session=begun(3, "2", title="answered"), body={"role": "assistant", "model": "large-1"})
+    make_message(session=begun(0, "16", title="quoted"), body={"role": "user", "model": "no-model"})
+    usage = {"by_model": {"large-1": {"cost_usd": "3"}, "small-1": {"cost_usd": 0.5, "output_tokens": 9}}}
+    make_checkpoint(session=begun(0, "4", title="routed"), usage=to_canonical_json(usage))
+    phased, mixed = begun(0, "32", title="phased"), begun(0, "64", title="mixed")
+    make_checkpoint(session=phased, phase=Phase.POST_LLM, payload='{"details":{"finish_reason":"","model":"small-1"}}')
+    make_checkpoint(session=phased, phase=Phase.PRE_LLM, payload='{"details":{"model":"asked-for"}}')
+    for model in ("large-1", "small-1"):
+        make_checkpoint(session=mixed, usage=to_canonical_json({"model": model}), payload="not JSON")
+        hourly_session_totals.update_session_sums(None)
+    assert load().models == ()  # the messages have not been read yet
+    complete()
+    hourly_session_totals.update_session_sums(datetime.now(UTC))
+    rows = {("several" if row.several else row.name): (row.sessions, row.cost) for row in load().models}
+    assert rows == {
+        "large-1": (3, Decimal(6)),
+        "small-1": (2, Decimal("32.5")),
+        "several": (2, Decimal("64.5")),
+        "": (1, Decimal(16)),
+    }
+    page = reader.get("/overview/").content.decode()
+    for link, titles in {
+        "model=large-1": {"imported", "answered", "routed", "mixed"},
+        "model=small-1": {"routed", "mixed", "phased"},
+        "models=several": {"routed", "mixed"},
+        "models=unknown": {"quoted"},
+    }.items():
+        (query,) = re.findall(rf'href="/sessions/\?([^"]*{link})"', page)
+        listed = reader.get("/sessions/?" + query.replace("&amp;", "&")).content.decode()
+        assert set(re.findall(r'dir="auto">(\w+)</a>', listed)) == titles
+
+
+def test_hours_become_days_and_are_counted_once() -> None:
+    begun(0, "1")
+    settled("slow")
+    complete()
+    now = hourly_session_totals.update_session_sums(None)
+    assert SessionSums.objects.get().hourly
+    assert ToolSums.objects.get().hourly
+    later = now + timedelta(days=3)
+    hourly_session_totals.recount_day(make_workspace().pk, now.date(), hourly=False)
+    merge_hours_into_days.merge_old_hours(later)
+    settled("slow")
+    complete()
+    merge_hours_into_days.merge_old_hours(later)
+    day = [(merge_hours_into_days.get_day_start(now), False)]
+    assert list(SessionSums.objects.values_list("start", "hourly")) == day
+    assert list(ToolSums.objects.values_list("start", "hourly")) == day
+    assert ToolSums.objects.get().calls == 2
+
+
+def test_the_waiting_time_is_that_from_the_question_to_the_decision_of_a_person() -> None:
+    now = datetime.now(UTC)
+    for minutes, actor_kind, kind, final in (
+        (1, "person", "approve", True),
+        (2, "person", "mark_failed", True),
+        (60, "token", "confirm_landed", True),
+        (600, "hook", "probe_landed", True),
+        (600, "person", "approve_rerun", False),
+    ):
+        since = now - timedelta(minutes=minutes)
+        asked = {"issued_at": since} if kind == "approve" else {"interrupted_at": since}
+        call = make_call(session=make_session(), **asked)  # type: ignore[arg-type]
+        Decision.objects.create(
+            session=call.session, tool_call=call, kind=kind, actor_kind=actor_kind, actor="a", final=final, revision=1
+        )
+    complete()
+    found = load("period=24h").waits
+    assert found.decisions == 3 == sum(DecisionSums.objects.values_list("decisions", flat=True))
+    assert found.median == pytest.approx(120, rel=0.1)
+    assert found.p95 == pytest.approx(3600, rel=0.1)
+    assert load("first=2001-01-01&last=2001-01-02").waits.median is None
+
+
+def test_a_class_of_waiting_times_is_at_most_a_tenth_off() -> None:
+    for seconds in (0, 1, 5, 59, 3600, 86_400 * 30):
+        wait = hourly_call_statistics.get_wait_class(seconds)
+        assert hourly_call_statistics.convert_wait_class_to_seconds(wait) == pytest.approx(max(seconds, 1), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("period=year", "There is no such period."),
+        ("first=2026-01-01", "Enter both days."),
+        ("first=2026-02-30&last=2026-03-01", "Enter both days."),
+        ("first=2026-03-02&last=2026-03-01", "The first day is after the last one."),
+        ("first=2020-01-01&last=2026-03-01", "A period can have 366 days at most."),
+        ("first=0001-01-01&last=0001-01-02", "Choose days after 1999."),
+    ],
+)
+def test_a_period_that_cannot_be_shown_is_explained(query: str, sentence: str) -> None:
+    period, problem = periods.parse_period(QueryDict(query), datetime.now(UTC))
+    assert period.key == periods.DEFAULT
+    assert problem.startswith(sentence)
+    assert problem.endswith("The last 14 days are shown instead.")
+
+
+@pytest.mark.parametrize("period", ["period=24h", "period=90d", "first=2026-03-02&last=2026-03-01"])
+def test_numbers_and_bars_lead_to_what_they_count(reader: Client, period: str) -> None:
+    begun(0, "1.25", agent="desk", status=SessionStatus.FAILED)
+    hourly_session_totals.update_session_sums(None)
+    page = reader.get(f"/overview/?{period}").content.decode()
+    today = datetime.now(UTC).date().isoformat()
+    assert f'href="/sessions/?first={today}&amp;last={today}&amp;status=failed&amp;sort=started"' in page
+    assert re.search(f"status=failed&amp;sort=started&amp;first=[0-9-]+&amp;last={today}", page)
+    assert ("Swap them." in page) == ("first" in period)
+    assert "desk" in said(reader.get(f"/sessions/?first={today}&last={today}&status=failed&sort=started"))
 
 
 def test_a_day_in_which_something_has_changed_is_counted_anew() -> None:
     session = begun(3, "1", agent="desk")
-    since = session_days.update_session_days(None)
+    since = hourly_session_totals.update_session_sums(None)
     Session.objects.filter(pk=session.pk).update(budget_spent_usd=5, agent="mail", updated_at=since)
-    session_days.update_session_days(since)
-    assert list(SessionDay.objects.values_list("agent", "sessions", "cost")) == [("mail", 1, Decimal(5))]
+    hourly_session_totals.update_session_sums(since)
+    assert list(SessionSums.objects.values_list("agent", "sessions", "cost")) == [("mail", 1, Decimal(5))]
 
 
 def test_deleted_sessions_are_gone_with_the_next_hour() -> None:
     session = begun(3, "1")
-    since = session_days.update_session_days(None)
+    since = hourly_session_totals.update_session_sums(None)
     Session.objects.filter(pk=session.pk).update(created_at=F("created_at") - timedelta(days=90))
-    session_days.update_session_days(since - timedelta(hours=1))
-    assert not SessionDay.objects.exists()
+    hourly_session_totals.update_session_sums(since - timedelta(hours=1))
+    assert not SessionSums.objects.exists()
 
 
 def test_each_call_counts_once_when_it_is_settled() -> None:
@@ -144,17 +276,17 @@ def test_each_call_counts_once_when_it_is_settled() -> None:
     waiting = make_call(session=make_session(), tool="waiting", issued_at=datetime.now(UTC))
     complete()
     complete()
-    workspace = make_workspace().pk
-    found = {tool.name: tool for tool in day_totals.load_tool_totals(workspace, datetime.now(UTC).date())}
+    sums = load()
+    found = {tool.name: tool for tool in sums.tools}
     assert sorted(found) == ["lost", "quick", "slow"]
     assert (found["slow"].calls, round(found["slow"].mean or 0)) == (2, 30)
     assert (found["quick"].failed_share, found["lost"].interrupted_share) == (1, 1)
     assert found["lost"].mean is None
-    assert [tool.name for tool in day_totals.sort_slowest_tools(found.values())] == ["slow", "quick"]
-    assert [tool.name for tool in day_totals.sort_most_interrupted_tools(found.values())] == ["lost"]
+    assert [tool.name for tool in sums.slowest_tools] == ["slow", "quick"]
+    assert [tool.name for tool in sums.most_interrupted_tools] == ["lost"]
     ToolCall.objects.filter(pk=waiting.pk).update(status="failed", revision=9)
     complete()
-    assert ToolDay.objects.get(tool="waiting").interrupted == 1
+    assert ToolSums.objects.get(tool="waiting").interrupted == 1
 
 
 def test_an_index_that_is_made_anew_counts_nothing_twice() -> None:
@@ -162,7 +294,7 @@ def test_an_index_that_is_made_anew_counts_nothing_twice() -> None:
     complete()
     indexer.clear_index()
     complete()
-    assert ToolDay.objects.get().calls == 1
+    assert ToolSums.objects.get().calls == 1
 
 
 def test_hostile_names_are_text(reader: Client) -> None:
@@ -171,7 +303,22 @@ def test_hostile_names_are_text(reader: Client) -> None:
     settled(evil)
     make_call(session=make_session(), sentence=evil)
     complete()
-    session_days.update_session_days(None)
+    hourly_session_totals.update_session_sums(None)
     page = reader.get("/overview/").content.decode()
     assert "<script>alert" not in page
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 3
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [
+        ("0", "$0.00"),
+        ("0.0000004", '<span title="$0.00">&lt; $0.01</span>'),
+        ("0.004", '<span title="$0.004">&lt; $0.01</span>'),
+        ("0.009705", '<span title="$0.009705">$0.01</span>'),
+        ("12.5", "$12.50"),
+        ("1234.567", '<span title="$1,234.567">$1,234.57</span>'),
+    ],
+)
+def test_money_is_rounded_to_cents_and_exact_on_hover(amount: str, shown: str) -> None:
+    assert format_rounded_money(Decimal(amount)) == shown

@@ -28,28 +28,26 @@ def alice(client: Client) -> Client:
 def test_the_card_asks_whether_it_may_happen(alice: Client) -> None:
     page = said(alice.get(url(awaiting())))
     assert "May this happen? Awaiting approval · " in page
-    assert "The agent accounts wants to call pay (mutate, high risk) with these arguments, complete:" in page
+    assert "pay · agent accounts · mutate · high risk" in page
     assert 'amount "40.00" order 17 Raw JSON' in page
-    assert "2025-03-04 10:42:07.118 Run 1 asked for an approval; the tool was not started" in page
-    assert "probe" not in page
+    assert "2025-03-04 10:42:07.118 Run 1 asked for approval; the tool was not started" in page
+    assert "probe" not in page.partition("next or previous item")[0]
 
 
 def test_each_answer_says_what_it_causes(alice: Client) -> None:
     page = said(alice.get(url(awaiting())))
-    begin = "Then: Run 1 on worker-3 is waiting. It goes on from the start at once,"
-    end = "then asks the model for the next step."
-    assert f"{begin} runs pay, {end}" in page
-    assert f"{begin} gives the agent your message as the error of this call, {end}" in page
-    assert f"{begin} gives the agent your text as the result of this call, {end}" in page
-    assert (
-        "Then: Nothing runs. The call stays here with the changed arguments and needs an approval of its own." in page
-    )
+    begin = "Then: Run 1 on worker-3 is waiting and continues at once from the start."
+    end = "Then it asks the model for the next step."
+    assert f"{begin} It runs pay. {end}" in page
+    assert f"{begin} The agent gets your message as the error of this call. {end}" in page
+    assert f"{begin} The agent gets your answer as the result of this call. {end}" in page
+    assert "Then: Nothing runs. The changed call needs 1 approval." in page
 
 
 def test_a_run_that_asked_and_works_on_is_said_to_look_again(alice: Client) -> None:
     call = awaiting()
     call.session.runs.update(status=RunStatus.RUNNING)
-    told = "Then: Run 1 on worker-3 asked for this and is still there. As soon as it looks again, it runs pay,"
+    told = "Then: Run 1 on worker-3 asked for this and continues when it checks again. It runs pay."
     assert told in said(alice.get(url(call)))
 
 
@@ -65,7 +63,10 @@ def test_auditors_see_the_card_without_the_form(client: Client) -> None:
     make_user(name="bob")
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     response = client.get(url(awaiting()))
-    assert "You may look, not decide Your role is auditor; deciding takes an approver. Who can: bob." in said(response)
+    assert (
+        "You can view this call but not decide it Your role is auditor; deciding needs an approver. "
+        "These members can: bob." in said(response)
+    )
     assert "data-decide" not in response.content.decode()
 
 
@@ -98,11 +99,11 @@ def test_an_answer_moves_the_call_and_comes_back_to_the_card(
 @pytest.mark.parametrize(
     ("form", "words"),
     [
-        ({**APPROVE, "kind": ""}, "Choose one of the four answers."),
-        ({**APPROVE, "reason": " "}, "Say why in a sentence: it is kept with your name."),
-        ({**REJECT, "message": " "}, "The agent gets a message instead of a result: say what it should know."),
-        ({**RESPOND, "answer": ""}, "The agent waits for a result: say what it gets as the call's."),
-        ({**APPROVE, "revision": ""}, "The form did not say which revision it was made on."),
+        ({**APPROVE, "kind": ""}, "Choose an answer."),
+        ({**APPROVE, "reason": " "}, "Enter a reason. It is recorded with your name."),
+        ({**REJECT, "message": " "}, "Enter a message. The agent gets it as the error of the call."),
+        ({**RESPOND, "answer": ""}, "Enter an answer. The agent gets it as the result of the call."),
+        ({**APPROVE, "revision": ""}, "the form did not say which state of the call it was made for."),
     ],
 )
 def test_an_incomplete_form_comes_back_with_what_was_typed(alice: Client, form: dict[str, object], words: str) -> None:
@@ -122,7 +123,7 @@ def test_an_auditor_is_refused_and_nobody_is_sent_to_sign_in(client: Client, for
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     response = client.post(url(call), form)
     assert response.status_code == 403
-    assert "Your role does not cover deciding. Nothing was recorded." in said(response)
+    assert "Your role cannot decide calls. Your decision was not recorded." in said(response)
     assert (Decision.objects.count(), ToolCall.objects.get().status) == (0, CallStatus.AWAITING_APPROVAL)
 
 
@@ -136,23 +137,23 @@ def test_an_auditor_is_refused_and_nobody_is_sent_to_sign_in(client: Client, for
             "approve",
             {"status": "approved"},
             "Approved: it has not run yet",
-            "The call has not begun yet.",
+            "The call has not started yet.",
         ),
-        ("approve", {"status": "issued"}, "Approved: it is running", "The call is running, in run 1 on worker-3 since"),
+        ("approve", {"status": "issued"}, "Approved: it is running", "The call has been running since"),
         (
             "approve",
             {"status": "completed", "result": '"paid"', "settled_at": THEN},
             "Approved: it has run",
-            "The call ran until 2025-03-04 10:42:07 and returned: paid",
+            "The call finished at 2025-03-04 10:42:07 and returned: paid",
         ),
         (
             "approve",
             {"status": "failed", "result": '"no money"', "settled_at": THEN},
             "Approved: it ran and failed",
-            "The call ran and failed at 2025-03-04 10:42:07 and returned: no money",
+            "The call failed at 2025-03-04 10:42:07 and returned: no money",
         ),
-        ("reject", {"status": "rejected"}, "Rejected: it does not run", "The agent accounts wanted to call pay"),
-        ("respond", {"status": "completed"}, "Answered instead: it does not run", "What has happened so far"),
+        ("reject", {"status": "rejected"}, "Rejected: it does not run", "pay · agent accounts"),
+        ("respond", {"status": "completed"}, "Answered: it does not run", "Events so far"),
     ],
 )
 def test_the_card_follows_the_call(alice: Client, kind: str, fields: dict[str, Any], heading: str, words: str) -> None:
@@ -171,7 +172,7 @@ def test_what_was_approved_and_lost_is_asked_about(alice: Client) -> None:
     ToolCall.objects.filter(pk=call.pk).update(revision=4, **lost)
     page = said(alice.get(url(call)))
     assert "Did this happen? Outcome unknown" in page
-    assert "Record the result below. The agent goes on as if the call had returned it." in page
+    assert "Record the result below. The agent continues as if the call had returned it." in page
     assert "alice: Approved — “Seen in the bank's export.”" in page
 
 

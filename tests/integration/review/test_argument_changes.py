@@ -54,8 +54,8 @@ def test_a_change_is_shown_before_it_is_recorded(alice: Client) -> None:
     call = awaiting()
     response = alice.post(url(call), edit(CHANGED))
     assert response.status_code == 200
-    assert "Not recorded yet: look at what changes, then record it." in said(response)
-    assert "1 argument differs from what the model asked for: amount before 40.00 now 4.00" in said(response)
+    assert "Not recorded yet. Check the changes below, then record them." in said(response)
+    assert "1 argument differs from the original: amount before 40.00 now 4.00" in said(response)
     assert shown(response.content) == [seen(CHANGED)]
     assert Decision.objects.count() == 0
 
@@ -80,13 +80,16 @@ def test_the_changed_call_needs_an_approval_of_its_own(alice: Client) -> None:
     alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
     page = said(alice.get(url(call)))
     assert "May this happen? Awaiting approval" in page
-    assert "The model asked for other arguments. alice changed them at " in page
+    assert "alice changed the arguments at " in page
     assert "“Too much.” amount before 40.00 now 4.00" in page
     assert "alice: Arguments changed — “Too much.”" in page
 
     stale = alice.post(url(call), APPROVE)
     assert stale.status_code == 409
-    assert re.search(r"alice changed the arguments at [-0-9]+ [:0-9]+ UTC\. \(Revision 1, now 2\.\)", said(stale))
+    assert re.search(
+        r"alice changed the arguments at [-0-9]+ [:0-9]+ UTC\. The call has changed \(revision 1, now 2\)\.",
+        said(stale),
+    )
     assert alice.post(url(call), {**APPROVE, "revision": 2}).status_code == 302
     call.refresh_from_db()
     assert (call.status, call.args) == (CallStatus.APPROVED, to_canonical_json(CHANGED))
@@ -96,14 +99,14 @@ def test_a_second_change_is_shown_against_what_the_model_asked_for(alice: Client
     call = awaiting()
     alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
     response = alice.post(url(call), edit({**CHANGED, "order": 18}, revision=2))
-    told = "2 arguments differ from what the model asked for: amount before 40.00 now 4.00 order before 17 now 18"
+    told = "2 arguments differ from the original: amount before 40.00 now 4.00 order before 17 now 18"
     assert told in said(response)
-    assert "nothing would change." in said(alice.post(url(call), edit(CHANGED, revision=2)))
-    assert "These are the arguments that the model asked for." in said(alice.post(url(call), edit(ASKED, revision=2)))
+    assert "Change at least one argument." in said(alice.post(url(call), edit(CHANGED, revision=2)))
+    assert "These are the original arguments." in said(alice.post(url(call), edit(ASKED, revision=2)))
     assert alice.post(url(call), edit(ASKED, revision=2, shown=seen(ASKED))).status_code == 302
     assert ToolCall.objects.get().args == to_canonical_json(ASKED)
     page = said(alice.get(url(call)))
-    assert "These are the arguments that the model asked for, again. alice changed them at" in page
+    assert "alice restored the original arguments at" in page
 
 
 @pytest.mark.parametrize(
@@ -111,10 +114,10 @@ def test_a_second_change_is_shown_against_what_the_model_asked_for(alice: Client
     [
         ('{"amount": }', "This is not JSON: expecting value, in line 1."),
         ('{\n"amount": "4"\n"order": 17}', "This is not JSON: expecting ',' delimiter, in line 3."),
-        ("[1]", "Arguments are an object: names and values between { and }."),
+        ("[1]", "Enter a JSON object: names and values between curly brackets."),
         ('{"amount": NaN}', "This cannot be read as arguments: NaN is not JSON."),
         ('{"amount": 1e999}', "This cannot be read as arguments: the number 1e999 is too large."),
-        (ASKED, "These are the arguments that the call has already: nothing would change."),
+        (ASKED, "Change at least one argument. These are the current ones."),
         ("[" * 100_000, "This cannot be read as arguments:"),
     ],
 )
@@ -130,9 +133,7 @@ def test_what_is_no_change_is_refused_with_where(alice: Client, text: Any, words
 
 def test_the_change_is_shown_while_it_is_written(alice: Client) -> None:
     response = alice.post(f"{url(awaiting())}change/", {"args": json.dumps({"amount": "40.00", "note": "Monday"})})
-    assert said(response) == (
-        "2 arguments differ from what the model asked for: note added now Monday order removed before 17"
-    )
+    assert said(response) == ("2 arguments differ from the original: note added now Monday order removed before 17")
     assert shown(response.content) == [seen({"amount": "40.00", "note": "Monday"})]
     assert Decision.objects.count() == 0
 
@@ -150,7 +151,7 @@ def test_what_is_masked_stays_what_it_was(alice: Client) -> None:
     changed = {"amount": "4.00", "api_key": "‹masked›"}
     kept = {"amount": "4.00", "api_key": "k-123456"}
     response = alice.post(url(call), edit(changed))
-    assert "1 argument differs from what the model asked for: amount before 40.00 now 4.00" in said(response)
+    assert "1 argument differs from the original: amount before 40.00 now 4.00" in said(response)
     assert alice.post(url(call), edit(changed, shown=seen(kept))).status_code == 302
     assert ToolCall.objects.get().args == to_canonical_json(kept)
 
@@ -158,7 +159,7 @@ def test_what_is_masked_stays_what_it_was(alice: Client) -> None:
 def test_a_change_of_something_masked_is_said_without_showing_it(alice: Client) -> None:
     call = awaiting(args={"api_key": "k-123456"})
     response = alice.post(url(call), edit({"api_key": "k-654321"}))
-    assert "api_key ‹masked› differs in what is masked for you" in said(response)
+    assert "api_key ‹masked› the difference is masked for you" in said(response)
     assert "k-123456" not in response.content.decode()
 
 

@@ -55,7 +55,7 @@ def test_each_argument_has_a_field_of_its_kind(people: dict[str, Client]) -> Non
     call = awaiting(args=ARGS)
     response = people["alice"].get(url(call))
     page = said(response)
-    for words in ("amount text", "lines as JSON", "note as JSON", "order number", "urgent boolean"):
+    for words in ("amount text", "lines JSON", "note JSON", "order number", "urgent true or false"):
         assert words in page
     assert len(shown(response.content.decode())) == len(ARGS)
 
@@ -69,7 +69,7 @@ def test_what_is_not_changed_stays_exactly_as_it_was(people: dict[str, Client]) 
 def test_a_form_without_a_change_says_so(people: dict[str, Client]) -> None:
     call = awaiting(args=ARGS)
     page = said(people["alice"].post(url(call), sent(call, people["alice"])))
-    assert "These are the arguments that the call has already: nothing would change." in page
+    assert "Change at least one argument. These are the current ones." in page
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,10 @@ def test_each_kind_is_read_as_what_it_is(people: dict[str, Client], name: str, t
 @pytest.mark.parametrize(
     ("name", "typed", "words"),
     [
-        ("order", "seventeen", "order: this is not a number."),
-        ("order", "true", "order: this is not a number."),
-        ("lines", "[1,", "lines: this is not JSON; a text needs quotes around it."),
-        ("note", "text", "note: this is not JSON; a text needs quotes around it."),
+        ("order", "seventeen", "order: enter a number."),
+        ("order", "true", "order: enter a number."),
+        ("lines", "[1,", "lines: enter JSON; put text in quotes."),
+        ("note", "text", "note: enter JSON; put text in quotes."),
     ],
 )
 def test_what_cannot_be_read_is_said_and_kept(people: dict[str, Client], name: str, typed: str, words: str) -> None:
@@ -109,7 +109,7 @@ def test_what_cannot_be_read_is_said_and_kept(people: dict[str, Client], name: s
 def test_the_change_is_shown_while_it_is_typed(people: dict[str, Client]) -> None:
     call = awaiting(args=ARGS)
     response = people["alice"].post(url(call) + "change/", sent(call, people["alice"], order="18"))
-    assert "1 argument differs from what the model asked for: order before 17 now 18" in said(response)
+    assert "1 argument differs from the original: order before 17 now 18" in said(response)
 
 
 def test_a_secret_stays_masked_and_stays_what_it_is(people: dict[str, Client]) -> None:
@@ -132,7 +132,7 @@ def test_who_comes_too_late_gets_back_what_they_typed(people: dict[str, Client])
     people["bob"].post(url(call), {"kind": "reject", "message": "No.", "revision": 1})
     response = people["alice"].post(url(call), form)
     assert response.status_code == 409
-    assert "bob decided this first, at " in said(response)
+    assert "bob decided first, at " in said(response)
     assert "Arguments order: 18 payee: Northwind" in said(response)
 
 

@@ -56,11 +56,11 @@ def test_a_later_page_is_settled_by_itself(
 
 def test_what_came_of_it_is_its_authors_alone(people: dict[str, Client], lost: Lost) -> None:
     make_late_result(call=lost())
-    assert "Nothing was chosen, so nothing was recorded." in settle(people["alice"], [])
+    assert "Nothing was selected, so nothing was recorded." in settle(people["alice"], [])
     response = people["alice"].post("/review/outages/settle/", {**WHY, "call": chosen(people["alice"])})
     address = response.headers["Location"]
-    assert "What came of it" not in said(people["bob"].get(address))
-    assert "What came of it" not in said(people["alice"].get(f"{PAGE}&settled=another"))
+    assert "decision recorded" not in said(people["bob"].get(address))
+    assert "decision recorded" not in said(people["alice"].get(f"{PAGE}&settled=another"))
 
 
 def test_only_those_whose_evidence_agrees_are_settled(people: dict[str, Client], lost: Lost) -> None:
@@ -82,7 +82,7 @@ def test_only_those_whose_evidence_agrees_are_settled(people: dict[str, Client],
         "interrupted",
     ]
     assert landed.result_text == "refund re_1"
-    assert "3 of 5 wait for a person" in page
+    assert "3 of 5 calls need a decision" in page
     made = {one.tool_call_id: one for one in Decision.objects.all()}
     assert {(one.kind, one.actor, one.reason) for one in made.values()} == {
         ("confirm_landed", "alice", WHY["reason"]),
@@ -113,19 +113,19 @@ def test_one_that_is_refused_keeps_nobody_back(people: dict[str, Client], lost: 
         "completed",
     ]
     assert page.count("Not recorded") == 4
-    assert "1 was recorded" in page
-    assert "bob decided this first, at " in page
-    assert "(Revision 1, now 4.)" in page
-    assert "The time to decide ended at " in page
-    assert "The late results say something else since you looked" in page
+    assert "1 decision recorded" in page
+    assert "bob decided first, at " in page
+    assert "(revision 1, now 4)" in page
+    assert "The deadline passed at " in page
+    assert "The late results of this call have changed." in page
     assert [made.actor for made in Decision.objects.order_by("pk")] == ["bob", "alice"]
 
 
 def test_where_two_have_to_agree_each_says_so(people: dict[str, Client], lost: Lost) -> None:
     call = lost(approvals=2)
     make_late_result(call=call)
-    assert "Your voice is recorded; others have to agree." in settle(people["alice"])
-    assert "You have decided so already, alice" in settle(people["alice"])
+    assert "Your decision is recorded. More people must decide the same." in settle(people["alice"])
+    assert "alice, you have already decided the same." in settle(people["alice"])
     assert status(call) == "interrupted"
     settle(people["bob"])
     assert status(call) == "completed"
@@ -147,17 +147,17 @@ def test_a_reason_is_needed(people: dict[str, Client], lost: Lost) -> None:
         "/review/outages/settle/", {**WINDOW, "reason": " ", "call": chosen(people["alice"])}
     )
     assert response.status_code == 422
-    assert "Say why in a sentence: it is kept with your name on each of them." in said(response)
+    assert "Enter a reason. It is recorded with your name for each call." in said(response)
     assert Decision.objects.count() == 0
 
 
-def test_an_auditor_and_a_stranger_settle_nothing(people: dict[str, Client], lost: Lost) -> None:
+def test_auditor_and_non_member_settle_nothing(people: dict[str, Client], lost: Lost) -> None:
     mine, foreign = lost(), lost(workspace="elsewhere")
     for call in (mine, foreign):
         make_late_result(call=call)
     assert people["carol"].post("/review/outages/settle/", {**WHY, "call": chosen(people["carol"])}).status_code == 403
     page = settle(people["alice"], [f"{foreign.pk}.1.confirm_landed", f"{mine.pk}.1.approve_rerun", "x", "1.2"])
-    assert "What came of it" in page
+    assert "Outcome" in page
     assert (status(mine), status(foreign), Decision.objects.count()) == ("interrupted", "interrupted", 0)
 
 
@@ -166,8 +166,8 @@ def test_fifty_at_once(people: dict[str, Client], lost: Lost) -> None:
     for call in calls:
         make_late_result(call=call, result=f"refund re_{call.pk}")
     page = settle(people["alice"])
-    assert "All 50 are decided" in page
-    assert "50 were recorded" in page
+    assert "All 50 calls are decided" in page
+    assert "50 decisions recorded" in page
     assert {status(call) for call in calls} == {"completed"}
     assert Decision.objects.count() == 50
 
@@ -178,5 +178,5 @@ def test_hostile_text_stays_text(people: dict[str, Client], lost: Lost) -> None:
     make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor="<script>alert(3)</script>", reason="<script>a")
     assert "<script>a" not in people["alice"].get(PAGE).content.decode()
     settled = people["alice"].post("/review/outages/settle/", {**WHY, "call": chosen(people["alice"])}, follow=True)
-    assert "What came of it" in said(settled)
+    assert "recorded" in said(settled)
     assert "<script>a" not in settled.content.decode()

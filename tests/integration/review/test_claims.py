@@ -44,10 +44,10 @@ def test_the_others_read_who_is_on_it_and_since_when(people: dict[str, Client], 
     call = lost()
     people["alice"].post(url(call, "claim/"))
     since = f"{Claim.objects.get(call=call).since:%H:%M:%S}"
-    assert f"alice is on it since {since} You can decide all the same" in said(people["bob"].get(url(call)))
-    assert f"alice is on it since {since}" in said(people["bob"].get("/review/"))
-    assert f"You are on it since {since}. bob has this card open. Let go" in said(people["alice"].get(url(call)))
-    assert f"You are on it since {since}" in said(people["alice"].get("/review/"))
+    assert f"Claimed by alice since {since} You can still decide" in said(people["bob"].get(url(call)))
+    assert f"Claimed by alice since {since}" in said(people["bob"].get("/review/"))
+    assert f"Claimed by you since {since} Also open for: bob Release" in said(people["alice"].get(url(call)))
+    assert f"Claimed by you since {since}" in said(people["alice"].get("/review/"))
 
 
 def test_open_pages_are_told(people: dict[str, Client], lost: Lost) -> None:
@@ -59,7 +59,7 @@ def test_open_pages_are_told(people: dict[str, Client], lost: Lost) -> None:
     assert revisions == [revisions[0] + step for step in (0, 1, 1, 2, 2)]
 
 
-def test_a_claim_hinders_nobody_and_ends_with_the_decision(people: dict[str, Client], lost: Lost) -> None:
+def test_claim_blocks_no_decision_and_ends_with_it(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     people["alice"].post(url(call, "claim/"))
     assert people["bob"].post(url(call), DECISION).status_code == 302
@@ -68,7 +68,7 @@ def test_a_claim_hinders_nobody_and_ends_with_the_decision(people: dict[str, Cli
     assert not Claim.objects.exists()
 
 
-def test_one_voice_of_two_lets_go_of_its_own_claim_alone(people: dict[str, Client], lost: Lost) -> None:
+def test_first_of_two_votes_releases_only_its_own_claim(people: dict[str, Client], lost: Lost) -> None:
     call = lost(approvals=2)
     people["alice"].post(url(call, "claim/"))
     people["bob"].post(url(call), DECISION)
@@ -131,9 +131,9 @@ def test_who_has_the_card_open_is_seen_by_the_others(people: dict[str, Client], 
     call = lost()
     people["carol"].get(url(call))
     people["alice"].get(url(call))
-    assert "alice, carol have this card open." in said(people["bob"].post(url(call, "present/")))
-    assert "alice, bob, carol are looking at it" in said(people["dora"].get("/review/"))
-    assert "bob, carol have this card open." in said(people["alice"].post(url(call, "present/")))
+    assert "Also open for: alice, carol" in said(people["bob"].post(url(call, "present/")))
+    assert "Open for: alice, bob, carol" in said(people["dora"].get("/review/"))
+    assert "Also open for: bob, carol" in said(people["alice"].post(url(call, "present/")))
 
 
 def test_who_has_gone_is_not_seen_any_more(people: dict[str, Client], lost: Lost) -> None:

@@ -25,8 +25,8 @@ def test_the_decision_is_shown_with_who_why_and_evidence(reader: Client) -> None
     make_decision(call=call, actor="bob", reason="Seen in the export.", evidence=evidence, result="re_81f3", revision=1)
     shown = page(reader, call)
     assert "Decided: it happened Completed" in shown
-    assert "Decided It happened bob · " in shown
-    assert "Seen in the export. Evidence: https://bank.example/exports#re_81f3 Result the agent sees re_81f3" in shown
+    assert "Decision It happened bob · " in shown
+    assert "Seen in the export. Evidence: https://bank.example/exports#re_81f3 Result for the agent re_81f3" in shown
     assert 'href="https://bank.example/exports#re_81f3" rel="noopener noreferrer nofollow"' in raw(reader, call)
 
 
@@ -48,10 +48,10 @@ def test_evidence_in_words_is_shown(reader: Client) -> None:
 @pytest.mark.parametrize(
     ("session", "words"),
     [
-        ({"status": SessionStatus.READY}, "Run 2 on worker-1 (pid 88) was waiting and goes on now."),
-        ({"status": SessionStatus.ACTIVE}, "Run 2 on worker-1 (pid 88) is at work, at version 1."),
-        ({"status": SessionStatus.ACTIVE, "owner": None}, "No process is driving the session. It goes on when one"),
-        ({"status": SessionStatus.NEEDS_REVIEW}, "The session waits: another of its calls needs a decision."),
+        ({"status": SessionStatus.READY}, "Run 2 on worker-1 (pid 88) was waiting and continues now."),
+        ({"status": SessionStatus.ACTIVE}, "Run 2 on worker-1 (pid 88) is running, at version 1."),
+        ({"status": SessionStatus.ACTIVE, "owner": None}, "No process owns the session. It continues when a process"),
+        ({"status": SessionStatus.NEEDS_REVIEW}, "The session is paused: another call needs a decision."),
         ({"status": SessionStatus.COMPLETED, "result": '"done"'}, "The session is completed with this result: done"),
         ({"status": SessionStatus.COMPLETED, "result": '{"n":1}'}, 'completed with this result: { "n": 1 }'),
         ({"status": SessionStatus.FAILED}, "The session is failed."),
@@ -67,22 +67,22 @@ def test_a_rerun_is_followed_to_its_attempt(reader: Client) -> None:
     call = decided(status=SessionStatus.ACTIVE)
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.RERUN_APPROVED)
     make_decision(call=call, kind=DecisionKind.APPROVE_RERUN, revision=1)
-    assert "Approved: one more run Re-run approved" in page(reader, call)
-    assert "The one more run has not begun yet." in page(reader, call)
+    assert "Re-run approved Re-run approved" in page(reader, call)
+    assert "The re-run has not started yet." in page(reader, call)
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.SUPERSEDED)
     again = make_call(
         session=call.session, run=call.session.owner, step=1, attempt=2, supersedes=call, status=CallStatus.COMPLETED
     )
     assert "Run again as attempt 2 Completed" in page(reader, call)
     assert page(reader, call).index("Run again as attempt 2 by run 2") < page(reader, call).index("took the session")
-    assert "The same operation before" in page(reader, again)
+    assert "Earlier calls of the same operation" in page(reader, again)
 
 
 def test_the_next_call_is_one_click_away(reader: Client) -> None:
     call = decided(status=SessionStatus.READY)
     waiting = make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})
     make_decision(call=call, revision=1)
-    assert f'href="/review/calls/{waiting.pk}/">Next call that waits' in raw(reader, call)
+    assert f'href="/review/calls/{waiting.pk}/">Next call' in raw(reader, call)
 
 
 def test_a_call_that_nobody_had_to_decide(reader: Client) -> None:
@@ -90,5 +90,5 @@ def test_a_call_that_nobody_had_to_decide(reader: Client) -> None:
     make_run(session=session)
     call = make_call(session=session, status=CallStatus.COMPLETED, result="re_1", settled_at=THEN)
     shown = page(reader, call)
-    assert "What became of this call Completed" in shown
-    assert "Nobody had to decide: the tool itself reported this. re_1" in shown
+    assert "Outcome of this call Completed" in shown
+    assert "No decision was needed. The tool reported: re_1" in shown

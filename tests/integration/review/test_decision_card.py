@@ -24,7 +24,7 @@ def test_the_sentence_and_who_called(reader: Client) -> None:
     shown = page(reader, lost_call(sentence="Refund 40.00 EUR for order 17"))
     assert "Did this happen? Outcome unknown" in shown
     assert "Refund 40.00 EUR for order 17" in shown
-    assert "The agent refund-desk called refund_card (mutate, high risk) with these arguments, complete:" in shown
+    assert "refund_card · agent refund-desk · mutate · high risk" in shown
 
 
 def test_the_arguments_are_complete_as_a_list_and_as_stored(reader: Client) -> None:
@@ -42,7 +42,7 @@ def test_the_arguments_are_complete_as_a_list_and_as_stored(reader: Client) -> N
 
 
 def test_a_call_without_arguments_says_so(reader: Client) -> None:
-    assert "called refund_card (mutate, high risk) with no arguments." in page(reader, lost_call(args={}))
+    assert "refund_card · agent refund-desk · mutate · high risk · no arguments" in page(reader, lost_call(args={}))
 
 
 @pytest.mark.parametrize("args", ['{"a":"\\ud800"}', '{"a":"\\u0000\\u202e"}', "[" * 180 + "]" * 180, "not json"])
@@ -59,12 +59,13 @@ def test_arguments_of_any_kind_can_be_shown(reader: Client, args: str) -> None:
 def test_a_lost_run_leaves_a_gap(reader: Client) -> None:
     shown = page(reader, lost_call())
     assert (
-        "2025-03-04 10:42:07.118 Intent recorded by run 1 on worker-3 (pid 4127), before the tool was started "
-        "Nothing is known of the next 3.4 s: the process was gone before it could report. The tool may have run in "
+        "2025-03-04 10:42:07.118 Intent recorded by run 1 on worker-3 (pid 4127), before the tool started "
+        "The next 3.4 s are unknown: the process ended before it could report. The tool may have run in "
         "part, in full, or not at all "
-        "2025-03-04 10:42:10.518 Run 1 lost: it stopped without a word (last sign of life 2025-03-04 10:42:06) "
+        "2025-03-04 10:42:10.518 Run 1 was lost: its process ended without reporting (last sign of life "
+        "2025-03-04 10:42:07) "
         "2025-03-04 10:42:10.618 Run 2 on worker-1 (pid 88) took the session and found the call "
-        "This tool brought no probe, so nobody but a person can find out."
+        "This tool has no verify hook, so a person has to find out whether the call happened."
     ) in shown
 
 
@@ -72,28 +73,28 @@ def test_an_ambiguous_error_names_itself(reader: Client) -> None:
     shown = page(
         reader, lost_call(reason=InterruptReason.AMBIGUOUS_ERROR, error_type="TimeoutError", result="no answer")
     )
-    assert "After 3.4 s the tool failed with TimeoutError (“no answer”), which leaves open whether it had" in shown
+    assert "After 3.4 s the tool failed with TimeoutError, and may still have done its work (“no answer”)" in shown
     assert "Run 1 lost" not in shown
 
 
 def test_a_stopped_tool_says_when(reader: Client) -> None:
-    assert "The tool was stopped after 3.4 s, while it ran." in page(
+    assert "The tool was stopped after 3.4 s, while it was running." in page(
         reader, lost_call(reason=InterruptReason.CANCELLED)
     )
 
 
 def test_a_run_that_went_on_without_a_word(reader: Client) -> None:
     shown = page(reader, lost_call(reason=InterruptReason.ABANDONED))
-    assert "After 3.4 s its run went on without saying how the call had ended." in shown
+    assert "After 3.4 s its run continued without reporting how the call ended." in shown
 
 
 def test_a_call_that_came_along_with_a_fork(reader: Client) -> None:
     call = lost_call(reason=InterruptReason.FORKED)
     origin = make_session(session_id="order-16")
     Session.objects.filter(pk=call.session_id).update(forked_from=origin)
-    assert "Intent recorded in the session this one was forked from" in page(reader, call)
-    assert f'href="/sessions/{origin.pk}/">the session this one was forked from' in raw(reader, call)
-    assert "Nobody knew what had become of this call when the session was forked" in page(reader, call)
+    assert "Intent recorded in the session that this one was forked from" in page(reader, call)
+    assert f'href="/sessions/{origin.pk}/">the session that this one was forked from' in raw(reader, call)
+    assert "The outcome of this call was unknown when the session was forked" in page(reader, call)
 
 
 def test_probes_and_late_results_are_evidence(reader: Client) -> None:
@@ -107,8 +108,8 @@ def test_probes_and_late_results_are_evidence(reader: Client) -> None:
     )
     make_late_result(call=call, result="refund re_81f3 settled")
     shown = page(reader, call)
-    assert "Probe: cannot tell — “ledger API answered 503”" in shown
-    assert "A result came from run 1, too late to count: success — “refund re_81f3 settled”" in shown
+    assert "The verify hook ran: outcome still unknown — “ledger API answered 503”" in shown
+    assert "Run 1 reported success, too late to count — “refund re_81f3 settled”" in shown
 
 
 def test_a_late_result_is_proposed_as_the_result(reader: Client) -> None:
@@ -135,26 +136,26 @@ def test_earlier_calls_of_the_same_key(reader: Client) -> None:
         result="card declined",
     )
     shown = page(reader, call)
-    assert "The same operation before by its idempotency key call_2attempt 1 · run 1" in shown
+    assert "Earlier calls of the same operation by idempotency key call_2attempt 1 · run 1" in shown
     assert "card declined" in shown
 
 
 @pytest.mark.parametrize(
     ("policy", "scope", "words"),
     [
-        ("once", "session", "runs once in this session; then it gets this result. Policy: once."),
-        ("once", "workspace", "runs once in this workspace; then"),
-        ("unanswered", "session", "until a saved version has its result; asked for after that, it runs again."),
+        ("once", "session", "runs once in this session. A second call gets this result. Policy: once."),
+        ("once", "workspace", "runs once in this workspace. A second call"),
+        ("unanswered", "session", "until a saved version has its result. A call after that runs again."),
         ("call", "session", "Each call is an operation of its own"),
-        ("function", "session", "A function of the tool says which calls in this session are the same one and"),
-        ("", "session", "The program that logged it gave the key itself"),
+        ("function", "session", "A function of the tool decides which calls in this session are the same and"),
+        ("", "session", "The program that logged this call gave the key itself"),
     ],
 )
 def test_policy_of_the_key_is_said_in_words(reader: Client, policy: str, scope: str, words: str) -> None:
     call = lost_call(key_policy=policy, key_scope=scope, replay_count=2)
 
     assert words in page(reader, call)
-    assert "Answered from the log 2 times." in page(reader, call)
+    assert "Replayed 2 times." in page(reader, call)
     details = said(reader.get(reverse("harness_sessions:session-call", args=[call.session_id, call.pk])))
     assert words in details
     assert "result in the transcript not in a saved version" in details
@@ -183,23 +184,24 @@ def test_a_key_of_the_workspace_is_found_in_other_sessions(reader: Client) -> No
 
 def test_each_answer_says_what_it_causes(reader: Client) -> None:
     shown = page(reader, lost_call())
-    begin = "Then: Run 2 on worker-1 is waiting. It goes on from version 1 at once,"
-    assert f"{begin} gives the agent the recorded result, then asks the model for the next step." in shown
-    assert f"{begin} tells the agent that this call failed, then asks the model for the next step." in shown
-    assert f"{begin} runs refund_card once more, then asks the model for the next step." in shown
+    begin = "Then: Run 2 on worker-1 is waiting and continues at once from version 1."
+    end = "Then it asks the model for the next step."
+    assert f"{begin} The agent gets the result that you recorded. {end}" in shown
+    assert f"{begin} The agent is told that this call failed. {end}" in shown
+    assert f"{begin} It runs refund_card once more. {end}" in shown
 
 
 def test_without_a_process_nothing_goes_on_by_itself(reader: Client) -> None:
     call = lost_call()
     Session.objects.filter(pk=call.session_id).update(owner=None)
-    begin = "Then: No process is waiting. The next one to resume the session goes on from version 1,"
-    assert f"{begin} gives the agent the recorded result" in page(reader, call)
+    begin = "Then: No process is waiting. The next one that resumes the session continues from version 1."
+    assert f"{begin} The agent gets the result that you recorded." in page(reader, call)
 
 
 def test_another_undecided_call_keeps_the_session(reader: Client) -> None:
     call = lost_call()
     make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})
-    held = "Then: The session stays paused: 1 other call of it still needs a decision."
+    held = "Then: The session stays paused: 1 other call needs a decision."
     assert page(reader, call).count(held) == 3
 
 
@@ -212,13 +214,16 @@ def test_auditors_see_the_card_without_the_form(client: Client) -> None:
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     call = lost_call()
     shown = page(client, call)
-    assert "You may look, not decide Your role is auditor; deciding takes an approver. Who can: bob." in shown
+    assert (
+        "You can view this call but not decide it Your role is auditor; deciding needs an approver. "
+        "These members can: bob." in shown
+    )
     assert "data-decide" not in raw(client, call)
 
 
 def test_a_form_that_is_older_than_the_call_is_told(reader: Client) -> None:
     call = lost_call(revision=3)
-    told = "Something new is known since you opened this card."
+    told = "This call has changed since you opened the page."
 
     def part(query: str) -> str:
         return said(reader.get(f"/review/calls/{call.pk}/{query}", headers={"HX-Request": "true"}))
@@ -255,7 +260,7 @@ def test_the_number_of_queries_does_not_depend_on_what_is_known(
 ) -> None:
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     call = known(times)
-    with django_assert_num_queries(24):
+    with django_assert_num_queries(26):
         client.get(f"/review/calls/{call.pk}/")
 
 

@@ -35,11 +35,11 @@ def test_nothing_is_allowed_in_a_session_that_was_cancelled(alice: Client, form:
     response = alice.post(url(call), form)
     assert response.status_code == 409
     assert (
-        "The session was cancelled by run 1 at 2025-03-04 10:42:07 UTC. It does not go on, so nothing can run in it "
-        "any more. Your decision was not recorded. To take the call off the list, reject it."
+        "The session is cancelled, ended by run 1 at 2025-03-04 10:42:07 UTC. It does not continue, so nothing can run "
+        "in it. Your decision was not recorded. Reject the call to take it off the list."
     ) in said(response)
     assert Decision.objects.count() == 0
-    assert "The session is cancelled It does not go on" in said(alice.get(url(call)))
+    assert "The session is cancelled It does not continue" in said(alice.get(url(call)))
     assert alice.post(url(call), REJECT).status_code == 302
     call.refresh_from_db()
     assert (call.status, call.session.status) == (CallStatus.REJECTED, SessionStatus.CANCELLED)
@@ -52,7 +52,7 @@ def test_a_rerun_in_a_session_that_was_cancelled_is_refused(alice: Client) -> No
     cancel(call)
     response = alice.post(url(call), {"kind": "approve_rerun", "reason": "Again.", "revision": 1})
     assert response.status_code == 409
-    assert "To take the call off the list, record whether it happened." in said(response)
+    assert "Record whether the call happened to take it off the list." in said(response)
 
 
 def test_who_approves_what_was_approved_and_lost_since_is_told_both(alice: Client) -> None:
@@ -66,12 +66,12 @@ def test_who_approves_what_was_approved_and_lost_since_is_told_both(alice: Clien
     response = alice.post(url(call), {**APPROVE, "evidence": "ticket 4711"})
     page = said(response)
     assert response.status_code == 409
-    assert f"bob decided this first, at {made.created_at:%Y-%m-%d %H:%M:%S} UTC: approved." in page
+    assert f"bob decided first, at {made.created_at:%Y-%m-%d %H:%M:%S} UTC: approved." in page
     assert (
-        "Run 2 on worker-9 took the session over from run 1 at 2025-03-04 10:42:08 UTC, while the call was under way: "
-        "nobody knows whether it happened."
+        "Run 2 on worker-9 took the session over from run 1 at 2025-03-04 10:42:08 UTC, while the call was running: "
+        "it is unknown whether the call happened."
     ) in page
-    assert "What you typed The contract says so. Evidence ticket 4711" in page
+    assert "Your text The contract says so. Evidence ticket 4711" in page
     assert "Did this happen?" in page
     assert "data-decide" in response.content.decode()
 
@@ -89,15 +89,15 @@ def test_a_takeover_is_told_with_who_and_when_and_why(alice: Client) -> None:
     call = ToolCall.objects.get()
     one, two = Run.objects.order_by("number")
     card = said(alice.get(url(call)))
-    assert "the session was taken from its run, which still gave signs of life." in card
-    assert f"Run 2 on {two.host} (pid {two.pid}) took the session over from run 1, as it was told to, although" in card
+    assert "the session was taken over from a run that was still alive." in card
+    assert f"Run 2 on {two.host} (pid {two.pid}) took the session over from run 1 on request, although" in card
     assert "Run 1 lost" not in card
     history = said(alice.get(f"/sessions/{call.session_id}/history/"))
     assert (
-        f"Session taken over from run 1 by run 2 on {two.host} (pid {two.pid}), which was told to take it; "
-        f"run 1 still gave signs of life, last at {one.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC. worker-3 hangs"
+        f"Session taken over Run 2 on {two.host} (pid {two.pid}) took the session over from run 1. "
+        f"run 1 was still alive, with its last sign of life at {one.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC. worker-3 hangs"
     ) in history
     transcript = alice.get(f"/sessions/{call.session_id}/")
-    assert "run 1 had its session taken over at " in said(transcript)
+    assert "the session was taken over from run 1 at " in said(transcript)
     assert 'class="taken"' in transcript.content.decode()
-    assert "run 1 (taken over) with 1 tool calls" in transcript.content.decode()
+    assert "Run 1 (Taken over) made 1 tool call." in transcript.content.decode()

@@ -48,7 +48,7 @@ def test_the_decision_names_the_file(people: dict[str, Client], lost: Lost) -> N
         "file": {"id": file.pk, "name": "export.html", "size": len(HOSTILE), "sha256": SHA256},
     }
     page = said(people["carol"].get(url(call))).replace("\xa0", " ")
-    assert "Files given as evidence secrets in texts are masked export.html 39 bytes · alice · " in page
+    assert "Evidence files secrets in texts are masked export.html 39 bytes · alice · " in page
     assert SHA256 not in page
     assert f"Fingerprint {compute_keyed_fingerprint(SHA256)}" in page
     prove(people["dora"]).post("/accounts/secrets/", {"next": "/"})
@@ -125,7 +125,7 @@ def test_a_file_that_is_too_large_is_said_and_nothing_is_recorded(
     call = lost()
     response = people["alice"].post(url(call), form(b"x" * 100_001))
     assert response.status_code == 422
-    assert "The file is larger than 97.7 KB. Nothing was recorded: link to it instead." in said(response)
+    assert "The file is larger than 97.7 KB. Nothing was recorded. Link to the file instead." in said(response)
     assert "Not in the export." in response.content.decode()
     assert not EvidenceFile.objects.exists()
     assert not Decision.objects.exists()
@@ -172,7 +172,7 @@ def test_a_changed_file_is_not_handed_out(people: dict[str, Client], lost: Lost)
     assert "Files given as evidence" not in said(people["alice"].get(url(call)))
 
 
-def test_a_file_of_nobody_goes_with_the_next_one(people: dict[str, Client], lost: Lost) -> None:
+def test_file_without_a_call_is_deleted_with_the_next_upload(people: dict[str, Client], lost: Lost) -> None:
     """Its process died before the decision, or an agent's process deleted its session."""
     old = clock.now() - timedelta(days=2)
     call, other = lost(), lost()

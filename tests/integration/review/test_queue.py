@@ -14,6 +14,8 @@ pytestmark = pytest.mark.django_db
 
 
 def interrupted(minute: int, *, agent: str = "refund-desk", workspace: str = "default", **fields: object) -> ToolCall:
+    """Make an interrupted call that is no outage, because the list shows one as one row."""
+    fields = {"reason": InterruptReason.AMBIGUOUS_ERROR, **fields}
     session = make_session(agent=agent, workspace=make_workspace(slug=workspace), status=SessionStatus.NEEDS_REVIEW)
     make_run(session=session)
     return make_call(session=session, interrupted_at=THEN + timedelta(minutes=minute), **fields)  # type: ignore[arg-type]
@@ -48,12 +50,14 @@ def test_the_longest_waiting_call_is_first(reader: Client) -> None:
 
 
 def test_a_row_says_what_it_is_about(reader: Client) -> None:
-    call = interrupted(0, sentence="Refund 40.00 EUR to the card ending 4242", verifiable=True)
+    call = interrupted(
+        0, sentence="Refund 40.00 EUR to the card ending 4242", verifiable=True, reason=InterruptReason.RUN_LOST
+    )
     page = said(reader.get("/review/"))
-    assert "1 call waits for a person" in page
+    assert "1 call needs a decision" in page
     assert (
         "Refund 40.00 EUR to the card ending 4242 refund_card · refund-desk · "
-        f"session {call.session.session_id} · its run was lost after the intent, it has a probe Outcome unknown" in page
+        f"session {call.session.session_id} · The run died during this call · can be verified Outcome unknown" in page
     )
 
 
@@ -61,20 +65,20 @@ def test_a_call_without_a_sentence_gets_one_from_its_arguments(reader: Client) -
     interrupted(0, reason=InterruptReason.AMBIGUOUS_ERROR)
     page = said(reader.get("/review/"))
     assert "Refund card: amount 40.00, currency EUR, order 17" in page
-    assert "the tool failed and may still have done it, no probe" in page
+    assert "The tool failed and may still have done it · cannot be verified" in page
 
 
 def test_only_undecided_calls_of_this_workspace_are_listed(reader: Client) -> None:
     interrupted(0, workspace="elsewhere")
     interrupted(1, status=CallStatus.COMPLETED)
     page = said(reader.get("/review/"))
-    assert "Nothing waits for a person" in page
-    assert "Every outcome is known." in page
+    assert "Nothing needs a decision" in page
+    assert "No interrupted calls." in page
 
 
 def test_before_the_first_session_the_queue_teaches(reader: Client) -> None:
     page = said(reader.get("/review/"))
-    assert "No agent has opened a session yet." in page
+    assert "No agent has started a session yet." in page
     assert 'checkpointer.start_session("order-17", question, agent="refund-desk")' in page
 
 
@@ -82,8 +86,8 @@ def test_filters_narrow_and_say_so(reader: Client) -> None:
     interrupted(0, tool="send_email")
     interrupted(1, agent="maintainer-bot")
     page = said(reader.get("/review/?tool=refund_card&agent=maintainer-bot"))
-    assert "Only tool refund_card of agent maintainer-bot" in page
-    assert "1 call waits for a person" in page
+    assert "Filtered by: tool refund_card agent maintainer-bot" in page
+    assert "1 call needs a decision" in page
     assert "Send email" not in page
 
 
@@ -95,7 +99,7 @@ def test_the_count_of_the_rail_knows_no_filter(reader: Client) -> None:
 
 def test_a_filter_that_fits_nothing_says_so(reader: Client) -> None:
     interrupted(0)
-    assert "Nothing that fits waits." in said(reader.get("/review/?tool=nothing"))
+    assert "No waiting calls match these filters." in said(reader.get("/review/?tool=nothing"))
 
 
 def test_pages_go_on_where_the_last_one_ended(reader: Client) -> None:
@@ -115,7 +119,7 @@ def test_the_count_stops_where_counting_would_cost(reader: Client) -> None:
     for number in range(pending_calls.COUNT_LIMIT + 1):
         make_call(session=session, call_id=f"call_{number}")
     page = reader.get("/review/")
-    assert "99+ calls wait for a person" in said(page)
+    assert "99+ calls need a decision" in said(page)
     assert "<title>(99+) Review · Harness</title>" in page.content.decode()
     assert 'href="/static/icons/favicon-many.svg"' in page.content.decode()
 
@@ -126,7 +130,7 @@ def test_the_count_stops_where_counting_would_cost(reader: Client) -> None:
 def test_a_damaged_address_is_not_understood(reader: Client, query: str) -> None:
     response = reader.get(f"/review/?{query}")
     assert response.status_code == 400
-    assert "This request could not be understood" in said(response)
+    assert "This request is not valid" in said(response)
 
 
 def test_decided_lists_people_and_probes_and_no_discards(reader: Client) -> None:
@@ -142,11 +146,11 @@ def test_decided_lists_people_and_probes_and_no_discards(reader: Client) -> None
     response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == 2
     assert "bob: “R”" in said(response)
-    assert "Probe: it happened" in said(response)
+    assert "Verify hook: it happened" in said(response)
 
 
 def test_decided_says_when_there_is_nothing(reader: Client) -> None:
-    assert "Nothing has been decided yet." in said(reader.get("/review/?tab=decided"))
+    assert "No decisions yet." in said(reader.get("/review/?tab=decided"))
 
 
 def test_hostile_text_stays_text(reader: Client) -> None:
@@ -161,5 +165,5 @@ def test_the_count_alone(reader: Client) -> None:
     assert "a decision" not in said(reader.get("/review/count/"))
     interrupted(0)
     response = reader.get("/review/count/")
-    assert said(response) == "1 1 needs a decision"
+    assert said(response) == "1 1 call needs a decision"
     assert 'data-icon="/static/icons/favicon-1.svg"' in response.content.decode()

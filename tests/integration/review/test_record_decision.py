@@ -90,15 +90,15 @@ def test_the_result_is_kept_as_it_was_typed(alice: Client, call: ToolCall) -> No
 @pytest.mark.parametrize(
     ("form", "words"),
     [
-        ({**LANDED, "reason": "  "}, "Say why in a sentence: it is kept with your name."),
-        ({**LANDED, "result": " "}, "The agent waits for a result: say what the call returned."),
-        ({**LANDED, "kind": ""}, "Choose one of the three answers."),
+        ({**LANDED, "reason": "  "}, "Enter a reason. It is recorded with your name."),
+        ({**LANDED, "result": " "}, "Enter the result that the call returned. The agent gets it."),
+        ({**LANDED, "kind": ""}, "Choose an answer."),
         (
             {**LANDED, "kind": "probe_landed"},
             "Select a valid choice. probe_landed is not one of the available choices.",
         ),
-        ({**LANDED, "revision": ""}, "The form did not say which revision it was made on."),
-        ({**LANDED, "revision": "x"}, "The form did not say which revision it was made on."),
+        ({**LANDED, "revision": ""}, "the form did not say which state of the call it was made for."),
+        ({**LANDED, "revision": "x"}, "the form did not say which state of the call it was made for."),
     ],
 )
 def test_an_incomplete_form_comes_back_with_what_was_typed(
@@ -122,9 +122,9 @@ def test_the_second_of_two_decisions_is_told_who_was_first(alice: Client, call: 
     page = said(response)
     made = Decision.objects.get()
     assert response.status_code == 409
-    assert f"alice decided this first, at {made.created_at:%Y-%m-%d %H:%M:%S} UTC: it happened." in page
-    assert "Your decision was not recorded. Nothing was changed." in page
-    assert "What you typed Not in the export. Evidence ticket 4711" in page
+    assert f"alice decided first, at {made.created_at:%Y-%m-%d %H:%M:%S} UTC: it happened." in page
+    assert "Your decision was not recorded." in page
+    assert "Your text Not in the export. Evidence ticket 4711" in page
     assert "data-decide" not in response.content.decode()
 
 
@@ -132,7 +132,9 @@ def test_a_stale_revision_keeps_the_form_and_can_be_sent_again(alice: Client, ca
     ToolCall.objects.filter(pk=call.pk).update(revision=4)
     response = alice.post(url(call), LANDED)
     assert response.status_code == 409
-    told = "Something new was recorded about this call while you were deciding. (Revision 1, now 4.)"
+    told = (
+        "Something new was recorded about this call while you were deciding. The call has changed (revision 1, now 4)."
+    )
     assert told in said(response)
     content = response.content.decode()
     assert "Seen in the export.</textarea>" in content
@@ -146,7 +148,7 @@ def test_a_call_that_is_not_open_cannot_be_decided(alice: Client, call: ToolCall
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.COMPLETED)
     response = alice.post(url(call), LANDED)
     assert response.status_code == 409
-    assert "This call is not open for a decision: it is completed." in said(response)
+    assert "This call does not need a decision: completed." in said(response)
 
 
 def test_an_auditor_is_refused_and_keeps_what_was_typed(client: Client, call: ToolCall) -> None:
@@ -154,8 +156,8 @@ def test_an_auditor_is_refused_and_keeps_what_was_typed(client: Client, call: To
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     response = client.post(url(call), LANDED)
     assert response.status_code == 403
-    assert "Your role does not cover deciding. Nothing was recorded. Who can: bob." in said(response)
-    assert "What you typed Seen in the export. Result re_81f3 settled" in said(response)
+    assert "Your role cannot decide calls. Your decision was not recorded. These members can: bob." in said(response)
+    assert "Your text Seen in the export. Result re_81f3 settled" in said(response)
     assert Decision.objects.count() == 0
 
 
@@ -186,7 +188,7 @@ def lose_the_run(session_id: str) -> None:
 def test_the_next_resume_sees_the_decision(alice: Client, form: dict[str, object]) -> None:
     lose_the_run("order-17")
     call = ToolCall.objects.get()
-    assert "the session was taken from its run, which still gave signs of life." in said(alice.get(url(call)))
+    assert "the session was taken over from a run that was still alive." in said(alice.get(url(call)))
     assert alice.post(url(call), {**form, "revision": call.revision}).status_code == 302
     with SyncCheckpointer() as third:
         point = third.resume("order-17")

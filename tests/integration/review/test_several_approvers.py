@@ -16,6 +16,7 @@ from checkpoints.exceptions import SecondPersonRequired
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, Membership, TokenRole
+from harness_site.review.selectors import pending_calls
 from tests.integration.review.payment_agents import APPROVE, RESPOND, awaiting, url
 from tests.support.factories import make_call, make_decision, make_late_result, make_user, make_workspace
 from tests.support.pages import said
@@ -51,28 +52,28 @@ def option(page: str, kind: str) -> str:
 
 def test_two_people_approve_one_after_the_other(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
-    assert "2 different people have to decide the same; to reject or to edit, one is enough." in said(
+    assert "2 people must decide the same. One person is enough to reject or edit." in said(
         people["alice"].get(url(call))
     )
-    assert "Nothing moves yet: one more person has to decide the same." in said(people["alice"].get(url(call)))
+    assert "Nothing changes yet: 1 more person has to decide the same." in said(people["alice"].get(url(call)))
     assert people["alice"].post(url(call), APPROVE).status_code == 302
     call.refresh_from_db()
     first = Decision.objects.get()
     assert (call.status, call.revision, first.final) == (CallStatus.AWAITING_APPROVAL, 2, False)
 
-    told = f"1 of 2: alice approved at {first.created_at:%H:%M:%S}; waiting for a second person."
+    told = f"1 of 2 decisions: alice approved at {first.created_at:%H:%M:%S}"
     for name in ("alice", "bob", "carol"):
         page = said(people[name].get(url(call)))
         assert told in page
         assert "alice: Approved · one of 2 — “The contract says so.”" in page
-    assert "Then: Run 1 on worker-3 is waiting." in said(people["bob"].get(url(call)))
+    assert "Then: Run 1 on worker-3 is waiting and continues" in said(people["bob"].get(url(call)))
 
     assert people["bob"].post(url(call), {**APPROVE, "revision": 2}).status_code == 302
     call.refresh_from_db()
     assert call.status == CallStatus.APPROVED
     page = said(people["carol"].get(url(call)))
-    assert f"alice · {first.created_at:%H:%M:%S} number 1 of 2 The contract says so." in page
-    assert "bob: Approved as number 2 of 2 — “The contract says so.”" in page
+    assert f"alice · {first.created_at:%H:%M:%S} decision 1 of 2 The contract says so." in page
+    assert "bob: Approved decision 2 of 2 — “The contract says so.”" in page
 
 
 def test_the_same_person_sees_why_the_button_is_not_theirs(people: dict[str, Client]) -> None:
@@ -83,13 +84,13 @@ def test_the_same_person_sees_why_the_button_is_not_theirs(people: dict[str, Cli
     assert "disabled" in option(hers.content.decode(), "approve")
     assert "disabled" not in option(hers.content.decode(), "reject")
     assert "disabled" not in option(his.content.decode(), "approve")
-    why = f"You decided so at {at:%H:%M:%S}. This takes 2 different people: the next voice has to be somebody else's."
+    why = f"You chose this at {at:%H:%M:%S}. It takes 2 people, so somebody else has to choose it too."
     assert why in said(hers)
     assert why not in said(his)
 
     again = people["alice"].post(url(call), {**APPROVE, "revision": 2})
     assert again.status_code == 409
-    assert "You have decided so already, alice: this takes 2 different people." in said(again)
+    assert "alice, you have already decided the same. This call needs 2 people." in said(again)
     assert Decision.objects.count() == 1
 
 
@@ -99,7 +100,7 @@ def test_whoever_decides_on_the_card_of_before_is_told_what_is_new(people: dict[
     response = people["bob"].post(url(call), APPROVE)
     at = f"{Decision.objects.get().created_at:%Y-%m-%d %H:%M:%S} UTC"
     assert response.status_code == 409
-    assert f"alice approved at {at}, as one of 2 who have to agree. (Revision 1, now 2.)" in said(response)
+    assert f"alice approved at {at}, as one of 2 people. The call has changed (revision 1, now 2)." in said(response)
     assert 'name="revision" value="2"' in response.content.decode()
 
 
@@ -107,7 +108,7 @@ def test_the_second_person_is_asked_about_the_answer_of_the_first(people: dict[s
     call = awaiting(approvals=2)
     people["alice"].post(url(call), RESPOND)
     response = people["bob"].get(url(call))
-    assert "The result that alice gave: I paid it by hand." in said(response)
+    assert "Result given by alice: I paid it by hand." in said(response)
     assert "\nI paid it by hand.</textarea>" in response.content.decode()
 
 
@@ -115,13 +116,13 @@ def test_two_people_have_to_agree_on_what_happened(people: dict[str, Client]) ->
     call = interrupted(approvals=2)
     assert people["alice"].post(url(call), LANDED).status_code == 302
     response = people["bob"].get(url(call))
-    assert "1 of 2: alice said that it happened at " in said(response)
+    assert "1 of 2 decisions: alice confirmed at " in said(response)
     assert "\npaid</textarea>" in response.content.decode()
     assert people["bob"].post(url(call), {**LANDED, "revision": 2}).status_code == 302
     assert ToolCall.objects.get().status == CallStatus.COMPLETED
 
 
-def test_voices_about_other_arguments_are_not_counted(people: dict[str, Client]) -> None:
+def test_votes_about_other_arguments_are_not_counted(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="bob")
     make_decision(call=call, kind=DecisionKind.EDIT, actor="alice", revision=2, evidence='{"args_before":"{}"}')
@@ -155,15 +156,15 @@ class TestWhoStillCounts:
             alice.memberships.update(role=Role.AUDITOR)
 
         page = said(people["bob"].get(url(call)))
-        assert "1 of 2: alice" not in page
-        assert "Nothing moves yet: one more person has to decide the same." in page
+        assert "1 of 2 decisions: alice" not in page
+        assert "Nothing changes yet: 1 more person has to decide the same." in page
         assert "0 of 2 approvals" in said(people["bob"].get("/review/?tab=awaiting"))
         assert self.approve(people["bob"], call) == 302
         assert self.status(call) == CallStatus.AWAITING_APPROVAL
         assert self.approve(people["dora"], call) == 302
         assert self.status(call) == CallStatus.APPROVED
         assert "bob: Approved · one of 2" in said(people["carol"].get(url(call)))
-        assert "dora: Approved as number 2 of 2" in said(people["carol"].get(url(call)))
+        assert "dora: Approved decision 2 of 2" in said(people["carol"].get(url(call)))
 
     def test_nor_who_is_a_member_somewhere_else(self, people: dict[str, Client]) -> None:
         call = awaiting(approvals=2)
@@ -179,12 +180,12 @@ class TestWhoStillCounts:
         ToolCall.objects.update(revision=2)
         page = people["alice"].get(url(call))
         assert "disabled" in option(page.content.decode(), "approve")
-        assert "You have changed these arguments. This takes 2 people who have not." in said(page)
+        assert "You changed the arguments, so 2 other people have to approve them." in said(page)
         assert "disabled" not in option(people["bob"].get(url(call)).content.decode(), "approve")
 
         refused = people["alice"].post(url(call), {**APPROVE, "revision": 2})
         assert refused.status_code == 409
-        assert "You have changed these arguments, alice: this takes 2 other people." in said(refused)
+        assert "alice, you changed these arguments, so 2 other people have to approve them." in said(refused)
         assert self.approve(people["bob"], call) == 302
         assert self.status(call) == CallStatus.AWAITING_APPROVAL
         assert self.approve(people["dora"], call) == 302
@@ -206,7 +207,7 @@ class TestWhoStillCounts:
             revision=call.revision,
         )
 
-    def test_a_token_is_the_voice_of_who_made_it(self, people: dict[str, Client]) -> None:
+    def test_token_counts_as_its_owner(self, people: dict[str, Client]) -> None:
         call = awaiting(approvals=2)
         token = self.token(call, by="dora")
         self.approve_with(token, call)
@@ -234,7 +235,7 @@ class TestWhoStillCounts:
         assert self.approve(people["bob"], call) == 302
         assert self.status(call) == CallStatus.AWAITING_APPROVAL
 
-    def test_a_token_of_the_installation_is_a_voice_of_its_own(self, people: dict[str, Client]) -> None:
+    def test_token_without_owner_counts_by_itself(self, people: dict[str, Client]) -> None:
         call = awaiting(approvals=2)
         call_command("create_token", "nightly", "approver")
         self.approve_with(ApiToken.objects.select_related("workspace").get(), call)
@@ -249,45 +250,45 @@ def test_a_row_says_what_is_missing_until_when(people: dict[str, Client]) -> Non
     soon = datetime.now(UTC) - timedelta(minutes=10)
     call = awaiting(approvals=2, issued_at=soon, decide_within=timedelta(hours=3), sentence="Pay 40.00 EUR")
     page = said(people["carol"].get("/review/"))
-    assert "1 call waits for a person" in page
+    assert "1 call needs a decision" in page
     assert "Interrupted Awaiting approval 1 Decided" in page
-    assert "Pay 40.00 EUR pay · accounts · session inv/17 · it has not run" in page
-    assert "needs 2 people · nobody has decided yet · due in 2 h 0 of 2 approvals" in page
+    assert "Pay 40.00 EUR pay · accounts · session inv/17" in page
+    assert "needs 2 people · nobody has decided yet due in 2 h 0 of 2 approvals" in page
     make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="bob")
     page = said(people["carol"].get("/review/?tab=awaiting"))
-    assert "needs 2 people · bob approved · due in 2 h 1 of 2 approvals" in page
+    assert "needs 2 people · bob approved due in 2 h 1 of 2 approvals" in page
     assert "Approved · one of 2" in said(people["carol"].get("/review/?tab=decided"))
 
 
 def test_what_is_overdue_is_escalated_to_admins(people: dict[str, Client]) -> None:
     call = awaiting(decide_within=timedelta(hours=1))
     row = said(people["bob"].get("/review/?tab=awaiting"))
-    assert re.search(r"overdue for \d+ days · escalated: an admin has to decide Awaiting approval Overdue", row)
+    assert re.search(r"overdue for \d+ days Awaiting approval", row)
 
     response = people["bob"].get(url(call))
-    assert "The time to decide ended 2025-03-04 11:42:07 UTC It is not decided, and nothing runs by" in said(response)
-    assert "An admin has to decide now. Who can: dora." in said(response)
+    assert "The deadline passed at 2025-03-04 11:42:07 Only an admin can decide now." in said(response)
+    assert "Nothing runs until then. These members can: dora." in said(response)
     assert "data-decide" not in response.content.decode()
     carol = said(people["carol"].get(url(call)))
-    assert "Your role is auditor; deciding takes an admin now. Who can: dora." in carol
+    assert "Your role is auditor; an admin has to decide now. These members can: dora." in carol
     refused = people["bob"].post(url(call), APPROVE)
     assert refused.status_code == 409
-    assert "The time to decide ended at 2025-03-04 11:42:07 UTC;" in said(refused)
-    assert "What you typed The contract says so." in said(refused)
+    assert "The deadline passed at 2025-03-04 11:42:07 UTC." in said(refused)
+    assert "Your text The contract says so." in said(refused)
 
-    assert "You are an admin: you can still decide." in said(people["dora"].get(url(call)))
+    assert "You are an admin, so you can still decide." in said(people["dora"].get(url(call)))
     assert people["dora"].post(url(call), APPROVE).status_code == 302
     assert ToolCall.objects.get().status == CallStatus.APPROVED
 
 
 def test_an_empty_tab_teaches_and_points_to_the_other(people: dict[str, Client]) -> None:
     empty = said(people["carol"].get("/review/?tab=awaiting"))
-    assert "Nothing waits for an approval." in empty
+    assert "No call awaits approval." in empty
     call = awaiting()
-    assert "See the 1 awaiting approval" in said(people["carol"].get("/review/?tab=interrupted"))
+    assert "Show 1 call awaiting approval" in said(people["carol"].get("/review/?tab=interrupted"))
     make_call(session=call.session, run=call.run, call_id="call_10")
     page = said(people["carol"].get("/review/"))
-    assert "2 calls wait for a person" in page
+    assert "2 calls need a decision" in page
     assert "Interrupted 1 Awaiting approval 1 Decided" in page
     assert "Refund card" not in said(people["carol"].get("/review/?tab=awaiting"))
 
@@ -296,10 +297,10 @@ def test_pages_go_on_where_the_last_one_ended(people: dict[str, Client]) -> None
     call = awaiting()
     calls = [call] + [
         make_call(session=call.session, run=call.run, call_id=f"c{number}", status=CallStatus.AWAITING_APPROVAL)
-        for number in range(50)
+        for number in range(pending_calls.PAGE)
     ]
     first = people["carol"].get("/review/")
-    assert first.context["more"] == f"?after={calls[49].pk}&tab=awaiting"
+    assert first.context["more"] == f"?after={calls[pending_calls.PAGE - 1].pk}&tab=awaiting"
     second = people["carol"].get(f"/review/{first.context['more']}")
     assert (second.content.decode().count("data-row"), second.context["more"]) == (1, "")
 
@@ -328,8 +329,8 @@ def test_a_late_result_fills_in_the_form(people: dict[str, Client]) -> None:
     late = make_late_result(call=call, result="paid, reference 9")
     response = people["bob"].get(url(call))
     assert (
-        f"Run 1 reported success at {late.received_at:%H:%M:%S}, when it no longer counted. "
-        "Its result is filled in below “It happened”."
+        f"Run 1 reported success at {late.received_at:%H:%M:%S}, too late to count. "
+        "Its result is filled in under “It happened”."
     ) in said(response)
     assert "\npaid, reference 9</textarea>" in response.content.decode()
     log = said(people["bob"].get(f"/sessions/{call.session_id}/calls/"))

@@ -48,7 +48,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_views(
 ) -> None:
     for number in range(rows):
         keep(alice, f"View {number}")
-    with django_assert_num_queries(10):
+    with django_assert_num_queries(13):
         assert len(views(alice)) == rows
 
 
@@ -82,7 +82,7 @@ def test_a_name_is_given_once_and_what_was_typed_comes_back(alice: Client) -> No
     keep(alice)
     response = alice.post("/saved/sessions/", {"name": "Failed refunds", "query": "q=lamp"})
     assert response.status_code == 422
-    assert "There is a view called “Failed refunds” already." in said(response)
+    assert "A view named “Failed refunds” already exists." in said(response)
     assert 'name="query" value="q=lamp"' in response.content.decode()
     assert SavedView.objects.get().query == "status=failed&agent=desk"
 
@@ -116,10 +116,10 @@ def test_others_do_not_remove_it_but_an_admin_does(alice: Client) -> None:
     keep(alice)
     view = SavedView.objects.get()
     bob = signed_in("bob", Role.APPROVER)
-    assert "Remove this view" not in said(bob.get(f"/sessions/?{view.query}"))
+    assert "Delete this view" not in said(bob.get(f"/sessions/?{view.query}"))
     assert bob.post(f"/saved/views/{view.pk}/remove/").status_code == 403
     admin = signed_in("carol", Role.ADMIN)
-    assert "Remove this view" in said(admin.get(f"/sessions/?{view.query}"))
+    assert "Delete this view" in said(admin.get(f"/sessions/?{view.query}"))
     assert admin.post(f"/saved/views/{view.pk}/remove/").status_code == 302
     assert not SavedView.objects.exists()
 

@@ -5,6 +5,7 @@ import pytest
 from django.test import Client
 
 from harness_site.search import indexer
+from harness_site.search.models import Progress
 from tests.support.factories import make_user
 
 Search = Callable[..., list[str]]
@@ -13,6 +14,12 @@ Search = Callable[..., list[str]]
 def complete() -> None:
     while indexer.index_next_batch():
         pass
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_indexed(db: None) -> None:
+    """The indexer of a server that an earlier test stopped may have finished its last batch after that test."""
+    Progress.objects.all().delete()
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def test_a_text_that_cannot_be_read_is_passed_over_and_named(
     assert "message 1 of session order-17: could not be read" in out.getvalue()
     assert "not in the search index" in caplog.text
     page = said(reader.get("/sessions/?q=bulb"))
-    assert "1 text cannot be found, or only in part" in page
+    assert "1 text is not indexed, or only in part" in page
     assert "message 1 of session order-17: could not be read" in page
     Message.objects.filter(message_id=unreadable).delete()
     assert list_index_problems().total == 0

@@ -17,6 +17,7 @@ def test_after_a_rebuild_everything_is_found_however_much_comes(
 ) -> None:
     monkeypatch.setattr(index_writer, "ERA", 10)
     monkeypatch.setattr(search_query, "READ", 5)
+    monkeypatch.setattr(search_query, "PER_SESSION", 30)
     session = make_session(title="other")
     for _ in range(given_out // 10):
         for _ in range(10):

@@ -9,11 +9,11 @@ from django.db import connection, transaction
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import CallStatus
 from checkpoints.models import Message, Session, ToolCall
-from harness_site.search import indexer, text_extraction, tool_days
+from harness_site.search import hourly_call_statistics, indexer, text_extraction
 from harness_site.search import text_sources as reading
 from harness_site.search.index_status import load_index_status
 from harness_site.search.management.commands import index_search
-from harness_site.search.models import Kind, Passage, Progress, ToolDay
+from harness_site.search.models import Kind, Passage, Progress, ToolSums
 from harness_site.search.text_extraction import ExtractedText
 from tests.integration.search.conftest import complete
 from tests.support.factories import make_call, make_message, make_session
@@ -53,7 +53,7 @@ def test_a_message_whose_transaction_ends_late_is_not_missed() -> None:
 def test_keys_are_settled_only_when_older_transactions_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     if connection.vendor == "sqlite":
         assert (
-            indexer._get_oldest_open_transaction() == indexer._get_next_transaction_id() == 0
+            indexer._fetch_oldest_open_transaction_id() == indexer._fetch_next_database_transaction_id() == 0
         )  # one writer: nothing is older
         return
     monkeypatch.setattr(indexer, "_MARGIN", 0)
@@ -156,7 +156,7 @@ def test_what_was_there_before_the_index_is_read_from_the_newest_on(monkeypatch:
 def test_a_step_that_fails_leaves_nothing_and_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
     make_message(session=make_session())
     with monkeypatch.context() as patch:
-        patch.setattr(tool_days, "add_tallies", lambda _: 1 / 0)
+        patch.setattr(hourly_call_statistics, "add_tallies", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             indexer._index_batch_of_kind(Kind.MESSAGE)
     assert texts() == []
@@ -205,7 +205,7 @@ def test_two_processes_at_once_write_each_text_once(monkeypatch: pytest.MonkeyPa
     for worker in workers:
         worker.join(30)
     assert (len(texts()), len(texts(Kind.CALL)), len(texts(Kind.SESSION))) == (30, 30, 1)
-    assert ToolDay.objects.get().calls == 30
+    assert ToolSums.objects.get().calls == 30
     for kind in (Kind.MESSAGE, Kind.CALL):
         sources = list(Passage.objects.filter(kind=kind).order_by("pk").values_list("source", flat=True))
         assert sources == sorted(sources)

@@ -108,7 +108,7 @@ def test_an_id_leads_to_its_session_before_the_index_knows_it(reader: Client) ->
     session = make_session(session_id="x 1")
     page = reader.get("/sessions/", {"q": "x 1"})
     assert f'id="session-{session.pk}"' in page.content.decode()
-    assert "The index is being made" in said(page)
+    assert "The search index is being built" in said(page)
 
 
 def test_places_are_grouped_by_session_the_newest_first_and_marked(reader: Client) -> None:
@@ -120,12 +120,12 @@ def test_places_are_grouped_by_session_the_newest_first_and_marked(reader: Clien
     html = reader.get("/sessions/?q=lamp").content.decode()
     assert re.findall(r'<li id="session-(\d+)"', html) == [str(newer.pk), str(older.pk)]
     # Its id, which nobody looked for, does not stand before it.
-    assert '<span class="said" dir="auto">A <mark>Lamp</mark>.' in html
+    assert '<span class="excerpt" dir="auto">A <mark>Lamp</mark>.' in html
     assert "&lt;b&gt;<mark>lamp</mark>&lt;/b&gt;" in html
     page = said(reader.get("/sessions/?q=lamp"))
-    assert "6 places in 2 sessions" in page
-    assert "2 more on this page are in this session" in page
-    assert "5 places in 1 session" in said(reader.get(f"/sessions/?q=lamp&within={older.pk}"))
+    assert "Results: 6, sessions: 2" in page
+    assert "2 more results on this page are in this session" in page
+    assert "Results: 5, sessions: 1" in said(reader.get(f"/sessions/?q=lamp&within={older.pk}"))
 
 
 def test_a_long_text_is_found_at_its_end_and_shown_once(search: Search, reader: Client) -> None:
@@ -202,7 +202,7 @@ def test_the_number_of_queries_does_not_depend_on_what_is_found(
         make_call(session=session, args={"at": "needle"})
     complete()
     # PostgreSQL is told twice how to plan, in a savepoint.
-    with django_assert_num_queries(24 if connection.vendor == "postgresql" else 20):
+    with django_assert_num_queries(23 if connection.vendor == "postgresql" else 19):
         html = reader.get("/sessions/?q=needle").content.decode()
     assert html.count('<span class="where">') == 2 * rows
 
@@ -220,6 +220,7 @@ def test_rare_words_are_found_behind_the_newest_passages(search: Search, monkeyp
 def test_what_is_old_is_found_once_however_much_is_newer(
     search: Search, monkeypatch: pytest.MonkeyPatch, eras: tuple[tuple[int, int], ...]
 ) -> None:
+    monkeypatch.setattr(search_query, "PER_SESSION", 20)
     monkeypatch.setattr(search_query, "READ", 1)
     monkeypatch.setattr(search_query, "_ERAS", eras)
     monkeypatch.setattr(index_writer, "ERA", 2)
@@ -243,8 +244,8 @@ def test_words_too_short_for_the_index_are_looked_for_in_the_newest_texts_and_th
         make_message(session=session, text=text)
     complete()
     page = said(reader.get("/sessions/?q=x7"))
-    assert "Nothing found" in page
-    assert "looked for in the newest texts only" in page
+    assert "No results" in page
+    assert "searched only in the newest texts" in page
 
 
 def test_another_workspace_finds_nothing(search: Search) -> None:
@@ -264,8 +265,8 @@ def test_an_open_page_shows_its_places_again(reader: Client) -> None:
     assert again is not None
     make_message(session=session, text="another needle")
     complete()
-    assert "1 place in 1 session" in said(reader.get("/sessions/" + again[1].replace("&amp;", "&")))
-    assert "2 places in 1 session" in said(reader.get("/sessions/?q=needle"))
+    assert "Results: 1, sessions: 1" in said(reader.get("/sessions/" + again[1].replace("&amp;", "&")))
+    assert "Results: 2, sessions: 1" in said(reader.get("/sessions/?q=needle"))
 
 
 @pytest.mark.parametrize(
@@ -288,7 +289,7 @@ def test_what_is_masked_cannot_be_found_by_anybody(search: Search, reader: Clien
     admin = Client()
     admin.force_login(make_user(name="carol", role=Role.ADMIN))
     prove(admin).post("/accounts/secrets/")
-    assert "Nothing found" in said(admin.get("/sessions/", {"q": SECRET}))
+    assert "No results" in said(admin.get("/sessions/", {"q": SECRET}))
 
 
 def test_what_becomes_secret_later_cannot_be_found_by_guessing(search: Search) -> None:

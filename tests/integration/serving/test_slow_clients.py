@@ -150,11 +150,11 @@ def test_headers_that_arrive_at_once_have_the_same_size(port: int) -> None:
 class TestSizes:
     """Strangers may send a small form, members a file of evidence."""
 
-    def test_a_stranger_is_refused_before_anything_is_sent(self, port: int) -> None:
+    def test_non_member_is_refused_before_anything_is_sent(self, port: int) -> None:
         with connect(port, POST + b"Content-Length: 1000000\r\n\r\n") as client:
             assert answer(client).startswith(b"HTTP/1.1 413")
 
-    def test_a_stranger_with_a_made_up_session_too(self, port: int) -> None:
+    def test_unknown_session_key_is_refused(self, port: int) -> None:
         with connect(port, POST + b"Cookie: sessionid=abc\r\nContent-Length: 1000000\r\n\r\n") as client:
             assert answer(client).startswith(b"HTTP/1.1 413")
 

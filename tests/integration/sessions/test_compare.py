@@ -143,7 +143,7 @@ def test_the_page_says_what_changed(session: Session, reader: Client) -> None:
     response = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
     page = said(response)
     assert "Version 1 → version 2" in page
-    assert "Messages+1 Edited1 Plan steps done0 Tool calls between0 Cost+$0.012 Tokens–" in page
+    assert "Messages+1 Edited1 Plan steps done0 Tool calls0 Cost+$0.012 Tokens–" in page
     assert "… 1 unchanged message · read it · show it here" in page
     assert "Pay — was “to do”, now “in progress”" in page
     html = response.content.decode()
@@ -164,13 +164,13 @@ def test_a_version_against_itself_is_unchanged(session: Session, reader: Client)
     say(session, "a")
     make_checkpoint(session=session)
     assert lines(compared(session, 1, 1)) == [(1, 0)]
-    assert "1 unchanged message folded" in said(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=1"))
+    assert "1 unchanged message is folded" in said(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=1"))
 
 
 def test_a_session_without_versions_has_nothing_to_compare(reader: Client) -> None:
     response = reader.get(f"/sessions/{make_session().pk}/compare/")
     assert response.status_code == 200
-    assert "There are not two versions yet." in said(response)
+    assert "A comparison needs two versions." in said(response)
 
 
 @pytest.mark.parametrize("messages", [1, 3])

@@ -9,7 +9,7 @@ from django.test import Client
 from checkpoints.models import Checkpoint, Session
 from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.message_alignment import FurtherMessages
-from harness_site.sessions.selectors import calls_between, message_windows
+from harness_site.sessions.selectors import calls_in_period, message_windows
 from harness_site.sessions.selectors.message_windows import StoredMessage
 from tests.integration.sessions.compare_helpers import compared, lines, rewrite, say
 from tests.support.factories import THEN, make_call, make_checkpoint
@@ -85,7 +85,7 @@ def test_of_a_long_stretch_only_what_is_shown_is_read(session: Session, monkeypa
 def test_of_many_calls_the_first_are_shown_and_all_counted(
     session: Session, reader: Client, counted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls_between, "COUNTED", counted)
+    monkeypatch.setattr(calls_in_period, "COUNTED", counted)
     make_checkpoint(session=session)
     for number in range(30):
         at = THEN + timedelta(seconds=number)
@@ -96,8 +96,8 @@ def test_of_many_calls_the_first_are_shown_and_all_counted(
     assert "tool_19" in page
     assert "tool_20" not in page
     if counted == 25:
-        assert "Tool calls between25+" in page
-        assert "More than 5 later calls stand in all tool calls of the session." in page
+        assert "Tool calls25+" in page
+        assert "More than 5 later calls are not shown here. Show all tool calls of the session" in page
     else:
-        assert "Tool calls between30" in page
-        assert "10 later calls stand in all tool calls of the session." in page
+        assert "Tool calls30" in page
+        assert "10 later calls are not shown here. Show all tool calls of the session" in page

@@ -37,7 +37,7 @@ def test_a_message_in_another_place_has_moved(session: Session, reader: Client) 
     page = said(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
     assert "Messages0 Edited0 Moved1" in page
     assert "Moved from here:" in page
-    assert "Moved here; it was elsewhere in version 1" in page
+    assert "Moved here · see its place in version 1" in page
 
 
 def test_a_moved_message_that_was_edited_shows_its_words(session: Session, reader: Client) -> None:
@@ -125,10 +125,10 @@ def test_folds_are_opened_by_links_that_add_up(folded: Session, reader: Client) 
     assert 'id="m-49"' in html
     assert 'id="m-50"' not in html
     assert 'href="?a=1&amp;b=2&amp;open=0&amp;open=50#m-50"' in html
-    assert "150 unchanged messages folded · fold all" in said(answer)
+    assert "150 unchanged messages are folded · fold all" in said(answer)
 
 
 @pytest.mark.parametrize("value", ["x", "-1", "²", "9" * 40, ""])
 def test_what_is_no_position_opens_nothing(folded: Session, reader: Client, value: str) -> None:
     answer = reader.get(f"/sessions/{folded.pk}/compare/?a=1&b=2&open={value}")
-    assert "200 unchanged messages folded" in said(answer)
+    assert "200 unchanged messages are folded" in said(answer)

@@ -48,14 +48,14 @@ def test_title_agent_labels_and_metadata_of_two_sessions_are_compared(reader: Cl
     told = {"title": "Lamps", "agent": "desk", "labels": '["vip"]', "metadata": '{"customer":7}'}
     Session.objects.filter(pk=other.pk).update(**told)
     words = said(reader.get(f"/sessions/{one.pk}/compare/?with={other.pk}"))
-    assert "The sessions 4 differences" in words
+    assert "Session data 4 differences" in words
     assert 'title "Refund for a broken lamp" → "Lamps"' in words
     assert "metadata.customer 7" in words
     Session.objects.filter(pk=other.pk).update(title=one.title, agent=one.agent, labels="[]", metadata="{broken")
-    assert 'The sessions 1 difference ~ metadata {} → "{broken"' in said(
+    assert 'Session data 1 difference ~ metadata {} → "{broken"' in said(
         reader.get(f"/sessions/{one.pk}/compare/?with={other.pk}")
     )
-    assert "The sessions" not in said(reader.get(f"/sessions/{one.pk}/compare/?a=1&b=1"))
+    assert "Session data" not in said(reader.get(f"/sessions/{one.pk}/compare/?a=1&b=1"))
 
 
 def test_another_session_is_chosen_on_the_page_by_its_own_id(reader: Client) -> None:
@@ -89,7 +89,7 @@ def test_what_is_not_told_is_counted(reader: Client) -> None:
     many = {f"field-{number:04}": number for number in range(json_diff.TOLD + 3)}
     words = said(page(reader, saved({}, many)))
     assert f"Payload {json_diff.TOLD + 3} differences" in words
-    assert "3 further differences." in words
+    assert "3 further differences are not shown." in words
 
 
 def test_a_damaged_payload_is_a_text(reader: Client) -> None:

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus
-from checkpoints.formats.digests import chain_bodies
+from checkpoints.formats.digests import compute_hash_chains
 from checkpoints.models import AuditEvent, Checkpoint, Message, Segment, Session
 from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.compare_versions import Comparison
@@ -120,9 +120,9 @@ def test_calls_of_both_since_they_parted(origin: Session, reader: Client) -> Non
     assert [record.tool for record in found.calls_a.first] == ["refund_card"]
     assert [record.tool for record in found.calls.first] == ["send_voucher"]
     page = said(reader.get(path(origin, fork)))
-    assert "Tool calls since they parted1 → 1" in page
-    assert "Tool calls of origin since they parted" in page
-    assert "Tool calls of fork since they parted" in page
+    assert "Tool calls since the sessions diverged1 → 1" in page
+    assert "Tool calls of origin since the sessions diverged" in page
+    assert "Tool calls of fork since the sessions diverged" in page
 
 
 def test_equal_beginnings_stored_twice_are_shared(origin: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def _long(name: str, count: int, other_from: int | None = None) -> Session:
         Message(
             session=session, segment=segment, position=place, role="user", created_at=clock.now(), body=body, chain=link
         )
-        for place, (body, link) in enumerate(zip(bodies, chain_bodies(bodies), strict=True))
+        for place, (body, link) in enumerate(zip(bodies, compute_hash_chains(bodies), strict=True))
     )
     session.message_count = count
     make_checkpoint(session=session)

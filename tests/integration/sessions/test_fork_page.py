@@ -72,10 +72,10 @@ def test_what_comes_along_and_what_stays_is_said(session: Session, approver: Cli
     Workflow.objects.create(session=session, workflow_id="w")
     words = said(approver.get(path(session), {"v": 1}))
     assert "Fork from version 1" in words
-    assert "1 message, the plan, the payload, $0.031 spent" in words
-    assert "2 completed calls: asked for again, they are answered from the log" in words
-    assert "1 call of operations that the whole workspace shares" in words
-    assert "1 workflow with its journals" in words
+    assert "1 message, the plan, the payload and the cost of $0.031" in words
+    assert "2 completed calls: if the agent asks for them again, the recorded results are returned" in words
+    assert "1 call of an operation that the whole workspace shares" in words
+    assert "1 workflow with its journal" in words
     assert "3 calls: Awaiting approval" in words
     assert "1 call: Failed" in words
     assert "undecided" not in words.replace("Paused — 3 calls await approval", "")
@@ -85,15 +85,15 @@ def test_what_is_undecided_is_said_to_stay_so_in_both(session: Session, approver
     call(session, CallStatus.INTERRUPTED)
     call(session, CallStatus.ISSUED)
     words = said(approver.get(path(session)))
-    assert "2 calls are undecided, and will be so in the fork too." in words
-    assert "approve a re-run in at most one of them, or it happens twice." in words
+    assert "2 calls are undecided, and stay undecided in the fork." in words
+    assert "approve a re-run in at most one of the two sessions, otherwise the call runs twice." in words
     assert words.count("Refund card: amount 40.00, currency EUR, order 17") == 2
-    assert "A process drives this session: what it is running right now is among them." in words
+    assert "A process works on this session: the calls that it runs now are among them." in words
 
 
 def test_calls_after_the_version_come_along_and_are_counted(session: Session, approver: Client) -> None:
     call(session, CallStatus.COMPLETED, 2, issued_at="2999-01-01T00:00Z")
-    assert "2 of them were begun after this version" in said(approver.get(path(session)))
+    assert "2 of them started after this version" in said(approver.get(path(session)))
 
 
 def test_what_was_said_is_what_happens(session: Session, approver: Client) -> None:
@@ -129,10 +129,10 @@ def test_both_sessions_show_where_they_come_from_and_go_to(session: Session, app
     approver.post(path(session), {"version": 1, "session_id": "copy"})
     copy = Session.objects.get(session_id="copy")
     here = approver.get(f"/sessions/{session.pk}/plan/")
-    assert "forks: copy from version 1" in said(here)
+    assert "Forks: copy from version 1" in said(here)
     assert f'href="/sessions/{copy.pk}/"' in here.content.decode()
     there = approver.get(f"/sessions/{copy.pk}/plan/")
-    assert "forked from origin at version 1" in said(there)
+    assert "Forked from: origin at version 1" in said(there)
     assert f'href="/sessions/{session.pk}/?v=1"' in there.content.decode()
 
 
@@ -140,15 +140,15 @@ def test_of_many_forks_the_newest_are_named_and_all_counted(session: Session, ap
     for number in range(session_forks.NAMED + 2):
         approver.post(path(session), {"version": 1, "session_id": f"copy-{number}"})
     words = said(approver.get(f"/sessions/{session.pk}/plan/"))
-    assert "forks: copy-5 from version 1 · compare with the fork copy-5, copy-4 from version 1" in words
+    assert "Forks: copy-5 from version 1 · compare with the fork copy-5, copy-4 from version 1" in words
     assert "copy-1 from" not in words
-    assert "and 6 in all" in words
+    assert "(6 in all, see the history)" in words
 
 
 def test_who_may_not_is_told_so_and_who_can(session: Session, approver: Client, auditor: Client) -> None:
     words = said(auditor.get(path(session)))
-    assert "Your role, auditor, covers reading this and not making the fork. Who can: alice." in words
-    assert "Make the fork" not in words
+    assert "Your role, auditor, does not allow you to create a fork. These members can: alice." in words
+    assert "Create the fork" not in words
     assert auditor.post(path(session), {"version": 1, "session_id": "copy"}).status_code == 403
     assert not Session.objects.filter(session_id="copy").exists()
     assert entries("session_forked") == []
@@ -164,7 +164,7 @@ def test_the_library_refuses_who_may_not(session: Session) -> None:
     ("name", "words"),
     [
         ("origin", "There already is a session 'origin'. Choose an id that is not taken. Nothing was written."),
-        ("", "Id of the new session is missing."),
+        ("", "Enter a value for “Id of the new session”."),
         ("   ", "cannot be a session id: it is empty."),
         ("x" * 256, "Ensure this value has at most 255 characters"),
     ],
@@ -187,7 +187,7 @@ def test_a_version_that_is_not_there_is_said(session: Session, approver: Client,
 def test_a_session_without_versions_has_nothing_to_fork(approver: Client) -> None:
     answer = approver.get(path(make_session()))
     assert answer.status_code == 404
-    assert "This session has no version to go on from." in said(answer)
+    assert "This session has no version to continue from." in said(answer)
 
 
 def test_the_id_that_is_offered_is_free(session: Session, approver: Client) -> None:

@@ -3,12 +3,14 @@
 import base64
 import json
 import re
+from html import unescape
 
 import pytest
 from django.test import Client
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import Session
+from harness_site.sessions.session_formatting import MAX_AUDIO
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -34,28 +36,53 @@ def test_a_long_text_is_folded_and_complete_on_its_own_page(session: Session, re
     assert "THE END" in page(reader, session, "messages/0/?v=1")
 
 
-def test_five_megabytes_are_folded_and_complete(session: Session, reader: Client) -> None:
-    ask = [{"kind": "tool_call", "id": "c1", "name": "dump", "args": {"all": "y" * 100_000}}]
+def read_pages(reader: Client, html: str) -> tuple[str, int]:
+    """Follow the pages of the long text that a page begins; return all of it, and the number of pages."""
+    text, count = "", 0
+    address = re.search(r'<p class="fold"><a href="([^"]*text=[^"]*)"', html)
+    link = address[1] if address else None
+    link = link and link.replace("page=2", "page=1")
+    while link:
+        html = reader.get(unescape(link)).content.decode()
+        body = re.search(r'<div class="returned" dir="auto">(.*?)</div></div>', html, re.DOTALL)
+        assert body is not None
+        text, count = text + unescape(re.sub("<[^>]*>", "", body[1])), count + 1
+        following = re.search(r'rel="next" href="([^"]*)"', html)
+        link = following[1] if following else None
+    return text, count
+
+
+def test_five_megabytes_are_folded_and_read_in_pages(session: Session, reader: Client) -> None:
+    ask = [{"kind": "tool_call", "id": "c1", "name": "dump", "args": {"n": 1}}]
     make_message(session=session, role="assistant", blocks=ask)
-    big = "x" * 5_000_000 + "THE END"
+    secret = "password=hunter2hunter2 "
+    big = "word " * 19_998 + secret + "x " * 200_000 + "THE END" + " y" * 2_250_000
     make_message(session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": "c1", "content": big}])
     make_checkpoint(session=session)
     html = page(reader, session)
     assert len(html) < 40_000
     assert "Show all · 5.0 MB" in said(reader.get(f"/sessions/{session.pk}/"))
     whole = page(reader, session, "messages/0/?v=1")
-    assert big in whole
-    assert "y" * 100_000 in whole
-    assert page(reader, session, "messages/1/?v=1").count(big) == 2
+    assert len(whole) < 200_000
+    assert "Page 2 of 51 · 5.0 MB" in said(reader.get(f"/sessions/{session.pk}/messages/0/?v=1"))
+    text, count = read_pages(reader, whole)
+    assert (count, len(text.replace("‹masked›", ""))) == (51, len(big) - len("hunter2hunter2"))
+    assert "hunter" not in text
+    found = reader.get(f"/sessions/{session.pk}/messages/0/?v=1&find=end")
+    assert "Page 6 of 51" in said(found)
+    assert 'id="found"' in found.content.decode()
+    assert reader.get(f"/sessions/{session.pk}/messages/0/?v=1&text=0123&page=7").status_code == 200
 
 
 def test_a_logged_call_is_complete_on_its_own_page(session: Session, reader: Client) -> None:
-    call = make_call(session=session, args={"text": "y" * 100_000}, status=CallStatus.COMPLETED, result="x" * 100_000)
+    args = {"text": "y" * 300_000, "api_key": "k-12345"}
+    call = make_call(session=session, args=args, status=CallStatus.COMPLETED, result="x" * 100_000)
     make_checkpoint(session=session)
     assert "x" * 100_000 not in page(reader, session)
     html = page(reader, session, f"calls/{call.pk}/")
     assert "x" * 100_000 in html
-    assert "y" * 100_000 in html
+    text, count = read_pages(reader, html)
+    assert (count, "y" * 300_000 in text, "k-12345" in text) == (4, True, False)
 
 
 def test_an_image_is_sent_by_itself_and_only_when_it_is_seen(session: Session, reader: Client) -> None:
@@ -98,6 +125,58 @@ def test_nothing_else_is_sent_as_an_image(session: Session, reader: Client, url:
     make_checkpoint(session=session)
     for index in (0, 1, 2, 10**30):
         assert reader.get(f"/sessions/{session.pk}/messages/0/images/{index}/").status_code == 404
+
+
+def test_a_recording_is_played_from_its_own_address_whole_and_in_part(session: Session, reader: Client) -> None:
+    recording = b"RIFF" + bytes(range(200))
+    data = {"mimeType": "audio/x-wav", "data": base64.b64encode(recording).decode()}
+    blocks: list[dict[str, object]] = [
+        {"inlineData": data},
+        {"type": "audio", "data": data["data"], "mimeType": "audio/midi", "transcript": "la"},
+    ]
+    make_message(session=session, blocks=blocks)
+    make_checkpoint(session=session)
+    html, path = page(reader, session), f"/sessions/{session.pk}/messages/0/audio/1/?v=1"
+    assert f'<audio controls preload="none" src="{path}"></audio>' in html
+    assert (html.count("<audio"), data["data"] in html) == (1, False)
+    assert "The recording is not played: data:audio/midi" in html
+    whole = reader.get(path)
+    assert (whole.content, whole.headers["Content-Type"]) == (recording, "audio/wav")
+    assert whole.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
+    assert whole.headers["X-Content-Type-Options"] == "nosniff"
+    for asked, status, content, span in (
+        ("bytes=0-1", 206, b"RI", "bytes 0-1/204"),
+        ("bytes=200-", 206, recording[200:], "bytes 200-203/204"),
+        ("bytes=204-", 416, b"", "bytes */204"),
+    ):
+        part = reader.get(path, headers={"Range": asked})
+        assert (part.status_code, part.content, part.headers["Content-Range"]) == (status, content, span)
+    assert reader.get(path, headers={"Range": "lines=1-2"}).content == recording
+    assert (
+        f'src="data:audio/x-wav;base64,{data["data"]}"'
+        in b"".join(
+            reader.get(f"/sessions/{session.pk}/export/html/").streaming_content  # type: ignore[attr-defined]
+        ).decode()
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.example/sound.mp3",
+        "data:audio/midi;base64,AAAA",
+        "data:text/html;base64,PHN2Zz4=",
+        "data:audio/wav;base64,AAA",
+        "data:audio/wav,AAAA",
+        f"data:audio/wav;base64,{'A' * MAX_AUDIO}",
+    ],
+    ids=["remote", "midi", "html", "damaged", "plain", "too large"],
+)
+def test_nothing_else_is_sent_as_a_recording(session: Session, reader: Client, url: str) -> None:
+    make_message(session=session, blocks=[{"kind": "audio", "url": url}])
+    make_checkpoint(session=session)
+    for index in (0, 1, 10**30):
+        assert reader.get(f"/sessions/{session.pk}/messages/0/audio/{index}/").status_code == 404
 
 
 def test_what_is_copied_is_complete_and_masked(session: Session, reader: Client) -> None:

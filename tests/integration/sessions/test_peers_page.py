@@ -33,13 +33,13 @@ def test_every_call_says_who_was_asked_and_what_came_of_it(cp: SyncCheckpointer,
     cp.accept_response("late", "at last")
     words = said(page_of(reader))
     assert "Pause 1 Waiting for other agents Run 1 paused" in words
-    assert "Join quote Complete 2 of 2 calls counted" in words
+    assert "Join quote Complete 2 of 2 calls are settled" in words
     assert "stock answered" in words
     assert '{"grams": 3150} –' in words
     assert "No answer in time" in words
     assert "Came too late" in words
     assert ": at last" in words
-    assert "Join more Waiting 0 of 1 call counted" in words
+    assert "Join more Waiting 0 of 1 call is settled" in words
     assert 'ask "open" Waiting due in' in words
 
 
@@ -59,7 +59,7 @@ def test_who_has_to_be_told_is_named(cp: SyncCheckpointer, reader: Client) -> No
 
     cp.cancel_paused("s", tell=refuse)
     words = said(page_of(reader))
-    assert words.count("that it is not needed any more (tried once)") == 2
+    assert words.count("the answer is no longer needed (tried once)") == 2
     assert "Pause 1 Cancelled" in words
 
 
@@ -67,14 +67,14 @@ def test_a_task_that_was_taken_and_lost_says_so(cp: SyncCheckpointer, reader: Cl
     pause(cp, join("j", "a"))
     cp.accept_response("a", "yes")
     cp.take_paused("s")
-    assert "The run that took it has saved nothing since:" in said(page_of(reader))
+    assert "That run has not saved a version yet." in said(page_of(reader))
     lose()
     cp.take_paused("s", takeover=True)
-    assert "for the 2nd time: a run that had it before was lost or took it again" in said(page_of(reader))
+    assert "It was continued 2 times, because an earlier run was lost or continued it twice." in said(page_of(reader))
     cp.save_checkpoint("s", [], None, 0)
     words = said(page_of(reader))
-    assert "Pause 1 Gone on" in words
-    assert "has saved nothing since" not in words
+    assert "Pause 1 Resumed" in words
+    assert "has not saved a version yet" not in words
 
 
 @pytest.mark.parametrize("tab", ["", "versions/", "calls/", "plan/", "history/", "peers/"])
@@ -83,11 +83,11 @@ def test_every_page_says_what_a_paused_session_waits_for(cp: SyncCheckpointer, r
     cp.accept_response("a", "yes")
     words = said(page_of(reader, tab=tab))
     assert "Paused — waiting for 1 answer" in words
-    assert "Waits for 1 of 2 answers, from stock; it is due in" in words
+    assert "The session waits for 1 of 2 answers. Agents: stock. The answer is due in" in words
     cp.accept_response("b", "yes")
     words = said(page_of(reader, tab=tab))
-    assert "Paused — the answers are there" in words
-    assert "Any process can take the task and go on." in words
+    assert "Paused — all answers have arrived" in words
+    assert "Any process can continue the session." in words
 
 
 def test_what_is_sealed_is_shown_to_nobody(cp: SyncCheckpointer, reader: Client) -> None:
@@ -151,7 +151,7 @@ def test_pages_of_pauses_follow_each_other(cp: SyncCheckpointer) -> None:
 def test_the_tab_is_there_only_where_somebody_was_asked(reader: Client) -> None:
     make_session(session_id="s")
     assert "/peers/" not in page_of(reader, tab="plan/").content.decode()
-    assert "This session has asked no other agent." in said(page_of(reader))
+    assert "This session has not called another agent." in said(page_of(reader))
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -7,7 +7,7 @@ from django.test import Client
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus
 from checkpoints.models import AuditEvent, Checkpoint, Run, Session
 from harness_site.core.epoch_microseconds import convert_to_microseconds
-from harness_site.sessions.timeline import lane_layout
+from harness_site.sessions.timeline import overview_lane_layout
 from harness_site.sessions.timeline.selectors import run_lanes
 from harness_site.sessions.timeline.selectors.run_lanes import Stretch
 from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session, make_user
@@ -101,6 +101,29 @@ def test_an_approved_call_waited_before_it_ran(session: Session) -> None:
     assert following.stretches == [Stretch("ran", at(9), at(10), "refund_card", call.pk)]
 
 
+def test_a_call_waits_past_decisions_that_were_withdrawn(session: Session) -> None:
+    ask(session, 2)
+    run(session, 21, 60)
+    second = session.runs.get(number=2)
+    call = make_call(
+        session=session,
+        run=second,
+        status=CallStatus.COMPLETED,
+        issued_at=later(22),
+        interrupted_at=later(23),
+        settled_at=later(50),
+    )
+    decided = ((4, "approve"), (5, "withdraw"), (20, "approve"), (30, "mark_failed"), (31, "withdraw"))
+    for revision, (seconds, kind) in enumerate((*decided, (50, "confirm_landed"))):
+        make_decision(call=call, kind=DecisionKind(kind), created_at=later(seconds), revision=revision)
+    first, following = run_lanes.load_run_lanes(session.pk).lanes
+    assert first.stretches == [Stretch("wait", at(2), at(20), "refund_card", call.pk)]
+    assert following.stretches == [
+        Stretch("lost", at(22), at(23), "refund_card", call.pk),
+        Stretch("wait", at(23), at(50), "refund_card", call.pk),
+    ]
+
+
 def test_a_call_that_was_answered_instead_only_waited(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(7))
     make_decision(call=call, kind=DecisionKind.RESPOND, created_at=later(7))
@@ -122,7 +145,7 @@ def test_what_a_probe_settled_waited_for_nobody(session: Session) -> None:
 def test_words_stand_beside_a_bar_that_is_too_short_for_them(session: Session) -> None:
     make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(2.001))
     make_call(session=session, call_id="b", tool="t" * 200, status=CallStatus.ISSUED, issued_at=later(9))
-    drawing = lane_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
+    drawing = overview_lane_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
     assert drawing is not None
     short, long = drawing.rows[0].bars
     assert (short.label, short.beside) == ("refund_card", True)
@@ -134,7 +157,7 @@ def test_a_wait_says_what_fits(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(2))
     make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(2.3))
     make_call(session=session, call_id="b", status=CallStatus.ISSUED, issued_at=later(2.31))
-    drawing = lane_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
+    drawing = overview_lane_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
     assert drawing is not None
     assert drawing.rows[0].bars[0].label == "waiting, 300 ms"
 
@@ -154,31 +177,31 @@ def test_everything_is_drawn_inside_the_picture_and_in_order(session: Session) -
     make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(2.1))
     make_call(session=session, call_id="b", status=CallStatus.COMPLETED, issued_at=later(3), interrupted_at=later(4000))
     run(session, 4000, 90_000, status=RunStatus.RUNNING)
-    drawing = lane_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
+    drawing = overview_lane_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
     assert drawing is not None
     bars = [bar for row in drawing.rows for bar in row.bars]
     assert [bar.kind for bar in bars] == ["ran", "lost", "wait"]
     assert bars[0].x + bars[0].width < bars[1].x
     assert bars[1].x + bars[1].width == pytest.approx(bars[2].x, abs=0.2)
     places = [(bar.x, bar.width) for bar in bars] + [(row.x, row.width) for row in drawing.rows]
-    assert min(x for x, _ in places) >= lane_layout.LEFT
-    assert max(x + width for x, width in places) <= lane_layout.WIDTH
+    assert min(x for x, _ in places) >= overview_lane_layout.LEFT
+    assert max(x + width for x, width in places) <= overview_lane_layout.WIDTH
     assert drawing.words == (
-        "Timeline: run 1 (running) with 2 tool calls, 1 with an unknown outcome; "
-        "run 2 (running) with 0 tool calls, waited for a decision."
+        "Timeline of the runs. Run 1 (Running) made 2 tool calls. The outcome of 1 call is unknown. "
+        "Run 2 (Running) made 0 tool calls. The run waited for a decision."
     )
 
 
 def test_one_moment_can_be_drawn() -> None:
     session = make_session()
     run(session, 0, 0)
-    drawing = lane_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
+    drawing = overview_lane_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
     assert drawing is not None
-    assert drawing.rows[0].x == lane_layout.LEFT
+    assert drawing.rows[0].x == overview_lane_layout.LEFT
 
 
 def test_nothing_is_not_drawn() -> None:
-    assert lane_layout.draw_run_lanes(run_lanes.load_run_lanes(make_session().pk)) is None
+    assert overview_lane_layout.draw_run_lanes(run_lanes.load_run_lanes(make_session().pk)) is None
 
 
 def test_the_page_draws_it(client: Client, session: Session) -> None:

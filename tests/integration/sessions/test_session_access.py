@@ -22,6 +22,7 @@ PAGES = [
     "",
     "messages/0/",
     "messages/0/images/1/",
+    "messages/0/audio/1/",
     "versions/",
     "compare/?a=1&b=2",
     "calls/",
@@ -38,7 +39,8 @@ def full_session(workspace: str = "default") -> tuple[Session, int]:
     session = make_session(workspace=make_workspace(slug=workspace))
     make_run(session=session)
     picture = {"kind": "image", "url": "data:image/png;base64,AAAA"}
-    make_message(session=session, blocks=[{"kind": "text", "text": "Look."}, picture])
+    sound = {"kind": "audio", "url": "data:audio/wav;base64,AAAA"}
+    make_message(session=session, blocks=[{"kind": "text", "text": "Look."}, picture, sound])
     make_checkpoint(session=session)
     make_checkpoint(session=session)
     return session, make_call(session=session).pk
@@ -52,7 +54,7 @@ def test_nobody_reads_without_signing_in(client: Client, page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_stranger_reads_nothing(client: Client, page: str) -> None:
+def test_non_member_reads_nothing(client: Client, page: str) -> None:
     session, call = full_session()
     client.force_login(make_user(name="mallory", role=None))
     assert client.get(f"/sessions/{session.pk}/{page.format(call=call)}").status_code == 403

@@ -53,7 +53,7 @@ def test_the_list_tells_the_same(session: Session, reader: Client) -> None:
     make_decision(call=make_call(session=session, status=CallStatus.COMPLETED), created_at=THEN + timedelta(seconds=9))
     call(session, 20, status=CallStatus.FAILED)
     words = said(reader.get(f"/sessions/{session.pk}/timeline/"))
-    assert "alice about refund_card Decision it happened – 1" in words
+    assert "alice decided about refund_card Decision It happened – 1" in words
     assert "refund_card Failed failed 500 ms 1" in words
 
 
@@ -66,7 +66,7 @@ def test_zoom_and_pan_are_addresses(session: Session, reader: Client) -> None:
         found = re.search(rf'<a class="btn" href="(\?from=[^"]*)"[^>]*>{name}</a>', html)
         assert found, name
         html = page(reader, session, found[1].replace("&amp;", "&"))
-        assert "All of it" in html
+        assert "Whole session" in html
 
 
 def test_a_time_shows_only_what_is_in_it(session: Session, reader: Client) -> None:
@@ -75,7 +75,7 @@ def test_a_time_shows_only_what_is_in_it(session: Session, reader: Client) -> No
     assert f"/calls/{second}/" in html
     assert f"/calls/{first}/" not in html
     empty = page(reader, session, "?from=2001-03-04T10:42:50Z&to=2001-03-04T10:43:10Z")
-    assert "Nothing happened in this time." in empty
+    assert "There are no events in this period." in empty
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,10 @@ def test_what_cannot_be_drawn_one_by_one_is_counted_and_leads_closer(session: Se
         call(session, number, issued_at=moment, settled_at=moment)
     call(session, 20)
     html = page(reader, session)
-    assert "of these stand too close to be drawn one by one." in html
-    found = re.search(r'<a href="(\?from=[^"]*)" tabindex="-1"><title>(\d+) together: \d+ tool call</title>', html)
+    assert "events are grouped. Click a bar to zoom in." in html
+    found = re.search(r'<a href="(\?from=[^"]*)" tabindex="-1"><title>(\d+) entries \(Tool call: \d+\)</title>', html)
     assert found
-    assert sum(map(int, re.findall(r"<title>(\d+) together", html))) == 12
+    assert sum(map(int, re.findall(r"<title>(\d+) entries", html))) == 12
 
 
 def test_the_chart_has_its_numbers_as_a_table(session: Session, reader: Client) -> None:
@@ -146,7 +146,7 @@ def test_nothing_is_styled_inline(session: Session, reader: Client) -> None:
 
 
 def test_a_session_without_a_run_says_so(reader: Client) -> None:
-    assert "Nothing has happened yet." in page(reader, make_session())
+    assert "There are no events yet." in page(reader, make_session())
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from checkpoints import SyncCheckpointer
-from checkpoints.importers.openai import import_chat
+from checkpoints.importers import import_transcripts
 from checkpoints.models import Session
 from harness_site.core.downloads import CSV, HTML, JSONL, ExportFormat
 from tests.conftest import Open
@@ -55,7 +55,7 @@ def compacted(open_checkpointer: Open) -> str:
 
 def imported(open_checkpointer: Open) -> str:
     talk = [{"role": "user", "content": "said elsewhere"}, {"role": "assistant", "content": "answered elsewhere"}]
-    import_chat(open_checkpointer(), talk, session_id="imported")
+    import_transcripts(open_checkpointer(), talk, session_id="imported", format="openai-chat")
     return "imported"
 
 
@@ -86,9 +86,9 @@ def test_each_export_ends_whole_and_holds_what_the_page_holds(
 def test_the_page_of_a_session_that_was_taken_over_says_by_whom(open_checkpointer: Open, reader: Client) -> None:
     session = Session.objects.get(session_id=taken_over(open_checkpointer))
     html = _sent(reader, f"/sessions/{session.pk}/export/html/", HTML)
-    assert "by run 2 on" in html
+    assert "Run 2 on" in html
     assert "worker-3 hangs" in html
-    assert "had its session taken over" in html
+    assert "the session was taken over from run" in html
 
 
 @pytest.mark.parametrize("path", ["/sessions/export/", "/audit/export/"])

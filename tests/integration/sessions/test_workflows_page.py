@@ -57,8 +57,8 @@ def test_steps_stand_in_order_with_what_became_of_them(session: Session, reader:
     assert "Completed" in words
     assert "done at last" in words
     assert "2 charge Desk.charge version 2 its identity changed once before it ran order 17 Outcome unknown" in words
-    assert "Its run is gone" in words
-    assert "3 ship Desk.charge version 1 – Not begun 0 –" in words
+    assert "Its run died during the call" in words
+    assert "3 ship Desk.charge version 1 – Not started 0 –" in words
     assert f'href="/review/calls/{lost.pk}/"' in page.content.decode()
     assert [len(step.attempts) for step in workflow_steps.load_workflow_page(session.pk).parts[0].steps] == [2, 1, 0]
 
@@ -114,7 +114,7 @@ def test_the_tab_is_there_only_where_there_is_a_workflow(session: Session, reade
     assert "This session has no workflow." in said(reader.get(path))
     make_workflow(session)
     assert path in reader.get(f"/sessions/{session.pk}/plan/").content.decode()
-    assert "No step has been asked for yet." in said(reader.get(path))
+    assert "No step has been requested yet." in said(reader.get(path))
 
 
 def test_what_agents_wrote_is_text(session: Session, reader: Client) -> None:

@@ -9,9 +9,9 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Session
-from harness_site.sessions.selectors import call_list
+from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_details import CallFilter
-from harness_site.sessions.selectors.call_list import CallLogFilter, CallLogPage
+from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, CallLogPage
 from tests.support.factories import (
     THEN,
     make_call,
@@ -55,7 +55,7 @@ def listed(page: CallLogPage) -> list[str]:
 
 
 def found(session: Session, **wanted: object) -> list[str]:
-    return listed(call_list.load_call_log_page(session.workspace_id, CallLogFilter(**wanted)))  # type: ignore[arg-type]
+    return listed(workspace_call_log.load_call_log_page(session.workspace_id, CallLogFilter(**wanted)))  # type: ignore[arg-type]
 
 
 def test_calls_of_all_sessions_are_listed_newest_first(session: Session, reader: Client) -> None:
@@ -68,7 +68,7 @@ def test_calls_of_all_sessions_are_listed_newest_first(session: Session, reader:
     words = said(reader.get("/calls/"))
     assert "send late A lamp mailer" in words
     assert "not ours" not in words
-    assert "By tool over all 3 calls" in words
+    assert "By tool all 3 calls" in words
 
 
 def test_filters_narrow_the_list(session: Session) -> None:
@@ -87,7 +87,7 @@ def test_pages_follow_each_other_without_gaps(session: Session) -> None:
     make_calls(session, 7)
     seen, after = [], None
     while True:
-        page = call_list.load_call_log_page(session.workspace_id, CallLogFilter(), after=after, size=3)
+        page = workspace_call_log.load_call_log_page(session.workspace_id, CallLogFilter(), after=after, size=3)
         seen += listed(page)
         after = page.after
         if after is None:
@@ -98,33 +98,33 @@ def test_pages_follow_each_other_without_gaps(session: Session) -> None:
 def test_what_was_not_looked_at_is_said_and_a_link_away(
     session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(call_list, "LOOKED_AT", 4)
-    monkeypatch.setattr(call_list, "RATED", 4)
+    monkeypatch.setattr(workspace_call_log, "LOOKED_AT", 4)
+    monkeypatch.setattr(workspace_call_log, "RATED", 4)
     make_calls(session, 10)
     wanted = CallLogFilter(CallFilter(key="c0"))
-    pages = [call_list.load_call_log_page(session.workspace_id, wanted)]
+    pages = [workspace_call_log.load_call_log_page(session.workspace_id, wanted)]
     while pages[-1].after is not None:
-        pages.append(call_list.load_call_log_page(session.workspace_id, wanted, after=pages[-1].after))
+        pages.append(workspace_call_log.load_call_log_page(session.workspace_id, wanted, after=pages[-1].after))
     assert [listed(page) for page in pages] == [[], [], ["c0"]]
     assert [page.reach and page.reach - THEN for page in pages] == [timedelta(hours=6), timedelta(hours=2), None]
     response = reader.get("/calls/?key=c0")
-    assert "No call matches among those that were looked at." in said(response)
-    assert "Look further back" in said(response)
-    rates = call_list.load_tool_rates(session.workspace_id, wanted)
+    assert "None of the searched calls matches the filters." in said(response)
+    assert "Search older calls" in said(response)
+    rates = workspace_call_log.load_tool_success_rates(session.workspace_id, wanted)
     assert (rates.counted, rates.since) == (4, THEN + timedelta(hours=6))
-    assert "By tool over the newest 4 calls, since" in said(response)
+    assert "By tool the newest 4 calls, since" in said(response)
 
 
 def test_calls_of_one_moment_come_once_however_few_are_looked_at(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(call_list, "LOOKED_AT", 4)
+    monkeypatch.setattr(workspace_call_log, "LOOKED_AT", 4)
     for number in range(10):
         make_call(session=session, call_id=f"c{number}", tool="pay", issued_at=THEN)
     wanted = CallLogFilter(CallFilter(tool="pay"))
-    pages = [call_list.load_call_log_page(session.workspace_id, wanted)]
+    pages = [workspace_call_log.load_call_log_page(session.workspace_id, wanted)]
     while pages[-1].after is not None:
-        pages.append(call_list.load_call_log_page(session.workspace_id, wanted, after=pages[-1].after))
+        pages.append(workspace_call_log.load_call_log_page(session.workspace_id, wanted, after=pages[-1].after))
     assert [call_id for page in pages for call_id in listed(page)] == [f"c{number}" for number in range(9, -1, -1)]
 
 
@@ -132,7 +132,10 @@ def test_rates_tell_how_each_tool_does(session: Session, reader: Client) -> None
     make_calls(session, 6)
     lost = make_call(session=session, call_id="lost", tool="pay", step=99, replay_count=2)
     make_decision(call=lost)
-    tools = {tool.tool: tool for tool in call_list.load_tool_rates(session.workspace_id, CallLogFilter()).tools}
+    tools = {
+        tool.tool: tool
+        for tool in workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
+    }
     pay, mail = tools["pay"], tools["mail"]
     assert (pay.calls, pay.completed, pay.failed, pay.interrupted, pay.replays) == (4, 2, 1, 1, 1)
     assert (mail.calls, mail.completed, mail.failed, mail.interrupted) == (3, 2, 1, 0)

@@ -35,12 +35,12 @@ def test_sign_in_never_leaves_the_site(client: Client, alice: User) -> None:
 def test_sign_in_with_a_wrong_password_says_so_and_keeps_the_name(client: Client, alice: User) -> None:
     response = client.post("/accounts/login/", {"username": "alice", "password": "guess"})
     assert response.status_code == 200
-    assert "This name and password do not belong together. Mind capital letters in both." in said(response)
+    assert "Wrong name or password. Both are case-sensitive." in said(response)
     assert 'value="alice"' in response.content.decode()
 
 
 def test_sign_in_without_a_password_names_the_field(client: Client, alice: User) -> None:
-    assert "Password is missing." in said(client.post("/accounts/login/", {"username": "alice"}))
+    assert "Enter a value for “Password”." in said(client.post("/accounts/login/", {"username": "alice"}))
 
 
 def test_sign_out_ends_the_session(client: Client, alice: User) -> None:
@@ -54,7 +54,7 @@ def test_a_form_from_elsewhere_is_refused(alice: User) -> None:
     client.force_login(alice)
     response = client.post("/accounts/logout/")
     assert response.status_code == 403
-    assert "Nothing was recorded. What you typed is still on the page before this one." in said(response)
+    assert "Nothing was recorded. Your text is still on the previous page." in said(response)
 
 
 def test_what_a_page_sends_by_itself_puts_no_note_on_it(alice: User) -> None:
@@ -71,7 +71,7 @@ def test_a_part_of_a_page_keeps_its_form_when_the_token_is_old(alice: User) -> N
     response = client.post("/review/calls/1/", headers={"HX-Request": "true"})
     assert response.status_code == 403
     assert said(response) == (
-        "Not sent: your sign-in has changed since this page was loaded. Nothing was recorded, and what you typed is "
+        "Not sent: your sign-in has changed since this page was loaded. Nothing was recorded, and your text is "
         "still here. Press the button again."
     )
     assert response.headers["HX-Retarget"] == "#refusal"

@@ -40,7 +40,7 @@ def send(client: Client, body: Any) -> int:
 def test_a_breach_is_shown(client: Client) -> None:
     assert send(Client(enforce_csrf_checks=True), REPORT) == 204
     page = said(client.get("/development/policy/"))
-    assert "script-src-elem refused inline" in page
+    assert "script-src-elem blocked inline" in page
     assert "on http://127.0.0.1:8000/review/, from http://127.0.0.1:8000/review/:7" in page
 
 
@@ -48,7 +48,7 @@ def test_a_breach_is_shown(client: Client) -> None:
 @pytest.mark.parametrize("body", ["", "junk", "[]", "1", "{}", '{"csp-report": 1}', '{"csp-report": []}'])
 def test_a_report_that_cannot_be_read_is_dropped(client: Client, body: str) -> None:
     assert send(client, body) == 400
-    assert "None." in said(client.get("/development/policy/"))
+    assert "No violation has been reported." in said(client.get("/development/policy/"))
 
 
 @pytest.mark.urls(__name__)

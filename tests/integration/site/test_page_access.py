@@ -85,11 +85,11 @@ def test_home_is_the_sessions_for_who_reads(client: Client) -> None:
     assert client.get("/").headers["Location"] == "/sessions/"
 
 
-def test_stranger_is_told_whom_to_ask(client: Client) -> None:
+def test_user_without_membership_sees_who_can_invite(client: Client) -> None:
     client.force_login(make_user(name="charlie", role=None))
     page = said(client.get("/review/"))
-    assert "You are signed in, but you are not a member of any workspace" in page
-    assert "Ask an admin of this installation to add charlie as auditor, approver or admin." in page
+    assert "You are signed in, but not a member of any workspace" in page
+    assert "Ask an admin for an invitation, and open its link as charlie." in page
 
 
 def test_auditor_is_told_who_can(client: Client, calls: dict[str, int]) -> None:
@@ -98,8 +98,8 @@ def test_auditor_is_told_who_can(client: Client, calls: dict[str, int]) -> None:
     make_user(name="mallory", role=Role.ADMIN, workspace=make_workspace(slug="elsewhere"))
     client.force_login(make_user(name="charlie", role=Role.AUDITOR))
     page = said(client.post(f"/review/calls/{calls['call']}/verify/"))
-    assert "Your role, auditor, does not cover this" in page
-    assert "This takes the role approver. Who can: alice, bob." in page
+    assert "Your role (auditor) does not permit this" in page
+    assert "This needs the role approver. These members can: alice, bob." in page
 
 
 def test_inactive_member_is_out(client: Client) -> None:

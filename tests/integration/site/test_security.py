@@ -14,10 +14,11 @@ POLICY = {
     "base-uri 'none'",
     "connect-src 'self'",
     "default-src 'self'",
-    "font-src 'none'",
+    "font-src 'self'",
     "form-action 'self'",
     "frame-ancestors 'none'",
     "img-src 'self'",
+    "media-src 'self'",
     "object-src 'none'",
     "style-src 'self'",
 }

@@ -60,7 +60,7 @@ def distrust(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumers, "TRUSTED_SECONDS", 0.0)
 
 
-async def test_a_member_hears_of_a_change() -> None:
+async def test_member_is_notified_of_a_change() -> None:
     session = await sync_to_async(make_session)()
     _, cookie = await signed_in(await sync_to_async(make_user)(role=Role.AUDITOR))
     async with listening(cookie) as browser:
@@ -68,7 +68,7 @@ async def test_a_member_hears_of_a_change() -> None:
         assert await browser.hears() == {"session": session.pk, "revision": 7}
 
 
-async def test_a_member_hears_nothing_of_another_workspace() -> None:
+async def test_member_is_not_notified_of_another_workspace() -> None:
     elsewhere = await sync_to_async(make_workspace)(slug="elsewhere")
     foreign = await sync_to_async(make_session)(workspace=elsewhere)
     _, cookie = await signed_in(await sync_to_async(make_user)())
@@ -141,7 +141,7 @@ async def test_a_membership_that_ends_closes_the_socket() -> None:
 
 
 @pytest.mark.usefixtures("distrust")
-async def test_a_switched_off_account_hears_no_heartbeat() -> None:
+async def test_disabled_account_gets_no_heartbeat() -> None:
     user = await sync_to_async(make_user)()
     _, cookie = await signed_in(user)
     async with listening(cookie) as browser:

@@ -27,6 +27,7 @@ LINES: Final = (
     ),
     line("review/outages/verify/", "302 405 405 405 405 302", "302 403 403 400 400 302"),
     line("review/outages/settle/", "302 405 405 405 405 302", "302 403 403 400 400 302"),
+    line("review/outages/decide/", "302 405 405 405 405 302", "302 403 403 400 400 302"),
     line("review/calls/<int:pk>/", "302 403 200 200 200 302", "302 403 403 422 422 302", "/review/calls/{call}/"),
     line(
         "review/calls/<int:pk>/claim/",
@@ -45,6 +46,18 @@ LINES: Final = (
         "302 405 405 405 405 302",
         "302 403 200 200 200 302",
         "/review/calls/{call}/present/",
+    ),
+    line(
+        "review/calls/<int:pk>/comment/",
+        "302 405 405 405 405 302",
+        "302 403 403 422 422 302",
+        "/review/calls/{call}/comment/",
+    ),
+    line(
+        "review/calls/<int:pk>/withdraw/",
+        "302 405 405 405 405 302",
+        "302 403 403 422 422 302",
+        "/review/calls/{call}/withdraw/",
     ),
     line(
         "review/calls/<int:pk>/change/",
@@ -68,6 +81,8 @@ FOREIGN: Final = (
     ("/review/calls/{foreign_call}/claim/", "post"),
     ("/review/calls/{foreign_call}/release/", "post"),
     ("/review/calls/{foreign_call}/present/", "post"),
+    ("/review/calls/{foreign_call}/comment/", "post"),
+    ("/review/calls/{foreign_call}/withdraw/", "post"),
     ("/review/calls/{foreign_call}/change/", "post"),
     ("/review/calls/{foreign_call}/verify/", "post"),
 )

@@ -30,10 +30,34 @@ LINES: Final = (
         "/sessions/{session}/messages/0/images/1/",
     ),
     line(
+        "sessions/<int:pk>/messages/<int:position>/audio/<int:index>/",
+        "302 403 200 200 200 302",
+        "302 405 405 405 405 302",
+        "/sessions/{session}/messages/0/audio/1/",
+    ),
+    line(
         "sessions/<int:pk>/versions/",
         "302 403 200 200 200 302",
         "302 405 405 405 405 302",
         "/sessions/{session}/versions/",
+    ),
+    line(
+        "sessions/<int:pk>/files/",
+        "302 403 200 200 200 302",
+        "302 405 405 405 405 302",
+        "/sessions/{session}/files/",
+    ),
+    line(
+        "sessions/<int:pk>/costs/",
+        "302 403 200 200 200 302",
+        "302 405 405 405 405 302",
+        "/sessions/{session}/costs/",
+    ),
+    line(
+        "sessions/<int:pk>/subagents/",
+        "302 403 200 200 200 302",
+        "302 405 405 405 405 302",
+        "/sessions/{session}/subagents/",
     ),
     line(
         "sessions/<int:pk>/compare/",
@@ -80,6 +104,7 @@ FOREIGN: Final = (
     ("/sessions/{foreign_session}/", "get"),
     ("/sessions/{foreign_session}/messages/0/", "get"),
     ("/sessions/{foreign_session}/messages/0/images/1/", "get"),
+    ("/sessions/{foreign_session}/messages/0/audio/1/", "get"),
     ("/sessions/{foreign_session}/jump/?to=error", "get"),
     ("/sessions/{foreign_session}/export/jsonl/", "get"),
     ("/sessions/{foreign_session}/export/html/", "get"),

@@ -47,6 +47,17 @@ def test_every_public_name_can_be_imported_without_settings() -> None:
     assert names == []
 
 
+def test_importers_can_be_imported_first_and_labels_need_no_settings() -> None:
+    """A program may begin with the importers, or show the label of a status, before it has named any settings."""
+    label = in_a_fresh_process(
+        "import json, checkpoints.importers.claude_code\n"
+        "from checkpoints.enums import CallStatus\n"
+        "print(json.dumps(str(CallStatus.ISSUED.label)))"
+    )
+
+    assert label == "Issued"
+
+
 def test_public_names_are_the_contracts() -> None:
     contract = {
         "Checkpointer",
@@ -84,7 +95,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
 
 def public(kind: type) -> set[str]:
-    return {name for name in vars(kind) if not name.startswith("_")}
+    return {name for name in dir(kind) if not name.startswith("_")}
 
 
 def test_both_checkpointers_have_the_same_methods() -> None:

@@ -29,7 +29,7 @@ def test_a_state_of_a_newer_version_shows_as_it_is() -> None:
 
 @pytest.mark.parametrize("reason", InterruptReason)
 def test_every_reason_has_words(reason: str) -> None:
-    assert not formatting.format_unknown_outcome_reason(reason, verifiable=False).startswith("nobody knows why")
+    assert not formatting.format_unknown_outcome_reason(reason, verifiable=False).startswith("The reason is unknown")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_due(seconds: float, words: str) -> None:
 
 def test_whoever_decided_did_something() -> None:
     assert formatting.format_decision_verb(DecisionKind.APPROVE) == "approved"
-    assert formatting.format_decision_verb(DecisionKind.PROBE_LANDED) == "decided: probe: it happened"
+    assert formatting.format_decision_verb(DecisionKind.PROBE_LANDED) == "decided: Verify hook: it happened"
 
 
 def test_times_are_written_in_utc() -> None:

@@ -13,7 +13,7 @@ TAGS = {
     *("span", "strong", "sub", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul"),
 }
 
-NOTE = '<p class="muted">Shown as it is written: it would take too long to format.</p>'
+NOTE = '<p class="muted">This text is shown as it was written, because formatting it would take too long.</p>'
 
 
 class _Reader(HTMLParser):

@@ -4,7 +4,7 @@ import pytest
 
 from harness_site.core.masking import masker
 from harness_site.core.masking.known_values import MOST
-from harness_site.core.masking.masker import MASK, mask_given_values, mask_json_value, mask_text
+from harness_site.core.masking.masker import MASK, mask_json_value, mask_text, mask_values_in_context
 from tests.support.growth import processor_seconds
 
 TAIL = "aaaa1111cccc1111ddd"
@@ -35,6 +35,17 @@ TAIL = "aaaa1111cccc1111ddd"
         ("ENV API_TOKEN Hunter1x", f"ENV API_TOKEN {MASK}"),
         ("tool --pass Hunter1x", f"tool --pass {MASK}"),
         ('setPassword("Hunter1x")', f'setPassword("{MASK}")'),
+        ("- name: DB_PASSWORD\n  value: Hunter1x\n", f"- name: DB_PASSWORD\n  value: {MASK}\n"),
+        ("('password', 'Hunter1x')", f"('password', '{MASK}')"),
+        ("define('DB_PASSWORD', 'Hunter1x');", f"define('DB_PASSWORD', '{MASK}');"),
+        ('["--token", "Hunter1x"]', f'["--token", "{MASK}"]'),
+        ('<string name="api_key">Hunter1x</string>', f'<string name="api_key">{MASK}</string>'),
+        ("<key>password</key>\n<string>Hunter1x</string>", f"<key>password</key>\n<string>{MASK}</string>"),
+        ('<input type="password" value="Hunter1x">', f'<input type="password" value="{MASK}">'),
+        ("redis-cli -h db -a Hunter1x", f"redis-cli -h db -a {MASK}"),
+        ("openssl rsa -passin pass:Hunter1x -in a", f"openssl rsa -passin pass:{MASK} -in a"),
+        ("密码：Hunter1x", f"密码：{MASK}"),
+        ("mot de passe : Hunter1x", f"mot de passe : {MASK}"),
         ("| password | Hunter1x |", f"| password | {MASK} |"),
         ('<input name="password" value="Hunter1x">', f'<input name="password" value="{MASK}">'),
         ('<add key="ApiKey" value="Hunter1x"/>', f'<add key="ApiKey" value="{MASK}"/>'),
@@ -97,6 +108,11 @@ def test_a_token_is_known_as_it_is_read(text: str) -> None:
         "pplx-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJ",
         "sntrys_eyJpYXQiOjE2_abcdefghijklmnopqrst",
         "NRAK-ABCDEFGHIJKLMNOPQRSTUVWXYZ1",
+        "tvly-abcdefghijklmnopqrstuvwxyz",
+        "nvapi-abcdefghijklmnopqrstuvwxyz0123456789",
+        "sk-lf-01234567-89ab-cdef-0123-456789abcdef",
+        "lsv2_pt_0123456789abcdef0123456789abcdef_0123456789",
+        "SK0123456789abcdef0123456789abcdef",
     ],
 )
 def test_more_services_are_known(text: str) -> None:
@@ -137,14 +153,14 @@ class TestKnownValues:
         values += [["a" * (15_000 + number) for number in range(20)], [f"v{number:06}" for number in range(50_000)]]
         for each in values:
             for text in ("a" * 1_000_000, "!" * 1_000_000, "aaaaaa " * 100_000 + "\u2026"):
-                with mask_given_values(each):
+                with mask_values_in_context(each):
                     assert processor_seconds(lambda: masker.mask_text(text)) < 20.0  # noqa: B023
 
     def test_a_text_that_is_made_to_hide_one_is_masked_as_a_whole(self) -> None:
-        with mask_given_values(["a" * (4 + number) for number in range(MOST)]):
+        with mask_values_in_context(["a" * (4 + number) for number in range(MOST)]):
             assert mask_text("a" * 100_000 + " aaaa") == MASK
 
     def test_a_short_word_may_stand_in_a_long_text_often(self) -> None:
-        with mask_given_values(["test"]):
+        with mask_values_in_context(["test"]):
             text = "tested and testing " * 20_000
             assert mask_text(f"{text}test") == f"{text}{MASK}"

@@ -6,7 +6,7 @@ import pytest
 from django.template import TemplateDoesNotExist, engines
 from django.template.loader import get_template, render_to_string
 
-from harness_site.core.template_backend import Templates
+from harness_site.core.hidden_character_templates import Templates
 
 OVERRIDE = "\u202e"
 
@@ -17,7 +17,7 @@ def test_the_site_uses_this_backend() -> None:
 
 def test_a_hidden_character_that_a_template_writes_is_named() -> None:
     given = {"able": [f"Ada {OVERRIDE}<ada@example.org>"]}
-    expected = "Who can: <b>Ada ‹U+202E›&lt;ada@example.org&gt;</b>.\n"
+    expected = "These members can: <b>Ada ‹U+202E›&lt;ada@example.org&gt;</b>.\n"
     assert get_template("parts/permitted_members.html").render(given) == expected
     assert render_to_string("parts/permitted_members.html", given) == expected
 

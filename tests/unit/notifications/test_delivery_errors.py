@@ -5,8 +5,8 @@ import ssl
 
 import pytest
 
+from harness_site.mail_transport import NoMailServer
 from harness_site.notifications.delivery_errors import format_delivery_error
-from harness_site.notifications.emails import NoMailServer
 from harness_site.notifications.safe_http import AddressRefused
 
 
@@ -14,15 +14,15 @@ from harness_site.notifications.safe_http import AddressRefused
     ("error", "words"),
     [
         (AddressRefused("It leads inside."), "It leads inside."),
-        (NoMailServer(), "No mail server is set: HARNESS_EMAIL_URL."),
-        (socket.gaierror(-2, "Name or service not known"), "There is no such host name."),
-        (ConnectionRefusedError(111, "Connection refused"), "Nobody listens there."),
-        (TimeoutError("timed out"), "No answer came in time."),
+        (NoMailServer(), "No mail server is set. Set HARNESS_EMAIL_URL and restart the site."),
+        (socket.gaierror(-2, "Name or service not known"), "The host name does not exist."),
+        (ConnectionRefusedError(111, "Connection refused"), "The server refused the connection."),
+        (TimeoutError("timed out"), "The server did not answer in time."),
         (http.client.RemoteDisconnected("closed"), "The connection was lost before an answer came."),
         (http.client.BadStatusLine("SSH-2.0"), "The answer was not HTTP: SSH-2.0"),
-        (smtplib.SMTPServerDisconnected("please run connect() first"), "The mail server did not take it: "),
-        (ssl.SSLCertVerificationError(1, "self-signed certificate"), "The certificate there is not one to trust: "),
-        (smtplib.SMTPRecipientsRefused({"a@b": (550, b"no")}), "The mail server does not take this address: "),
+        (smtplib.SMTPServerDisconnected("please run connect() first"), "The mail server closed the connection."),
+        (ssl.SSLCertVerificationError(1, "self-signed certificate"), "The server's certificate is not trusted: "),
+        (smtplib.SMTPRecipientsRefused({"a@b": (550, b"no")}), "The mail server refused the recipient: "),
         (ValueError("x" * 900), "ValueError: xxx"),
     ],
 )
@@ -33,4 +33,4 @@ def test_why_it_could_not_be_sent(error: Exception, words: str) -> None:
 
 def test_a_refused_password_is_not_repeated() -> None:
     text = format_delivery_error(smtplib.SMTPAuthenticationError(535, b"bad credentials for har@example.com"))
-    assert text == "The mail server does not take the name and the password of HARNESS_EMAIL_URL."
+    assert text == "The mail server refused the user name and password. Check them in HARNESS_EMAIL_URL."

@@ -1,6 +1,6 @@
 import pytest
 
-from harness_site.search.query_terms import MOST, SearchQuery, SearchTerm, build_dense_pairs, fold_case
+from harness_site.search.query_terms import MOST, SearchQuery, SearchTerm, build_dense_script_pairs, fold_case
 from harness_site.search.text_extraction import OVERLAP, PIECE, split_into_pieces
 
 
@@ -42,13 +42,13 @@ def test_what_the_index_can_look_for(text: str, indexed: bool) -> None:
 
 
 def test_every_pair_of_a_dense_script_is_kept_once() -> None:
-    assert build_dense_pairs("漢字漢字 and 表") == "  漢字  字漢  字  表"
-    assert build_dense_pairs("Latin only") == ""
+    assert build_dense_script_pairs("漢字漢字 and 表") == "  漢字  字漢  字  表"
+    assert build_dense_script_pairs("Latin only") == ""
 
 
 @pytest.mark.parametrize("term", ["漢", "字表", "漢字表", "abc字表"])
 def test_the_pairs_of_a_term_stand_in_every_text_with_it(term: str) -> None:
-    text = build_dense_pairs("前abc漢字表後 abc字表")
+    text = build_dense_script_pairs("前abc漢字表後 abc字表")
     assert SearchTerm(term).pairs
     assert all(f"  {pair}" in text for pair in SearchTerm(term).pairs)
 

@@ -1,7 +1,7 @@
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from harness_site.serving.limits import MEGABYTE, ServerLimits, limits_from_environment
+from harness_site.serving.client_limits import MEGABYTE, ServerLimits, limits_from_environment
 
 
 def test_a_body_has_room_for_evidence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from a2wsgi import WSGIMiddleware
 
 from harness_site.serving.asgi_types import Message
-from harness_site.serving.limits import ServerLimits
+from harness_site.serving.client_limits import ServerLimits
 from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_abandoned
 
 PATIENCE = 30.0

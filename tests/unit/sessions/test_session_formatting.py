@@ -68,7 +68,7 @@ def test_a_paused_session_says_how_many_calls_it_waits_for() -> None:
 
 
 def test_a_session_nobody_drives_says_so() -> None:
-    assert session_formatting.format_session_status(Standing.STALLED, 0) == ("wait", "No process is driving it")
+    assert session_formatting.format_session_status(Standing.STALLED, 0) == ("wait", "Orphaned")
 
 
 def test_an_unknown_role_is_named_but_never_a_class() -> None:
@@ -98,11 +98,13 @@ def test_a_web_address_becomes_a_link() -> None:
         ("https://a.example/b.png", ImageSource(link="https://a.example/b.png")),
         (
             "data:image/svg+xml;base64,AAAA",
-            ImageSource(words="Image not shown: data:image/svg+xml, 30 bytes. Its message holds it as text."),
+            ImageSource(words="The image is not shown: data:image/svg+xml, 30 bytes. Its message contains it as text."),
         ),
         (
             'javascript:alert("x")',
-            ImageSource(words='Image not shown: javascript:alert("x"), 21 bytes. Its message holds it as text.'),
+            ImageSource(
+                words='The image is not shown: javascript:alert("x"), 21 bytes. Its message contains it as text.'
+            ),
         ),
     ],
 )

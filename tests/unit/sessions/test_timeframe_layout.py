@@ -69,7 +69,7 @@ def test_nothing_is_lost_and_the_drawing_is_bounded(count: int) -> None:
     assert len(bars) <= 4 * LEVELS * (RIGHT - LEFT) / 4
     assert len(drawing.labels) + len(drawing.folds) <= 20
     assert len(bars) < 200
-    assert f"{count:,} model turn" in drawing.words
+    assert f"Model turn: {count:,}" in drawing.words
 
 
 def test_few_are_drawn_one_by_one_with_their_place() -> None:
@@ -100,12 +100,12 @@ def test_words_of_a_bar_are_not_crossed_by_a_break(before: float, after: float, 
 
 
 def test_many_are_counted_by_kind_and_what_went_wrong_is_seen() -> None:
-    bars = [bar for bar in draw(busy(5_000)).lanes[0].bars if bar.height > 12]
-    assert {bar.kind for bar in bars} == {"ran"}
+    bars = [bar for bar in draw(busy(5_000)).lanes[0].bars if bar.kind == "ran"]
+    assert bars
     assert {bar.grave for bar in bars} == {"failed", "lost"}
     assert bars[-1].grave == "lost"
     assert all(bar.label == str(bar.count) and bar.item is None for bar in bars[:-1])
-    assert f"{bars[0].count:,} together: 1 failed, {bars[0].count - 1:,} tool call" == bars[0].title
+    assert f"{bars[0].count:,} entries (Failed: 1, Tool call: {bars[0].count - 1:,})" == bars[0].title
     assert [bar.since for bar in bars] == sorted(bar.since for bar in bars)
 
 
@@ -138,9 +138,9 @@ def test_each_kind_of_event_has_a_sign_and_a_word() -> None:
     assert [kind for kind, _ in drawing.signs] == ["crash", "takeover", "pause", "taken", "decision"]
     assert [sign.title for lane in drawing.lanes for sign in lane.signs] == [
         "Run 1: paused for other agents",
-        "Run 1: the task was taken up again",
+        "Run 1: the task was continued",
         "Run 1: the run was lost",
-        "bob about pay: it did not happen",
+        "bob decided about pay: It did not happen",
         "Run 2: the session was taken over",
     ]
     assert [bar.title for bar in drawing.lanes[0].bars] == ["Asked stock: no answer in time, 10 s"]

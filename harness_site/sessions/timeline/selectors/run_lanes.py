@@ -26,6 +26,7 @@ from checkpoints.enums import (
     DecisionKind,
     Phase,
 )
+from checkpoints.exceptions import IntegrityError
 from checkpoints.models import Checkpoint, Decision, Run, ToolCall
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime, convert_to_microseconds
 from harness_site.sessions.selectors.message_origins import RunFacts, build_run_facts
@@ -130,14 +131,16 @@ def load_run_lanes(session_pk: int, remembered: RunEvents | None = None) -> Time
     pks = [run.pk for run in runs[:LANES]]
     calls = list(_query_run_calls(session_pk, pks))
     marks = list(_query_saved_versions(session_pk, pks))
-    for run, version, at in reversed(marks[:MARKS]):
-        lanes[run].marks.append(VersionMark("version", at, at, version))
+    for run, version, at, phase in reversed(marks[:MARKS]):
+        lanes[run].marks.append(VersionMark("version", at, at, version, phase))
     decisions = (
-        group_decisions_by_call(CallDecisionRow(*row) for row in _query_moving_decisions([pk for pk, *_ in calls]))
+        group_decisions_by_call(
+            CallDecisionRow(*row) for row in _query_status_changing_decisions([pk for pk, *_ in calls])
+        )
         if calls
         else {}
     )
-    place_calls_on_lanes(reversed(calls[:CALLS]), decisions, lanes, remembered)
+    add_calls_to_run_lanes(reversed(calls[:CALLS]), decisions, lanes, remembered)
     return Timeline(tuple(lanes.values()), len(runs) > LANES or len(calls) > CALLS or len(marks) > MARKS)
 
 
@@ -152,12 +155,12 @@ def _query_run_calls(session: int, runs: list[UUID]) -> QuerySet[ToolCall, tuple
     ]
 
 
-def _query_saved_versions(session: int, runs: list[UUID]) -> QuerySet[Checkpoint, tuple[str, int, int]]:
+def _query_saved_versions(session: int, runs: list[UUID]) -> QuerySet[Checkpoint, tuple[str, int, int, str]]:
     checkpoints = Checkpoint.objects.filter(session=session, run__in=runs).order_by("-version")
-    return checkpoints.values_list(cast_time_to_text("run"), "version", Instant("created_at"))[: MARKS + 1]
+    return checkpoints.values_list(cast_time_to_text("run"), "version", Instant("created_at"), "phase")[: MARKS + 1]
 
 
-def _query_moving_decisions(calls: list[int]) -> QuerySet[Decision, tuple[Any, ...]]:
+def _query_status_changing_decisions(calls: list[int]) -> QuerySet[Decision, tuple[Any, ...]]:
     decisions = Decision.objects.filter(tool_call__in=calls, final=True, kind__in=sorted(MOVING)).order_by("pk")
     return decisions.values_list("tool_call", "tool_call__call_id", "kind", "actor_kind", Instant("created_at"))
 
@@ -180,7 +183,7 @@ def get_run_key(run: Run) -> str:
     return str(run.key)  # type: ignore[attr-defined]
 
 
-def place_calls_on_lanes(
+def add_calls_to_run_lanes(
     calls: Iterable[tuple[Any, ...]],
     decided: Mapping[int, list[CallDecisionRow]],
     lanes: Mapping[str, Lane],
@@ -188,11 +191,13 @@ def place_calls_on_lanes(
 ) -> None:
     """Add stretches for calls, as `select_newest_call_columns` reads them, to the lanes of their runs by run key.
 
-    The version marks of the lanes have to be complete.
+    The version marks of the lanes have to be complete. Raises `IntegrityError` for a call whose run is gone.
     """
     finished_rows: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for row in calls:
         pk, run, _, status, _, interrupted, settled_at = row
+        if run not in lanes:
+            raise IntegrityError(ToolCall._meta.db_table, str(pk), "its run is not there")
         if status in _PLAIN and interrupted is None and settled_at is not None and pk not in decided:
             finished_rows[run].append(row)
         else:
@@ -236,7 +241,8 @@ def _build_call_stretches(
     call: LoggedCallRow, decisions: list[CallDecisionRow], lanes: Mapping[str, Lane], events: RunEvents
 ) -> Iterator[tuple[Lane, Stretch]]:
     lane = lanes[call.run]
-    approval = next((decision for decision in decisions if decision.kind in _ALLOWING), None)
+    in_force = _list_decisions_in_force(decisions)
+    approval = next((decision for decision in in_force if decision.kind in _ALLOWING), None)
     if call.status in NOT_RUN_CALL_STATUSES or (approval is not None and approval.kind == DecisionKind.RESPOND):
         yield lane, _build_wait_stretch(call, call.issued, approval)
         return
@@ -249,9 +255,20 @@ def _build_call_stretches(
     if question is not None and asking_lane is not None:
         yield asking_lane, _build_wait_stretch(call, convert_to_microseconds(question.at), approval)
     yield lane, _build_tool_stretch(call, lane)
-    settlement = next((decision for decision in decisions if decision.kind not in _ALLOWING), None)
+    settlement = next((decision for decision in in_force if decision.kind not in _ALLOWING), None)
     if call.interrupted is not None and (settlement is None or settlement.actor_kind != ActorKind.HOOK):
         yield _find_waiting_lane(lanes.values(), lane), _build_wait_stretch(call, call.interrupted, settlement)
+
+
+def _list_decisions_in_force(decisions: Iterable[CallDecisionRow]) -> list[CallDecisionRow]:
+    """Return the decisions, oldest first, without withdrawn ones. A withdrawal withdraws the decision before it."""
+    in_force: list[CallDecisionRow] = []
+    for decision in decisions:
+        if decision.kind == DecisionKind.WITHDRAW:
+            del in_force[-1:]
+        else:
+            in_force.append(decision)
+    return in_force
 
 
 def _build_tool_stretch(call: LoggedCallRow, lane: Lane) -> Stretch:

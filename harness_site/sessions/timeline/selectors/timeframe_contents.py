@@ -13,7 +13,7 @@ from checkpoints.db import clock
 from checkpoints.enums import Phase, RunStatus
 from checkpoints.models import Run
 from harness_site.core.epoch_microseconds import close_open_range, convert_to_datetime, convert_to_microseconds
-from harness_site.sessions.timeline.selectors import run_events, run_lanes, timeline_rows
+from harness_site.sessions.timeline.selectors import run_events, run_lanes, timeline_queries
 from harness_site.sessions.timeline.selectors.run_lanes import MOVING, CallDecisionRow, Lane, Stretch, VersionMark
 
 #: Maximum numbers of the newest runs, and of calls, versions and peer calls each, in one timeframe.
@@ -127,10 +127,10 @@ def load_timeframe(
     """Load a timeframe in at most nine queries; None if it is empty."""
     span = _TimeSpan(since, until)
     calls, earlier_calls = _take_newest_rows(
-        timeline_rows.prepare_calls_query(session_pk, *span.moments, most=LIMIT + 1), begin=4
+        timeline_queries.prepare_calls_query(session_pk, *span.moments, most=LIMIT + 1), begin=4
     )
-    pauses = list(timeline_rows.prepare_pauses_query(session_pk, most=LIMIT))
-    peer_query = timeline_rows.prepare_peer_calls_query(session_pk, *span.moments, most=LIMIT + 1) if pauses else ()
+    pauses = list(timeline_queries.prepare_pauses_query(session_pk, most=LIMIT))
+    peer_query = timeline_queries.prepare_peer_calls_query(session_pk, *span.moments, most=LIMIT + 1) if pauses else ()
     peer_rows, earlier_peer_calls = _take_newest_rows(peer_query, begin=3)
     runs = _load_runs_in_span(
         session_pk, span, {row[1] for row in calls} | {row[0] for row in peer_rows} if not span.whole else set()
@@ -145,15 +145,15 @@ def load_timeframe(
     lanes = {key: run_course.lane for key, run_course in courses.items()}
     _place_marks(marks, courses)
     decisions = [
-        _DecisionRow(*row) for row in reversed(list(timeline_rows.prepare_decisions_query(session_pk, most=LIMIT)))
+        _DecisionRow(*row) for row in reversed(list(timeline_queries.prepare_decisions_query(session_pk, most=LIMIT)))
     ]
-    decisions_by_call = run_lanes.group_decisions_by_call(_iterate_moving_decisions(decisions))
+    decisions_by_call = run_lanes.group_decisions_by_call(_iterate_status_changing_decisions(decisions))
     calls_of_lanes = calls if len(runs) <= LANES else [row for row in calls if row[1] in lanes]
-    run_lanes.place_calls_on_lanes(calls_of_lanes, decisions_by_call, lanes, events)
+    run_lanes.add_calls_to_run_lanes(calls_of_lanes, decisions_by_call, lanes, events)
     _place_peer_waits(peer_rows, courses)
     _place_events(courses, pauses, decisions)
     for run_course in courses.values():
-        _trim_course_to_span(run_course, span)
+        _trim_run_to_span(run_course, span)
     lane_cut = [run_course.lane.start for run_course in list(courses.values())[:1] if len(runs) > LANES]
     return _build_timeframe(courses.values(), span, [*earlier_calls, *earlier_peer_calls, *earlier_marks, *lane_cut])
 
@@ -165,7 +165,7 @@ def _take_newest_rows(queryset: Iterable[tuple[Any, ...]], *, begin: int) -> tup
     return newest, [newest[0][begin]] if len(rows) > LIMIT else []
 
 
-def _iterate_moving_decisions(decisions: Iterable[_DecisionRow]) -> Iterator[CallDecisionRow]:
+def _iterate_status_changing_decisions(decisions: Iterable[_DecisionRow]) -> Iterator[CallDecisionRow]:
     for decision in decisions:
         if decision.final and decision.kind in MOVING:
             yield CallDecisionRow(decision.call_pk, decision.call_id, decision.kind, decision.actor_kind, decision.at)
@@ -177,18 +177,18 @@ def _load_runs_in_span(session_pk: int, span: _TimeSpan, run_keys: Iterable[str]
     Includes runs whose calls end after them.
     """
     if span.whole:
-        return list(timeline_rows.prepare_all_runs_query(session_pk, most=LANES + 1))
+        return list(timeline_queries.prepare_all_runs_query(session_pk, most=LANES + 1))
     keys = [UUID(key) for key in run_keys]
-    return list(timeline_rows.prepare_runs_in_time_query(session_pk, *span.moments, keys, most=LANES + 1))
+    return list(timeline_queries.prepare_runs_in_time_query(session_pk, *span.moments, keys, most=LANES + 1))
 
 
 def _load_version_marks(session_pk: int, span: _TimeSpan) -> tuple[list[tuple[str | None, VersionMark]], list[int]]:
     """Load the versions of the range, and one on either side, whose turns overlap it."""
     rows_inside, cuts = _take_newest_rows(
-        timeline_rows.prepare_versions_query(session_pk, *span.moments, most=LIMIT + 1), begin=2
+        timeline_queries.prepare_versions_query(session_pk, *span.moments, most=LIMIT + 1), begin=2
     )
-    before = timeline_rows.query_last_version_before(session_pk, span.since) if span.since is not None else []
-    after = timeline_rows.query_first_version_after(session_pk, span.until) if span.until is not None else []
+    before = timeline_queries.query_last_version_before(session_pk, span.since) if span.since is not None else []
+    after = timeline_queries.query_first_version_after(session_pk, span.until) if span.until is not None else []
     rows = (*before, *rows_inside, *after)
     marks = [
         (run, VersionMark("version", at, at, version, phase, length, by_run=run is not None))
@@ -202,7 +202,7 @@ def _place_marks(marks: Iterable[tuple[str | None, VersionMark]], courses: dict[
     for run, mark in marks:
         if run is None:
             if mark.start >= order[0].lane.start:  # else it belongs to an earlier run that was left out
-                _find_current_course(order, mark.start).lane.marks.append(mark)
+                _find_run_at(order, mark.start).lane.marks.append(mark)
             continue
         run_course = courses.get(run)
         if run_course is None:
@@ -240,19 +240,19 @@ def _place_events(
     order = [*courses.values()]
     for row in decisions:
         decision = Event("decision", row.at, row.at, row.kind, row.actor, row.tool, row.call_pk)
-        _find_current_course(order, row.at).events.append(decision)
+        _find_run_at(order, row.at).events.append(decision)
 
 
 def _build_event(kind: str, at: int) -> Event:
     return Event(kind, at, at)
 
 
-def _find_current_course(courses: Sequence[RunCourse], at: int) -> RunCourse:
+def _find_run_at(courses: Sequence[RunCourse], at: int) -> RunCourse:
     """Return the last run that had started at this time."""
     return next((run_course for run_course in reversed(courses) if run_course.lane.start <= at), courses[0])
 
 
-def _trim_course_to_span(run_course: RunCourse, span: _TimeSpan) -> None:
+def _trim_run_to_span(run_course: RunCourse, span: _TimeSpan) -> None:
     """Remove occurrences outside of the range."""
     lane, (since, until) = run_course.lane, span.instants
     if not span.whole:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from checkpoints.audit import log
+from checkpoints.audit import append_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import Workspace
 
@@ -17,7 +17,7 @@ def happens(workspace: Workspace) -> Happens:
 
     def record(times: int = 1, *, in_: Workspace = workspace, **details: object) -> None:
         for number in range(times):
-            log.append_event(
+            append_events.append_event(
                 "default",
                 in_.pk,
                 AuditKind.DECIDED,

@@ -76,7 +76,7 @@ def test_result_from_a_stranger_is_kept_too(open_checkpointer: Open) -> None:
     assert (statuses(), kept()) == ([("call_1", 1, "interrupted")], [(True, "paid")])
 
 
-def test_stranger_cannot_settle_a_call_that_runs(open_checkpointer: Open) -> None:
+def test_other_process_cannot_settle_a_running_call(open_checkpointer: Open) -> None:
     owner = started(open_checkpointer())
     owner.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     report(open_checkpointer())

@@ -10,7 +10,7 @@ import pytest
 from django.db.models import F
 
 from checkpoints import Actor, SyncCheckpointer, ToolRegistry, ToolResult
-from checkpoints.decisions.agreement import Voice
+from checkpoints.decisions.actors import Vote
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import (
     AlreadyDecided,
@@ -253,14 +253,14 @@ def test_where_one_person_is_enough_they_may_change_and_approve(cp: SyncCheckpoi
 
 
 def test_a_token_and_its_owner_are_one_person(cp: SyncCheckpointer, make: Make) -> None:
-    def voices(decisions: Sequence[Decision]) -> dict[int, Voice]:
-        return {one.pk: Voice("alice" if one.actor_kind == "token" else one.actor) for one in decisions}
+    def votes(decisions: Sequence[Decision]) -> dict[int, Vote]:
+        return {one.pk: Vote("alice" if one.actor_kind == "token" else one.actor) for one in decisions}
 
     registry = make(started(cp), approvals=2)
     ask(registry)
-    token = Actor(ActorKind.TOKEN, "token nightly", Role.APPROVER, owner="alice", electorate=voices)
+    token = Actor(ActorKind.TOKEN, "token nightly", Role.APPROVER, owner="alice", electorate=votes)
     cp.approve_call("s", "call_1", actor=token, reason="Fits.", revision=1)
-    alice, bob = (Actor(ActorKind.PERSON, name, Role.APPROVER, electorate=voices) for name in ("alice", "bob"))
+    alice, bob = (Actor(ActorKind.PERSON, name, Role.APPROVER, electorate=votes) for name in ("alice", "bob"))
     with pytest.raises(SecondPersonRequired):
         cp.approve_call("s", "call_1", actor=alice, reason="Fits.", revision=2)
     cp.approve_call("s", "call_1", actor=bob, reason="Fits.", revision=2)
@@ -277,20 +277,20 @@ def test_the_token_of_somebody_who_has_decided_is_no_second_person(cp: SyncCheck
     assert ToolCall.objects.get().status == "awaiting_approval"
 
 
-def test_a_voice_counts_while_its_person_may_decide(cp: SyncCheckpointer, make: Make) -> None:
+def test_vote_counts_while_its_person_may_decide(cp: SyncCheckpointer, make: Make) -> None:
     gone = {"alice"}
 
-    def voices(decisions: Sequence[Decision]) -> dict[int, Voice]:
-        return {one.pk: Voice(one.actor, counts=one.actor not in gone) for one in decisions}
+    def votes(decisions: Sequence[Decision]) -> dict[int, Vote]:
+        return {one.pk: Vote(one.actor, counts=one.actor not in gone) for one in decisions}
 
     registry = make(started(cp), approvals=2)
     ask(registry)
     for revision, name in enumerate(("alice", "bob"), 1):
-        actor = Actor(ActorKind.PERSON, name, Role.APPROVER, electorate=voices)
+        actor = Actor(ActorKind.PERSON, name, Role.APPROVER, electorate=votes)
         cp.approve_call("s", "call_1", actor=actor, reason="Fits.", revision=revision)
     assert ToolCall.objects.get().status == "awaiting_approval"
     gone.clear()
-    carol = Actor(ActorKind.PERSON, "carol", Role.APPROVER, electorate=voices)
+    carol = Actor(ActorKind.PERSON, "carol", Role.APPROVER, electorate=votes)
     cp.approve_call("s", "call_1", actor=carol, reason="Fits.", revision=3)
     assert ToolCall.objects.get().status == "approved"
 

@@ -128,7 +128,7 @@ def resume_in_vain(cp: SyncCheckpointer) -> None:
 @pytest.mark.parametrize("notice", [SyncCheckpointer.sweep_lost_runs, resume_in_vain], ids=["sweep", "resume"])
 @pytest.mark.parametrize("name", DECISIONS)
 @pytest.mark.usefixtures("killed")
-def test_decision_counts_although_the_death_was_noticed_meanwhile(
+def test_decision_counts_when_the_lost_run_was_detected_meanwhile(
     cp: SyncCheckpointer, name: str, notice: Callable[[SyncCheckpointer], object]
 ) -> None:
     decide, status = DECISIONS[name]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from checkpoints import Actor, Checkpointer, Landed, NotLanded, SyncCheckpointer, ToolRegistry, ToolResult, Unknown
-from checkpoints.calls.outcomes import LANDED_WITHOUT_RESULT
-from checkpoints.decisions import verification
+from checkpoints.calls.outcome_types import LANDED_WITHOUT_RESULT
+from checkpoints.decisions import run_verify_hooks
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import (
     AlreadyDecided,
@@ -153,7 +153,7 @@ def test_answer_that_settles_nothing_leaves_it_to_a_person_and_says_why(
     assert [call["verify_reason"] for call in caught.value.calls] == [reason]
     assert f"The verify hook was asked about 'call_1': {reason}." in str(caught.value)
     assert [call["verify_reason"] for call in cp.pending_tool_calls("s")] == [reason]
-    (warning,) = [record.getMessage() for record in caplog.records if record.name == verification.__name__]
+    (warning,) = [record.getMessage() for record in caplog.records if record.name == run_verify_hooks.__name__]
     assert warning == (
         "A verify hook could not tell whether call 'call_1' of pay in session 's' happened, "
         f"so a person has to: {reason}"
@@ -288,7 +288,7 @@ def test_error_of_a_tool_that_leaves_its_effect_unknown_says_what_the_hook_said(
 def test_hook_that_hangs_is_left_behind(
     open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch, is_async: bool
 ) -> None:
-    monkeypatch.setattr(verification, "VERIFY_TIMEOUT", 0.05)
+    monkeypatch.setattr(run_verify_hooks, "VERIFY_TIMEOUT", 0.05)
     cp, released = died_while_paying(open_checkpointer), threading.Event()
 
     async def forever(args: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from checkpoints import SyncCheckpointer
-from checkpoints.importers.claude_code import import_claude_code
+from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_errors import ImportOvertaken
 from tests.support.processes import die, heed, say
 
@@ -24,7 +24,7 @@ def import_and_die(url: str, path: str, statement: int) -> str:
         return execute(sql, params, many, context)
 
     with connections[checkpointer.store.using].execute_wrapper(counted):
-        import_claude_code(checkpointer, path)
+        import_transcripts(checkpointer, path)
     return "over"
 
 
@@ -35,7 +35,7 @@ def import_at_once(url: str, path: str) -> str:
     heed()
     while True:
         try:
-            import_claude_code(checkpointer, path)
+            import_transcripts(checkpointer, path)
         except ImportOvertaken:
             continue
         return "done"

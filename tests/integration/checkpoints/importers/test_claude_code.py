@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, RunStatus, SessionStatus
-from checkpoints.importers.claude_code import import_claude_code
+from checkpoints.importers import import_transcripts
 from checkpoints.models import Checkpoint, Segment, ToolCall
 from harness_site.sessions.selectors import conversation
 from harness_site.sessions.selectors.conversation import CallCard, Entry, Rewrite
@@ -19,7 +19,7 @@ from tests.integration.checkpoints.importers.transcript_files import SESSION, TH
 def test_a_conversation_becomes_a_session(cp: SyncCheckpointer, scribe: Scribe) -> None:
     a_turn(scribe, 1)
     a_turn(scribe, 2)
-    report = import_claude_code(cp, scribe.path)
+    report = import_transcripts(cp, scribe.path)
     row = session()
     assert (row.title, row.agent, row.status) == ("Question 1", "claude-code", SessionStatus.COMPLETED)
     assert (row.latest_version, row.message_count) == (2, 8)
@@ -38,7 +38,7 @@ def test_a_conversation_becomes_a_session(cp: SyncCheckpointer, scribe: Scribe) 
 
 def test_what_a_line_says_beside_its_message_is_kept(cp: SyncCheckpointer, scribe: Scribe) -> None:
     scribe.user("Hello", thinkingMetadata={"level": "high"})
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     loaded = cp.load_latest(SESSION)
     assert loaded is not None
     (line,) = loaded["transcript"][0]["source"]["lines"]
@@ -49,7 +49,7 @@ def test_what_a_line_says_beside_its_message_is_kept(cp: SyncCheckpointer, scrib
 
 def test_a_page_reads_like_a_conversation(cp: SyncCheckpointer, scribe: Scribe) -> None:
     a_turn(scribe, 1)
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     place = conversation.find_version_place(session())
     assert place is not None
     user, agent, last = conversation.load_conversation(session(), place).items
@@ -70,15 +70,17 @@ def test_usage_repeated_on_the_lines_of_a_message_counts_once(cp: SyncCheckpoint
     scribe.user("Hello")
     scribe.says("one", message="msg_1", usage={"input_tokens": 10, "output_tokens": 1})
     scribe.says("two", message="msg_1", usage={"input_tokens": 10, "output_tokens": 50})
-    import_claude_code(cp, scribe.path)
-    assert Checkpoint.objects.get().usage == '{"input_tokens":10,"output_tokens":50,"total_tokens":60}'
+    import_transcripts(cp, scribe.path)
+    counts = {"input_tokens": 10, "output_tokens": 50}
+    usage = json.loads(Checkpoint.objects.get().usage or "")
+    assert usage == {**counts, "total_tokens": 60, "by_model": {"claude-x": counts}}
 
 
 def test_costs_are_summed_where_they_are_given(cp: SyncCheckpointer, scribe: Scribe) -> None:
     scribe.user("Hello")
     scribe.says("one", message="msg_1", costUSD=0.1)
     scribe.says("two", message="msg_2", costUSD=0.2)
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     assert session().budget_spent_usd == Decimal("0.3")
 
 
@@ -86,7 +88,7 @@ def test_a_failed_call_is_failed(cp: SyncCheckpointer, scribe: Scribe) -> None:
     scribe.user("Hello")
     scribe.calls("call_1", "Bash", {"command": "false"}, message="msg_1")
     scribe.result("call_1", [{"type": "text", "text": "exit 1"}], is_error=True)
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     call = ToolCall.objects.get()
     assert (call.status, call.result_text, call.settled_at) == (
         CallStatus.FAILED,
@@ -102,7 +104,7 @@ def test_parallel_calls_find_their_results(cp: SyncCheckpointer, scribe: Scribe)
     scribe.result("call_2", "b", parentUuid=second["uuid"])
     scribe.result("call_1", "a", parentUuid=first["uuid"])
     scribe.says("Both read.", message="msg_2")
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     results = {call.call_id: call.result_text for call in ToolCall.objects.all()}
     assert results == {"call_1": "a", "call_2": "b"}
     assert session().message_count == 5
@@ -111,7 +113,7 @@ def test_parallel_calls_find_their_results(cp: SyncCheckpointer, scribe: Scribe)
 def test_a_call_without_a_result_asks_nobody(cp: SyncCheckpointer, scribe: Scribe) -> None:
     scribe.user("Pay")
     scribe.calls("call_1", "Bash", {"command": "pay"}, message="msg_1")
-    report = import_claude_code(cp, scribe.path)
+    report = import_transcripts(cp, scribe.path)
     call = ToolCall.objects.get()
     assert call.status == CallStatus.DISCARDED
     assert call.sentence.startswith("The imported transcript ends before this call was answered.")
@@ -133,7 +135,7 @@ def test_an_edited_prompt_leaves_what_it_replaced_in_earlier_versions(cp: SyncCh
     scribe.says("Answer two", message="msg_2")
     scribe.user("Two, but better", parentUuid=answer["uuid"])
     scribe.says("Better answer", message="msg_3")
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     assert [content if isinstance(content, str) else content[0]["text"] for content in texts(cp)] == [
         "One",
         "Answer one",
@@ -150,7 +152,7 @@ def test_results_stay_with_the_calls_that_an_edit_goes_on_from(cp: SyncCheckpoin
     scribe.result("call_1", "a")
     scribe.says("Answer", message="msg_2")
     scribe.user("Two", parentUuid=call["uuid"])
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     loaded = cp.load_latest(SESSION)
     assert loaded is not None
     assert [message["id"] for message in loaded["transcript"]] == ["u1", "u2", "u3", "u5"]
@@ -163,7 +165,7 @@ def test_results_of_parallel_calls_are_no_edit(cp: SyncCheckpointer, scribe: Scr
     scribe.result("call_1", "a", parentUuid=call["uuid"])
     scribe.result("call_2", "b")
     scribe.user("Go on")
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     assert Segment.objects.count() == 1
 
 
@@ -171,7 +173,7 @@ def test_a_compaction_begins_anew(cp: SyncCheckpointer, scribe: Scribe) -> None:
     a_turn(scribe, 1)
     scribe.compaction("This session is being continued. Summary: one question.")
     a_turn(scribe, 2)
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     place = conversation.find_version_place(session())
     assert place is not None
     items = conversation.load_conversation(session(), place).items
@@ -188,7 +190,7 @@ def test_a_compaction_begins_anew(cp: SyncCheckpointer, scribe: Scribe) -> None:
 def test_a_summary_without_a_boundary_begins_anew_too(cp: SyncCheckpointer, scribe: Scribe) -> None:
     a_turn(scribe, 1)
     scribe.user("Summary: one question.", isCompactSummary=True)
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     assert session().message_count == 1
 
 
@@ -196,7 +198,7 @@ def test_repeated_lines_count_once(cp: SyncCheckpointer, scribe: Scribe) -> None
     a_turn(scribe, 1)
     line = json.loads(scribe.path.read_text().splitlines()[0])
     scribe.write({**line, "parentUuid": "elsewhere"})
-    report = import_claude_code(cp, scribe.path)
+    report = import_transcripts(cp, scribe.path)
     assert (report.repeated, report.messages) == (1, 4)
 
 
@@ -204,7 +206,7 @@ def test_unknown_lines_and_blocks_are_shown_as_they_are(cp: SyncCheckpointer, sc
     scribe.user("Hello")
     scribe.line(type="holo-gram", depth={"of": 3})
     scribe.agent({"type": "smell", "notes": ["pine"]}, message="msg_1")
-    report = import_claude_code(cp, scribe.path)
+    report = import_transcripts(cp, scribe.path)
     assert report.unknown == {"line holo-gram": 1, "block smell": 1}
     assert texts(cp)[1:] == [[{"type": "holo-gram", "depth": {"of": 3}}], [{"type": "smell", "notes": ["pine"]}]]
     place = conversation.find_version_place(session())
@@ -219,7 +221,7 @@ def test_notes_are_kept_with_the_message_after_them(cp: SyncCheckpointer, scribe
     scribe.note("file-history-snapshot", messageId="x", snapshot={"files": {}})
     scribe.user("Hello")
     scribe.note("queue-operation", operation="dequeue")
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     loaded = cp.load_latest(SESSION)
     assert loaded is not None
     (message,) = loaded["transcript"]
@@ -233,6 +235,6 @@ def test_a_long_turn_becomes_several_versions(cp: SyncCheckpointer, scribe: Scri
     for number in range(300):
         scribe.calls(f"call_{number}", "Read", {"n": number}, message=f"msg_{number}")
         scribe.result(f"call_{number}", str(number))
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     assert list(Checkpoint.objects.order_by("version").values_list("length", flat=True)) == [250, 500, 601]
     assert ToolCall.objects.filter(status=CallStatus.COMPLETED).count() == 300

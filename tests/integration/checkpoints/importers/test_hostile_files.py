@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from itertools import count
@@ -14,9 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
-from checkpoints.importers.anthropic import import_messages
-from checkpoints.importers.claude_code import import_claude_code
-from checkpoints.importers.openai import import_chat, import_responses
+from checkpoints.importers import import_transcripts
 from checkpoints.models import Session, ToolCall
 from tests.integration.checkpoints.importers.transcript_files import Scribe
 
@@ -119,8 +118,9 @@ def test_any_field_of_claude_code_may_hold_anything(cp: SyncCheckpointer, change
     for number, field, new in changes:
         lines[number] = replaced(lines[number], field, new)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    first = import_claude_code(cp, path)
-    again = import_claude_code(cp, path)
+    os.utime(path, (0, 0))
+    first = import_transcripts(cp, path)
+    again = import_transcripts(cp, path)
     assert (again.new_messages, again.new_calls) == (0, 0)
     assert again.messages == first.messages
     for session_id in first.session_ids:
@@ -147,18 +147,18 @@ ENTRIES = [
 ]
 
 
-@pytest.mark.parametrize("importing", [import_chat, import_responses, import_messages])
+@pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "anthropic"])
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(MESSAGE_FIELDS), anything), min_size=1, max_size=4))
 def test_any_field_of_a_message_may_hold_anything(
-    cp: SyncCheckpointer, importing: Any, changes: list[tuple[int, str, Any]]
+    cp: SyncCheckpointer, name: str, changes: list[tuple[int, str, Any]]
 ) -> None:
     entries: list[Any] = list(ENTRIES)
     for number, field, new in changes:
         entries[number] = replaced(entries[number], field, new)
     session_id = f"s-{next(_numbers)}"
-    first = importing(cp, entries, session_id=session_id)
-    again = importing(cp, entries, session_id=session_id)
+    first = import_transcripts(cp, entries, session_id=session_id, format=name)
+    again = import_transcripts(cp, entries, session_id=session_id, format=name)
     assert (again.new_messages, again.new_calls, again.skipped) == (0, 0, first.skipped)
     assert Session.objects.filter(session_id__startswith=session_id).count() == first.sessions
     assert not ToolCall.objects.filter(status="issued").exists()

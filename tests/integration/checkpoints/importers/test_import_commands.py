@@ -1,4 +1,4 @@
-"""`manage.py import_claude_code` and `import_transcripts`."""
+"""`manage.py import_transcripts`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.importers import ImportProgress, ImportReport
-from checkpoints.importers.progress import ProgressBar, format_summary
-from checkpoints.models import Session, Workspace
+from checkpoints.importers.import_progress import ProgressBar, format_summary
+from checkpoints.management.commands.import_transcripts import DAMAGED_STATUS, REFUSED_STATUS
+from checkpoints.models import AuditEvent, Session, Workspace
 from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
 
 
@@ -35,24 +37,104 @@ def run(*arguments: str) -> str:
     return said.getvalue()
 
 
+def run_with_status(*arguments: str) -> tuple[int, str]:
+    """Exit status and output of a command that ends with an error."""
+    said = StringIO()
+    with pytest.raises(CommandError) as caught:
+        call_command(*arguments, stdout=said)
+    return caught.value.returncode, said.getvalue()
+
+
 def test_the_summary_says_what_was_read(workspace: Workspace, scribe: Scribe) -> None:
-    assert run("import_claude_code", str(scribe.path)).splitlines() == [
-        "Read 1 file, 3 lines: 1 session (1 new), 2 messages (2 new), 1 tool call (1 new).",
-        "1 call without a result. Nobody has to decide about them.",
-        f"Damaged: {scribe.path}, line 3: it is not JSON (Expecting property name enclosed in double quotes: "
-        "line 1 column 2 (char 1)).",
-    ]
-    assert "1 session (0 new), 2 messages (0 new)" in run("import_claude_code", str(scribe.path))
+    status, text = run_with_status("import_transcripts", "--imported-by=bob", str(scribe.path))
+    assert (status, text.splitlines()) == (
+        DAMAGED_STATUS,
+        [
+            "Read 1 file, 3 lines: 1 session (1 new), 2 messages (2 new), 1 tool call (1 new).",
+            "Formats: claude-code 1.",
+            "1 call without a result. Nobody has to decide about them.",
+            f"Damaged: {scribe.path}, line 3: it is not JSON (Expecting property name enclosed in double quotes: "
+            "line 1 column 2 (char 1)).",
+        ],
+    )
+    (event,) = AuditEvent.objects.filter(kind=AuditKind.SESSION_IMPORTED)
+    assert (event.actor, event.actor_kind) == ("bob", ActorKind.PERSON)
+    assert json.loads(event.details) == {"format": "claude-code", "path": str(scribe.path)}
 
 
-def test_the_report_as_json(workspace: Workspace, scribe: Scribe) -> None:
-    told = json.loads(run("import_claude_code", "--json", str(scribe.path)))
-    assert (told["session_ids"], told["skipped"], told["unanswered"]) == ([SESSION], 1, 1)
+def test_an_unchanged_file_is_not_read_again(workspace: Workspace, scribe: Scribe) -> None:
+    run_with_status("import_transcripts", str(scribe.path))
+    assert "1 unchanged file not read again" in run("import_transcripts", str(scribe.path))
+    status, text = run_with_status("import_transcripts", "--reread", "--json", str(scribe.path))
+    told = json.loads(text)
+    assert (status, told["session_ids"], told["new_messages"], told["skipped"]) == (DAMAGED_STATUS, [SESSION], 0, 1)
+    call_command("delete_session", SESSION, stdout=StringIO())
+    assert "1 session (1 new)" in run_with_status("import_transcripts", str(scribe.path))[1]
+
+
+def test_a_wrong_format_is_refused_and_stops_no_folder(workspace: Workspace, tmp_path: Path, scribe: Scribe) -> None:
+    rollout = {"timestamp": "2025-03-04T10:00:00Z", "type": "event_msg", "payload": {"type": "agent_message"}}
+    path = tmp_path / "chats" / "rollout.jsonl"
+    path.parent.mkdir()
+    path.write_text(f"{json.dumps(rollout)}\n" * 3)
+    chat = tmp_path / "chats" / "order.json"
+    chat.write_text('[{"role": "user", "content": "Hello"}]')
+    status, text = run_with_status("import_transcripts", "--format=openai-chat", str(path.parent))
+    assert status == REFUSED_STATUS
+    assert "1 session (1 new)" in text
+    assert f"Refused: {path}: {path} is not imported: most of its entries are not of the format openai-chat; " in text
+    assert "it looks like codex" in text
+    assert list(Session.objects.values_list("session_id", flat=True)) == ["order"]
+    assert run_with_status("import_transcripts", "--format=openai-chat", str(path))[0] == REFUSED_STATUS
+    other = tmp_path / "elsewhere" / "order.json"
+    other.parent.mkdir()
+    other.write_text('[{"role": "user", "content": "Another order"}]')
+    with pytest.raises(CommandError, match=r"it was imported from .*chats/order\.json, which begins differently"):
+        run("import_transcripts", str(other))
+    unknown = tmp_path / "settings.json"
+    unknown.write_text('{"theme": "dark"}')
+    with pytest.raises(CommandError, match="most of its entries are of no known format"):
+        run("import_transcripts", str(unknown))
+
+
+def test_links_in_a_folder_are_not_followed(workspace: Workspace, tmp_path: Path) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "inside"
+    outside.mkdir()
+    folder.mkdir()
+    (outside / "secret.json").write_text('[{"role": "user", "content": "Hello"}]')
+    (folder / "link.json").symlink_to(outside / "secret.json")
+    (folder / "more").symlink_to(outside)
+    with pytest.raises(CommandError, match="there is no file of JSON"):
+        run("import_transcripts", str(folder))
+
+
+def test_costs_are_unknown_or_estimated_from_a_table(workspace: Workspace, tmp_path: Path) -> None:
+    usage = {"input_tokens": 1000, "output_tokens": 100, "cache_read_input_tokens": 10_000}
+    answer = {"role": "assistant", "content": "Hi", "model": "model-a", "usage": usage, "stop_reason": "end_turn"}
+    (tmp_path / "a.json").write_text(json.dumps([{"role": "user", "content": "Hello"}, answer]))
+    table = tmp_path / "prices.toml"
+    table.write_text('[models."model-*"]\ninput = 2\noutput = 10\ncache_read = 0.5\n')
+    run("import_transcripts", str(tmp_path / "a.json"))
+    row = Session.objects.get()
+    assert (row.cost_basis, str(row.budget_spent_usd), row.has_times) == ("unknown", "0.000000", False)
+    assert "estimated 1, changed 1" in run("apply_prices", str(table))
+    row.refresh_from_db()
+    assert (row.cost_basis, str(row.budget_spent_usd)) == ("estimated", "0.008000")
+    parts = {"input": "0.002000", "output": "0.001000", "cache_read": "0.005000"}
+    assert json.loads(row.metadata)["import"]["estimate"] == {"model-a": parts}
+    assert "changed 0" in run("apply_prices", str(table))
+    table.write_text('[models."model-*"]\ninput = 2\noutput = 10\n')
+    assert "estimated 0, changed 1" in run("apply_prices", str(table))
+    row.refresh_from_db()
+    assert (row.cost_basis, str(row.budget_spent_usd)) == ("unknown", "0.000000")
+    table.write_text("[models.a]\ninput = -1\n")
+    with pytest.raises(CommandError, match="is not a number of dollars"):
+        run("apply_prices", str(table))
 
 
 def test_what_cannot_be_imported_is_an_error(workspace: Workspace, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="it does not exist"):
-        run("import_claude_code", str(tmp_path / "missing"))
+        run("import_transcripts", str(tmp_path / "missing"))
 
 
 @pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "anthropic"])
@@ -60,7 +142,10 @@ def test_transcripts_of_each_format(workspace: Workspace, tmp_path: Path, name: 
     path = tmp_path / "order.json"
     path.write_text(json.dumps([{"role": "user", "content": "Hello"}]))
     said = run("import_transcripts", f"--format={name}", "--agent=desk", "--session-id=o-17", str(path))
-    assert said == "Read 1 file, 0 lines: 1 session (1 new), 1 message (1 new), 0 tool calls (0 new).\n"
+    assert (
+        said == "Read 1 file, 0 lines: 1 session (1 new), 1 message (1 new), 0 tool calls (0 new).\n"
+        f"Formats: {name} 1.\n"
+    )
     row = Session.objects.get()
     assert (row.session_id, row.agent, row.title) == ("o-17", "desk", "Hello")
 

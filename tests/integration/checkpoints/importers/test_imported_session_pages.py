@@ -9,7 +9,7 @@ from django.test import Client
 
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import Role
-from checkpoints.importers.claude_code import import_claude_code
+from checkpoints.importers import import_transcripts
 from checkpoints.models import Session
 from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
 from tests.support.factories import make_user
@@ -38,21 +38,20 @@ def url(path: str = "") -> str:
 
 
 def test_it_reads_like_a_conversation(cp: SyncCheckpointer, reader: Client, scribe: Scribe) -> None:
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     page = reader.get(url())
     words = said(page)
-    assert "agent claude-code" in words
-    assert "Read Completed 1.0 s · imported · attempt 1" in words
-    assert 'file "lamp.py"' in words
+    assert "Agent claude-code" in words
+    assert "Readlamp.py Completed 1.0 s" in words
     assert "lamp = off" in words
     assert "parentUuid" not in words
-    assert "took 4.0 s" in words
+    assert "Duration 4.0 s" in words
     assert "<script>lamp" not in page.content.decode()
 
 
 def test_a_call_without_a_result_says_so(cp: SyncCheckpointer, reader: Client, scribe: Scribe) -> None:
     scribe.calls("call_2", "Bash", {"command": "make light"}, message="msg_3")
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     words = said(reader.get(url()))
     assert "nobody has to decide: no run of this store made it." in words
     assert "needs a decision" not in words
@@ -61,15 +60,17 @@ def test_a_call_without_a_result_says_so(cp: SyncCheckpointer, reader: Client, s
 
 def test_a_compaction_is_drawn(cp: SyncCheckpointer, reader: Client, scribe: Scribe) -> None:
     scribe.compaction("The lamp is off.")
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     words = said(reader.get(url()))
-    assert "version 2 goes on differently from here" in words
-    assert 'Conversation compacted compactMetadata preTokens 155000 trigger "auto"' in words
+    assert "version 2 continues differently from here" in words
+    assert (
+        "Conversation compacted Compacted at 155,000 tokens: 4 earlier messages are in the version before this" in words
+    )
     assert "lamp = off" in said(reader.get(url("?v=1")))
 
 
 @pytest.mark.parametrize("path", ["versions/", "compare/?a=1&b=2", "calls/", "plan/", "history/"])
 def test_every_page_of_the_session_opens(cp: SyncCheckpointer, reader: Client, scribe: Scribe, path: str) -> None:
     scribe.user("And now?")
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     assert reader.get(url(path)).status_code == 200

@@ -13,8 +13,8 @@ from django.db import connections
 
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import CallStatus, SessionStatus
-from checkpoints.importers.claude_code import import_claude_code
-from checkpoints.models import Checkpoint, Message, Run, Session, ToolCall
+from checkpoints.importers import import_transcripts
+from checkpoints.models import Checkpoint, ImportedFile, Message, Run, Session, ToolCall
 from tests.conftest import StartChild
 from tests.integration.checkpoints.importers.import_helpers import import_and_die, import_at_once
 from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
@@ -70,12 +70,13 @@ def undisturbed(cp: SyncCheckpointer, scribe: Scribe) -> Undisturbed:
         return execute(sql, params, many, context)
 
     with connections[cp.store.using].execute_wrapper(counted):
-        import_claude_code(cp, scribe.path)
+        import_transcripts(cp, scribe.path)
     found = Undisturbed(what_is_there(), len(statements))
     for row in Session.objects.all():
         Session.objects.filter(pk=row.pk).update(head_segment=None)
         cp.delete_session(row.session_id)
     assert not Message.objects.exists()
+    ImportedFile.objects.all().delete()
     return found
 
 
@@ -95,7 +96,7 @@ def test_a_killed_import_is_repeated(
     moment: float,
 ) -> None:
     _kill(start_child, scribe, undisturbed, moment)
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     assert what_is_there() == undisturbed.there
     for row in Session.objects.all():
         for version in Checkpoint.objects.filter(session=row):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,7 @@ import pytest
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import InvalidInput
-from checkpoints.importers import ImportRefused
-from checkpoints.importers.anthropic import import_messages
-from checkpoints.importers.openai import import_chat, import_responses
+from checkpoints.importers import ImportRefused, import_transcripts
 from checkpoints.models import Message, Segment, Session, ToolCall
 from harness_site.sessions.selectors import conversation
 from harness_site.sessions.selectors.conversation import Entry
@@ -56,7 +55,7 @@ def saved(path: Path, value: Any) -> Path:
 
 @pytest.mark.parametrize("name", ["order.json", "order.jsonl"])
 def test_chat_messages_are_stored_as_they_are(cp: SyncCheckpointer, tmp_path: Path, name: str) -> None:
-    report = import_chat(cp, saved(tmp_path / name, CHAT), agent="desk")
+    report = import_transcripts(cp, saved(tmp_path / name, CHAT), agent="desk", format="openai-chat")
     assert transcript(cp, "order") == CHAT
     assert shown("order") == [("user", ["text"]), ("assistant", ["card"]), ("assistant", ["text"])]
     row, call = session("order"), ToolCall.objects.get()
@@ -71,20 +70,20 @@ def test_chat_messages_are_stored_as_they_are(cp: SyncCheckpointer, tmp_path: Pa
 
 
 def test_messages_from_memory(cp: SyncCheckpointer) -> None:
-    import_chat(cp, CHAT, session_id="s-1")
+    import_transcripts(cp, CHAT, session_id="s-1", format="openai-chat")
     assert transcript(cp, "s-1") == CHAT
     with pytest.raises(InvalidInput, match="session_id"):
-        import_chat(cp, CHAT)
+        import_transcripts(cp, CHAT, format="openai-chat")
 
 
 def test_a_longer_list_adds_its_end(cp: SyncCheckpointer) -> None:
-    import_chat(cp, CHAT[:2], session_id="s-1")
+    import_transcripts(cp, CHAT[:2], session_id="s-1", format="openai-chat")
     assert ToolCall.objects.get().status == CallStatus.DISCARDED
-    report = import_chat(cp, CHAT, session_id="s-1")
+    report = import_transcripts(cp, CHAT, session_id="s-1", format="openai-chat")
     assert (report.new_messages, report.messages) == (2, 4)
     assert ToolCall.objects.get().status == CallStatus.COMPLETED
-    assert import_chat(cp, CHAT, session_id="s-1").new_messages == 0
-    assert import_chat(cp, CHAT[:3], session_id="s-1").new_messages == 0
+    assert import_transcripts(cp, CHAT, session_id="s-1", format="openai-chat").new_messages == 0
+    assert import_transcripts(cp, CHAT[:3], session_id="s-1", format="openai-chat").new_messages == 0
     assert transcript(cp, "s-1") == CHAT
 
 
@@ -92,7 +91,7 @@ def test_an_edited_list_branches_and_can_come_back(cp: SyncCheckpointer) -> None
     edited = [ASK, {"role": "assistant", "content": "I do not know."}]
     again = [*CHAT, {"role": "user", "content": "Thanks"}]
     for messages in (CHAT, edited, again):
-        import_chat(cp, messages, session_id="s-1")
+        import_transcripts(cp, messages, session_id="s-1", format="openai-chat")
         assert transcript(cp, "s-1") == messages
     assert Segment.objects.count() == 3
     assert ToolCall.objects.count() == 1
@@ -102,8 +101,8 @@ def test_an_edited_list_branches_and_can_come_back(cp: SyncCheckpointer) -> None
 
 def test_whole_conversations_on_lines_are_sessions_of_their_own(cp: SyncCheckpointer, tmp_path: Path) -> None:
     path = saved(tmp_path / "tuning.jsonl", [{"messages": CHAT}, {"id": "x", "messages": CHAT[:1], "model": "gpt"}])
-    assert import_chat(cp, path).session_ids == ["tuning/1", "tuning/x"]
-    assert json.loads(session("tuning/x").metadata)["model"] == "gpt"
+    assert import_transcripts(cp, path, format="openai-chat").session_ids == ["tuning/1", "tuning/x"]
+    assert json.loads(session("tuning/x").metadata)["models"] == ["gpt"]
 
 
 def test_answers_of_the_chat_api(cp: SyncCheckpointer, tmp_path: Path) -> None:
@@ -114,14 +113,18 @@ def test_answers_of_the_chat_api(cp: SyncCheckpointer, tmp_path: Path) -> None:
         "choices": [{"index": 0, "message": ANSWER}],
         "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
     }
-    import_chat(cp, saved(tmp_path / "log.jsonl", [ASK, answer]))
-    assert transcript(cp, "log") == [ASK, ANSWER]
+    import_transcripts(cp, saved(tmp_path / "log.jsonl", [ASK, answer]), format="openai-chat")
+    stored = transcript(cp, "log")
+    assert [body["content"] for body in stored] == [ASK["content"], ANSWER["content"]]
+    assert stored[1]["source"]["usage"] == {"model": "gpt", "input_tokens": 10, "output_tokens": 5}
     assert session("log").total_tokens == 15
     assert Message.objects.get(position=1).created_at == datetime.fromtimestamp(1_741_000_000, UTC)
 
 
 def test_a_reused_call_id_belongs_to_the_newest_call(cp: SyncCheckpointer) -> None:
-    import_chat(cp, [*CHAT, ASK, CALL, {**RESULT, "content": "delivered"}], session_id="s-1")
+    import_transcripts(
+        cp, [*CHAT, ASK, CALL, {**RESULT, "content": "delivered"}], session_id="s-1", format="openai-chat"
+    )
     assert [call.result_text for call in ToolCall.objects.order_by("pk")] == ["on its way", "delivered"]
 
 
@@ -129,7 +132,8 @@ def test_what_is_no_message_is_reported(cp: SyncCheckpointer, tmp_path: Path) ->
     path = saved(tmp_path / "log.jsonl", [ASK, {"event": "ping"}, ANSWER])
     with path.open("a") as file:
         file.write("{torn")
-    report = import_chat(cp, path)
+    os.utime(path, (0, 0))
+    report = import_transcripts(cp, path, format="openai-chat")
     assert transcript(cp, "log") == [ASK, ANSWER]
     assert [(damaged.line, damaged.why) for damaged in report.damaged] == [
         (2, "it is no message of the format openai-chat"),
@@ -140,24 +144,24 @@ def test_what_is_no_message_is_reported(cp: SyncCheckpointer, tmp_path: Path) ->
 def test_a_damaged_file_of_one_value_is_reported(cp: SyncCheckpointer, tmp_path: Path) -> None:
     path = tmp_path / "order.json"
     path.write_text('[{"role": "user", ')
-    report = import_chat(cp, path)
+    report = import_transcripts(cp, path, format="openai-chat")
     assert len(report.damaged) == 1
     assert report.empty == [str(path)]
     assert not Session.objects.exists()
 
 
 def test_another_format_under_the_same_id_is_refused(cp: SyncCheckpointer) -> None:
-    import_chat(cp, CHAT, session_id="s-1")
+    import_transcripts(cp, CHAT, session_id="s-1", format="openai-chat")
     with pytest.raises(ImportRefused, match="openai-chat"):
-        import_messages(cp, [ASK], session_id="s-1")
+        import_transcripts(cp, [ASK], session_id="s-1", format="anthropic")
 
 
 def test_a_session_that_went_on_is_refused(cp: SyncCheckpointer) -> None:
-    import_chat(cp, CHAT[:2], session_id="s-1")
+    import_transcripts(cp, CHAT[:2], session_id="s-1", format="openai-chat")
     Session.objects.update(status="active")
     cp.resume("s-1")
     with pytest.raises(ImportRefused, match="gone on"):
-        import_chat(cp, CHAT, session_id="s-1")
+        import_transcripts(cp, CHAT, session_id="s-1", format="openai-chat")
 
 
 def test_items_of_the_responses_api(cp: SyncCheckpointer, tmp_path: Path) -> None:
@@ -179,7 +183,7 @@ def test_items_of_the_responses_api(cp: SyncCheckpointer, tmp_path: Path) -> Non
             "content": [{"type": "output_text", "text": "On its way.", "annotations": []}],
         },
     ]
-    report = import_responses(cp, saved(tmp_path / "items.json", items))
+    report = import_transcripts(cp, saved(tmp_path / "items.json", items), format="openai-responses")
     assert shown("items") == [
         ("user", ["text"]),
         ("assistant", ["reasoning"]),
@@ -197,7 +201,7 @@ def test_items_of_the_responses_api(cp: SyncCheckpointer, tmp_path: Path) -> Non
         "roll": (CallStatus.FAILED, "no dice"),
     }
     assert report.unknown == {"item time_travel_call": 1}
-    assert import_responses(cp, tmp_path / "items.json").new_messages == 0
+    assert import_transcripts(cp, tmp_path / "items.json", format="openai-responses").new_messages == 0
 
 
 def test_answers_of_the_responses_api_follow_each_other(cp: SyncCheckpointer, tmp_path: Path) -> None:
@@ -206,11 +210,11 @@ def test_answers_of_the_responses_api_follow_each_other(cp: SyncCheckpointer, tm
         {"object": "response", "id": f"resp_{n}", "output": [said], "usage": {"input_tokens": 3, "output_tokens": 2}}
         for n in range(2)
     ]
-    import_responses(cp, saved(tmp_path / "log.jsonl", answers))
+    import_transcripts(cp, saved(tmp_path / "log.jsonl", answers), format="openai-responses")
     assert session("log").message_count == 2
     assert session("log").total_tokens == 10
     whole = {"id": "resp_9", "instructions": "Be kind.", "input": "Hi", "output": [said]}
-    import_responses(cp, saved(tmp_path / "whole.json", whole))
+    import_transcripts(cp, saved(tmp_path / "whole.json", whole), format="openai-responses")
     assert [message["role"] for message in transcript(cp, "whole/resp_9")] == ["system", "user", "assistant"]
 
 
@@ -226,7 +230,7 @@ def test_anthropic_messages(cp: SyncCheckpointer, tmp_path: Path) -> None:
             {"role": "user", "content": [{**result, "is_error": True}]},
         ],
     }
-    import_messages(cp, saved(tmp_path / "request.json", request))
+    import_transcripts(cp, saved(tmp_path / "request.json", request), format="anthropic")
     assert shown("request") == [("system", ["text"]), ("user", ["text"]), ("assistant", ["reasoning", "card"])]
     assert (ToolCall.objects.get().status, ToolCall.objects.get().result_text) == (CallStatus.FAILED, "lost")
 
@@ -241,7 +245,7 @@ def test_answers_of_anthropics_api(cp: SyncCheckpointer, tmp_path: Path) -> None
         "stop_reason": "end_turn",
         "usage": {"input_tokens": 4, "output_tokens": 2, "cache_read_input_tokens": 10},
     }
-    report = import_messages(cp, saved(tmp_path / "log.jsonl", [ASK, answer]))
+    report = import_transcripts(cp, saved(tmp_path / "log.jsonl", [ASK, answer]), format="anthropic")
     assert shown("log") == [("user", ["text"]), ("assistant", ["text", "other"])]
     assert session("log").total_tokens == 16
     assert report.unknown == {"block smell": 1}
@@ -252,4 +256,4 @@ def test_a_folder_names_sessions_after_its_files(cp: SyncCheckpointer, tmp_path:
     (tmp_path / "may").mkdir()
     saved(tmp_path / "may" / "one.json", CHAT)
     saved(tmp_path / "two.jsonl", CHAT)
-    assert import_chat(cp, tmp_path).session_ids == ["may/one", "two"]
+    assert import_transcripts(cp, tmp_path, format="openai-chat").session_ids == ["may/one", "two"]

@@ -9,8 +9,7 @@ import pytest
 
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import CallStatus, SessionStatus
-from checkpoints.importers import ImportProgress, ImportRefused
-from checkpoints.importers.claude_code import import_claude_code
+from checkpoints.importers import ImportProgress, ImportRefused, import_transcripts
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.models import ToolCall
 from tests.conftest import Open
@@ -21,9 +20,9 @@ from tests.integration.checkpoints.importers.transcript_files import SESSION, Sc
 def test_the_result_that_comes_later_settles_the_call(cp: SyncCheckpointer, scribe: Scribe) -> None:
     scribe.user("Pay")
     scribe.calls("call_1", "Bash", {"command": "pay"}, message="msg_1")
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     scribe.result("call_1", "paid")
-    report = import_claude_code(cp, scribe.path)
+    report = import_transcripts(cp, scribe.path)
     call = ToolCall.objects.get()
     assert (call.status, call.result_text, call.sentence) == (CallStatus.COMPLETED, "paid", "")
     assert (report.new_messages, report.new_calls, report.unanswered) == (1, 0, 0)
@@ -34,9 +33,9 @@ def test_a_second_import_changes_nothing(cp: SyncCheckpointer, scribe: Scribe) -
     a_turn(scribe, 1)
     scribe.calls("call_9", "Bash", {}, message="msg_9")
     scribe.note("last-prompt", lastPrompt="Question 1")
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     before = everything()
-    report = import_claude_code(cp, scribe.path)
+    report = import_transcripts(cp, scribe.path)
     assert everything() == before
     assert (report.new_sessions, report.new_messages, report.new_calls, report.new_versions) == (0, 0, 0, 0)
     assert (report.sessions, report.messages, report.calls, report.unanswered) == (1, 5, 2, 1)
@@ -44,10 +43,10 @@ def test_a_second_import_changes_nothing(cp: SyncCheckpointer, scribe: Scribe) -
 
 def test_a_later_import_adds_what_was_said_since(cp: SyncCheckpointer, scribe: Scribe) -> None:
     a_turn(scribe, 1)
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     first = texts(cp)
     a_turn(scribe, 2)
-    report = import_claude_code(cp, scribe.path)
+    report = import_transcripts(cp, scribe.path)
     assert texts(cp)[: len(first)] == first
     assert (report.new_messages, report.new_versions) == (4, 1)
     assert session().total_tokens == 4 * 122
@@ -64,9 +63,9 @@ def test_an_import_at_any_line_and_then_of_the_rest_says_the_same(
     growing = tmp_path / "growing" / scribe.path.name
     growing.parent.mkdir()
     growing.write_text("".join(lines[:cut]))
-    import_claude_code(cp, growing)
+    import_transcripts(cp, growing)
     growing.write_text("".join(lines))
-    import_claude_code(cp, growing)
+    import_transcripts(cp, growing)
     spread = [content if isinstance(content, list) else [content] for content in texts(cp)]
     said = [block for content in spread for block in content]
     wanted = [json.loads(line)["message"]["content"] for line in lines]
@@ -79,7 +78,7 @@ def test_the_same_uuid_with_other_content_is_another_message(cp: SyncCheckpointe
     line = scribe.user("One")
     scribe.write({**line, "message": {"role": "user", "content": "Two"}})
     for _ in range(2):
-        import_claude_code(cp, scribe.path)
+        import_transcripts(cp, scribe.path)
         assert texts(cp) == ["One", "Two"]
 
 
@@ -87,7 +86,7 @@ def test_a_session_from_elsewhere_is_left_alone(cp: SyncCheckpointer, scribe: Sc
     cp.start_session(SESSION)
     scribe.user("Hello")
     with pytest.raises(ImportRefused, match="it was not imported"):
-        import_claude_code(cp, scribe.path)
+        import_transcripts(cp, scribe.path)
 
 
 def test_an_agent_that_takes_the_session_meanwhile_keeps_it(
@@ -102,14 +101,14 @@ def test_an_agent_that_takes_the_session_meanwhile_keeps_it(
             agent.resume(SESSION)
 
     with pytest.raises(ImportOvertaken):
-        import_claude_code(cp, scribe.path, progress=take)
+        import_transcripts(cp, scribe.path, progress=take)
     point = agent.resume(SESSION)
     agent.save_checkpoint(SESSION, [*point.transcript, {"role": "user", "content": "Mine"}], None, 0)
 
 
 def test_a_fork_goes_on_where_the_transcript_ended(cp: SyncCheckpointer, scribe: Scribe) -> None:
     a_turn(scribe, 1)
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     cp.fork_session(SESSION, "mine")
     point = cp.resume("mine")
     assert [message["role"] for message in point.transcript] == ["user", "assistant", "user", "assistant"]
@@ -119,7 +118,7 @@ def test_a_fork_goes_on_where_the_transcript_ended(cp: SyncCheckpointer, scribe:
 def test_a_fork_does_not_ask_about_a_call_that_was_never_answered(cp: SyncCheckpointer, scribe: Scribe) -> None:
     scribe.user("Pay")
     scribe.calls("call_1", "Bash", {"command": "pay"}, message="msg_1")
-    import_claude_code(cp, scribe.path)
+    import_transcripts(cp, scribe.path)
     cp.fork_session(SESSION, "mine")
     point = cp.resume("mine")
     assert (point.replayable, len(point.transcript)) == ({}, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 SESSION = "0f0e0d0c-1111-4222-8333-444455556666"
 THEN = datetime(2025, 3, 4, 10, 0, tzinfo=UTC)
+#: Time of the last change of a file whose transcript has ended.
+ENDED = datetime(2025, 3, 4, 12, 0, tzinfo=UTC)
 Line = dict[str, Any]
 
 
@@ -20,11 +23,14 @@ class Scribe:
         self.path, self.session, self.always = path, session, always
         self._prefix, self._numbers = prefix, count(1)
         self.parent: str | None = None
+        self.live = False
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def raw(self, text: str) -> None:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(text)
+        if not self.live:
+            os.utime(self.path, (ENDED.timestamp(), ENDED.timestamp()))
 
     def line(self, **fields: Any) -> Line:
         """A line with its envelope; `parentUuid` in `fields` moves it elsewhere."""
@@ -64,7 +70,8 @@ class Scribe:
 
     def result(self, call_id: str, content: Any, *, is_error: bool = False, **fields: Any) -> Line:
         block = {"type": "tool_result", "tool_use_id": call_id, "content": content, "is_error": is_error}
-        return self.line(type="user", message={"role": "user", "content": [block]}, toolUseResult="…", **fields)
+        fields = {"toolUseResult": "…", **fields}
+        return self.line(type="user", message={"role": "user", "content": [block]}, **fields)
 
     def note(self, kind: str, **fields: Any) -> None:
         self.write({"type": kind, "sessionId": self.session, **fields})

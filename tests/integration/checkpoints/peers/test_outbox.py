@@ -61,7 +61,7 @@ def test_cancelling_a_task_without_open_calls_leaves_nothing_behind(cp: SyncChec
     assert not PausedTask.objects.exists()
 
 
-def test_cancellation_survives_the_death_of_the_one_who_cancels(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_cancellation_survives_a_kill_of_the_canceller(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     pause(cp, join("j", "c1", "c2"))
     cp.cancel_paused("s")
     peers = Peers()

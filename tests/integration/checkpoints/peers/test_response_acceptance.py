@@ -168,7 +168,7 @@ def test_early_response_delivered_again_is_kept_once(cp: SyncCheckpointer) -> No
     assert EarlyResponse.objects.count() == 1
 
 
-def test_early_response_of_a_stranger_does_not_stand_in_the_way(cp: SyncCheckpointer) -> None:
+def test_early_response_with_a_wrong_token_blocks_nothing(cp: SyncCheckpointer) -> None:
     started(cp)
     cp.accept_response("c1", "forged", peer="stock", token="guess")
     cp.accept_response("c1", "forged", peer="courier", token="sesame")

@@ -26,9 +26,9 @@ from checkpoints.exceptions import (
     SessionNotFound,
     VersionConflict,
 )
+from checkpoints.loop_state import PostLlm, PreToolBatch, RuntimeSnapshot
 from checkpoints.models import Checkpoint, Run, Session, ToolCall
 from checkpoints.peers import Join, PeerCall
-from checkpoints.runtime_state import PostLlm, PreToolBatch, RuntimeSnapshot
 from harness_site.sessions.selectors import export_records, version_list
 from harness_site.sessions.timeline.selectors import timeframe_contents
 from tests.conftest import Open

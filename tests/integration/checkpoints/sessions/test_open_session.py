@@ -10,18 +10,18 @@ import pytest
 
 from checkpoints import Checkpointer, Landed, SyncCheckpointer, ToolRegistry, sansio
 from checkpoints.exceptions import ApprovalRequired, AtGate, InvalidIdentifier, NotOwner, ReviewRequired
+from checkpoints.loop_state.phase_details import StepStarted
 from checkpoints.models import Session
-from checkpoints.resume import gate
-from checkpoints.resume.gate import ResumePoint
-from checkpoints.runtime_state.phase_details import StepStarted
-from checkpoints.sessions.lifecycle import SessionDescription
+from checkpoints.resume import resume_gate
+from checkpoints.resume.resume_gate import ResumePoint
+from checkpoints.sessions.create_finish_release import SessionDescription
 from tests.conftest import Open
 from tests.integration.checkpoints.situations import started, statuses, talk
 
 
 def open_session(cp: SyncCheckpointer, session_id: str = "s", **options: Any) -> ResumePoint:
     return sansio.drive(
-        gate.open_session_flow(cp.store, session_id, SessionDescription("Refund order 17", "desk"), **options)
+        resume_gate.open_session_flow(cp.store, session_id, SessionDescription("Refund order 17", "desk"), **options)
     )
 
 
@@ -198,7 +198,7 @@ def test_run_saves_what_else_it_did_and_then_meets_the_gate(cp: SyncCheckpointer
 
 def test_run_that_waits_at_the_gate_writes_nothing(open_checkpointer: Open) -> None:
     cp = lose_call(open_checkpointer)
-    flow = gate.resume_flow(cp.store, "s", wait=True)
+    flow = resume_gate.resume_flow(cp.store, "s", wait=True)
     step = next(flow)
     while not isinstance(step, sansio.Sleep):
         assert isinstance(step, sansio.Transact)

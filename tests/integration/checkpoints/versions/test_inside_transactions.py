@@ -15,9 +15,9 @@ from django.test import TestCase
 
 from checkpoints import Checkpointer, SyncCheckpointer, SyncWorkflow, Tool, ToolRegistry
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InsideTransaction, ResultNotRecorded, StorageBusy
+from checkpoints.loop_state.phase_details import StepStarted
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
 from checkpoints.peers import Join, PeerCall
-from checkpoints.runtime_state.phase_details import StepStarted
 from tests.conftest import Open
 from tests.integration.checkpoints.situations import interrupt, said, started, talk
 
@@ -110,6 +110,7 @@ WRITES: dict[str, Callable[[World], Any]] = {
     "confirm_landed": lambda w: w.taker.confirm_landed("lost", "call_1", "paid", revision=w.lost["revision"], **ANA),
     "mark_failed": lambda w: w.taker.mark_failed("lost", "call_1", revision=w.lost["revision"], **ANA),
     "approve_rerun": lambda w: w.taker.approve_rerun("lost", "call_1", revision=w.lost["revision"], **ANA),
+    "withdraw_decision": lambda w: w.cp.withdraw_decision("lost", "call_1", revision=w.lost["revision"], **ANA),
     "approve_call": lambda w: w.cp.approve_call("asked", "call_1", revision=w.asked["revision"], **ANA),
     "edit_call": lambda w: w.cp.edit_call("asked", "call_1", {"order": 2}, revision=w.asked["revision"], **ANA),
     "reject_call": lambda w: w.cp.reject_call("asked", "call_1", "No.", actor="ana", revision=w.asked["revision"]),

@@ -13,6 +13,7 @@ from tests.integration.checkpoints.situations import talk
 
 Make = Callable[..., SyncWriteBehind]
 SHORT = 0.2  # seconds to wait for a database that takes nothing
+LONG = 60.0  # seconds that are enough on a busy machine
 
 
 def lengths() -> list[int]:

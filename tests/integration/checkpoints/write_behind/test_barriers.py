@@ -14,7 +14,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Session, ToolCall
 from tests.integration.checkpoints.situations import talk
-from tests.integration.checkpoints.write_behind.queue_helpers import SHORT, Make, hand_in, lengths, paying
+from tests.integration.checkpoints.write_behind.queue_helpers import LONG, SHORT, Make, hand_in, lengths, paying
 from tests.integration.checkpoints.write_behind.slow_database import locked
 
 
@@ -42,6 +42,7 @@ def test_tool_does_not_run_on_a_version_that_cannot_be_written(cp: SyncCheckpoin
             cp.workflow("s", "w")
         assert (registry.dispatch("look", {"order": 1}, "call_3").is_error, ran) == (False, [-1])
         assert [each["messages"] for each in caught.value.unsaved] == [1]
+    writer.flush(timeout=LONG)
     assert (registry.dispatch("pay", {"order": 1}, "call_1").is_error, ran) == (False, [-1, 1])
     assert (lengths(), ToolCall.objects.get().step) == ([1], 1)
 

@@ -12,8 +12,8 @@ from checkpoints import (
 from checkpoints.exceptions import (
     InvalidInput,
 )
+from checkpoints.loop_state import PostLlm, PreToolBatch, RunTerminal, StepStarted
 from checkpoints.models import Checkpoint, ToolCall
-from checkpoints.runtime_state import PostLlm, PreToolBatch, RunTerminal, StepStarted
 from tests.integration.checkpoints.situations import started, talk
 from tests.integration.checkpoints.write_behind.queue_helpers import Make, hand_in, lengths, paying
 from tests.integration.checkpoints.write_behind.slow_database import locked
@@ -117,7 +117,7 @@ def test_intent_writes_what_is_kept_back(cp: SyncCheckpointer, make: Make) -> No
     assert (lengths(), ToolCall.objects.get().step, ran) == ([2], 1, [1])
 
 
-def test_light_phase_does_not_take_the_place_of_a_snapshot(cp: SyncCheckpointer, make: Make) -> None:
+def test_phase_without_snapshot_does_not_replace_a_snapshot(cp: SyncCheckpointer, make: Make) -> None:
     snapshot = RuntimeSnapshot(step=1, pending_llm_response={"content": "x"})
     writer = make(cadence=Cadence.every(n=100))
     writer.save_phase("s", PostLlm(), snapshot=snapshot, transcript=talk("a"))

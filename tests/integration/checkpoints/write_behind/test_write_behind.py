@@ -18,8 +18,8 @@ from checkpoints.exceptions import (
     NotOwner,
     NotRepresentable,
 )
+from checkpoints.loop_state import PreToolBatch, StepStarted
 from checkpoints.models import Checkpoint, Workspace
-from checkpoints.runtime_state import PreToolBatch, StepStarted
 from tests.conftest import Open
 from tests.integration.checkpoints.situations import started, talk
 from tests.integration.checkpoints.write_behind.queue_helpers import Make, hand_in, lengths

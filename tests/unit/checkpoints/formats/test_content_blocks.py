@@ -1,7 +1,16 @@
 import pytest
 
 from checkpoints.formats import content_blocks, to_canonical_json
-from checkpoints.formats.content_blocks import CallPart, ImagePart, OtherPart, Part, ReasoningPart, ResultPart, TextPart
+from checkpoints.formats.content_blocks import (
+    AudioPart,
+    CallPart,
+    ImagePart,
+    OtherPart,
+    Part,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+)
 
 
 @pytest.mark.parametrize(
@@ -128,17 +137,45 @@ def test_a_lone_surrogate_survives() -> None:
     assert content_blocks.read_message_parts('{"content":"\\ud83d"}') == (TextPart("\ud83d"),)
 
 
-def test_images_are_numbered_through_results() -> None:
-    image = {"kind": "image", "url": "https://a.example/1.png"}
-    body = to_canonical_json(
-        {"blocks": [image, {"kind": "tool_result", "call_id": "c", "content": [image, image]}, image]}
-    )
-    assert [image.number for image in content_blocks.iterate_images(content_blocks.read_message_parts(body))] == [
-        1,
-        2,
-        3,
-        4,
-    ]
+def test_images_and_recordings_are_numbered_through_results() -> None:
+    image, sound = {"kind": "image", "url": "https://a.example/1.png"}, {"kind": "audio", "url": "https://a.example/1"}
+    result = {"kind": "tool_result", "call_id": "c", "content": [image, sound, image]}
+    parts = content_blocks.read_message_parts(to_canonical_json({"blocks": [image, sound, result, image]}))
+    assert [image.number for image in content_blocks.iterate_media(parts, ImagePart)] == [1, 2, 3, 4]
+    assert [sound.number for sound in content_blocks.iterate_media(parts, AudioPart)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("block", "url"),
+    [
+        (
+            {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}},
+            "data:audio/wav;base64,UklGRg==",
+        ),
+        (
+            {"type": "audio", "source": {"type": "base64", "media_type": "audio/mp4", "data": "AA=="}},
+            "data:audio/mp4;base64,AA==",
+        ),
+        ({"type": "audio", "mimeType": "audio/ogg", "data": "AA=="}, "data:audio/ogg;base64,AA=="),
+        ({"type": "audio_url", "audio_url": {"url": "https://a.example/1.mp3"}}, "https://a.example/1.mp3"),
+        ({"inlineData": {"mimeType": "audio/flac", "data": "AA=="}}, "data:audio/flac;base64,AA=="),
+        ({"inline_data": {"mime_type": "audio/aac", "data": "AA=="}}, "data:audio/aac;base64,AA=="),
+        ({"type": "output_audio", "data": "SUQzBA=="}, "data:audio/mpeg;base64,SUQzBA=="),
+        ({"type": "output_audio", "data": "AA=="}, "data:;base64,AA=="),
+        ({"type": "audio", "data": 7}, None),
+        ({"inlineData": {"mimeType": "video/mp4", "data": "AA=="}}, None),
+        ({"inlineData": 7}, None),
+    ],
+)
+def test_recordings_of_each_format(block: dict[str, object], url: str | None) -> None:
+    expected = OtherPart(block) if url is None else AudioPart(url, number=1)
+    assert content_blocks.read_message_parts(to_canonical_json({"content": [block]})) == (expected,)
+
+
+def test_spoken_answer_is_a_recording_with_its_transcript() -> None:
+    message = {"role": "assistant", "content": None, "audio": {"id": "a1", "data": "UklGRg==", "transcript": "Yes."}}
+    spoken = AudioPart("data:audio/wav;base64,UklGRg==", "Yes.", number=1)
+    assert content_blocks.read_message_parts(to_canonical_json(message)) == (spoken,)
 
 
 def test_plain_is_everything_that_is_said() -> None:

@@ -4,32 +4,32 @@ from checkpoints.formats import digests
 
 
 def test_chain_of_no_messages_is_empty() -> None:
-    assert digests.chain_bodies([]) == []
+    assert digests.compute_hash_chains([]) == []
 
 
 def test_chain_continues_from_any_link() -> None:
-    whole = digests.chain_bodies(["a", "b", "c"])
+    whole = digests.compute_hash_chains(["a", "b", "c"])
 
-    assert digests.chain_bodies(["c"], whole[1]) == whole[2:]
+    assert digests.compute_hash_chains(["c"], whole[1]) == whole[2:]
 
 
 def test_chain_depends_on_everything_before() -> None:
-    assert digests.chain_bodies(["a", "c"])[1] != digests.chain_bodies(["b", "c"])[1]
+    assert digests.compute_hash_chains(["a", "c"])[1] != digests.compute_hash_chains(["b", "c"])[1]
 
 
 def test_chain_keeps_the_borders_of_messages() -> None:
-    assert digests.chain_bodies(["ab", "c"])[-1] != digests.chain_bodies(["a", "bc"])[-1]
+    assert digests.compute_hash_chains(["ab", "c"])[-1] != digests.compute_hash_chains(["a", "bc"])[-1]
 
 
 def test_chain_tells_one_message_from_the_same_one_twice() -> None:
-    once, twice = digests.chain_bodies(["a", "a"])
+    once, twice = digests.compute_hash_chains(["a", "a"])
 
     assert once != twice
 
 
 def test_links_have_32_bytes() -> None:
     assert (
-        [len(link) for link in digests.chain_bodies(["", "a"])]
+        [len(link) for link in digests.compute_hash_chains(["", "a"])]
         == [digests.DIGEST_SIZE, digests.DIGEST_SIZE]
         == [32, 32]
     )

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from checkpoints import conf
-from checkpoints.importers import json_lines
+from checkpoints.importers import source_files
+from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message import UsageTotals, parse_time
+
+
+def read(path: Path, *, live: bool = False) -> source_files.FileReader:
+    return source_files.FileReader(source_files.open_source_file(path, path.stem), ImportReport(), live=live)
 
 
 def test_objects_with_their_line_numbers(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n\n  \n{"b": 2}')
-    reading = json_lines.open_import_files([path], None)
-    assert [(line.number, line.value) for line in json_lines.iterate_json_objects(path, reading)] == [
+    reading = read(path)
+    assert [(line.number, line.value) for line in reading.iterate_values()] == [
         (1, {"a": 1}),
         (4, {"b": 2}),
     ]
@@ -38,8 +44,8 @@ def test_objects_with_their_line_numbers(tmp_path: Path) -> None:
 def test_damage_is_reported_with_its_reason(tmp_path: Path, raw: bytes, why: str | None) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"{}\n" + raw)
-    reading = json_lines.open_import_files([path], None)
-    found = list(json_lines.iterate_json_objects(path, reading))
+    reading = read(path)
+    found = list(reading.iterate_values())
     if why is None:
         assert [line.number for line in found] == [1, 2]
         return
@@ -52,22 +58,23 @@ def test_damage_is_reported_with_its_reason(tmp_path: Path, raw: bytes, why: str
 def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": "%s"}\n{"b": 1}\n' % ("x" * 5000))
-    monkeypatch.setattr(json_lines, "MAX_VALUE_BYTES", 100)
-    reading = json_lines.open_import_files([path], None)
-    assert [line.value for line in json_lines.iterate_json_objects(path, reading)] == [{"b": 1}]
+    monkeypatch.setattr(source_files, "MAX_VALUE_BYTES", 100)
+    reading = read(path)
+    assert [line.value for line in reading.iterate_values()] == [{"b": 1}]
     assert [(damaged.line, damaged.why) for damaged in reading.report.damaged] == [(1, "it is too long")]
     assert conf.MAX_VALUE_BYTES > 100
 
 
-def test_what_is_written_while_reading_is_left_for_the_next_time(tmp_path: Path) -> None:
+def test_the_last_line_of_a_live_file_is_left_until_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text('{"a": 1}\n{"b": 2}\n')
-    reading = json_lines.open_import_files([path], None)
-    found = json_lines.iterate_json_objects(path, reading)
-    next(found)
+    path.write_text('{"a": 1}\n{"b"')
+    reading = read(path, live=True)
+    assert [line.value for line in reading.iterate_values()] == [{"a": 1}]
     with path.open("a") as file:
-        file.write('{"c": 3}\n')
-    assert [line.value for line in found] == [{"b": 2}]
+        file.write(': 2}\n{"c": 3}')
+    reading.file.size = path.stat().st_size
+    assert [(line.number, line.value) for line in reading.iterate_values()] == [(2, {"b": 2}), (3, {"c": 3})]
+    assert reading.report.damaged == []
 
 
 def test_times_of_both_kinds() -> None:
@@ -79,10 +86,18 @@ def test_times_of_both_kinds() -> None:
         assert parse_time(odd) is None
 
 
-def test_tokens_are_summed_unless_the_sum_is_given() -> None:
+def test_tokens_are_summed_by_model_unless_only_the_sum_is_given() -> None:
     totals = UsageTotals()
-    assert totals.usage() is None
-    totals.tokens.update({"input_tokens": 3, "output_tokens": 4})
-    assert totals.usage() == {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
-    totals.tokens["total_tokens"] = 9
-    assert totals.usage() == {"input_tokens": 3, "output_tokens": 4, "total_tokens": 9}
+    assert totals.to_dict() is None
+    totals.add("", {"total_tokens": 9})
+    assert totals.to_dict() == {"total_tokens": 9}
+    totals.add("a", {"input_tokens": 3, "reasoning_output_tokens": 2})
+    totals.add("b", {"input_tokens": 1, "output_tokens": 4})
+    usage = totals.to_dict()
+    assert usage is not None
+    assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (4, 4, 8)
+    assert usage["by_model"]["b"] == {"input_tokens": 1, "output_tokens": 4}
+    totals.add("b", {"input_tokens": 1}, Decimal("0.25"))
+    usage = totals.to_dict()
+    assert usage is not None
+    assert usage["by_model"]["b"] == {"input_tokens": 2, "output_tokens": 4, "cost_usd": "0.25"}

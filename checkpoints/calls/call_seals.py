@@ -1,0 +1,110 @@
+"""Seals of calls that the hot statements write.
+
+A statement that changes a call has to know all of its sealed columns. A run remembers those of the calls it issues, so
+that reporting an outcome, or answering a call in a version, reads nothing; the columns of other calls are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from checkpoints.db import clock
+from checkpoints.db.hot_statements import AnsweredCall
+from checkpoints.enums import POLICIES_MATCHING_ARGUMENTS, SETTLED_CALL_STATUSES, CallStatus, KeyScope
+from checkpoints.models import ToolCall
+from checkpoints.seals import row_seals
+from checkpoints.seals.keys import SealKeys, get_seal_keys
+from checkpoints.store.store import OwnedSession
+
+#: Values of the columns that the statement which issues a call does not set.
+_NEW_CALL: dict[str, Any] = {
+    "answered_version": None,
+    "sentence_template": "",
+    "result": None,
+    "revision": 1,
+    "interrupted_at": None,
+    "settled_at": None,
+}
+#: Largest number of calls whose columns a run remembers.
+_MAX_REMEMBERED_CALLS = 512
+
+
+def seal_new_call(
+    owned_session: OwnedSession, workspace_pk: int, step: int, values: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return all columns of a call that is issued with `values`, with its seal; None if sealing is off."""
+    keys = get_seal_keys()
+    if keys is None:
+        return None
+    place = {"workspace": workspace_pk, "session": owned_session.pk, "step": step, "issued_at": clock.now()}
+    columns = {**_NEW_CALL, **values, **place}
+    return {**columns, "row_seal": row_seals.seal_values(keys, ToolCall, columns)}
+
+
+def seal_outcome(
+    using: str, owned_session: OwnedSession, call_pk: int, values: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return the `values` of an outcome with its time and the seal of the call after it, and all columns of the call.
+
+    If sealing is off, the values are returned as they are, and no columns. Raises `IntegrityError` for a call that does
+    not match its seal.
+    """
+    keys = get_seal_keys()
+    if keys is None:
+        return values, None
+    columns = owned_session.sealed_calls.pop(call_pk, None) or _read_columns(using, [call_pk]).get(call_pk)
+    if columns is None:
+        return values, None
+    time_field = "interrupted_at" if values["status"] == CallStatus.INTERRUPTED else "settled_at"
+    values = {**values, time_field: clock.now()}
+    columns = {**columns, **values, "revision": columns["revision"] + 1}
+    return {**values, "row_seal": row_seals.seal_values(keys, ToolCall, columns)}, columns
+
+
+def seal_answered_calls(
+    using: str, owned_session: OwnedSession | None, call_pks: Sequence[int], version: int
+) -> list[AnsweredCall]:
+    """Return the calls that the version `version` answers, with their seals after that if sealing is on.
+
+    Raises `IntegrityError` for a call that does not match its seal.
+    """
+    keys = get_seal_keys()
+    if keys is None or not call_pks:
+        return [AnsweredCall(pk) for pk in call_pks]
+    remembered = {} if owned_session is None else owned_session.sealed_calls
+    known = {pk: remembered[pk] for pk in call_pks if pk in remembered}
+    if len(known) < len(call_pks):
+        known |= _read_columns(using, [pk for pk in call_pks if pk not in known])
+    return [_seal_answered_call(keys, pk, known[pk], version) for pk in call_pks if pk in known]
+
+
+def _seal_answered_call(keys: SealKeys, pk: int, columns: Mapping[str, Any], version: int) -> AnsweredCall:
+    seal = row_seals.seal_values(keys, ToolCall, {**columns, "answered_version": version})
+    return AnsweredCall(pk, columns["revision"], seal)
+
+
+def remember_call(owned_session: OwnedSession, call_pk: int, columns: dict[str, Any]) -> None:
+    """Remember the columns of a call of this run for as long as a hot statement may still change it."""
+    calls = owned_session.sealed_calls
+    calls.pop(call_pk, None)
+    is_answerable = columns["key_policy"] in POLICIES_MATCHING_ARGUMENTS and columns["key_scope"] == KeyScope.SESSION
+    if columns["status"] != CallStatus.ISSUED and not (is_answerable and columns["status"] in SETTLED_CALL_STATUSES):
+        return  # people decide about it, or no version will answer it
+    calls[call_pk] = columns
+    while len(calls) > _MAX_REMEMBERED_CALLS:
+        del calls[next(iter(calls))]
+
+
+def forget_calls(owned_session: OwnedSession, call_pks: Sequence[int]) -> None:
+    for pk in call_pks:
+        owned_session.sealed_calls.pop(pk, None)
+
+
+def _read_columns(using: str, call_pks: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Read the sealed columns of calls, by key, and verify them."""
+    columns = {}
+    for call in ToolCall.objects.using(using).filter(pk__in=call_pks):
+        row_seals.verify_row(call)
+        columns[call.pk] = row_seals.read_sealed_columns(call)
+    return columns

@@ -1,0 +1,358 @@
+"""Intents in the log of tool calls: written before the effect, unless another call prevents it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from django.db import IntegrityError, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import F
+from django.db.models.functions import Now
+
+from checkpoints import call_transitions
+from checkpoints.audit import append_events
+from checkpoints.calls import call_queries, call_seals
+from checkpoints.db import hot_statements
+from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
+from checkpoints.enums import (
+    DISPATCHABLE_SESSION_STATUSES,
+    FINISHED_SESSION_STATUSES,
+    LIVE_CALL_STATUSES,
+    SETTLED_CALL_STATUSES,
+    UNDECIDED_CALL_STATUSES,
+    AuditKind,
+    CallStatus,
+    KeyPolicy,
+    KeyScope,
+    SessionStatus,
+)
+from checkpoints.exceptions import (
+    CallAlreadySettled,
+    CallConflict,
+    CallInProgress,
+    StorageUnavailable,
+)
+from checkpoints.models import Session, ToolCall
+from checkpoints.seals import row_seals
+from checkpoints.store import row_lookups
+from checkpoints.store.call_records import CallIntent, IssuedCall
+from checkpoints.store.store import OwnedSession, Store
+
+#: Statuses of approvals that the next dispatch uses up.
+_CONSUMABLE_STATUSES = frozenset({call_transitions.BEGIN.before, call_transitions.RERUN.before})
+
+
+def issue_call(
+    store: Store, owned_session: OwnedSession, intent: CallIntent, *, executing: bool = False
+) -> IssuedCall | ToolCall:
+    """Log `intent` and return it as `IssuedCall`, or return the live call of the same key, in whatever status it is.
+
+    `executing` says that this process runs the call next and reports its outcome. Raises `OwnershipLost`,
+    `SessionFinished`, `CallConflict`, and `ReviewRequired` if another call of the session is undecided and this
+    one mutates.
+    """
+    with store.lock_for_issuing(intent.key):
+        try:
+            with database_operation(store.using) as connection:
+                row = None
+                if not intent.requires_approval:
+                    values = _build_call_values(owned_session, intent, 1)
+                    row = _insert_sealed_call(store, connection, owned_session, intent.step, values)
+                call: IssuedCall | ToolCall = (
+                    _issue_call_under_session_lock(store, owned_session, intent)
+                    if row is None
+                    else IssuedCall(row[0], intent.call_id, row[1], 1)
+                )
+        except StorageUnavailable as error:
+            call = _read_intent_after_lost_commit(store, owned_session, intent, error)
+        store.unanswered.discard(intent.key)
+        if intent.policy != KeyPolicy.STEP:
+            is_settled = not isinstance(call, IssuedCall) and call.status in SETTLED_CALL_STATUSES
+            owned_session.operations.record_logged_call(intent.call_id, intent.key, call.pk, settled=is_settled)
+        if isinstance(call, IssuedCall):
+            store.issued.add(call.pk)
+            if executing:
+                store.executing.add(call.pk)
+        return call
+
+
+def _insert_sealed_call(
+    store: Store,
+    connection: BaseDatabaseWrapper,
+    owned_session: OwnedSession,
+    step: int | None,
+    values: dict[str, Any],
+    *,
+    under_review: bool = False,
+) -> tuple[int, int] | None:
+    """Run the statement that logs a call, with its seal if sealing is on."""
+    sealed_step = owned_session.head.version if step is None else step
+    columns = call_seals.seal_new_call(owned_session, store.workspace_id, sealed_step, values)
+    if columns is not None:
+        step, values = sealed_step, {**values, **{name: columns[name] for name in ("issued_at", "row_seal")}}
+    row = hot_statements.insert_call(
+        connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review
+    )
+    if row is not None and columns is not None:
+        call_seals.remember_call(owned_session, row[0], columns)
+    return row
+
+
+def record_issued_call(store: Store, session_id: str, intent: CallIntent) -> None:
+    """Log the intent of a loop without a registry, or raise the error that forbids it."""
+    with database_operation(store.using):
+        owned_session = row_lookups.get_owned_session(store, session_id)
+        call = issue_call(store, owned_session, intent)
+        if isinstance(call, IssuedCall):
+            owned_session.issued_calls[intent.call_id] = call
+            return
+        if call.status == CallStatus.ISSUED:
+            raise CallInProgress(call.session.session_id, call.call_id, call.tool)
+        if call.status in UNDECIDED_CALL_STATUSES:
+            raise call_queries.build_review_required(store, session_id, [call])
+        raise CallAlreadySettled(session_id, call.call_id, call.status)
+
+
+def _read_intent_after_lost_commit(
+    store: Store, owned_session: OwnedSession, intent: CallIntent, error: StorageUnavailable
+) -> IssuedCall:
+    """Read back the intent after a commit whose answer was lost.
+
+    An intent of this run that this process has not issued before is the one just written.
+    """
+    if error.may_have_happened:
+        store.unanswered.add(intent.key)
+    with read_back_after_lost_commit(store.using, error):
+        row_lookups.get_session(store, owned_session.session_id, lock=True)
+        run_calls = ToolCall.objects.using(store.using).filter(
+            session_id=owned_session.pk, run_id=owned_session.run_id, call_id=intent.call_id, idempotency_key=intent.key
+        )
+        call = run_calls.filter(status=CallStatus.ISSUED).order_by("-pk").first()
+    if call is None or call.pk in store.issued:
+        raise StorageUnavailable(error.what, may_have_happened=False) from error
+    return IssuedCall(call.pk, call.call_id, call.step, call.attempt)
+
+
+def _is_unconfirmed_issue(store: Store, owned_session: OwnedSession, call: ToolCall, intent: CallIntent) -> bool:
+    """Return whether this run logged the call itself and got no answer: then nothing has run."""
+    is_unreported = call.run_id == owned_session.run_id and call.pk not in store.issued
+    return is_unreported and call.status == CallStatus.ISSUED and intent.key in store.unanswered
+
+
+def _build_call_values(
+    owned_session: OwnedSession, intent: CallIntent, attempt: int, supersedes: int | None = None
+) -> dict[str, Any]:
+    return {
+        "run": owned_session.run_id,
+        "call_id": intent.call_id,
+        "attempt": attempt,
+        "supersedes": supersedes,
+        "tool": intent.tool,
+        "args": intent.args,
+        "args_digest": intent.args_digest,
+        "asked_args_digest": intent.asked_args_digest,
+        "idempotency_key": intent.key,
+        "key_scope": intent.scope,
+        "key_policy": intent.policy or "",
+        "side_effects": ",".join(sorted(intent.side_effects)),
+        "risk": intent.risk,
+        "sentence": intent.sentence,
+        "verifiable": intent.verifiable,
+        "approvals": intent.approvals,
+        "decide_within": intent.decide_within,
+        "status": call_transitions.ISSUE.after,
+        "reason": "",
+        "result_digest": "",
+        "error_type": "",
+        "verify_requested_by": "",
+    }
+
+
+def _issue_call_under_session_lock(
+    store: Store, owned_session: OwnedSession, intent: CallIntent
+) -> IssuedCall | ToolCall:
+    """Issue under the session's lock: the slow path, which finds out what prevented the fast one."""
+    with transaction.atomic(using=store.using):
+        session = (
+            Session.objects.using(store.using)
+            .select_for_update()
+            .filter(pk=owned_session.pk, fence=owned_session.fence)
+            .first()
+        )
+        if session is None or session.status in FINISHED_SESSION_STATUSES:
+            raise row_lookups.build_fence_lost_error(store, owned_session)
+        step = session.latest_version if intent.step is None else intent.step
+        last = _find_last_attempt(store, owned_session, intent, step)
+        live_call = _find_live_call_with_key(store, session, intent)
+        rejected_call = None if live_call is not None else _find_rejection(store, owned_session, intent, last)
+        if rejected_call is not None:
+            return rejected_call
+        if live_call is not None and _is_unconfirmed_issue(store, owned_session, live_call, intent):
+            return IssuedCall(live_call.pk, live_call.call_id, live_call.step, live_call.attempt, live_call.args)
+        if live_call is not None and live_call.status not in _CONSUMABLE_STATUSES:
+            return live_call
+        _require_session_open(store, owned_session, session, intent, live_call)
+        attempt = 1 if last is None else 1 + last.attempt
+        if live_call is not None and live_call.status == call_transitions.BEGIN.before:
+            return _begin_approved_call(store, owned_session, live_call, intent)
+        if live_call is None and intent.requires_approval:
+            return _log_awaiting_approval(store, owned_session, session, intent, step, attempt)
+        return _insert_attempt(store, owned_session, session, intent, live_call, (step, attempt))
+
+
+def _require_session_open(
+    store: Store, owned_session: OwnedSession, session: Session, intent: CallIntent, call: ToolCall | None
+) -> None:
+    """Require that a mutating call may run now, and that an approval that was found belongs to this session."""
+    if call is not None and call.session_id != owned_session.pk:
+        raise CallInProgress(call.session.session_id, call.call_id, call.tool)
+    unknown = call_queries.list_calls_with_status(store, session, {CallStatus.INTERRUPTED})
+    if unknown and intent.mutates:
+        raise call_queries.build_review_required(store, owned_session.session_id, unknown)
+
+
+def _insert_attempt(
+    store: Store,
+    owned_session: OwnedSession,
+    session: Session,
+    intent: CallIntent,
+    approved: ToolCall | None,
+    position: tuple[int, int],
+) -> IssuedCall | ToolCall:
+    """Insert the attempt, using up the approval of a re-run if there is one."""
+    step, attempt = position
+    if approved is not None:
+        intent = _consume_rerun_approval(store, owned_session, approved, intent)
+    values = _build_call_values(owned_session, intent, attempt, None if approved is None else approved.pk)
+    under_review = session.status not in DISPATCHABLE_SESSION_STATUSES
+    connection = connections[store.using]
+    row = _insert_sealed_call(store, connection, owned_session, step, values, under_review=under_review)
+    if row is not None:
+        return IssuedCall(row[0], intent.call_id, row[1], attempt, intent.args)
+    # Despite the lock, another session can insert a call with the same workspace-wide key.
+    rival = _find_live_call_with_key(store, session, intent)
+    if rival is None:
+        raise CallConflict(owned_session.session_id, intent.call_id, step)
+    return rival
+
+
+def _find_last_attempt(store: Store, owned_session: OwnedSession, intent: CallIntent, step: int) -> ToolCall | None:
+    """Find the last attempt of this call in this step. Raises `CallConflict` if it was another operation.
+
+    A model that is asked again after a crash may give the id to another call; the policy `unanswered` permits that.
+    """
+    step_calls = ToolCall.objects.using(store.using).filter(
+        session_id=owned_session.pk, step=step, call_id=intent.call_id
+    )
+    candidates = step_calls.filter(run=owned_session.run_id) if intent.policy == KeyPolicy.UNANSWERED else step_calls
+    if any(not _matches_intent(store, call, intent) for call in candidates):
+        raise CallConflict(owned_session.session_id, intent.call_id, step)
+    row_seals.verify_rows(step_calls)
+    return step_calls.select_related("run", "session").order_by("-attempt").first()
+
+
+def _find_rejection(
+    store: Store, owned_session: OwnedSession, intent: CallIntent, last: ToolCall | None
+) -> ToolCall | None:
+    """Find a person's rejection of the operation. It also holds if the operation is requested by another call id."""
+    if intent.policy == KeyPolicy.UNANSWERED:
+        attempts = ToolCall.objects.using(store.using).filter(session_id=owned_session.pk, idempotency_key=intent.key)
+        last = attempts.select_related("run", "session").order_by("-pk").first()
+        row_seals.verify_rows([last] if last else ())
+    if last is None or last.status != CallStatus.REJECTED or last.idempotency_key != intent.key:
+        return None
+    return last
+
+
+def _matches_intent(store: Store, call: ToolCall, intent: CallIntent) -> bool:
+    """Return whether a logged call has the same tool and arguments; arguments that a person has changed are not
+    compared."""
+    if call.tool != intent.tool:
+        return False
+    return call.args_digest == intent.args_digest or intent.args_digest in call_queries.list_args_digests(store, call)
+
+
+def _log_awaiting_approval(
+    store: Store, owned_session: OwnedSession, session: Session, intent: CallIntent, step: int, attempt: int
+) -> ToolCall:
+    """Log a call that a person has to approve before it runs; the session waits for that."""
+    values = _build_call_values(owned_session, intent, attempt) | {"status": call_transitions.ASK.after, "step": step}
+    values["sentence_template"] = intent.sentence_template
+    values["run_id"], values["supersedes_id"] = values.pop("run"), values.pop("supersedes")
+    call = ToolCall(session_id=owned_session.pk, workspace_id=store.workspace_id, **values)
+    try:
+        with transaction.atomic(using=store.using):
+            call.save(using=store.using, force_insert=True)
+    except IntegrityError as error:  # despite the lock, another session can insert a workspace-wide key
+        rival = _find_live_call_with_key(store, session, intent)
+        if rival is None:
+            raise CallConflict(owned_session.session_id, intent.call_id, step) from error
+        return rival
+    Session.objects.using(store.using).filter(pk=owned_session.pk).update(
+        status=SessionStatus.NEEDS_REVIEW, revision=F("revision") + 1, updated_at=Now()
+    )
+    append_events.record_event(
+        store,
+        AuditKind.APPROVAL_REQUESTED,
+        session_pk=owned_session.pk,
+        actor=f"run {owned_session.run.number}",
+        call_id=intent.call_id,
+        tool=intent.tool,
+    )
+    return ToolCall.objects.using(store.using).select_related("run", "session").get(pk=call.pk)
+
+
+def _begin_approved_call(
+    store: Store, owned_session: OwnedSession, approved: ToolCall, intent: CallIntent
+) -> IssuedCall:
+    """Use up an approval: the call runs once, now, with the arguments that were approved."""
+    if not _matches_intent(store, approved, intent):
+        raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
+    call_queries.require_unaltered(approved)
+    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.BEGIN.before).update(
+        status=call_transitions.BEGIN.after, run=owned_session.run_id, revision=F("revision") + 1, issued_at=Now()
+    )
+    row_lookups.bump_revision(store, owned_session.pk)
+    return IssuedCall(approved.pk, approved.call_id, approved.step, approved.attempt, approved.args)
+
+
+def _find_live_call_with_key(store: Store, session: Session, intent: CallIntent) -> ToolCall | None:
+    live = ToolCall.objects.using(store.using).filter(
+        idempotency_key=intent.key, key_scope=intent.scope, status__in=sorted(LIVE_CALL_STATUSES)
+    )
+    if intent.scope == KeyScope.SESSION:
+        live = live.filter(session=session)
+    else:
+        live = live.filter(workspace_id=session.workspace_id)
+    call = live.select_related("run", "session").first()
+    if call is not None:
+        row_seals.verify_row(call)
+    return call
+
+
+def _consume_rerun_approval(
+    store: Store, owned_session: OwnedSession, approved: ToolCall, intent: CallIntent
+) -> CallIntent:
+    """Use up the approval of a re-run: it allows one execution, of exactly what was approved. Returns that."""
+    if not _matches_intent(store, approved, intent):
+        raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
+    call_queries.require_unaltered(approved)
+    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.RERUN.before).update(
+        status=call_transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now()
+    )
+    return replace(intent, args=approved.args, asked_args_digest=approved.asked_args_digest)
+
+
+def increment_replay_count(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
+    """Count that a stored result is given instead of running the call again.
+
+    Returns:
+        False if the call has changed since it was read: then the result must not be used.
+    """
+    unchanged_call = ToolCall.objects.using(store.using).filter(pk=call.pk, status=call.status, revision=call.revision)
+    with database_operation(store.using):
+        if not unchanged_call.update(replay_count=F("replay_count") + 1):
+            return False
+    owned_session.replayed.add(call.pk)
+    return True

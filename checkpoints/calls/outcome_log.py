@@ -1,0 +1,150 @@
+"""Outcomes in the log of tool calls: written once, by the run that issued the call, or kept as late evidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from checkpoints import call_transitions
+from checkpoints.audit import append_events
+from checkpoints.calls import call_queries, call_seals
+from checkpoints.db import hot_statements
+from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
+from checkpoints.enums import SETTLED_CALL_STATUSES, AuditKind, CallStatus, InterruptReason
+from checkpoints.exceptions import (
+    InvalidInput,
+    LateResultRefused,
+    SessionNotFound,
+    StorageUnavailable,
+)
+from checkpoints.formats import digests
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.models import LateResult, ToolCall
+from checkpoints.store import row_lookups
+from checkpoints.store.call_records import CallOutcome, IssuedCall
+from checkpoints.store.store import OwnedSession, Store
+
+
+def settle_call(store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome) -> None:
+    """Write the outcome of a call that this run issued.
+
+    Raises `LateResultRefused` if the call or the session no longer belongs to this run; the result is then kept as
+    late evidence. Raises `SessionNotFound` if the session was deleted.
+    """
+    values = {
+        "status": outcome.status,
+        "result": outcome.result,
+        "result_digest": "" if outcome.result is None else digests.digest_text(outcome.result),
+        "error_type": outcome.error_type[:200],
+        "reason": outcome.reason,
+    }
+    try:
+        with database_operation(store.using) as connection:
+            is_settled = _write_outcome(connection, owned_session, call.pk, values)
+            if not is_settled:
+                raise keep_late_result(store, owned_session.session_id, call.pk, owned_session, outcome)
+    except StorageUnavailable as error:
+        _read_outcome_after_lost_commit(store, owned_session, call, outcome, error)
+    store.issued.discard(call.pk)
+    if outcome.status in SETTLED_CALL_STATUSES:
+        owned_session.operations.record_settled_call(call.pk)
+
+
+def _write_outcome(
+    connection: BaseDatabaseWrapper, owned_session: OwnedSession, call_pk: int, values: dict[str, Any]
+) -> bool:
+    """Run the statement that writes an outcome, with the seal of the call after it. Returns whether it was written."""
+    values, columns = call_seals.seal_outcome(connection.alias, owned_session, call_pk, values)
+    is_settled = hot_statements.settle_call(
+        connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, values
+    )
+    if is_settled and columns is not None:
+        call_seals.remember_call(owned_session, call_pk, columns)
+    return is_settled
+
+
+def record_call_result(
+    store: Store, session_id: str, call_id: str, result: str, success: bool, *, step: int | None = None
+) -> None:
+    """Write the result of an issued call. Raises `CallNotFound`, `LateResultRefused`."""
+    if not isinstance(result, str):
+        raise InvalidInput(f"The result of {call_id!r} is a {type(result).__name__}, not text.")
+    outcome = CallOutcome(CallStatus.COMPLETED if success else CallStatus.FAILED, to_canonical_json(result, "result"))
+    owned_session = store.find_owned(session_id)
+    with database_operation(store.using):
+        issued_call = (
+            None if owned_session is None or step is not None else owned_session.issued_calls.pop(call_id, None)
+        )
+        if owned_session is not None and issued_call is not None:
+            settle_call(store, owned_session, issued_call, outcome)
+            return
+        row = row_lookups.get_session(store, session_id)
+        call = row_lookups.get_latest_attempt(store, row, call_id, step=step)
+        if owned_session is None:
+            raise keep_late_result(store, session_id, call.pk, None, outcome)
+        settle_call(store, owned_session, IssuedCall(call.pk, call.call_id, call.step, call.attempt), outcome)
+
+
+def _read_outcome_after_lost_commit(
+    store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome, error: StorageUnavailable
+) -> None:
+    """Read back the outcome after a commit whose answer was lost: only this run may settle the call."""
+    with read_back_after_lost_commit(store.using, error):
+        row_lookups.get_session(store, owned_session.session_id, lock=True)
+        row = call_queries.get_call(store, owned_session.session_id, call.pk)
+    if (row.status, row.result) != (outcome.status, outcome.result):
+        raise StorageUnavailable(error.what, may_have_happened=False) from error
+
+
+def keep_late_result(
+    store: Store, session_id: str, call_pk: int, owned_session: OwnedSession | None, outcome: CallOutcome
+) -> LateResultRefused:
+    """Keep a late result as evidence. Returns the error to raise; raises `SessionNotFound`."""
+    with transaction.atomic(using=store.using):
+        session = row_lookups.get_session(store, session_id, lock=True)
+        call = ToolCall.objects.using(store.using).select_for_update().filter(pk=call_pk).first()
+        if call is None:
+            raise SessionNotFound(session_id)
+        LateResult.objects.using(store.using).create(
+            session=session,
+            tool_call=call,
+            run_id=owned_session.run_id if owned_session else None,
+            success=outcome.status == CallStatus.COMPLETED,
+            result=outcome.result,
+        )
+        row_lookups.bump_revision(store, session.pk)
+        append_events.record_event(
+            store,
+            AuditKind.LATE_RESULT,
+            session_pk=session.pk,
+            actor=f"run {owned_session.run.number}" if owned_session else "unknown run",
+            call_id=call.call_id,
+            step=call.step,
+            attempt=call.attempt,
+            status=call.status,
+        )
+    return LateResultRefused(session.session_id, call.call_id, call.status)
+
+
+def interrupt_abandoned_calls(store: Store, owned_session: OwnedSession, *, running_too: bool = False) -> None:
+    """Interrupt the calls that this run has issued and that nothing in this process executes any more.
+
+    With `running_too`, also those that are executing: their results will come too late.
+    """
+    with database_operation(store.using):
+        run_calls = ToolCall.objects.using(store.using).filter(
+            session_id=owned_session.pk, run_id=owned_session.run_id, status=CallStatus.ISSUED
+        )
+        for call in list(run_calls):
+            if running_too or call.pk not in store.executing:
+                interrupt_call(store, owned_session, call)
+
+
+def interrupt_call(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
+    """Interrupt a call of this run whose outcome nobody will report."""
+    reason = InterruptReason.ABANDONED if call.mutates else ""
+    values = {"status": call_transitions.get_lost_transition(mutates=call.mutates).after, "reason": reason}
+    with database_operation(store.using) as connection:
+        _write_outcome(connection, owned_session, call.pk, values)

@@ -1,0 +1,121 @@
+"""Outcomes of tool calls, and answers of verify hooks."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """Answer to one dispatched call.
+
+    Attributes:
+        call_id: Identifier of the call.
+        content: Text the model gets as the call's answer.
+        is_error: Whether the content is an error.
+        replayed: Whether nothing ran now and the content is the stored one.
+        attempt: Number of the attempt, from 1.
+        answered_before: Whether the replayed result already was in the transcript of a saved version: the model has
+            seen it and asked once more.
+    """
+
+    call_id: str
+    content: str
+    is_error: bool = False
+    replayed: bool = False
+    attempt: int = 1
+    answered_before: bool = False
+
+
+#: Result for the agent if the verify hook says that the call landed, but not with what result.
+LANDED_WITHOUT_RESULT = "This call happened. What it returned is not known."
+
+
+@dataclass(frozen=True)
+class Landed:
+    """Answer of a verify hook: the effect happened.
+
+    Attributes:
+        result: What the call would have returned: text, or a JSON value that becomes text.
+    """
+
+    result: Any = LANDED_WITHOUT_RESULT
+
+
+@dataclass(frozen=True)
+class NotLanded:
+    """Answer of a verify hook: the effect did not happen."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Answer of a verify hook: it cannot tell whether the effect happened.
+
+    Attributes:
+        why: Reason, shown to the person who then has to decide.
+    """
+
+    why: str = ""
+
+
+Answer = Landed | NotLanded | Unknown
+
+
+def interpret_verify_hook_answer(value: object) -> Answer:
+    """Return what a verify hook meant by `value`.
+
+    Every hook is asked one question: did this call land? `True` and `False` answer it, and so do the classes
+    `Landed`, `NotLanded` and `Unknown` themselves. `True` settles the call although the result is missing: the agent
+    is told that the call happened, which keeps it from repeating it. Nothing else settles a call: `None` is
+    returned by a hook that forgot an answer, and a text may be a result as well as a reason for not knowing.
+    """
+    if isinstance(value, Landed | NotLanded | Unknown):
+        return value
+    if value is True or value is Landed:
+        return Landed()
+    if value is False or value is NotLanded:
+        return NotLanded()
+    if value is Unknown:
+        return Unknown()
+    type_name = "None" if value is None else f"a value of type {type(value).__name__}"
+    return Unknown(f"the verify hook returned {type_name} instead of Landed(result), NotLanded() or Unknown(why)")
+
+
+AmbiguousErrors = tuple[type[BaseException], ...] | Callable[[BaseException], bool]
+
+_AMBIGUOUS_ERROR_NAMES = re.compile(
+    r"Time(d)?out|Connect|Network|Transport|Disconnect|BrokenPipe|IncompleteRead|Protocol|Unavailable"
+)
+
+
+def is_outcome_unknown(error: BaseException) -> bool:
+    """Return whether an error leaves the effect of a tool unknown, by default: a timeout, a lost connection, a
+    cancellation.
+
+    Causes and groups of the error are checked too, and the errors of HTTP clients are recognised by name.
+    """
+    return any(_is_ambiguous_error(link) for link in _collect_related_errors(error))
+
+
+def _is_ambiguous_error(error: BaseException) -> bool:
+    if isinstance(error, TimeoutError | ConnectionError | asyncio.CancelledError) or not isinstance(error, Exception):
+        return True
+    return any(_AMBIGUOUS_ERROR_NAMES.search(kind.__name__) for kind in type(error).__mro__[:-2])
+
+
+def _collect_related_errors(error: BaseException) -> list[BaseException]:
+    """Collect the error, its causes, and the members of groups among these."""
+    errors: list[BaseException] = []
+    pending: list[BaseException | None] = [error]
+    while pending:
+        link = pending.pop()
+        if link is None or link in errors:
+            continue
+        errors.append(link)
+        pending += [link.__cause__, None if link.__suppress_context__ else link.__context__]
+        pending += link.exceptions if isinstance(link, BaseExceptionGroup) else ()
+    return errors

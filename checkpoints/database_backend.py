@@ -1,0 +1,86 @@
+"""What a client and its handles do to a session, in a database. `checkpoints.remote` does the same through a server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from checkpoints.db import clock
+from checkpoints.db.operation_context import database_operation
+from checkpoints.models import Run, Session
+from checkpoints.resume import resume_gate
+from checkpoints.resume.resume_gate import ResumePoint
+from checkpoints.sansio import Flow
+from checkpoints.sessions import create_finish_release
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store import row_lookups
+from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.version_state import VersionChange
+from checkpoints.versions import load_version, save_version
+
+
+class DatabaseBackend:
+    """Operations of a client on its store's database; each raises what the client's method of the name raises."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def start_session_flow(
+        self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
+    ) -> Flow[Run]:
+        return resume_gate.start_session_flow(self.store, session_id, description, takeover=takeover)
+
+    def resume_flow(
+        self,
+        session_id: str,
+        description: SessionDescription | None = None,
+        *,
+        wait: bool = False,
+        timeout: float | None = None,
+        takeover: bool | str = False,
+    ) -> Flow[ResumePoint]:
+        """Resume the session. With a `description` one that does not exist is created."""
+        if description is None:
+            return resume_gate.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
+        return resume_gate.open_session_flow(
+            self.store, session_id, description, wait=wait, timeout=timeout, takeover=takeover
+        )
+
+    def find_session_id_of_run(self, run_id: object) -> str:
+        return resume_gate.find_session_id_of_run(self.store, run_id)
+
+    def require_owned(self, session_id: str) -> OwnedSession:
+        """Return the state of an owned session that may be written to."""
+        return row_lookups.get_owned_session(self.store, session_id)
+
+    def find_lease(self, session_id: str) -> tuple[datetime, datetime]:
+        """Find the last heartbeat of the session's owner and the end of its lease; if it is being opened, those to
+        come."""
+        store = self.store
+        with database_operation(store.using, writes=False):
+            rows = Session.objects.using(store.using).filter(workspace_id=store.workspace_id, session_id=session_id)
+            row = rows.select_related("owner").first()
+            now = clock.database_now(store.using)
+        if row is None or row.owner is None:
+            return now, now + store.lease
+        return row.owner.heartbeat_at, row.owner.lease_expires_at
+
+    def append_version(
+        self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
+    ) -> int:
+        """Save the next version of an owned session from its new messages."""
+        return save_version.append_messages(self.store, session_id, messages, change, expected_version=expected_version)
+
+    def save_version(self, session_id: str, transcript: Sequence[dict[str, Any]], change: VersionChange) -> int:
+        """Save the next version of an owned session from its whole transcript."""
+        return save_version.save_transcript(self.store, session_id, transcript, change)
+
+    def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
+        return load_version.list_messages(self.store, session_id, after=after, limit=limit, version=version)
+
+    def finish_session(self, session_id: str, status: str, result: Any) -> None:
+        create_finish_release.finish_session(self.store, session_id, status, result)
+
+    def release_session(self, session_id: str) -> bool:
+        return create_finish_release.release_session(self.store, session_id)

@@ -1,0 +1,199 @@
+"""Withdrawal of a decision that the run has not used yet.
+
+A withdrawal undoes a wrong decision: the call waits for a decision again, as before. It is a decision of its own, with
+a reason, and needs one person, because nothing runs because of it. It and the run that uses the decision exclude each
+other: both change the call or its session in one conditional update under the session's lock, so exactly one of them
+succeeds.
+
+A decision is used
+- to run a call (approval, re-run): when the agent makes the call again;
+- to give the agent a result: when a run passes the gate after the decision, or gets the result from the log;
+- when there is a later attempt at the call, or another call of the same operation.
+
+While several people have yet to agree, nothing is in force. Each of them can then take back what they said themselves.
+That raises the call's revision, so a second person who decides at the same moment has to look again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from checkpoints.audit import append_events
+from checkpoints.db.operation_context import database_operation
+from checkpoints.decisions.actors import Actor, to_actor
+from checkpoints.decisions.decide import (
+    RULES,
+    DecisionTarget,
+    dump_evidence,
+    list_open_votes,
+    validate_decision_reason,
+)
+from checkpoints.enums import (
+    DECIDING_KINDS,
+    WITHDRAWABLE_KINDS,
+    AuditKind,
+    CallStatus,
+    DecisionKind,
+    SessionStatus,
+)
+from checkpoints.exceptions import DecisionUsed, InvalidInput, NothingToWithdraw, StaleRevision
+from checkpoints.models import Decision, Session, ToolCall
+from checkpoints.seals import row_seals
+from checkpoints.store import row_lookups
+from checkpoints.store.store import Store
+
+#: Statuses in which a decision lets the agent run the call; the decision is used when the call leaves them.
+_PERMITTING_STATUSES = frozenset({CallStatus.APPROVED, CallStatus.RERUN_APPROVED})
+#: Column values of a call without an outcome.
+_NO_OUTCOME: dict[str, Any] = {"settled_at": None, "result": None, "result_digest": ""}
+
+
+def withdraw_decision(
+    store: Store, target: DecisionTarget, *, actor: Actor | str, reason: object, evidence: object = None
+) -> None:
+    """Withdraw the decision about a call that is in force: the call waits for a decision again.
+
+    If several people had to agree, all of them have to decide again. The deadline stays the same. While more people
+    have to agree, the actor takes back their own decisions about the call, and those of the others stay.
+
+    Args:
+        store: State of the client.
+        target: The call, and the revision of it that the actor saw.
+        actor: Who withdraws: an `Actor`, or the name of a person.
+        reason: Why, in a sentence.
+        evidence: What the withdrawal rests on: text, or a JSON object.
+
+    Raises:
+        SessionNotFound: There is no such session.
+        CallNotFound: There is no such call.
+        NotPermitted: `actor` may not decide.
+        ReasonRequired: There is no reason.
+        NothingToWithdraw: No decision of a person is in force, nor one of the actor that waits for others.
+        DecisionUsed: The run has used the decision.
+        StaleRevision: The call has changed since `target.revision`.
+        NotRepresentable: The evidence has no exact JSON form.
+        InvalidInput: An argument cannot be used as such.
+    """
+    actor = to_actor(actor)
+    actor.require_may_decide("withdraw the decision about this call")
+    reason_text = validate_decision_reason(reason, actor)
+    stored_evidence = dump_evidence(evidence)
+    if isinstance(target.revision, bool) or not isinstance(target.revision, int):
+        raise InvalidInput(f"{target.revision!r} is not a revision.")
+    with database_operation(store.using), transaction.atomic(using=store.using):
+        session = row_lookups.get_session(store, target.session_id, lock=True)
+        call = row_lookups.get_latest_attempt(store, session, target.call_id, step=target.step, attempt=target.attempt)
+        withdrawn = _find_own_vote(session, call, actor) if call.undecided else _find_unused_decision(session, call)
+        if call.revision != target.revision:
+            raise StaleRevision(session.session_id, call.call_id, target.revision, call.revision)
+        if withdrawn.final:
+            _reopen_call(store, session, call, withdrawn)
+        else:
+            _raise_revision(store, call)
+        Decision.objects.using(store.using).create(
+            session=session,
+            tool_call=call,
+            kind=DecisionKind.WITHDRAW,
+            actor_kind=actor.kind,
+            actor=actor.name,
+            reason=reason_text,
+            evidence=stored_evidence,
+            final=withdrawn.final,
+            args_digest=call.args_digest,
+            revision=call.revision,
+        )
+        changes: dict[str, Any] = {"revision": F("revision") + 1, "updated_at": Now()}
+        if withdrawn.final and not session.finished:
+            changes["status"] = SessionStatus.NEEDS_REVIEW
+        Session.objects.using(store.using).filter(pk=session.pk).update(**changes)
+        append_events.record_event(
+            store,
+            AuditKind.DECIDED,
+            session_pk=session.pk,
+            actor=actor.name,
+            actor_kind=actor.kind,
+            decision=DecisionKind.WITHDRAW,
+            withdrawn=withdrawn.kind,
+            decided_by=withdrawn.actor,
+            call_id=call.call_id,
+            step=call.step,
+            attempt=call.attempt,
+            args_digest=call.args_digest,
+        )
+
+
+def _find_unused_decision(session: Session, call: ToolCall) -> Decision:
+    """Return the decision that is in force. Raises `NothingToWithdraw`, `DecisionUsed`."""
+    decision = find_withdrawable_decision(call)
+    if has_run_used_decision(call, decision):
+        raise _build_decision_used_error(session, call, decision)
+    return decision
+
+
+def _find_own_vote(session: Session, call: ToolCall, actor: Actor) -> Decision:
+    """Return the actor's latest decision that waits for others to agree. Raises `NothingToWithdraw`."""
+    rows = Decision.objects.using(call._state.db).filter(tool_call=call, kind__in=sorted(DECIDING_KINDS))
+    decisions = list(rows.order_by("pk"))
+    voters = actor.electorate(decisions)
+    own = [vote for vote in list_open_votes(call, decisions, voters) if voters[vote.pk].person == actor.person]
+    if not own:
+        raise NothingToWithdraw(session.session_id, call.call_id, call.status)
+    return own[-1]
+
+
+def find_withdrawable_decision(call: ToolCall) -> Decision:
+    """Return the decision of a person that is in force, used or not. Raises `NothingToWithdraw`."""
+    decisions = Decision.objects.using(call._state.db).filter(
+        tool_call=call, final=True, kind__in=sorted(DECIDING_KINDS)
+    )
+    decision = decisions.order_by("-pk").first()
+    if decision is None or decision.kind not in WITHDRAWABLE_KINDS or call.undecided:
+        raise NothingToWithdraw(call.session.session_id, call.call_id, call.status)
+    row_seals.verify_row(decision)
+    return decision
+
+
+def has_run_used_decision(call: ToolCall, decision: Decision) -> bool:
+    """Return whether the run has used the decision about the call, as far as the log shows."""
+    rule = RULES[DecisionKind(decision.kind)]
+    if call.status != rule.after:
+        return True
+    if call.status in _PERMITTING_STATUSES:
+        return False
+    opened_at = call.session.gate_opened_at
+    given_at_gate = opened_at is not None and opened_at >= decision.created_at
+    if given_at_gate or call.replay_count or call.answered_version is not None:
+        return True
+    later = ToolCall.objects.using(call._state.db).filter(session=call.session_id, step=call.step, call_id=call.call_id)
+    return later.filter(attempt__gt=call.attempt).exists()
+
+
+def _reopen_call(store: Store, session: Session, call: ToolCall, decision: Decision) -> None:
+    """Set the call back to the status before its decision, unless the decision is used at this moment."""
+    before = RULES[DecisionKind(decision.kind)].before
+    unused_call = ToolCall.objects.using(store.using).filter(
+        pk=call.pk, status=call.status, revision=call.revision, replay_count=0, answered_version=None
+    )
+    try:
+        with transaction.atomic(using=store.using):
+            changed = unused_call.update(status=before, revision=F("revision") + 1, **_NO_OUTCOME)
+    except IntegrityError as error:  # another call of the same operation is under way
+        raise _build_decision_used_error(session, call, decision) from error
+    if changed != 1:
+        raise _build_decision_used_error(session, call, decision)
+
+
+def _raise_revision(store: Store, call: ToolCall) -> None:
+    """Raise the revision of a call that stays as it is, so that others look again before they decide."""
+    rows = ToolCall.objects.using(store.using).filter(pk=call.pk, status=call.status, revision=call.revision)
+    if rows.update(revision=F("revision") + 1) != 1:
+        raise StaleRevision(call.session.session_id, call.call_id, call.revision, call.revision + 1)
+
+
+def _build_decision_used_error(session: Session, call: ToolCall, decision: Decision) -> DecisionUsed:
+    label = str(DecisionKind(decision.kind).label)
+    return DecisionUsed(session.session_id, call.call_id, label, decision.actor, decision.created_at)

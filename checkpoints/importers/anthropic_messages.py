@@ -1,0 +1,100 @@
+"""Messages of Anthropic's Messages API."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from checkpoints.importers.imported_message import parse_time
+from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, get_text, list_types
+from checkpoints.importers.provider_message_files import (
+    Exchange,
+    ExchangeReader,
+    count_unknown_types,
+    count_usage,
+    merge_exchanges,
+    move_quiet_fields_to_source,
+)
+
+_SHOWN_FIELDS: Final = frozenset({"id", "role", "content", "created_at"})
+_QUIET_FIELDS: Final = frozenset(
+    {"type", "model", "usage", "stop_reason", "stop_sequence", "container", "context_management"}
+)
+_KNOWN_BLOCKS: Final = frozenset(
+    {
+        "document",
+        "image",
+        "audio",
+        "redacted_thinking",
+        "search_result",
+        "server_tool_use",
+        "text",
+        "thinking",
+        "tool_result",
+        "tool_use",
+        "web_search_tool_result",
+    }
+)
+_USAGE_FIELDS: Final = {
+    name: name for name in ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+}
+
+
+def _read_exchange(value: Any) -> Exchange | None:
+    if isinstance(value, dict) and isinstance(value.get("messages"), list):
+        return _read_request(value)
+    return _read_message(value)
+
+
+def _read_request(value: Body) -> Exchange | None:
+    exchange = merge_exchanges(value["messages"], _read_message)
+    if exchange is None:
+        return None
+    if value.get("system"):
+        exchange.messages.insert(0, {"role": "system", "content": value["system"]})
+    exchange.whole = True
+    exchange.name = next((value[name] for name in ("id", "custom_id") if isinstance(value.get(name), str)), "")
+    exchange.tokens = count_usage(value.get("usage"), _USAGE_FIELDS)
+    exchange.at = parse_time(value.get("created_at"))
+    exchange.model = value["model"] if isinstance(value.get("model"), str) else ""
+    exchange.about = {name: value[name] for name in ("tools", "metadata") if name in value}
+    return exchange
+
+
+def _read_message(value: Any) -> Exchange | None:
+    if not isinstance(value, dict) or not isinstance(value.get("role"), str) or "content" not in value:
+        return None
+    return Exchange(
+        [move_quiet_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)],
+        tokens=count_usage(value.get("usage"), _USAGE_FIELDS),
+        at=parse_time(value.get("created_at")),
+        model=value["model"] if isinstance(value.get("model"), str) else "",
+        unknown=count_unknown_types(value["content"], _KNOWN_BLOCKS, "block"),
+    )
+
+
+def _recognize(value: Any) -> int:
+    """Return 2 for what only this format has: its blocks of tools and thinking, its answers, a separate system
+    prompt."""
+    if not isinstance(value, dict):
+        return 0
+    if isinstance(value.get("messages"), list):
+        scores = [_recognize_message(message) for message in value["messages"][:50]]
+        return (2 if "system" in value else max(scores)) if scores and all(scores) else 0
+    return _recognize_message(value)
+
+
+def _recognize_message(value: Any) -> int:
+    if not isinstance(value, dict) or get_text(value, "role") not in {"user", "assistant"} or "content" not in value:
+        return 0
+    content = value["content"]
+    types = list_types(content)
+    if value.get("type", "message") != "message":
+        return 0
+    if "stop_reason" in value:
+        return 2
+    return (2 if types - {"text"} else 1) if types <= _KNOWN_BLOCKS else 0
+
+
+ANTHROPIC: Final = TranscriptFormat(
+    "anthropic", "", _recognize, lambda context: ExchangeReader(context, _read_exchange)
+)

@@ -1,0 +1,265 @@
+"""Import of one conversation of Claude Code into a session.
+
+A message of the agent is spread over several lines, one for each block; here they are joined. A prompt that continues
+from an earlier message is an edit, and a compaction starts over: in both cases the replaced messages remain in earlier
+versions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from checkpoints.importers.claude_code import line_types
+from checkpoints.importers.claude_code.line_types import Line
+from checkpoints.importers.claude_code.session_titles import SessionTitles
+from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, parse_time, read_cost
+from checkpoints.importers.imported_session_builder import TranscriptBuilder
+
+#: Number of messages whose usage may still grow.
+_MAX_COUNTED_IDS: Final = 256
+
+
+class ConversationImport:
+    """Importer of the lines of one conversation, in order."""
+
+    def __init__(self, builder: TranscriptBuilder, titles: SessionTitles) -> None:
+        self.builder = builder
+        self._recorder, self._titles = builder.recorder, titles
+        self._seen: dict[str, bytes] = {}
+        self._group: list[tuple[str, Line]] = []
+        self._homes: dict[str, str] = {}
+        self._counted: OrderedDict[str, Counter[str]] = OrderedDict()
+        self._costs: dict[str, Decimal] = {}
+        self._compacted = False
+        self._tail = _parse_last_message(self._recorder.load_last_body())
+
+    def add_line(self, line: Line) -> None:
+        """Add the next line of the file."""
+        key = self._get_key_of_new_line(line)
+        if key is None:
+            self.builder.report.repeated += 1
+            return
+        self.builder.report.unknown.update(line_types.iterate_unknown_types(line))
+        self._add_session_facts_of_line(line)
+        if line_types.is_note(line):
+            self.builder.add_note(line)
+            return
+        message = line_types.get_message(line)
+        is_agent = line_types.get_type(line) == "assistant"
+        if not self._belongs_to_group(line):
+            self._write_grouped_message()
+        if is_agent and message is not None:
+            self._group.append((key, line))
+        elif message is not None:
+            self._write_user_message(key, line, message)
+        else:
+            self._write_other_line(key, line)
+
+    def _get_key_of_new_line(self, line: Line) -> str | None:
+        """Return the key of a line; None if the same line has been read.
+
+        The same uuid with other content is another line, and so is a line without a uuid that has the same content.
+        """
+        uuid = line_types.get_uuid(line)
+        if uuid is None:
+            return self._make_key_unique(f"line:{line_types.digest_line(line)[:32]}")
+        fingerprint = line_types.fingerprint_line(line)
+        if uuid not in self._seen:
+            self._seen[uuid] = fingerprint
+            return uuid
+        if self._seen[uuid] == fingerprint:
+            return None
+        key = f"{uuid}#{line_types.digest_line(line)[:16]}"
+        if key in self._seen:
+            return None
+        self._seen[key] = fingerprint
+        return key
+
+    def _make_key_unique(self, key: str) -> str:
+        number, numbered = 1, key
+        while numbered in self._seen:
+            number += 1
+            numbered = f"{key}.{number}"
+        self._seen[numbered] = b""
+        return numbered
+
+    def _add_session_facts_of_line(self, line: Line) -> None:
+        self._titles.add_line(line)
+        message = line_types.get_message(line) if line_types.get_type(line) == "assistant" else None
+        model = message.get("model") if message is not None else line.get("model")
+        self.builder.set_context(
+            cwd=line.get("cwd"),
+            git_branch=line.get("gitBranch"),
+            program_version=line.get("version", line.get("claude_code_version")),
+            permission_mode=line.get("permissionMode"),
+            model=None if model == "<synthetic>" else model,
+        )
+        if line_types.get_type(line) == "result":  # the end of a stream states what the whole session cost
+            cost = read_cost(line.get("total_cost_usd", line.get("cost_usd")))
+            if cost is not None:
+                self._recorder.totals.cost = max(cost, self._recorder.totals.cost or Decimal())
+
+    # messages of the agent
+
+    def _belongs_to_group(self, line: Line) -> bool:
+        message = line_types.get_message(line)
+        if not self._group or message is None or line_types.get_type(line) != "assistant":
+            return False
+        previous = self._group[-1][1]["message"]
+        return isinstance(message.get("id"), str) and message["id"] == previous.get("id")
+
+    def _write_grouped_message(self) -> None:
+        """Write the message that the lines of the group make up.
+
+        If an earlier import ended in the middle of it, what it wrote stays, and the rest becomes a message of its
+        own: an import never rewrites a transcript.
+        """
+        group, self._group = self._group, []
+        while group:
+            size = self._count_message_lines(group)
+            self._write_agent_message(group[:size])
+            group = group[size:]
+
+    def _count_message_lines(self, group: list[tuple[str, Line]]) -> int:
+        """Count the lines that belong to the first message of the group."""
+        first = group[0][0]
+        if self._tail is not None and self._tail[0] == first:
+            return min(self._tail[1], len(group))
+        positions = (number for number, (key, _) in enumerate(group) if number and self._recorder.has_message(key))
+        return next(positions, len(group))
+
+    def _write_agent_message(self, group: list[tuple[str, Line]]) -> None:
+        key, first = group[0]
+        self.builder.interrupted = False
+        for other, _ in group[1:]:
+            self._homes[other] = key
+        messages = [line["message"] for _, line in group]
+        usage: dict[str, Any] = {}
+        for _, line in group:
+            usage = self._count_usage(line) or usage
+        content = messages[0].get("content")
+        if len(messages) > 1:
+            content = [block for message in messages for block in line_types.to_blocks(message.get("content"))]
+        body = {"role": line_types.to_text(messages[0].get("role")) or "assistant", "content": content}
+        at = parse_time(group[-1][1].get("timestamp"))  # the message is complete with its last line
+        message = ImportedMessage(
+            key, line_types.get_role(first, messages[0]), body, at, times=_read_call_times(group) if at else {}
+        )
+        self._record(message, [line for _, line in group], usage)
+
+    def _count_usage(self, line: Line) -> dict[str, Any]:
+        """Count the usage of a message once: each of its lines repeats it, the last one in full."""
+        message = line["message"]
+        name = line_types.to_text(message.get("id")) or str(line_types.get_uuid(line) or id(line))
+        counted = self._counted.pop(name, Counter())
+        now = counted | line_types.count_tokens(message)
+        cost = read_cost(line.get("costUSD"))
+        cost_before = self._costs.get(name, Decimal())
+        if cost is not None:
+            self._costs[name] = max(cost, cost_before)
+        model = message.get("model")
+        model = model if isinstance(model, str) else ""
+        self._recorder.totals.add(model, now - counted, None if cost is None else self._costs[name] - cost_before)
+        self._counted[name] = now
+        if len(self._counted) > _MAX_COUNTED_IDS:
+            self._costs.pop(self._counted.popitem(last=False)[0], None)
+        return {"model": model, **now, **({} if cost is None else {"cost_usd": str(cost)})} if now else {}
+
+    # everything else
+
+    def _write_user_message(self, key: str, line: Line, message: dict[str, Any]) -> None:
+        role = line_types.get_role(line, message)
+        predecessor = None
+        if line.get("isCompactSummary"):
+            predecessor = None if self._compacted else TRANSCRIPT_START
+        elif role == "user":
+            predecessor = self._find_edited_prompt_position(line)
+        content = message.get("content")
+        self.builder.interrupted = line_types.is_interruption(content)
+        body = {"role": line_types.to_text(message.get("role")) or "user", "content": content}
+        is_prompt = role == "user" and bool(line_types.extract_prompt(content) or line_types.extract_command(content))
+        at = parse_time(line.get("timestamp"))
+        self._record(ImportedMessage(key, role, body, at, predecessor, begins_turn=is_prompt), [line])
+        self._compacted = False
+
+    def _write_other_line(self, key: str, line: Line) -> None:
+        fields, envelope = line_types.split_payload_and_envelope(line)
+        kind = line_types.get_type(line)
+        text = fields.get("content")
+        content: Any = [fields]
+        self._compacted = line_types.is_compaction(line)
+        if kind == "system" and isinstance(text, str) and text:
+            hidden = {"content", "type", "subtype", "level"} | ({"compactMetadata"} if self._compacted else set())
+            other_fields = {name: value for name, value in fields.items() if name not in hidden}
+            content = [{"type": "text", "text": text}, *([other_fields] if other_fields else [])]
+            envelope = {**envelope, **{name: fields[name] for name in hidden - {"content"} if name in fields}}
+        if self._compacted:
+            facts = line.get("compactMetadata")
+            facts = facts if isinstance(facts, dict) else {}
+            block = self.builder.compact(tokens_before=facts.get("preTokens"), trigger=facts.get("trigger"))
+            content = [*content, block]
+        role = kind if kind not in {"", "attachment", "user", "assistant"} else "system"
+        predecessor = TRANSCRIPT_START if self._compacted else None
+        body = {"role": role, "content": content}
+        self._record(ImportedMessage(key, role, body, parse_time(line.get("timestamp")), predecessor), [envelope])
+
+    def _find_edited_prompt_position(self, line: Line) -> str | None:
+        """Find the message from which a prompt continues if it is not the last one: the messages after it are replaced.
+
+        Results directly after that message belong to it.
+        """
+        parent = line.get("parentUuid")
+        position = self._recorder.find_position(self._homes.get(parent, parent)) if isinstance(parent, str) else None
+        if position is None:
+            return None
+        path = self._recorder.path
+        while position + 1 < len(path) and path[position + 1].role == "tool":
+            position += 1
+        later_messages = path[position + 1 :]
+        return path[position].key if any(message.role in {"user", "assistant"} for message in later_messages) else None
+
+    def _record(self, message: ImportedMessage, lines: list[Line], usage: dict[str, Any] | None = None) -> None:
+        source: dict[str, Any] = {
+            "format": "claude-code",
+            "lines": [line_types.build_envelope(line) for line in lines],
+            **({"usage": usage} if usage else {}),
+        }
+        body = {"id": message.key, **message.body}
+        self.builder.record(
+            ImportedMessage(
+                message.key, message.role, body, message.at, message.after, message.begins_turn, message.times
+            ),
+            source,
+        )
+
+    def flush(self) -> None:
+        """Write the complete messages."""
+        self.builder.flush()
+
+    def finish(self) -> None:
+        """Write everything read so far, and describe the session."""
+        self._write_grouped_message()
+        self._titles.set_title(self.builder, self._seen)
+        self.builder.finish()
+
+
+def _read_call_times(group: list[tuple[str, Line]]) -> dict[str, datetime]:
+    """Read when each call of a message was made: the time of its line."""
+    times: dict[str, datetime] = {}
+    for _, line in group:
+        for block in line_types.to_blocks(line["message"].get("content")):
+            call_id = block.get("id") if isinstance(block, dict) and block.get("type") == "tool_use" else None
+            if isinstance(call_id, str) and (at := parse_time(line.get("timestamp"))) is not None:
+                times[call_id] = at
+    return times
+
+
+def _parse_last_message(body: Any) -> tuple[str, int] | None:
+    """Parse the last message of an earlier import, and the number of its lines."""
+    source = body.get("source") if isinstance(body, dict) else None
+    if not isinstance(source, dict) or not isinstance(source.get("lines"), list):
+        return None
+    return str(body.get("id", "")), max(1, len(source["lines"]))

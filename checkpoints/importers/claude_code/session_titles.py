@@ -1,0 +1,53 @@
+"""Title of a conversation of Claude Code from its lines."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from checkpoints.importers.claude_code import line_types
+from checkpoints.importers.claude_code.line_types import Line
+from checkpoints.importers.imported_session_builder import TranscriptBuilder
+
+_MAX_TEXT_LENGTH = 4000
+_MAX_SUMMARIES = 20
+
+
+class SessionTitles:
+    """Collector of everything that may be the title. `given` is the one of a subagent's launch."""
+
+    def __init__(self, given: str = "") -> None:
+        self._given = given
+        self._titles: dict[str, str] = {}
+        self._summaries: list[tuple[str, str]] = []
+
+    def add_line(self, line: Line) -> None:
+        kind, message = line_types.get_type(line), line_types.get_message(line)
+        if kind == "summary":
+            self._summaries.append((_to_short_text(line.get("leafUuid")), _to_short_text(line.get("summary"))))
+        elif kind in {"custom-title", "ai-title"}:
+            titles = (_to_short_text(line.get(name)) for name in ("customTitle", "aiTitle", "title"))
+            self._titles[kind] = next((name for name in titles if name), "")
+        elif kind == "user" and message is not None and not (line.get("isCompactSummary") or line.get("isMeta")):
+            content = message.get("content")
+            for name, text in (
+                ("prompt", line_types.extract_prompt(content)),
+                ("command", line_types.extract_command(content)),
+            ):
+                if text:
+                    self._titles.setdefault(name, text[:_MAX_TEXT_LENGTH])
+
+    def set_title(self, builder: TranscriptBuilder, keys: Container[str]) -> None:
+        """Set the title of the session; `keys` are those of its lines.
+
+        A summary names the last message of its conversation, which may be another one.
+        """
+        summaries = [text for key, text in self._summaries if key in keys]
+        titles = [self._titles.get("custom-title"), self._titles.get("ai-title"), *summaries[-1:], self._given]
+        titles += [self._titles.get("prompt"), self._titles.get("command")]
+        builder.origin.title = next((name for name in titles if name), "")
+        if self._summaries:
+            builder.facts["summaries"] = [text for _, text in self._summaries][:_MAX_SUMMARIES]
+
+
+def _to_short_text(value: object) -> str:
+    return line_types.to_text(value)[:_MAX_TEXT_LENGTH]

@@ -1,0 +1,72 @@
+"""Detection of the format of a file by its content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from checkpoints.exceptions import InvalidInput
+from checkpoints.importers.anthropic_messages import ANTHROPIC
+from checkpoints.importers.claude_code.reader import CLAUDE_CODE
+from checkpoints.importers.codex import CODEX
+from checkpoints.importers.gemini_cli import GEMINI_CLI
+from checkpoints.importers.import_errors import FormatRefused
+from checkpoints.importers.imported_session_builder import TranscriptFormat
+from checkpoints.importers.langfuse import LANGFUSE
+from checkpoints.importers.openai_chat import OPENAI_CHAT
+from checkpoints.importers.openai_responses import OPENAI_RESPONSES
+from checkpoints.importers.opentelemetry import OPENTELEMETRY
+from checkpoints.importers.pi import PI
+from checkpoints.importers.swe_agent import SWE_AGENT
+
+#: All formats. Of two that fit a file equally well, the first one is taken.
+FORMATS: Final[dict[str, TranscriptFormat]] = {
+    known.name: known
+    for known in (
+        CLAUDE_CODE,
+        CODEX,
+        GEMINI_CLI,
+        PI,
+        SWE_AGENT,
+        OPENTELEMETRY,
+        LANGFUSE,
+        OPENAI_CHAT,
+        OPENAI_RESPONSES,
+        ANTHROPIC,
+    )
+}
+
+
+def get_format(name: str) -> TranscriptFormat:
+    """Return the format of that name. Raises `InvalidInput`."""
+    if name not in FORMATS:
+        raise InvalidInput(f"There is no format {name!r}. Use one of: {', '.join(FORMATS)}.")
+    return FORMATS[name]
+
+
+def detect_format(values: Sequence[Any]) -> TranscriptFormat | None:
+    """Return the format that most surely fits the values of a file; None if most of them fit none."""
+    scores = {known: _sum_recognition_scores(known, values) for known in FORMATS.values()}
+    best = max(scores, key=lambda known: scores[known])
+    return best if scores[best] > 0 and _recognizes_most_values(best, values) else None
+
+
+def require_format(path: Path, values: Sequence[Any], wished: TranscriptFormat) -> None:
+    """Refuse a file if most of its values are not of the format that it is to be read as. Raises `FormatRefused`."""
+    if not values or _recognizes_most_values(wished, values):
+        return
+    detected = detect_format(values)
+    advice = f"; it looks like {detected.name}" if detected else ""
+    raise FormatRefused(path, f"most of its entries are not of the format {wished.name}{advice}")
+
+
+def _recognizes_most_values(known: TranscriptFormat, values: Sequence[Any]) -> bool:
+    return (
+        sum(known.recognize(value) > 0 for value in values) * 2 > len(values)
+        or _sum_recognition_scores(known, values) > len(values) * 2
+    )
+
+
+def _sum_recognition_scores(known: TranscriptFormat, values: Sequence[Any]) -> int:
+    return sum(known.recognize(value) for value in values)

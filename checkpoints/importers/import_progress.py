@@ -1,0 +1,77 @@
+"""Terminal output of an import: a progress bar while it runs, and a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import IO
+
+from checkpoints.importers.import_report import ImportProgress, ImportReport
+
+_BAR_WIDTH = 30
+#: Largest number of damaged places that are listed.
+_MAX_LISTED = 20
+
+
+class ProgressBar:
+    """Progress bar that redraws one line on a terminal; elsewhere it prints nothing."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream, self._drawn = stream, ""
+
+    def __call__(self, progress: ImportProgress) -> None:
+        if not self._stream.isatty():
+            return
+        share = progress.read / progress.total if progress.total else 1.0
+        done = int(share * _BAR_WIDTH)
+        line = (
+            f"\r{'█' * done}{'░' * (_BAR_WIDTH - done)} {share:4.0%}  file {progress.file} of {progress.files}  "
+            f"{progress.report.messages:,} messages"
+        )
+        if line != self._drawn:
+            self._stream.write(line)
+            self._stream.flush()
+            self._drawn = line
+
+    def finish_line(self) -> None:
+        if self._drawn:
+            self._stream.write("\n")
+
+
+def format_summary(report: ImportReport) -> Iterator[str]:
+    """Format the report as lines for people."""
+    yield (
+        f"Read {_format_count(report.files, 'file')}, {_format_count(report.lines, 'line')}: "
+        f"{_format_count(report.sessions, 'session')} ({report.new_sessions:,} new), "
+        f"{_format_count(report.messages, 'message')} ({report.new_messages:,} new), "
+        f"{_format_count(report.calls, 'tool call')} ({report.new_calls:,} new)."
+    )
+    if report.formats:
+        yield "Formats: " + ", ".join(f"{name} {count:,}" for name, count in sorted(report.formats.items())) + "."
+    if report.unchanged:
+        yield f"{_format_count(report.unchanged, 'unchanged file')} not read again."
+    if report.unanswered:
+        yield f"{_format_count(report.unanswered, 'call')} without a result. Nobody has to decide about them."
+    if report.repeated:
+        yield f"{_format_count(report.repeated, 'repeated line')} left out."
+    for kind, count in sorted(report.unknown.items()):
+        yield f"Unknown {kind}: {count:,}, kept as it is."
+    if report.helpers:
+        yield f"{_format_count(len(report.helpers), 'file')} of the program's own helpers left out; --json lists them."
+    yield from _format_first_lines(
+        [f"No transcript in {path}." for path in report.empty], len(report.empty), "such files"
+    )
+    refused = [f"Refused: {refused.path}: {refused.why}" for refused in report.refused]
+    yield from _format_first_lines(refused, len(refused), "refused files")
+    damaged = [f"Damaged: {place.path}, line {place.line}: {place.why}." for place in report.damaged]
+    yield from _format_first_lines(damaged, report.skipped, "damaged places")
+
+
+def _format_first_lines(lines: list[str], total: int, what: str) -> Iterator[str]:
+    """List the first lines, and the number of all that follow."""
+    yield from lines[:_MAX_LISTED]
+    if total > _MAX_LISTED:
+        yield f"{total - _MAX_LISTED:,} more {what}; --json lists them."
+
+
+def _format_count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

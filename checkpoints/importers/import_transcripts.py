@@ -1,0 +1,295 @@
+"""Import of transcripts of any known format: a file, a folder, or values from memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from checkpoints import SyncCheckpointer
+from checkpoints.db import clock
+from checkpoints.exceptions import CheckpointsError, InvalidInput
+from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.digests import digest_text
+from checkpoints.importers import detect_format
+from checkpoints.importers.claude_code.reader import is_helper_transcript
+from checkpoints.importers.import_errors import FormatRefused, ImportOvertaken, NothingToImport
+from checkpoints.importers.import_report import ImportProgress, ImportReport, Progress, RefusedFile
+from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat, TranscriptReader
+from checkpoints.importers.price_table import PriceTable
+from checkpoints.importers.source_files import (
+    FileReader,
+    SourceFile,
+    find_source_files,
+    read_sample,
+)
+from checkpoints.models import ImportedFile, Session
+from checkpoints.store.store import Store
+
+#: Number of bytes between two progress reports.
+_PROGRESS_STEP_BYTES = 256 * 1024
+_CHUNK_SIZE = 500
+#: Errors of one file that do not stop a folder; the last ones are of content that no reader expects.
+UNEXPECTED_CONTENT = (CheckpointsError, OSError, TypeError, ValueError, KeyError, AttributeError, RecursionError)
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """Wishes of whoever imports. `format` is empty if it is to be detected; the other texts may be empty too."""
+
+    format: str = ""
+    session_id: str = ""
+    agent: str = ""
+    imported_by: str = ""
+    prices: PriceTable | None = None
+
+
+def import_transcripts(
+    checkpointer: SyncCheckpointer,
+    source: str | Path | Sequence[dict[str, Any]],
+    *,
+    format: str = "",
+    session_id: str | None = None,
+    agent: str = "",
+    imported_by: str = "",
+    prices: PriceTable | None = None,
+    skip_unchanged: bool = False,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """Import transcripts of other programs as sessions.
+
+    What an earlier import wrote is left alone, so an import that was interrupted is simply repeated. In a folder, a
+    file that is refused is reported and does not stop the others.
+
+    Args:
+        checkpointer: Client of the workspace to import into.
+        source: Path of a file or folder, or the values that a file would have.
+        format: Name of the format. Empty: detected by the content of each file; values from memory need it.
+        session_id: Identifier of the session, for one file or values from memory. None: the transcript's own, or the
+            name of the file.
+        agent: Name of the agent, for lists and filters. Empty: that of the format.
+        imported_by: Name of whoever imports, for the history of the sessions.
+        prices: Price table for transcripts that state no costs.
+        skip_unchanged: Whether files that have not changed since their last import are left out without reading them.
+        progress: Function that is called with an `ImportProgress` now and then.
+
+    Returns:
+        Counts of what was read and added, and what could not be read.
+
+    Raises:
+        NothingToImport: There is no transcript of a known format.
+        FormatRefused: The one file is not of the given format.
+        ImportRefused: The session of the one file cannot be written to.
+        ImportOvertaken: Another import or run has written to a session meanwhile.
+        InvalidInput: `session_id` or `format` is missing for values from memory, or `session_id` is given for a folder.
+    """
+    options = ImportOptions(format, session_id or "", agent, imported_by, prices)
+    report = ImportReport()
+    if not isinstance(source, str | Path):
+        _import_values(checkpointer.store, source, options, report)
+        return report
+    path = Path(source).expanduser()
+    files = find_source_files(path)
+    if session_id is not None and not path.is_file():
+        raise InvalidInput("A session_id names one file; a folder's sessions are called like its files.")
+    FolderImport(checkpointer.store, options, report).import_files(path, files, progress, skip_unchanged=skip_unchanged)
+    return report
+
+
+def _import_values(store: Store, values: Iterable[Any], options: ImportOptions, report: ImportReport) -> None:
+    if not options.session_id or not options.format:
+        raise InvalidInput("Messages from memory need a session_id and a format.")
+    context = _build_context(store, options, report, detect_format.get_format(options.format), None, options.session_id)
+    reader = context.format.open_reader(context)
+    for number, value in enumerate(values, 1):
+        _add_value(reader, context, number, value)
+    reader.finish()
+
+
+def _build_context(
+    store: Store,
+    options: ImportOptions,
+    report: ImportReport,
+    chosen: TranscriptFormat,
+    file: SourceFile | None,
+    name: str,
+) -> ImportContext:
+    now = clock.now()
+    return ImportContext(
+        store=store,
+        report=report,
+        format=chosen,
+        path=None if file is None else file.path,
+        name=name,
+        modified_at=now if file is None else file.modified_at,
+        session_id=options.session_id,
+        agent=options.agent,
+        live=file is not None and file.is_live(now),
+        imported_by=options.imported_by,
+        prices=options.prices,
+    )
+
+
+def _add_value(reader: TranscriptReader, context: ImportContext, number: int, value: Any) -> None:
+    """Read a value; one that cannot be stored is reported."""
+    try:
+        reader.add_value(number, value)
+    except InvalidInput as error:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+        context.report.add_damaged_place(context.path or Path("messages"), number, error.detail, text)
+
+
+class FileImport:
+    """Import of one file, which can go on when lines have been appended to it."""
+
+    def __init__(self, store: Store, options: ImportOptions, report: ImportReport, file: SourceFile) -> None:
+        self.file, self._report = file, report
+        self.session_ids: list[str] = []
+        chosen = _choose_format(file, options)
+        self.format = chosen
+        self._context = _build_context(store, options, report, chosen, file, file.relative)
+        self.is_live = self._context.live
+        self._values = FileReader(file, report, live=self.is_live)
+        self._reader = chosen.open_reader(self._context)
+
+    @property
+    def offset(self) -> int:
+        return self._values.offset
+
+    def import_appended_values(self, on_read: Callable[[int], None] | None = None) -> list[str]:
+        """Import what the file has beyond what was read. Returns the ids of its sessions."""
+        self._values.file = self.file
+        known = len(self._report.session_ids)
+        reported = self._values.offset
+        for value in self._values.iterate_values():
+            _add_value(self._reader, self._context, value.number, value.value)
+            if on_read is not None and self._values.offset - reported >= _PROGRESS_STEP_BYTES:
+                reported = self._values.offset
+                on_read(reported)
+        self._reader.finish()
+        self.file.document = None
+        self.session_ids += self._report.session_ids[known:]
+        return self.session_ids
+
+
+def _choose_format(file: SourceFile, options: ImportOptions) -> TranscriptFormat:
+    values = read_sample(file)
+    if options.format:
+        chosen = detect_format.get_format(options.format)
+        detect_format.require_format(file.path, values, chosen)
+        return chosen
+    detected = detect_format.detect_format(values)
+    if detected is None:
+        why = "most of its entries are of no known format" if values else "it has no JSON objects"
+        raise FormatRefused(file.path, why)
+    return detected
+
+
+class FolderImport:
+    """Import of many files, with what is known about their last import."""
+
+    def __init__(self, store: Store, options: ImportOptions, report: ImportReport) -> None:
+        self._store, self._options, self._report = store, options, report
+
+    def import_files(
+        self, path: Path, files: Sequence[SourceFile], progress: Progress | None, *, skip_unchanged: bool
+    ) -> None:
+        """Import the files; raises what refuses the only one."""
+        is_single = path.is_file()
+        unchanged = self._list_unchanged(files) if skip_unchanged else set[Path]()
+        self._report.unchanged = len(unchanged)
+        changed = [file for file in files if file.path not in unchanged]
+        total, read = sum(file.size for file in changed), 0
+        for number, file in enumerate(changed, 1):
+
+            def report_progress(offset: int, file: SourceFile = file, number: int = number, read: int = read) -> None:
+                if progress is not None:
+                    position = min(read + offset, total)
+                    progress(ImportProgress(file.path, number, len(changed), position, total, self._report))
+
+            self._import_or_report(file, report_progress, is_single=is_single)
+            read += file.size
+            report_progress(0, read=read)
+        if not (self._report.sessions or self._report.refused or self._report.unchanged or self._report.files):
+            raise NothingToImport(path, "no file in it is a transcript of a known format")
+
+    def _import_or_report(self, file: SourceFile, on_read: Callable[[int], None], *, is_single: bool) -> None:
+        """Import one file; raise what refuses it if it is the only one, else report it."""
+        try:
+            if is_single or not is_helper_transcript(file.path):
+                self.import_file(file, on_read)
+                return
+            self._report.helpers.append(str(file.path))
+        except FormatRefused as error:
+            if is_single:
+                raise
+            if self._options.format:
+                self._report.refused.append(RefusedFile(str(file.path), error.detail))
+                return
+            self._report.empty.append(str(file.path))
+        except UNEXPECTED_CONTENT as error:
+            if is_single or isinstance(error, ImportOvertaken):
+                raise
+            self._report.refused.append(RefusedFile(str(file.path), f"{error} ({type(error).__name__})"))
+            return
+        self.remember(file, "", [], live=False)
+
+    def import_file(self, file: SourceFile, on_read: Callable[[int], None] | None = None) -> FileImport:
+        """Import one file, and remember how it was then. Raises what refuses it."""
+        messages_before = self._report.messages
+        file_import = FileImport(self._store, self._options, self._report, file)
+        self._report.files += 1
+        self._report.formats[file_import.format.name] += 1
+        sessions = file_import.import_appended_values(on_read)
+        if self._report.messages == messages_before:
+            self._report.empty.append(str(file.path))
+        self.remember(file, file_import.format.name, sessions, live=file_import.is_live)
+        return file_import
+
+    def remember(self, file: SourceFile, format_name: str, sessions: Sequence[str], *, live: bool) -> None:
+        """Remember a file as it was read."""
+        columns = {
+            "path": str(file.path),
+            "format": format_name,
+            "size": file.size,
+            "modified_ns": file.modified_ns,
+            "sessions": to_canonical_json(list(sessions)),
+            "live": live,
+            "read_at": datetime.now(UTC),
+        }
+        key = {"workspace_id": self._store.workspace_id, "path_digest": digest_text(str(file.path))}
+        ImportedFile.objects.using(self._store.using).bulk_create(
+            [ImportedFile(**key, **columns)],
+            update_conflicts=True,
+            unique_fields=["workspace", "path_digest"],
+            update_fields=list(columns),
+        )
+
+    def _list_unchanged(self, files: Sequence[SourceFile]) -> set[Path]:
+        """List the files whose last import still holds, from their sizes and times alone."""
+        rows = {
+            digest: (size, modified_ns, sessions, live)
+            for digest, size, modified_ns, sessions, live in ImportedFile.objects.using(self._store.using)
+            .filter(workspace_id=self._store.workspace_id)
+            .values_list("path_digest", "size", "modified_ns", "sessions", "live")
+            .iterator()
+        }
+        same: dict[Path, list[str]] = {}
+        for file in files:
+            row = rows.get(digest_text(str(file.path)))
+            if row is not None and row[:2] == (file.size, file.modified_ns) and not row[3]:
+                same[file.path] = parse_json(row[2])
+        existing = self._list_existing_session_ids({session for sessions in same.values() for session in sessions})
+        return {path for path, sessions in same.items() if existing.issuperset(sessions)}
+
+    def _list_existing_session_ids(self, session_ids: set[str]) -> set[str]:
+        existing: set[str] = set()
+        wanted = sorted(session_ids)
+        rows = Session.objects.using(self._store.using).filter(workspace_id=self._store.workspace_id)
+        for start in range(0, len(wanted), _CHUNK_SIZE):
+            chunk = wanted[start : start + _CHUNK_SIZE]
+            existing.update(rows.filter(session_id__in=chunk).values_list("session_id", flat=True))
+        return existing

@@ -1,0 +1,294 @@
+"""Shared builder of all formats: a reader turns the entries of a transcript into messages, and the builder does the
+rest.
+
+A message that the reader gives no key is recognised by its content and everything before it. Facts about the session,
+what the program wrote down between messages, and usage are given to the builder as they occur; each message carries
+those that are new since the message before it under `source`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from checkpoints.formats import content_blocks
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.content_blocks import CallPart, ResultPart, TextPart
+from checkpoints.formats.digests import digest_text
+from checkpoints.ids import validate_id
+from checkpoints.importers.import_report import ImportReport
+from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, read_count
+from checkpoints.importers.imported_session import IMPORT_MARK, TranscriptOrigin, make_session_id, to_storable
+from checkpoints.importers.price_table import PriceTable
+from checkpoints.importers.transcript_recorder import TranscriptRecorder
+from checkpoints.store.store import Store
+
+Body = dict[str, Any]
+PERSON_ROLES: Final = frozenset({"user", "human"})
+#: Largest number of stored names of models, branches and folders, and their length.
+_MAX_VALUES: Final = 20
+_MAX_TEXT_LENGTH: Final = 4000
+#: Characters of notes that are stored with one message, and at the end of a transcript with its session.
+_MAX_NOTES_PER_MESSAGE: Final = 1_000_000
+_MAX_NOTES_PER_SESSION: Final = 16_000
+#: Facts of a session, and the field of its metadata that lists their values.
+_CONTEXT_FIELDS: Final = {
+    "cwd": "working_directories",
+    "git_branch": "git_branches",
+    "model": "models",
+    "permission_mode": "permission_modes",
+    "program_version": "program_versions",
+}
+
+
+def get_text(values: Any, name: str) -> str:
+    """Return the text of a field; empty if there is none."""
+    value = values.get(name) if isinstance(values, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def list_types(content: Any) -> set[str]:
+    """Return the types of the blocks of a message's content."""
+    return (
+        {get_text(block, "type") for block in content if isinstance(block, dict)}
+        if isinstance(content, list)
+        else set()
+    )
+
+
+def _list_argument_orders(body: Body) -> dict[str, list[str]]:
+    """List the names of arguments in the caller's order by call id, where canonical JSON would order them otherwise."""
+    if body.get("role") in PERSON_ROLES:
+        return {}
+    calls = (part for part in content_blocks.list_message_parts(body) if isinstance(part, CallPart))
+    orders = {call.call_id: list(call.args) for call in calls if isinstance(call.args, dict) and len(call.args) > 1}
+    return {call_id: names for call_id, names in orders.items() if names != sorted(names)}
+
+
+class TranscriptReader(Protocol):
+    """Reader of one file: gets its values in order."""
+
+    def add_value(self, number: int, value: Any) -> None:
+        """Read the next value of the file; `number` is that of its line or entry."""
+
+    def finish(self) -> None:
+        """Write everything read so far. More values may follow."""
+
+
+@dataclass(frozen=True)
+class TranscriptFormat:
+    """Format of transcripts.
+
+    `recognize` tells how surely one value of a file is of this format: 0 not, 1 possibly, 2 certainly, more if it
+    settles the question for the whole file. `open_reader` makes the reader of one file.
+    """
+
+    name: str
+    agent: str
+    recognize: Callable[[Any], int]
+    open_reader: Callable[[ImportContext], TranscriptReader]
+
+
+@dataclass(frozen=True)
+class ImportContext:
+    """Everything that the reader of one file needs beside its values. `path` is None for values from memory.
+
+    `session_id` is the wish of whoever imports, else empty; `name` is that of the file, for sessions without an id of
+    their own.
+    """
+
+    store: Store
+    report: ImportReport
+    format: TranscriptFormat
+    path: Path | None
+    name: str
+    modified_at: datetime
+    session_id: str = ""
+    agent: str = ""
+    live: bool = False
+    imported_by: str = ""
+    prices: PriceTable | None = None
+
+    def make_session_id(self, own_id: object = "", *parts: str) -> str:
+        """Make the id of a session: as wished, else the transcript's own, else the name of the file."""
+        base = self.session_id or (own_id if isinstance(own_id, str) else "") or self.name
+        return make_session_id(base, *parts)
+
+    def open_builder(
+        self, session_id: str, *, agent: str = "", labels: tuple[str, ...] = (), by_place: bool = True
+    ) -> TranscriptBuilder:
+        """Open the builder of a session. Raises `ImportRefused`."""
+        origin = TranscriptOrigin(
+            validate_id("session id", session_id),
+            self.format.name,
+            source_path="" if self.path is None else str(self.path),
+            imported_by=self.imported_by,
+            agent=self.agent or agent or self.format.agent,
+            labels=labels or (self.format.name,),
+        )
+        origin.metadata = {IMPORT_MARK: {"file": self.path.name} if self.path else {}}
+        recorder = TranscriptRecorder(
+            self.store,
+            origin,
+            self.report,
+            otherwise=self.modified_at,
+            live=self.live,
+            by_place=by_place,
+            prices=self.prices,
+        )
+        return TranscriptBuilder(recorder)
+
+
+class TranscriptBuilder:
+    """Builder of one session from the entries of a transcript, in order."""
+
+    def __init__(self, recorder: TranscriptRecorder) -> None:
+        self.recorder = recorder
+        self.interrupted = False
+        self.facts: dict[str, Any] = {}
+        self._key = TRANSCRIPT_START
+        self._context: dict[str, str] = {}
+        self._written_context: dict[str, str] = {}
+        self._values: dict[str, list[str]] = {name: [] for name in _CONTEXT_FIELDS}
+        self._titles: dict[str, str] = {}
+        self._notes: list[Any] = []
+        self._notes_size = 0
+        self._count = 0
+        #: Number of messages up to each message.
+        self._counts: dict[str, int] = {TRANSCRIPT_START: 0}
+
+    @property
+    def origin(self) -> TranscriptOrigin:
+        return self.recorder.origin
+
+    @property
+    def report(self) -> ImportReport:
+        return self.recorder.report
+
+    @property
+    def message_count(self) -> int:
+        """Number of messages in the current form of the transcript, as far as it has been read now."""
+        return self._count
+
+    # facts beside the messages
+
+    def set_context(self, **values: object) -> None:
+        """Note the model, folder, branch, permission mode or version that hold from here on; no text changes
+        nothing."""
+        for name, value in values.items():
+            text = value[:_MAX_TEXT_LENGTH] if isinstance(value, str) else ""
+            if text:
+                self._context[name] = text
+                known = self._values[name]
+                if text not in known and len(known) < _MAX_VALUES:
+                    known.append(text)
+
+    def set_title(self, title: object, *, given: bool = False) -> None:
+        """Note the title that the source gives, or the first prompt."""
+        if isinstance(title, str) and title.strip():
+            self._titles.setdefault("given" if given else "prompt", title[:_MAX_TEXT_LENGTH])
+
+    def add_note(self, note: Any) -> None:
+        """Note an entry that is no part of the conversation; it is stored with the next message."""
+        self._notes.append(note)
+        self._notes_size += len(to_canonical_json(note, "note"))
+        if self._notes_size > _MAX_NOTES_PER_MESSAGE:
+            self._write_notes()
+
+    def add_usage(self, model: object, tokens: Mapping[str, object], cost: Decimal | None = None) -> dict[str, Any]:
+        """Add the usage of one request. Returns it as a message stores it."""
+        name = model if isinstance(model, str) and model else self._context.get("model", "")
+        counts = {kind: count for kind, value in tokens.items() if (count := read_count(value))}
+        self.recorder.totals.add(name, counts, cost)
+        stated = {} if cost is None else {"cost_usd": str(cost)}
+        return {**({"model": name} if name else {}), **counts, **stated} if counts or stated else {}
+
+    # messages
+
+    def add_message(
+        self,
+        body: Body,
+        *,
+        at: datetime | None = None,
+        key: str = "",
+        after: str | None = None,
+        begins_turn: bool | None = None,
+        times: Mapping[str, datetime] | None = None,
+        usage: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Add the next message. Returns its key.
+
+        A message without a `key` gets one from its content and everything before it. `after` is the key of the message
+        that it follows if that is not the last one. A message of a person begins a turn unless `begins_turn` differs.
+        """
+        previous_key = self._key if after is None else after
+        key = key or f"m:{digest_text(previous_key + to_canonical_json(body, 'message'))[:40]}"
+        self._key = key
+        parts = content_blocks.list_message_parts(body)
+        answers = bool(parts) and all(isinstance(part, ResultPart) for part in parts)
+        role = "tool" if answers else str(body.get("role") or "assistant")
+        is_prompt = role.lower() in PERSON_ROLES if begins_turn is None else begins_turn
+        if is_prompt:
+            self.set_title("\n".join(part.text for part in parts if isinstance(part, TextPart)))
+        source = body.get("source")
+        facts = {**(source if isinstance(source, dict) else {}), **({"usage": dict(usage)} if usage else {})}
+        self.record(ImportedMessage(key, role, body, at, previous_key, is_prompt, times or {}), facts)
+        return key
+
+    def record(self, message: ImportedMessage, source: Body) -> None:
+        """Record a message with what is known beside it."""
+        if self._notes:
+            source = {**source, "before": self._notes}
+            self._notes, self._notes_size = [], 0
+        if self._context != self._written_context:
+            self._written_context = dict(self._context)
+            source = {**source, "context": self._written_context}
+        if order := _list_argument_orders(message.body):
+            source = {**source, "argument_order": order}
+        body = {**message.body, "source": source} if source else message.body
+        if message.at is not None and "created_at" not in body:
+            body = {**body, "created_at": message.at.isoformat()}
+        if message.after is not None:
+            self._count = self._counts.get(message.after, self._count)
+        self._count += 1
+        self._counts[message.key] = self._count
+        self.recorder.record_message(
+            ImportedMessage(
+                message.key, message.role, body, message.at, message.after, message.begins_turn, message.times
+            )
+        )
+
+    def compact(self, *, tokens_before: object = None, trigger: object = None) -> Body:
+        """Return the block that says what a compaction replaced, for the message that starts the transcript over."""
+        facts = {"messages_before": self.message_count, "tokens_before": read_count(tokens_before), "trigger": trigger}
+        return {"kind": "compaction", **{name: value for name, value in facts.items() if value not in (None, 0, "")}}
+
+    def _write_notes(self) -> None:
+        """Write notes as a message of their own if they are too many to be part of another one."""
+        text = f"{len(self._notes)} notes of the program to itself are kept with this message."
+        body = {"role": "system", "content": text}
+        key = f"notes:{digest_text(self._key + to_canonical_json(self._notes, 'notes'))[:40]}"
+        self.record(ImportedMessage(key, "system", body), {})
+
+    # ends
+
+    def flush(self) -> None:
+        """Write the complete turns."""
+        self.recorder.flush()
+
+    def finish(self) -> None:
+        """Write everything, and describe the session. More messages may follow."""
+        if self._notes_size > _MAX_NOTES_PER_SESSION:
+            self._write_notes()
+        origin = self.origin
+        origin.title = next((self._titles[name] for name in ("given", "prompt") if name in self._titles), origin.title)
+        values = {field: self._values[name] for name, field in _CONTEXT_FIELDS.items()}
+        version = self._context.get("program_version", "")
+        origin.program = f"{origin.format} {version}".strip()
+        mark = {**origin.metadata.get(IMPORT_MARK, {}), **({"trailing_notes": self._notes} if self._notes else {})}
+        origin.metadata = to_storable({**origin.metadata, **values, **self.facts, IMPORT_MARK: mark})
+        self.recorder.finish(interrupted=self.interrupted)

@@ -1,0 +1,128 @@
+"""Exports of Langfuse: a trace with its observations, or observations on lines."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from checkpoints.formats.canonical import parse_json
+from checkpoints.importers.imported_message import parse_time, read_cost, read_count
+from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
+from checkpoints.importers.opentelemetry import ATTRIBUTES
+from checkpoints.importers.span_conversations import Span, build_sessions
+
+_MODEL_TYPES: Final = frozenset({"GENERATION"})
+#: Names of the cached part of the input, by whether it was read or written.
+_CACHE_READ: Final = ("cache_read_input_tokens", "input_cache_read", "input_cached_tokens", "prompt_details.cache_read")
+_CACHE_WRITE: Final = ("cache_creation_input_tokens", "input_cache_creation", "prompt_details.cache_write")
+_LEFT_OUT: Final = frozenset(
+    {"input", "output", "id", "traceId", "parentObservationId", "startTime", "endTime", "name"}
+)
+_TRACE_FACTS: Final = ("sessionId", "userId", "tags", "release", "version", "environment", "scores", "metadata")
+
+
+class LangfuseReader:
+    """Reader of one export; a session is built of each trace at the end."""
+
+    def __init__(self, context: ImportContext) -> None:
+        self._context = context
+        self._spans: dict[str, Span] = {}
+        self._titles: dict[str, str] = {}
+        self._facts: dict[str, Body] = {}
+
+    def add_value(self, number: int, value: Any) -> None:
+        """Read a trace with its observations, or one observation."""
+        if not isinstance(value, dict):
+            return
+        trace = value.get("trace", value if "observations" in value else {})
+        if isinstance(trace, dict) and isinstance(trace.get("id"), str):
+            self._add_trace(trace)
+        observations = value.get("observations", [value])
+        for observation in observations if isinstance(observations, list) else ():
+            if isinstance(observation, dict) and isinstance(observation.get("id"), str):
+                self._spans[observation["id"]] = _read_observation(observation)
+
+    def _add_trace(self, trace: Body) -> None:
+        name = trace.get("name")
+        self._titles[trace["id"]] = name if isinstance(name, str) else ""
+        self._facts[trace["id"]] = {"trace": {name: trace[name] for name in _TRACE_FACTS if trace.get(name)}}
+        if trace.get("input") is not None or trace.get("output") is not None:
+            root = {**trace, "traceId": trace["id"], "startTime": trace.get("timestamp"), "type": "TRACE"}
+            self._spans.setdefault(trace["id"], _read_observation(root))
+
+    def finish(self) -> None:
+        """Write everything read so far."""
+        spans = list(self._spans.values())
+        for span in spans:  # the trace itself counts only if nothing else has messages
+            if span.id == span.trace and any(other.kind or other.inputs for other in spans if other is not span):
+                span.parent = span.id
+        if spans:
+            build_sessions(self._context, spans, titles=self._titles, facts=self._facts)
+        self._spans = {}
+
+
+def _read_observation(observation: Body) -> Span:
+    kind = str(observation.get("type", "")).upper()
+    metadata = _parse_if_text(observation.get("metadata"))
+    attributes = metadata.get("attributes") if isinstance(metadata, dict) else None
+    attributes = attributes if isinstance(attributes, dict) else {}
+    costs = observation.get("costDetails")
+    cost = costs.get("total") if isinstance(costs, dict) else None
+    model = observation.get("model")
+    return Span(
+        id=observation["id"],
+        parent=str(observation.get("parentObservationId") or ""),
+        trace=str(observation.get("traceId") or observation["id"]),
+        name=str(observation.get("name") or ""),
+        kind="tool" if kind == "TOOL" else "model" if kind in _MODEL_TYPES else "",
+        start=parse_time(observation.get("startTime")),
+        end=parse_time(observation.get("endTime")),
+        inputs=_parse_if_text(observation.get("input")),
+        outputs=_parse_if_text(observation.get("output")),
+        model=model if isinstance(model, str) else "",
+        tokens=_read_tokens(observation.get("usageDetails", observation.get("usage"))),
+        cost=read_cost(cost if cost is not None else observation.get("totalCost")) or None,
+        call_id=str(next((attributes[name] for name in ATTRIBUTES["call_id"] if name in attributes), "")),
+        tool=str(next((attributes[name] for name in ATTRIBUTES["tool"] if name in attributes), "")),
+        failed=observation.get("level") == "ERROR",
+        rest={name: value for name, value in observation.items() if name not in _LEFT_OUT},
+    )
+
+
+def _parse_if_text(value: Any) -> Any:
+    """Parse text of JSON; exports write inputs, outputs and metadata as text."""
+    if not isinstance(value, str) or value[:1] not in {"{", "[", '"'}:
+        return value
+    try:
+        return parse_json(value)
+    except ValueError:
+        return value
+
+
+def _read_tokens(usage: Any) -> dict[str, int]:
+    """Read the counts. If the total is that of input and output, the input includes what came from the cache."""
+    if not isinstance(usage, dict):
+        return {}
+    counts = {name: read_count(usage.get(name)) for name in ("input", "output", "total")}
+    read, written = (
+        next((found for name in names if (found := read_count(usage.get(name)))), 0)
+        for names in (_CACHE_READ, _CACHE_WRITE)
+    )
+    is_included = counts["total"] == counts["input"] + counts["output"] and read + written <= counts["input"]
+    return {
+        "input_tokens": counts["input"] - (read + written if is_included else 0),
+        "output_tokens": counts["output"],
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": written,
+        **({} if counts["input"] or counts["output"] else {"total_tokens": counts["total"]}),
+    }
+
+
+def _recognize(value: Any) -> int:
+    if not isinstance(value, dict):
+        return 0
+    if isinstance(value.get("observations"), list):
+        return 3 * ("trace" in value or "id" in value)
+    return 3 * ("traceId" in value and "startTime" in value and "type" in value and "spanId" not in value)
+
+
+LANGFUSE: Final = TranscriptFormat("langfuse", "", _recognize, LangfuseReader)

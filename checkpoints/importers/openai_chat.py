@@ -1,0 +1,100 @@
+"""Messages of chat completions: requests, answers, fine-tuning files, or a list of messages."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from checkpoints.importers.imported_message import parse_time
+from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, list_types
+from checkpoints.importers.provider_message_files import (
+    Exchange,
+    ExchangeReader,
+    count_unknown_types,
+    count_usage,
+    merge_exchanges,
+    move_quiet_fields_to_source,
+)
+
+_SHOWN_FIELDS: Final = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "name", "created_at"})
+_QUIET_FIELDS: Final = frozenset({"annotations", "weight"})
+_KNOWN_PARTS: Final = frozenset({"text", "image_url", "input_audio", "file", "refusal"})
+_USAGE_FIELDS: Final = {
+    "prompt_tokens": "input_tokens",
+    "completion_tokens": "output_tokens",
+    "total_tokens": "total_tokens",
+}
+
+
+def read_exchange(value: Any) -> Exchange | None:
+    if not isinstance(value, dict):
+        return None
+    if isinstance(value.get("messages"), list):
+        return _read_request(value)
+    if isinstance(value.get("choices"), list):
+        return _read_response(value)
+    return _read_message(value)
+
+
+def _read_request(value: Body) -> Exchange | None:
+    exchange = merge_exchanges(value["messages"], _read_message)
+    if exchange is None:
+        return None
+    answer = _read_response(value) if isinstance(value.get("choices"), list) else None
+    if answer is not None:
+        exchange.messages += answer.messages
+        exchange.tokens, exchange.at, exchange.model = answer.tokens, answer.at, answer.model
+    exchange.whole = True
+    exchange.name = next((value[name] for name in ("id", "custom_id") if isinstance(value.get(name), str)), "")
+    exchange.at = exchange.at or parse_time(value.get("created", value.get("created_at")))
+    exchange.model = value["model"] if isinstance(value.get("model"), str) else exchange.model
+    exchange.about = {name: value[name] for name in ("tools", "metadata") if name in value}
+    return exchange
+
+
+def _read_response(value: Body) -> Exchange | None:
+    messages = [choice.get("message") for choice in value["choices"] if isinstance(choice, dict)]
+    exchange = merge_exchanges(messages, _read_message)
+    if exchange is None or not messages:
+        return None
+    exchange.tokens = count_usage(value.get("usage"), _USAGE_FIELDS, ("prompt_tokens_details", "cached_tokens"))
+    exchange.at = parse_time(value.get("created"))
+    exchange.model = value["model"] if isinstance(value.get("model"), str) else ""
+    return exchange
+
+
+def _read_message(value: Any) -> Exchange | None:
+    if not isinstance(value, dict) or not isinstance(value.get("role"), str):
+        return None
+    return Exchange(
+        [move_quiet_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)],
+        unknown=count_unknown_types(value.get("content"), _KNOWN_PARTS, "part"),
+    )
+
+
+def _recognize(value: Any) -> int:
+    """Return 2 for what only this format has: calls of functions, results with the id of their call, choices."""
+    if not isinstance(value, dict):
+        return 0
+    if isinstance(value.get("choices"), list):
+        return 2
+    messages = value.get("messages", [value]) if "id" not in value or "messages" in value else [value]
+    if not isinstance(messages, list) or not messages:
+        return 0
+    scores = [_recognize_message(message) for message in messages[:50]]
+    return max(scores) if all(scores) else 0
+
+
+def _recognize_message(message: Any) -> int:
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        return 0
+    if {"tool_calls", "tool_call_id", "function_call"} & message.keys() or message["role"] in {"tool", "function"}:
+        return 2
+    content = message.get("content")
+    types = list_types(content)
+    is_plain = "type" not in message and "parts" not in message and ("content" in message or "refusal" in message)
+    return 1 if is_plain and types <= {"text", "image_url", "input_audio", "file", "refusal"} else 0
+
+
+OPENAI_CHAT: Final = TranscriptFormat(
+    "openai-chat", "", _recognize, lambda context: ExchangeReader(context, read_exchange)
+)

@@ -1,0 +1,198 @@
+"""Items of the Responses API: input items, answers, or both in one list."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+from checkpoints.importers.imported_message import parse_time
+from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, list_types
+from checkpoints.importers.provider_message_files import (
+    Exchange,
+    ExchangeReader,
+    count_usage,
+    merge_exchanges,
+    move_quiet_fields_to_source,
+)
+
+_SHOWN_FIELDS: Final = frozenset({"id", "role", "content", "created_at"})
+_QUIET_FIELDS: Final = frozenset({"type", "status", "phase"})
+_USAGE_FIELDS: Final = {name: name for name in ("input_tokens", "output_tokens", "total_tokens")}
+#: Known kinds of items that are shown as they are.
+_UNCONVERTED_TYPES: Final = frozenset(
+    {
+        "code_interpreter_call",
+        "compaction",
+        "file_search_call",
+        "image_generation_call",
+        "item_reference",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "mcp_list_tools",
+        "web_search_call",
+    }
+)
+#: Kinds of calls whose arguments are in another field, with their names.
+_CALL_ARGUMENT_FIELDS: Final = {
+    "computer_call": "action",
+    "custom_tool_call": "input",
+    "local_shell_call": "action",
+    "shell_call": "action",
+    "apply_patch_call": "operation",
+}
+
+
+def read_exchange(value: Any) -> Exchange | None:
+    if not isinstance(value, dict):
+        return None
+    if isinstance(value.get("output"), list) and value.get("object", "response") == "response":
+        return _read_response(value)
+    if "input" in value and "type" not in value:
+        return _read_response(value)
+    return read_item(value)
+
+
+def _read_response(value: Body) -> Exchange | None:
+    request = value.get("input", [])
+    request_items = [{"role": "user", "content": request}] if isinstance(request, str) else request
+    response_items = value.get("output", [])
+    if not isinstance(request_items, list) or not isinstance(response_items, list):
+        return None
+    exchange = merge_exchanges([*request_items, *response_items], read_item)
+    if exchange is None:
+        return None
+    exchange.whole = "input" in value
+    if exchange.whole and isinstance(value.get("instructions"), str):
+        exchange.messages.insert(0, {"role": "system", "content": value["instructions"]})
+    exchange.name = value["id"] if exchange.whole and isinstance(value.get("id"), str) else ""
+    exchange.tokens = count_usage(value.get("usage"), _USAGE_FIELDS, ("input_tokens_details", "cached_tokens"))
+    exchange.at = parse_time(value.get("created_at"))
+    exchange.model = value["model"] if isinstance(value.get("model"), str) else ""
+    exchange.about = {name: value[name] for name in ("tools", "metadata") if value.get(name)}
+    return exchange
+
+
+def read_item(value: Any) -> Exchange | None:
+    if not isinstance(value, dict):
+        return None
+    kind = value.get("type", "message" if "role" in value else None)
+    if not isinstance(kind, str):
+        return None
+    if kind == "message":
+        return (
+            Exchange([move_quiet_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)])
+            if isinstance(value.get("role"), str)
+            else None
+        )
+    reader = _ITEM_READERS.get(kind)
+    body = reader(value) if reader else None
+    if body is not None:
+        return Exchange([body])
+    is_known = kind in _UNCONVERTED_TYPES or reader is not None
+    return Exchange([_convert_item(value)], unknown=Counter() if is_known else Counter([f"item {kind}"]))
+
+
+def _convert_item(value: Body) -> Body:
+    return {"role": "assistant", "content": [value]}
+
+
+def _build_message(value: Body, blocks: list[Body], role: str = "assistant") -> Body:
+    metadata = {"id": value["id"]} if isinstance(value.get("id"), str) else {}
+    return {**metadata, "role": role, "blocks": blocks, "source": value}
+
+
+def _get_call_id(value: Body) -> str | None:
+    call_id = value.get("call_id") or value.get("id")
+    return call_id if isinstance(call_id, str) else None
+
+
+def _convert_call(value: Body) -> Body | None:
+    """Convert a call; its kind is its name if it has none of its own."""
+    call_id, kind = _get_call_id(value), value["type"]
+    name, args = value.get("name", kind.removesuffix("_call")), value.get(_CALL_ARGUMENT_FIELDS.get(kind, "arguments"))
+    if call_id is None or not isinstance(name, str):
+        return None
+    return _build_message(value, [{"kind": "tool_call", "id": call_id, "name": name, "args": args}])
+
+
+def _convert_call_output(value: Body) -> Body | None:
+    call_id = _get_call_id(value)
+    if call_id is None:
+        return None
+    is_error = value.get("status") in ("failed", "incomplete")
+    return _build_message(value, [_build_tool_result(call_id, value.get("output"), failed=is_error)], "tool")
+
+
+def _build_tool_result(call_id: str, content: Any, *, failed: bool) -> Body:
+    block = {"kind": "tool_result", "call_id": call_id, "content": content}
+    return {**block, "is_error": True} if failed else block
+
+
+def _convert_mcp_call(value: Body) -> Body | None:
+    """Convert a call that the provider made: the item also holds its result."""
+    call_id, name, error = _get_call_id(value), value.get("name"), value.get("error")
+    if call_id is None or not isinstance(name, str):
+        return None
+    call_block = {"kind": "tool_call", "id": call_id, "name": name, "args": value.get("arguments")}
+    if error is None and value.get("output") is None:
+        return _build_message(value, [call_block])
+    content = value.get("output") if error is None else error
+    return _build_message(value, [call_block, _build_tool_result(call_id, content, failed=error is not None)])
+
+
+def _convert_reasoning(value: Body) -> Body | None:
+    pieces = [piece for name in ("summary", "content") for piece in _to_list(value.get(name))]
+    texts = [piece["text"] for piece in pieces if isinstance(piece, dict) and isinstance(piece.get("text"), str)]
+    return _build_message(value, [{"kind": "reasoning", "text": "\n\n".join(texts)}]) if texts else None
+
+
+def _to_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+_ITEM_READERS: Final[dict[str, Callable[[Body], Body | None]]] = {
+    "reasoning": _convert_reasoning,
+    "mcp_call": _convert_mcp_call,
+    **dict.fromkeys(("function_call", *_CALL_ARGUMENT_FIELDS), _convert_call),
+    **dict.fromkeys(
+        ("function_call_output", *(f"{kind}_output" for kind in _CALL_ARGUMENT_FIELDS)), _convert_call_output
+    ),
+}
+_ITEM_TYPES: Final = frozenset({*_ITEM_READERS, *_UNCONVERTED_TYPES})
+
+
+def _recognize(value: Any) -> int:
+    if not isinstance(value, dict):
+        return 0
+    if isinstance(value.get("output"), list) and value.get("object", "response") == "response":
+        return 2 if all(recognize_item(item) for item in value["output"]) else 0
+    if "input" in value and "type" not in value:
+        items = value["input"]
+        return 2 if isinstance(items, str) or (isinstance(items, list) and all(map(recognize_item, items))) else 0
+    return recognize_item(value)
+
+
+def recognize_item(value: Any) -> int:
+    """Tell how surely a value is an item: 0 not, 1 possibly, 2 certainly."""
+    if not isinstance(value, dict):
+        return 0
+    kind = value.get("type", "message" if "role" in value else None)
+    if kind != "message":
+        return 2 * (isinstance(kind, str) and kind in _ITEM_TYPES)
+    content = value.get("content")
+    types = list_types(content)
+    if not isinstance(value.get("role"), str):
+        return 0
+    return (
+        2
+        if types
+        and types
+        <= {"input_text", "output_text", "input_image", "input_audio", "output_audio", "input_file", "refusal"}
+        else isinstance(content, str)
+    )
+
+
+OPENAI_RESPONSES: Final = TranscriptFormat(
+    "openai-responses", "", _recognize, lambda context: ExchangeReader(context, read_exchange)
+)

@@ -1,0 +1,200 @@
+"""Files of transcripts: find them, and read their JSON values one at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from json import JSONDecodeError
+from pathlib import Path
+from typing import IO, Any, Final
+
+from checkpoints.conf import MAX_VALUE_BYTES
+from checkpoints.exceptions import InvalidInput
+from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.importers.import_errors import NothingToImport
+from checkpoints.importers.import_report import ImportReport
+
+LINE_SUFFIXES: Final = (".jsonl", ".ndjson")
+_SUFFIXES: Final = (*LINE_SUFFIXES, ".json", ".traj")
+#: A transcript whose file changed within this number of seconds may go on.
+LIVE_SECONDS: Final = 600
+#: Number of values, and of bytes of one, by which a format is recognised.
+SAMPLE_VALUES: Final = 60
+_SAMPLE_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedValue:
+    """JSON value with the number of its line or entry, from 1."""
+
+    number: int
+    value: Any
+
+
+@dataclass
+class SourceFile:
+    """File of transcripts. `relative` is its path below the imported folder, without suffix; `path` is absolute."""
+
+    path: Path
+    relative: str
+    size: int
+    modified_ns: int
+    #: Whole value of a file that is not made of lines; parsed when it is first needed.
+    document: Any = field(default=None, repr=False)
+    is_lines: bool = True
+
+    @property
+    def modified_at(self) -> datetime:
+        return datetime.fromtimestamp(self.modified_ns / 1e9, UTC)
+
+    def is_live(self, now: datetime) -> bool:
+        """Return whether the file changed so recently that its transcript may go on."""
+        return (now - self.modified_at).total_seconds() < LIVE_SECONDS
+
+
+def open_source_file(path: Path, relative: str) -> SourceFile:
+    """Describe a file. Raises `OSError`."""
+    status = path.stat()
+    return SourceFile(path.absolute(), relative, status.st_size, status.st_mtime_ns)
+
+
+def find_source_files(path: Path) -> list[SourceFile]:
+    """Find the files that may be transcripts at `path`: itself, or those of a folder of any depth.
+
+    Symbolic links inside a folder are not followed. Of `~/.claude` and `~/.codex`, the folder of transcripts is taken.
+    Raises `NothingToImport`.
+    """
+    if path.is_file():
+        return [open_source_file(path, path.stem)]
+    if not path.is_dir():
+        raise NothingToImport(path, "it does not exist")
+    is_codex = path.name == ".codex" and (path / "sessions").is_dir()
+    folder = path / "projects" if (path / "projects").is_dir() else path / "sessions" if is_codex else path
+    files = sorted(_iterate_files(folder), key=lambda file: file.path)
+    if not files:
+        raise NothingToImport(path, "there is no file of JSON")
+    return files
+
+
+def _iterate_files(folder: Path) -> Iterator[SourceFile]:
+    for parent, folders, names in os.walk(folder, followlinks=False):
+        folders.sort()
+        for name in names:
+            if not name.endswith(_SUFFIXES) or name.endswith(".meta.json"):
+                continue
+            path = Path(parent, name)
+            try:
+                status = path.lstat()
+            except OSError:  # deleted meanwhile
+                continue
+            if stat.S_ISREG(status.st_mode):
+                relative = path.relative_to(folder).with_suffix("").as_posix()
+                yield SourceFile(path.absolute(), relative, status.st_size, status.st_mtime_ns)
+
+
+def read_sample(file: SourceFile) -> list[Any]:
+    """Read the first values of a file, and find out whether it is made of lines. Damaged lines are left out."""
+    with file.path.open("rb") as stream:
+        lines = [stream.readline(_SAMPLE_BYTES)]
+        while lines[-1] and not lines[-1].strip():
+            lines.append(stream.readline(_SAMPLE_BYTES))
+        lines += islice(iter(lambda: stream.readline(_SAMPLE_BYTES), b""), SAMPLE_VALUES)
+    values = [value for line in lines if isinstance(value := _parse_or_none(line), dict)]
+    starts_list = b"".join(lines[:1]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+    if len(values) > 1 or (values and len(lines) == 1):
+        return values
+    file.document = None if file.size > MAX_VALUE_BYTES * 8 else _parse_or_none(file.path.read_bytes())
+    file.is_lines = not isinstance(file.document, dict | list)
+    if file.is_lines:
+        return [] if starts_list else values
+    return [value.value for value in islice(_iterate_document(file), SAMPLE_VALUES)]
+
+
+def _parse_or_none(raw: bytes) -> Any:
+    try:
+        return parse_json(raw.decode(json.detect_encoding(raw)).strip())
+    except (ValueError, RecursionError):
+        return None
+
+
+def _iterate_document(file: SourceFile) -> Iterator[NumberedValue]:
+    document = file.document
+    for number, value in enumerate(document if isinstance(document, list) else [document], 1):
+        yield NumberedValue(number, value)
+
+
+class FileReader:
+    """Reader of the values of one file, which can go on where it ended if lines have been appended."""
+
+    def __init__(self, file: SourceFile, report: ImportReport, *, live: bool) -> None:
+        self.file, self.offset = file, 0
+        self.report, self._number = report, 0
+        self._live = live and file.path.suffix in LINE_SUFFIXES
+
+    def iterate_values(self) -> Iterator[NumberedValue]:
+        """Iterate over the values from the current offset. Damaged lines are reported; empty lines do not count.
+
+        Only one line is in memory. The file is read up to its size at the start. The last line of a live file may
+        still be written: if it is not complete, it is left for the next time.
+        """
+        if not self.file.is_lines:
+            self.offset = self.file.size
+            yield from _iterate_document(self.file)
+            return
+        with self.file.path.open("rb") as stream:
+            stream.seek(self.offset)
+            while self.offset < self.file.size and (raw := self._read_line(stream)) is not None:
+                if raw.strip():
+                    self.report.lines += 1
+                    if (value := self._parse_line(raw)) is not None:
+                        yield NumberedValue(self._number, value)
+
+    def _read_line(self, stream: IO[bytes]) -> bytes | None:
+        """Read the next line; None at the end, or if the last line is not complete."""
+        raw = stream.readline(min(self.file.size - self.offset, MAX_VALUE_BYTES + 1))
+        is_whole = raw.endswith(b"\n")
+        if not raw or (
+            self._live and not is_whole and len(raw) <= MAX_VALUE_BYTES and not isinstance(_parse_or_none(raw), dict)
+        ):
+            return None
+        self._number += 1
+        self.offset += len(raw)
+        if len(raw) > MAX_VALUE_BYTES:
+            self.report.add_damaged_place(
+                self.file.path, self._number, "it is too long", raw[:2000].decode("utf-8", "replace")
+            )
+            self._skip_rest_of_line(stream)
+            return b""
+        return raw
+
+    def _skip_rest_of_line(self, stream: IO[bytes]) -> None:
+        while self.offset < self.file.size:
+            chunk = stream.readline(min(self.file.size - self.offset, 1024 * 1024))
+            self.offset += len(chunk)
+            if not chunk or chunk.endswith(b"\n"):
+                return
+
+    def _parse_line(self, raw: bytes) -> dict[str, Any] | None:
+        """Parse the object on a line that the store can keep exactly; None, and a report, if there is none."""
+        try:
+            value = parse_json(raw.decode("utf-8-sig" if self._number == 1 else "utf-8").strip())
+            if isinstance(value, dict):
+                if b"\\ud" in raw or b"\\uD" in raw:  # only surrogates can have no stored form here
+                    to_canonical_json(value, "line")
+                return value
+            reason = f"it is a {type(value).__name__}, not an object"
+        except UnicodeDecodeError:
+            reason = "it is not UTF-8"
+        except InvalidInput as error:
+            reason = error.detail
+        except JSONDecodeError as error:
+            reason = f"it is not JSON ({error})" if raw.endswith(b"\n") else "it ends before it is complete"
+        except ValueError as error:
+            reason = str(error)
+        self.report.add_damaged_place(self.file.path, self._number, reason, raw.decode("utf-8", "replace"))
+        return None

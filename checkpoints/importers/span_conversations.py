@@ -1,0 +1,260 @@
+"""Conversations from the spans of a trace.
+
+Each request to a model repeats the conversation so far in its input. So the messages of an input that have been seen
+already are left out; those that are new, and the output, are added in the order of time. A span of a tool gives its
+call the times at which it ran, and the result if no request has it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from checkpoints.formats import content_blocks
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder
+from checkpoints.importers.span_messages import describe_message, read_messages
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class Span:
+    """Span of any source. `kind` is `model`, `tool` or empty; `rest` is what is kept of it beside its messages."""
+
+    id: str
+    parent: str
+    trace: str
+    name: str
+    kind: str = ""
+    start: datetime | None = None
+    end: datetime | None = None
+    inputs: Any = None
+    outputs: Any = None
+    system: Any = None
+    model: str = ""
+    agent: str = ""
+    tokens: Mapping[str, object] = field(default_factory=dict)
+    cost: Decimal | None = None
+    call_id: str = ""
+    tool: str = ""
+    failed: bool = False
+    #: Whether its call has been found among the messages.
+    matched: bool = False
+    rest: Body = field(default_factory=dict)
+
+
+class SpanSession:
+    """Builder of one session from all spans of its trace."""
+
+    def __init__(self, builder: TranscriptBuilder, spans: list[Span]) -> None:
+        self._builder = builder
+        self._seen: Counter[str] = Counter()
+        self._answered: set[str] = set()
+        self._open: defaultdict[str, list[str]] = defaultdict(list)
+        self._numbers: Counter[str] = Counter()
+        self._unnamed: set[str] = set()
+        #: When the spans of tools ended, by call.
+        self._ends: dict[str, datetime] = {}
+        tools = (span for span in spans if span.kind == "tool")
+        self._tools = sorted(tools, key=lambda span: span.start or _EPOCH)
+        self._spans = spans
+
+    def build(self) -> None:
+        """Add the messages of all spans in the order of time."""
+        models = _list_innermost_models(self._spans) or [span for span in self._spans if not span.parent]
+        chosen = {id(span) for span in models}
+        events: list[tuple[datetime, int, int, Span]] = []
+        for number, span in enumerate(self._spans):
+            start, end = span.start or _EPOCH, span.end or span.start or _EPOCH
+            if id(span) in chosen:
+                events += [
+                    (start, 0, number, span),
+                    (min(end, self._find_start_of_first_tool(span) or end), 1, number, span),
+                ]
+            else:
+                events.append((end, 2, number, span))
+        for _, step, _, span in sorted(events, key=lambda event: event[:3]):
+            if step == 0:
+                self._add_inputs(span)
+            elif step == 1:
+                self._add_outputs(span)
+            elif span.kind == "tool":
+                self._add_tool(span)
+            else:
+                self._builder.add_note(_describe_span(span))
+        self._builder.finish()
+
+    def _add_inputs(self, span: Span) -> None:
+        self._builder.set_context(model=span.model)
+        here: Counter[str] = Counter()
+        system = [{**message, "role": "system"} for message in read_messages(span.system, "system")]
+        for body in [*system, *read_messages(span.inputs, "user")]:
+            text = describe_message(body)
+            here[text] += 1
+            if here[text] > self._seen[text]:
+                self._add_if_new(body, text, span.start)
+
+    def _add_if_new(self, body: Body, text: str, at: datetime | None, usage: Body | None = None) -> None:
+        named = self._assign_missing_call_ids(body)
+        if not self._is_known(named):
+            self._add_message(named, text, at, usage)
+
+    def _add_outputs(self, span: Span) -> None:
+        usage = self._builder.add_usage(span.model, span.tokens, span.cost)
+        bodies = read_messages(span.outputs, "assistant")
+        for number, body in enumerate(bodies, 1):
+            is_last = number == len(bodies)
+            source = {"source": {"span": _describe_span(span)}} if is_last else {}
+            self._add_if_new({**body, **source}, describe_message(body), span.end, usage if is_last else None)
+        if not bodies:
+            self._builder.add_note({**_describe_span(span), "usage": usage})
+
+    def _find_start_of_first_tool(self, span: Span) -> datetime | None:
+        """Find when the first of the calls in an output ran: a span may end after the tools that it streamed."""
+        blocks = [block for body in read_messages(span.outputs, "assistant") for block in body.get("blocks", ())]
+        call_ids = {block["id"] for block in blocks if isinstance(block, dict) and block.get("kind") == "tool_call"}
+        names = {block["name"] for block in blocks if isinstance(block, dict) and block.get("kind") == "tool_call"}
+        starts = [
+            tool.start
+            for tool in self._tools
+            if tool.start is not None
+            and tool.start >= (span.start or _EPOCH)
+            and (
+                tool.call_id in call_ids
+                or (not tool.call_id and any(name in (tool.tool or tool.name) for name in names))
+            )
+        ]
+        return min(starts, default=None)
+
+    def _add_message(self, body: Body, text: str, at: datetime | None, usage: Body | None = None) -> None:
+        self._seen[text] += 1
+        times = {}
+        for block in body.get("blocks", ()):
+            if isinstance(block, dict) and block.get("kind") == "tool_call":
+                self._open[block["name"]].append(block["id"])
+                if (tool := self._find_tool_span(block)) is not None and tool.start is not None:
+                    times[block["id"]] = tool.start
+                    tool.call_id, tool.matched = block["id"], True
+            elif isinstance(block, dict) and block.get("kind") == "tool_result":
+                self._answered.add(block["call_id"])
+                if block["call_id"] in self._ends:
+                    times[block["call_id"]] = self._ends[block["call_id"]]
+        self._builder.add_message(body, at=at, usage=usage, times=times)
+
+    def _assign_missing_call_ids(self, body: Body) -> Body:
+        """Give calls and results without an id one of their tool and number."""
+        blocks = body.get("blocks")
+        if not isinstance(blocks, list):
+            return body
+        return {
+            **body,
+            "blocks": [self._assign_missing_call_id(block) if isinstance(block, dict) else block for block in blocks],
+        }
+
+    def _assign_missing_call_id(self, block: Body) -> Body:
+        if block.get("kind") == "tool_call" and not block.get("id"):
+            self._numbers[block["name"]] += 1
+            call_id = f"{block['name']}-{self._numbers[block['name']]}"
+            self._unnamed.add(call_id)
+            return {**block, "id": call_id}
+        if block.get("kind") == "tool_result" and not block.get("call_id"):
+            made = self._open[str(block.get("name"))]
+            waiting = [call_id for call_id in made if call_id not in self._answered] or made[-1:]
+            return {**block, "call_id": waiting[0] if waiting else f"{block.get('name')}-result"}
+        return block
+
+    def _is_known(self, body: Body) -> bool:
+        """Return whether all calls, or all results, of a message are there already."""
+        blocks = [block for block in body.get("blocks", ()) if isinstance(block, dict)]
+        results = [block["call_id"] for block in blocks if block.get("kind") == "tool_result"]
+        calls = [block["id"] for block in blocks if block.get("kind") == "tool_call"]
+        known_calls = {call for open_calls in self._open.values() for call in open_calls}
+        if results and len(results) == len(blocks):
+            return set(results) <= self._answered
+        return bool(calls) and set(calls) <= known_calls
+
+    def _find_tool_span(self, block: Body) -> Span | None:
+        """Find the span in which a call ran: the one with its id, else one with its arguments, else the next of its
+        tool."""
+        for span in self._tools:
+            if span.call_id == block["id"]:
+                return span
+        is_unnamed = block["id"] in self._unnamed
+        free = [
+            span
+            for span in self._tools
+            if not span.matched and (is_unnamed or not span.call_id) and block["name"] in (span.tool or span.name)
+        ]
+        args = content_blocks.parse_arguments(block.get("args"))
+        same = (span for span in free if args == span.inputs or (args and args in _list_values(span.inputs)))
+        return next(same, free[0] if free else None)
+
+    def _add_tool(self, span: Span) -> None:
+        """Add the result of a tool; a call that no request has is added before it."""
+        known_calls = {call for open_calls in self._open.values() for call in open_calls}
+        if not span.call_id or span.call_id not in known_calls:
+            call_id = span.call_id or span.id
+            call = {"kind": "tool_call", "id": call_id, "name": span.tool or span.name, "args": span.inputs}
+            span.call_id = call_id
+            self._add_message({"role": "assistant", "blocks": [call]}, call_id, span.start)
+        if span.end is not None:
+            self._ends[span.call_id] = span.end
+        if span.call_id in self._answered or span.outputs in (None, "", [], {}):  # a request may have the result
+            self._builder.add_note(_describe_span(span))
+            return
+        block = {"kind": "tool_result", "call_id": span.call_id, "content": _to_content(span.outputs)}
+        body = {"role": "tool", "blocks": [{**block, "is_error": True} if span.failed else block]}
+        self._add_message({**body, "source": {"span": _describe_span(span)}}, describe_message(body), span.end)
+
+
+def build_sessions(
+    context: ImportContext, spans: list[Span], *, titles: Mapping[str, str], facts: Mapping[str, Body]
+) -> None:
+    """Build a session from the spans of each trace. A file of one trace is named after the trace too."""
+    traces: defaultdict[str, list[Span]] = defaultdict(list)
+    for span in spans:
+        traces[span.trace].append(span)
+    for trace, members in traces.items():
+        session_id = (
+            context.make_session_id(trace)
+            if len(traces) == 1 or not context.session_id
+            else context.make_session_id("", trace)
+        )
+        agent = next((span.agent for span in members if span.agent), "")
+        builder = context.open_builder(session_id, agent=agent)
+        builder.set_title(titles.get(trace), given=True)
+        builder.facts |= facts.get(trace, {})
+        SpanSession(builder, members).build()
+
+
+def _list_innermost_models(spans: list[Span]) -> list[Span]:
+    """List the spans of requests that contain no other request: instrumentations wrap one in another."""
+    parents = {span.id: span.parent for span in spans}
+    outer: set[str] = set()
+    for span in spans:
+        parent = span.parent if span.kind == "model" else ""
+        while parent and parent not in outer:
+            outer.add(parent)
+            parent = parents.get(parent, "")
+    return [span for span in spans if span.kind == "model" and span.id not in outer]
+
+
+def _describe_span(span: Span) -> Body:
+    times = {name: value.isoformat() for name, value in (("start", span.start), ("end", span.end)) if value}
+    return {"id": span.id, "parent": span.parent, "name": span.name, "kind": span.kind, **times, **span.rest}
+
+
+def _list_values(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else []
+
+
+def _to_content(value: Any) -> Any:
+    if value is None or isinstance(value, str | list):
+        return value
+    content = value.get("content") if isinstance(value, dict) else None
+    return content if isinstance(content, str | list) else to_canonical_json(value)

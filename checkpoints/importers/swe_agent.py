@@ -1,0 +1,134 @@
+"""Trajectories of SWE-agent: one JSON object with the history of messages, the steps, and their outcome."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from checkpoints.importers.imported_message import read_cost
+from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder, TranscriptFormat
+
+_SHOWN_FIELDS: Final = frozenset({"role", "content", "tool_calls", "tool_call_ids", "thought", "action"})
+#: Parts of the outcome that are stored with the session.
+_OUTCOME_FIELDS: Final = ("exit_status", "model_stats", "swe_agent_version", "swe_agent_hash")
+
+
+class SweAgentReader:
+    """Reader of trajectories. They have no times."""
+
+    def __init__(self, context: ImportContext) -> None:
+        self._context = context
+        self._builders: list[TranscriptBuilder] = []
+
+    def add_value(self, number: int, value: Any) -> None:
+        """Read a whole trajectory."""
+        if not isinstance(value, dict):
+            return
+        parts = [] if not self._builders else [str(number)]
+        builder = self._context.open_builder(self._context.make_session_id("", *parts))
+        self._builders.append(builder)
+        steps = [step for step in _to_list(value.get("trajectory")) if isinstance(step, dict)]
+        history = [entry for entry in _to_list(value.get("history")) if isinstance(entry, dict)]
+        actions: list[str] = []
+        for entry in history or _build_history(steps):
+            self._add_entry(builder, entry, actions)
+        if history:
+            builder.add_note({"trajectory": [_without_text(step) for step in steps]})
+        last = steps[-1].get("observation") if steps else None
+        if actions and isinstance(last, str) and last:  # the history ends with the action
+            builder.add_message({"role": "tool", "blocks": [_build_result(actions.pop(), last)]})
+        self._add_outcome(builder, value, actions)
+
+    def _add_entry(self, builder: TranscriptBuilder, entry: Body, actions: list[str]) -> None:
+        """Add a message. An action without calls of its own is a call, and the next message its result."""
+        role = str(entry.get("role", "system"))
+        body: Body = {"role": role, "content": entry.get("content")}
+        source = {name: field for name, field in entry.items() if name not in _SHOWN_FIELDS}
+        is_demo = bool(entry.get("is_demo")) or entry.get("message_type") == "demonstration"
+        if role == "assistant":
+            body = self._read_action(entry, actions, builder.message_count)
+        elif call_ids := [call_id for call_id in _to_list(entry.get("tool_call_ids")) if isinstance(call_id, str)]:
+            body = {"role": "tool", "blocks": [_build_result(call_id, entry.get("content")) for call_id in call_ids]}
+        elif actions and role in {"user", "tool"}:
+            body = {"role": "tool", "blocks": [_build_result(actions.pop(), entry.get("content"))]}
+        elif is_demo:
+            body["role"] = "system"
+        builder.add_message({**body, "source": source} if source else body)
+
+    def _read_action(self, entry: Body, actions: list[str], number: int) -> Body:
+        actions.clear()
+        calls, action = _to_list(entry.get("tool_calls")), entry.get("action")
+        body: Body = {"role": "assistant", "content": entry.get("content")}
+        source = {"thought": entry["thought"]} if isinstance(entry.get("thought"), str) else {}
+        if calls:
+            return {**body, "tool_calls": calls, "source": {**source, "action": action}}
+        if not isinstance(action, str) or not action.strip():
+            return body
+        call_id = f"action-{number}"
+        actions.append(call_id)
+        thought = entry.get("thought") if isinstance(entry.get("thought"), str) else entry.get("content")
+        call = {"kind": "tool_call", "id": call_id, "name": action.split()[0][:200], "args": {"command": action}}
+        text = [{"kind": "text", "text": thought}] if thought else []
+        return {"role": "assistant", "blocks": [*text, call], "source": {"content": entry.get("content")}}
+
+    def _add_outcome(self, builder: TranscriptBuilder, value: Body, actions: list[str]) -> None:
+        info = _to_dict(value.get("info"))
+        stats = _to_dict(info.get("model_stats"))
+        tokens = {"input_tokens": stats.get("tokens_sent"), "output_tokens": stats.get("tokens_received")}
+        cost = read_cost(stats.get("instance_cost", stats.get("total_cost")))
+        builder.add_usage("", tokens, cost or None)
+        if isinstance(info.get("submission"), str) and info["submission"].strip():
+            text = "The patch that was submitted:\n\n" + info["submission"]
+            body: Body = {"role": "system", "content": text}
+            if actions:  # the last action submitted it
+                body = {"role": "tool", "blocks": [_build_result(actions.pop(), text)]}
+            builder.add_message({**body, "source": info})
+        outcome = {name: info[name] for name in _OUTCOME_FIELDS if name in info}
+        builder.facts |= {"outcome": outcome, "environment": value.get("environment", "")}
+
+    def finish(self) -> None:
+        """Write everything read so far."""
+        for builder in self._builders:
+            builder.finish()
+
+
+def _to_dict(value: Any) -> Body:
+    return value if isinstance(value, dict) else {}
+
+
+def _to_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _build_result(call_id: str, content: Any) -> Body:
+    return {"kind": "tool_result", "call_id": call_id, "content": content}
+
+
+def _build_history(steps: list[Body]) -> list[Body]:
+    """Build the messages from the steps of a trajectory without a history."""
+    history: list[Body] = []
+    for step in steps:
+        content = step.get("response", step.get("thought"))
+        history.append(
+            {
+                "role": "assistant",
+                **_without_text(step),
+                "content": content,
+                "thought": step.get("thought"),
+                "action": step.get("action"),
+            }
+        )
+        history.append({"role": "user", "content": step.get("observation")})
+    return history
+
+
+def _without_text(step: Body) -> Body:
+    """Leave out what the history has too."""
+    repeated = {"response", "thought", "action", "observation", "query", "messages"}
+    return {name: field for name, field in step.items() if name not in repeated}
+
+
+def _recognize(value: Any) -> int:
+    return 3 * (isinstance(value, dict) and isinstance(value.get("trajectory"), list) and "info" in value)
+
+
+SWE_AGENT: Final = TranscriptFormat("swe-agent", "swe-agent", _recognize, SweAgentReader)

@@ -1,0 +1,124 @@
+"""Follow a folder of transcripts while agents write to it."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from typing import Final
+
+from checkpoints import SyncCheckpointer
+from checkpoints.db import clock
+from checkpoints.exceptions import CheckpointsError
+from checkpoints.importers.import_errors import FormatRefused, NothingToImport
+from checkpoints.importers.import_report import ImportReport, Progress, RefusedFile
+from checkpoints.importers.import_transcripts import UNEXPECTED_CONTENT, FileImport, FolderImport, ImportOptions
+from checkpoints.importers.source_files import SourceFile, find_source_files
+
+#: Seconds between two looks at the folder.
+DEFAULT_INTERVAL: Final = 0.5
+#: Number of files that stay open, so that only what is appended is read.
+_MAX_OPEN: Final = 32
+#: Seconds between two looks for transcripts that have not gone on for so long that they count as ended.
+_SETTLE_SECONDS: Final = 30.0
+
+
+class FolderWatch:
+    """Watch of one file or folder: imports what is there, then what changes."""
+
+    def __init__(self, checkpointer: SyncCheckpointer, path: str | Path, options: ImportOptions | None = None) -> None:
+        self.path = Path(path).expanduser()
+        self.report = ImportReport()
+        self._folder = FolderImport(checkpointer.store, options or ImportOptions(), self.report)
+        self._known: dict[Path, tuple[int, int]] = {}
+        self._open: OrderedDict[Path, FileImport] = OrderedDict()
+        self._live: set[Path] = set()
+
+    def import_existing(self, progress: Progress | None = None) -> None:
+        """Import what is there already, without reading unchanged files."""
+        try:
+            files = find_source_files(self.path)
+        except NothingToImport:
+            return
+        try:
+            self._folder.import_files(self.path, files, progress, skip_unchanged=True)
+        except (CheckpointsError, OSError) as error:
+            self.report.refused.append(RefusedFile(str(self.path), str(error)))
+        now = clock.now()
+        self._known = {file.path: (file.size, file.modified_ns) for file in files}
+        self._live = {file.path for file in files if file.is_live(now)}
+
+    def import_changes(self) -> int:
+        """Import what has changed since the last look. Returns the number of files that were read."""
+        try:
+            files = find_source_files(self.path)
+        except NothingToImport:
+            return 0
+        changed = [file for file in files if self._known.get(file.path) != (file.size, file.modified_ns)]
+        for file in changed:
+            self._known[file.path] = (file.size, file.modified_ns)
+            self._import_file(file)
+        return len(changed)
+
+    def import_ended_transcripts(self) -> int:
+        """Import transcripts again that have not gone on for long: they count as ended. Returns their number."""
+        now = clock.now()
+        files = find_source_files(self.path) if self._live else []
+        ended = [file for file in files if file.path in self._live and not file.is_live(now)]
+        for file in ended:
+            self._open.pop(file.path, None)
+            self._import_file(file)
+        return len(ended)
+
+    def _import_file(self, file: SourceFile) -> None:
+        """Import what a file has beyond what was read; a file that is shorter or not of lines is read as a whole."""
+        opened = self._open.pop(file.path, None)
+        try:
+            if opened is not None and opened.file.is_lines and opened.offset <= file.size and file.is_live(clock.now()):
+                opened.file.size, opened.file.modified_ns = file.size, file.modified_ns
+                sessions = opened.import_appended_values()
+                self._folder.remember(file, opened.format.name, sessions, live=opened.is_live)
+            else:
+                opened = self._folder.import_file(file)
+        except FormatRefused:
+            return  # a new file may have no line yet; it is tried again when it grows
+        except UNEXPECTED_CONTENT as error:
+            self.report.refused.append(RefusedFile(str(file.path), str(error)))
+            return
+        (self._live.add if opened.is_live else self._live.discard)(file.path)
+        if opened.is_live:
+            self._open[file.path] = opened
+            if len(self._open) > _MAX_OPEN:
+                self._open.popitem(last=False)
+
+
+def watch_transcripts(
+    watch: FolderWatch,
+    *,
+    stop: Event,
+    interval: float = DEFAULT_INTERVAL,
+    progress: Progress | None = None,
+    on_change: Callable[[ImportReport], None] | None = None,
+) -> None:
+    """Import what is there, then what changes, until `stop` is set.
+
+    Args:
+        watch: Watch of a file or folder.
+        stop: Event that ends the watch.
+        interval: Seconds between two looks.
+        progress: Function that is called with an `ImportProgress` during the first import.
+        on_change: Function that is called with the report after the first import and after each change.
+    """
+    watch.import_existing(progress)
+    if on_change is not None:
+        on_change(watch.report)
+    settled_at = time.monotonic()
+    while not stop.wait(interval):
+        count = watch.import_changes()
+        if time.monotonic() - settled_at > _SETTLE_SECONDS:
+            settled_at = time.monotonic()
+            count += watch.import_ended_transcripts()
+        if count and on_change is not None:
+            on_change(watch.report)

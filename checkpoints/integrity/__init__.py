@@ -1,0 +1,1 @@
+"""Verification of whole sessions, and the seals of rows from before sealing."""

@@ -1,0 +1,67 @@
+"""Seals for rows that were written before a key was configured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models, transaction
+
+from checkpoints.audit import append_events
+from checkpoints.enums import ActorKind, AuditKind
+from checkpoints.exceptions import IntegrityError, SealKeyMissing
+from checkpoints.integrity import verification
+from checkpoints.models import AuditEvent, Message, Session
+from checkpoints.seals import sealed_model
+from checkpoints.seals.keys import KEY_SETTING, get_seal_keys
+
+_CHUNK_SIZE = 1000
+
+
+def seal_session(using: str, session_pk: int) -> int:
+    """Seal the rows of a session that have no seal. Returns their number.
+
+    What is sealed is what the database holds now: nothing tells whether a row was altered before. Only a transcript
+    whose chain does not match is refused. The session's row is locked meanwhile. Raises `SealKeyMissing` without a key,
+    and `IntegrityError`, after which nothing is sealed.
+    """
+    keys = get_seal_keys()
+    if keys is None:
+        raise SealKeyMissing(f"{KEY_SETTING} is empty")
+    with transaction.atomic(using=using):
+        session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
+        if session is None:
+            return 0
+        count = 0
+        tables: tuple[type[models.Model], ...] = (*verification.SESSION_MODELS, Message)
+        for model in tables:
+            count += _seal_rows(model._default_manager.using(using).filter(session=session, row_seal=None))
+        count += _seal_rows(Session.objects.using(using).filter(pk=session_pk, row_seal=None))
+        session.refresh_from_db(using=using)
+        problem = next(verification.find_session_problems(using, session, verification.VerificationCounts()), None)
+        if problem is not None and count:
+            raise IntegrityError(problem.table, problem.row, problem.why)
+        if count:
+            append_events.append_event(
+                using,
+                session.workspace_id,
+                AuditKind.SESSION_SEALED,
+                session_pk=session_pk,
+                actor="seal_sessions",
+                actor_kind=ActorKind.MACHINE,
+                details={"rows": count, "key": keys.current.id.hex()},
+            )
+    return count
+
+
+def seal_events_without_session(using: str) -> int:
+    """Seal the entries of the audit trail that belong to no session. Returns their number."""
+    with transaction.atomic(using=using):
+        return _seal_rows(AuditEvent.objects.using(using).filter(row_seal=None))
+
+
+def _seal_rows(rows: models.QuerySet[Any]) -> int:
+    count = 0
+    while pks := list(rows.order_by("pk").values_list("pk", flat=True)[:_CHUNK_SIZE]):
+        sealed_model.seal_stored_rows(rows.filter(pk__in=pks))
+        count += len(pks)
+    return count

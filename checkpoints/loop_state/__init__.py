@@ -1,0 +1,35 @@
+"""Runs and their phases: the state of a loop, validated when it is written and when it is read."""
+
+from checkpoints.loop_state.phase_details import (
+    Paused,
+    PhaseDetails,
+    PostLlm,
+    PostSubagentBatch,
+    PostToolBatch,
+    PreLlm,
+    PreSubagentBatch,
+    PreToolBatch,
+    Resumed,
+    RunStarted,
+    RunTerminal,
+    StepStarted,
+)
+from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot, SubagentExecution, ToolExecution
+
+__all__ = [
+    "Paused",
+    "PhaseDetails",
+    "PostLlm",
+    "PostSubagentBatch",
+    "PostToolBatch",
+    "PreLlm",
+    "PreSubagentBatch",
+    "PreToolBatch",
+    "Resumed",
+    "RunStarted",
+    "RunTerminal",
+    "RuntimeSnapshot",
+    "StepStarted",
+    "SubagentExecution",
+    "ToolExecution",
+]

@@ -1,0 +1,97 @@
+"""Payload of a version that the library understands: a snapshot, the details of a phase, or both.
+
+A whole snapshot has its fields beside `{"snapshot_schema": 1, "details": {…}}`. A phase alone is `{"phase_schema": 1,
+"details": {…}}`; the snapshot before it is still valid. Any other payload is the user's own and is not interpreted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+from checkpoints.enums import FINISHED_SESSION_STATUSES
+from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture
+from checkpoints.formats.strict_dataclasses import Misshapen, dump_strict, load_strict
+from checkpoints.loop_state.phase_details import (
+    DETAILS_BY_PHASE,
+    PHASES_KEEPING_ANSWER_PENDING,
+    PhaseDetails,
+    RunTerminal,
+)
+from checkpoints.loop_state.runtime_snapshot import FIELDS_IN_COLUMNS, PAYLOAD_SCHEMA, RuntimeSnapshot
+
+#: Keys that mark a payload as one of this library; each has the number of its schema.
+SNAPSHOT_KEY, PHASE_KEY = "snapshot_schema", "phase_schema"
+_FRAME_FIELDS = frozenset({SNAPSHOT_KEY, "details"})
+
+
+def compose_version_payload(details: PhaseDetails, snapshot: RuntimeSnapshot | None) -> dict[str, Any]:
+    """Compose the stored payload. Raises `InvalidInput` if a field has the wrong type."""
+    try:
+        detail_values = _drop_defaults(dump_strict(details))
+        _require_terminal_state(details)
+        if snapshot is None:
+            return {PHASE_KEY: PAYLOAD_SCHEMA, "details": detail_values}
+        _require_nonempty_model_response(snapshot)
+        fields = {name: value for name, value in dump_strict(snapshot).items() if name not in FIELDS_IN_COLUMNS}
+        return {SNAPSHOT_KEY: PAYLOAD_SCHEMA, "details": detail_values, **fields}
+    except Misshapen as error:
+        raise InvalidInput(f"{error.field} cannot be saved: {error.why}.") from None
+
+
+def _drop_defaults(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: str(value) if isinstance(value, Decimal) else value for name, value in fields.items()}
+
+
+def _require_terminal_state(details: PhaseDetails) -> None:
+    if isinstance(details, RunTerminal) and details.state not in FINISHED_SESSION_STATUSES:
+        raise Misshapen("details.state", f"{details.state!r} is not one of completed, failed and cancelled")
+
+
+def _require_nonempty_model_response(snapshot: RuntimeSnapshot) -> None:
+    if snapshot.pending_llm_response == {}:
+        raise Misshapen("pending_llm_response", "it is empty")
+
+
+def identify_payload(session_id: str, payload: Any) -> str | None:
+    """Return `SNAPSHOT_KEY` or `PHASE_KEY`; None for a user's own payload. Raises `SchemaFromFuture`,
+    `CheckpointCorrupted`."""
+    kinds = [kind for kind in (SNAPSHOT_KEY, PHASE_KEY) if isinstance(payload, dict) and kind in payload]
+    if not kinds:
+        return None
+    schema = payload[kinds[0]]
+    if type(schema) is not int or schema < 1:
+        raise CheckpointCorrupted(session_id, kinds[0], f"{schema!r} is not the number of a schema")
+    if schema > PAYLOAD_SCHEMA:
+        raise SchemaFromFuture(session_id, schema, PAYLOAD_SCHEMA)
+    return kinds[0]
+
+
+def load_details(session_id: str, phase: str, payload: dict[str, Any]) -> PhaseDetails | None:
+    """Load the details in an understood payload. Raises `CheckpointCorrupted` naming the field."""
+    kind = DETAILS_BY_PHASE.get(phase)
+    if kind is None:
+        return None
+    try:
+        details = load_strict(kind, payload.get("details"), "details")
+        _require_terminal_state(details)
+    except Misshapen as error:
+        raise CheckpointCorrupted(session_id, error.field, error.why) from None
+    return details
+
+
+def load_snapshot(session_id: str, payload: dict[str, Any], usage: Any, cost: float | Decimal) -> RuntimeSnapshot:
+    """Load the snapshot in a payload that has one. Raises `CheckpointCorrupted` naming the field."""
+    fields = {name: value for name, value in payload.items() if name not in _FRAME_FIELDS}
+    try:
+        snapshot = load_strict(RuntimeSnapshot, {**fields, "usage": usage or {}, "total_cost_usd": cost})
+        _require_nonempty_model_response(snapshot)
+    except Misshapen as error:
+        raise CheckpointCorrupted(session_id, error.field, error.why) from None
+    return snapshot
+
+
+def is_model_response_still_pending(phases: Iterable[str]) -> bool:
+    """Return whether an answer that waited for its tools still does after versions of these phases."""
+    return all(phase in PHASES_KEEPING_ANSWER_PENDING for phase in phases)

@@ -1,0 +1,65 @@
+"""Cancel a paused task: later responses do not count, and every agent with an open call gets a notice."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.db.models import F
+
+from checkpoints.audit import append_events
+from checkpoints.db.operation_context import database_operation
+from checkpoints.enums import AuditKind, PauseStatus, SessionStatus
+from checkpoints.exceptions import NotPaused, SessionBusy, SessionFinished
+from checkpoints.models import Session
+from checkpoints.peers import notice_outbox
+from checkpoints.peers.notice_outbox import SendNotice
+from checkpoints.peers.peer_requests import Told
+from checkpoints.sansio import Flow, Transact
+from checkpoints.sessions import ownership, paused_task_effects
+from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store.store import Store
+
+
+def cancel_paused_task_flow(
+    store: Store, session_id: str, *, tell: SendNotice | None = None, reason: str = ""
+) -> Flow[Told]:
+    """End the session as cancelled and, with `tell`, notify the agents that were asked.
+
+    Notices that are not delivered now, because there is no `tell`, because it fails or because this process dies, are
+    delivered by `tell_peers`. Raises `SessionNotFound`, `SessionFinished`, `NotPaused`, and `SessionBusy` while a run
+    drives the session.
+    """
+    session_pk: int = yield Transact(lambda: _cancel_paused_task(store, session_id, reason))
+    if tell is None:
+        return Told()
+    delivery: Told = yield from notice_outbox.deliver_notices_flow(store, tell, session_pk=session_pk)
+    return delivery
+
+
+def _cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
+    with database_operation(store.using), transaction.atomic(using=store.using):
+        row = row_lookups.get_session(store, session_id, lock=True)
+        if row.finished:
+            raise SessionFinished(session_id, row.status)
+        if (
+            paused_task_effects.get_blocking_paused_task(store, row) is None
+            and not paused_task_effects.select_open_peer_calls(store, row).exists()
+        ):
+            raise NotPaused(session_id)
+        owner = row.owner
+        if owner is not None and run_liveness.is_run_alive(owner):
+            owner_name = f"run {owner.number} on {owner.host} (pid {owner.pid})"
+            raise SessionBusy(session_id, owner_name, owner.heartbeat_at, owner.lease_expires_at)
+        if owner is not None and owner.is_owning:
+            ownership.declare_lost(store, row, owner)
+        calls = paused_task_effects.close_all_paused_tasks(store, row, PauseStatus.CANCELLED)
+        Session.objects.using(store.using).filter(pk=row.pk).update(
+            status=SessionStatus.CANCELLED, owner=None, fence=F("fence") + 1
+        )
+        paused_task_effects.bump_revision(store, row)
+        append_events.record_event(
+            store, AuditKind.PEERS_CANCELLED, session_pk=row.pk, actor="peers", calls=calls, reason=reason
+        )
+        append_events.record_event(
+            store, AuditKind.SESSION_FINISHED, session_pk=row.pk, actor="peers", status=SessionStatus.CANCELLED
+        )
+        return row.pk

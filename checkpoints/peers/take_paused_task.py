@@ -1,0 +1,147 @@
+"""Take a paused task: any process can continue it, one at a time, and again after a process was lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, Sum
+from django.db.models.functions import Now
+
+from checkpoints.db.operation_context import database_operation
+from checkpoints.enums import PAUSED_TASK_STATUSES, JoinStatus, PauseStatus
+from checkpoints.exceptions import CheckpointCorrupted, NotPaused, OwnershipLost, SessionFinished, StillWaiting
+from checkpoints.formats.canonical import parse_json
+from checkpoints.models import Join, PausedTask, PeerCall, Session
+from checkpoints.peers import secret_encryption
+from checkpoints.peers.peer_requests import PeerResult, TakenJoin, TakenTask
+from checkpoints.resume.resume_gate import ResumePoint, resume_flow
+from checkpoints.sansio import Flow, Transact
+from checkpoints.seals import row_seals
+from checkpoints.sessions import ownership, paused_task_effects
+from checkpoints.store import row_lookups
+from checkpoints.store.store import Store
+
+
+@dataclass(frozen=True)
+class _TakenRows:
+    """Rows that a run gets when it takes a task, read under the lock that they were marked under."""
+
+    task: PausedTask
+    joins: tuple[TakenJoin, ...]
+    open: tuple[str, ...]
+
+
+def take_paused_task_flow(
+    store: Store, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
+) -> Flow[TakenTask]:
+    """Own the session, pass the gate as a resume does, and return the responses of the other agents.
+
+    The task stays in the database until the run saves its next version or pauses again; before that another run
+    can take it again. Raises what `resume` raises, `StillWaiting` and `NotPaused`.
+    """
+    state: dict[str, Any] = yield Transact(lambda: _load_pause_state(store, session_id))
+    point: ResumePoint = yield from resume_flow(
+        store, session_id, wait=wait, timeout=timeout, takeover=takeover, paused=True
+    )
+    try:
+        taken_rows: _TakenRows = yield Transact(lambda: _mark_paused_task_taken(store, session_id))
+    except OwnershipLost:
+        raise
+    except BaseException:
+        yield Transact(lambda: _release_session(store, session_id))
+        raise
+    return TakenTask(
+        session_id,
+        point,
+        state,
+        taken_rows.task.version,
+        taken_rows.joins,
+        taken_rows.open,
+        times_taken=taken_rows.task.times_taken,
+    )
+
+
+def _release_session(store: Store, session_id: str) -> None:
+    owned_session = store.find_owned(session_id)
+    if owned_session is not None:
+        ownership.release_ownership_quietly(store, owned_session)
+
+
+def _load_pause_state(store: Store, session_id: str) -> dict[str, Any]:
+    """Load and check the state of the newest pause, before anything is changed."""
+    with database_operation(store.using, writes=False):
+        row = row_lookups.get_session(store, session_id)
+        if row.finished:
+            raise SessionFinished(session_id, row.status)
+        _require_join_complete(store, row)
+        task = _get_newest_paused_task(store, row)
+    state = secret_encryption.load_with_opened_secrets(task.state, session_id, "state")
+    if not isinstance(state, dict):
+        raise CheckpointCorrupted(session_id, "state", "it is not an object")
+    return state
+
+
+def _require_join_complete(store: Store, row: Session) -> None:
+    if paused_task_effects.select_takeable_joins(store, row).exists():
+        return
+    joins = Join.objects.using(store.using).filter(session=row, status=JoinStatus.WAITING)
+    counts = joins.aggregate(completed=Sum("completed"), total=Sum("total"))
+    if counts["total"] is None:
+        raise NotPaused(row.session_id)
+    raise StillWaiting(row.session_id, counts["completed"], counts["total"])
+
+
+def _get_newest_paused_task(store: Store, row: Session) -> PausedTask:
+    task = PausedTask.objects.using(store.using).filter(session=row).order_by("-number").first()
+    if task is None:
+        raise NotPaused(row.session_id)
+    row_seals.verify_row(task)
+    return task
+
+
+def _mark_paused_task_taken(store: Store, session_id: str) -> _TakenRows:
+    """Mark the task as taken by this run, under the run's own fence."""
+    owned_session = row_lookups.get_owned_session(store, session_id)
+    with database_operation(store.using), transaction.atomic(using=store.using):
+        row = (
+            Session.objects.using(store.using)
+            .select_for_update()
+            .filter(pk=owned_session.pk, fence=owned_session.fence)
+            .first()
+        )
+        if row is None:
+            raise row_lookups.build_fence_lost_error(store, owned_session)
+        paused_task_effects.close_saved_joins(store, row)
+        joins = list(paused_task_effects.select_takeable_joins(store, row).order_by("pk").select_related("task"))
+        row_seals.verify_rows(joins)
+        Join.objects.using(store.using).filter(pk__in=[join.pk for join in joins]).update(
+            taken_version=row.latest_version
+        )
+        task = _get_newest_paused_task(store, row)
+        tasks = PausedTask.objects.using(store.using).filter(pk=task.pk)
+        tasks.filter(status__in=sorted(PAUSED_TASK_STATUSES)).update(
+            status=PauseStatus.TAKEN, taken_version=row.latest_version, taken_at=Now()
+        )
+        tasks.update(times_taken=F("times_taken") + 1)
+        paused_task_effects.bump_revision(store, row)
+        task.refresh_from_db(using=store.using)
+        open_joins = Join.objects.using(store.using).filter(session=row, status=JoinStatus.WAITING).order_by("pk")
+        results = [TakenJoin(join.join_id, join.task.number, _load_join_results(store, join)) for join in joins]
+        return _TakenRows(task, tuple(results), tuple(open_joins.values_list("join_id", flat=True)))
+
+
+def _load_join_results(store: Store, join: Join) -> tuple[PeerResult, ...]:
+    calls = list(PeerCall.objects.using(store.using).filter(join=join).order_by("pk"))
+    row_seals.verify_rows(calls)
+    return tuple(_build_peer_result(join, call) for call in calls)
+
+
+def _build_peer_result(join: Join, call: PeerCall) -> PeerResult:
+    assert call.settled_at is not None  # noqa: S101 - the join is complete
+    try:
+        value = None if call.result is None else parse_json(call.result)
+    except ValueError as error:
+        raise CheckpointCorrupted(join.session.session_id, f"result of {call.call_id}", str(error)) from error
+    return PeerResult(call.call_id, call.peer, call.status, value, call.settled_at)

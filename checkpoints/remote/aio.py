@@ -1,0 +1,59 @@
+"""Async client over HTTP: each method runs the one of `SyncRemoteCheckpointer` on a thread, as one operation."""
+
+from __future__ import annotations
+
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from checkpoints import conf
+from checkpoints.aio import Checkpointer, in_thread
+from checkpoints.client import SyncCheckpointer
+from checkpoints.exceptions import NotOverHttp
+from checkpoints.models import DEFAULT_WORKSPACE
+from checkpoints.remote.client import SyncRemoteCheckpointer
+from checkpoints.workflows.workflow import Workflow
+
+#: Threads, and therefore requests at one time.
+WORKERS: Final = 16
+
+
+class RemoteCheckpointer(Checkpointer):
+    """Async client for the sessions in the workspace of a token: what `Checkpointer("https://…", token=…)` creates."""
+
+    def __init__(
+        self,
+        url: str | Path | None = None,
+        *,
+        workspace: str = DEFAULT_WORKSPACE,
+        lease_seconds: float = conf.LEASE_SECONDS,
+        using: str = "default",
+        migrate: bool | None = None,
+        idle_release_seconds: float | None = None,
+        token: str | None = None,
+    ) -> None:
+        """Create a client of a server. Arguments and errors are those of `SyncRemoteCheckpointer`."""
+        self.sync = SyncRemoteCheckpointer(
+            url,
+            workspace=workspace,
+            lease_seconds=lease_seconds,
+            using=using,
+            migrate=migrate,
+            idle_release_seconds=idle_release_seconds,
+            token=token,
+        )
+        self.backend = self.sync.backend
+        self._closed = False
+        self._connections = []
+        self._executor = ThreadPoolExecutor(WORKERS, thread_name_prefix="harness-http")
+        weakref.finalize(self, self._executor.shutdown, wait=False)
+
+    # What the async client of a database composes of its own parts is one request here.
+    take_paused = in_thread(SyncCheckpointer.take_paused)
+    verify_call = in_thread(SyncCheckpointer.verify_call)
+    cancel_paused = in_thread(SyncCheckpointer.cancel_paused)
+    tell_peers = in_thread(SyncCheckpointer.tell_peers)
+
+    async def workflow(self, session_id: str, workflow_id: str) -> Workflow:
+        raise NotOverHttp("workflow")

@@ -1,0 +1,350 @@
+"""Operations on sessions through a server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final
+
+from checkpoints.calls.outcome_types import Landed, NotLanded, ToolResult, Unknown
+from checkpoints.database_backend import DatabaseBackend
+from checkpoints.decisions import run_verify_hooks
+from checkpoints.decisions.decide import DecisionTarget
+from checkpoints.decisions.run_verify_hooks import VerifyProbe
+from checkpoints.enums import CallStatus
+from checkpoints.exceptions import ApprovalRequired, CheckpointsError, ReviewRequired, VersionConflict
+from checkpoints.formats import digests
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.dataclass_decoder import load_as
+from checkpoints.ids import validate_id, validate_number
+from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.models import Run
+from checkpoints.remote.store import RemoteStore, build_head
+from checkpoints.remote.transport import escape_id
+from checkpoints.resume.resume_gate import ResumePoint
+from checkpoints.resume.stored_results import ReplayableResults
+from checkpoints.sansio import Flow, Transact
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.store import OwnedSession
+from checkpoints.store.version_state import Unchanged, VersionChange, VersionState
+from checkpoints.versions import transcript_segments
+from checkpoints.versions.transcript_segments import PreparedTranscript
+
+#: Seconds of one long poll at the gate.
+POLL_SECONDS: Final = 20
+
+
+class RemoteBackend(DatabaseBackend):
+    """Operations of a client on a server; each raises what the server raises."""
+
+    store: RemoteStore
+
+    def __init__(self, store: RemoteStore) -> None:
+        super().__init__(store)
+
+    # opening
+
+    def start_session_flow(
+        self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
+    ) -> Flow[Run]:
+        yield from self._open_flow(session_id, "start", description, wait=False, timeout=None, takeover=takeover)
+        return self.store.get_owned(session_id).run
+
+    def resume_flow(
+        self,
+        session_id: str,
+        description: SessionDescription | None = None,
+        *,
+        wait: bool = False,
+        timeout: float | None = None,
+        takeover: bool | str = False,
+    ) -> Flow[ResumePoint]:
+        mode = "resume" if description is None else "open"
+        return (
+            yield from self._open_flow(session_id, mode, description, wait=wait, timeout=timeout, takeover=takeover)
+        )
+
+    def _open_flow(
+        self,
+        session_id: str,
+        mode: str,
+        description: SessionDescription | None,
+        *,
+        wait: bool,
+        timeout: float | None,
+        takeover: bool | str,
+    ) -> Flow[ResumePoint]:
+        """Own the session, ask the verify hooks of this process at the gate, and wait there if that is wanted."""
+        validate_id("session id", session_id)
+        fields: dict[str, Any] = {
+            "session_id": session_id,
+            "mode": mode,
+            "hold": True,
+            "takeover": takeover,
+            "fence": None if (held := self.store.find_owned(session_id)) is None else held.fence,
+            "executing": sorted(self.store.executing),
+            "process": self.store.describe_process(),
+            **(_describe(description) if description is not None else {}),
+        }
+        answer: Mapping[str, Any] = yield Transact(lambda: self.store.write("POST", "/sessions", fields).value)
+        until = None if timeout is None else time.monotonic() + timeout
+        probed: set[int] = set()
+        try:
+            while answer["point"] is None:
+                held = self._hold_at_gate(session_id, answer)
+                is_probed = yield from self._probe_flow(held, answer["undecided"], probed)
+                if is_probed:
+                    answer = yield Transact(partial(self._look_at_gate, held, 0))
+                    continue
+                left = None if until is None else until - time.monotonic()
+                if not wait or (left is not None and left <= 0):
+                    raise _build_review_required(session_id, answer["undecided"])
+                seconds = POLL_SECONDS if left is None else min(POLL_SECONDS, max(1, round(left)))
+                answer = yield Transact(partial(self._look_at_gate, held, seconds))
+        except BaseException:
+            yield Transact(partial(self._release_quietly, session_id))
+            raise
+        return self._build_point(session_id, answer)
+
+    def _hold_at_gate(self, session_id: str, answer: Mapping[str, Any]) -> OwnedSession:
+        return self.store.hold(session_id, answer["run"], at_gate=True, head=build_head(0, b"", 0))
+
+    def _look_at_gate(self, held: OwnedSession, seconds: int) -> Any:
+        path = f"/sessions/{escape_id(held.session_id)}/gate"
+        return self.store.transport.read(path, fence=held.fence, wait=seconds)
+
+    def _probe_flow(self, held: OwnedSession, undecided: Iterable[Mapping[str, Any]], probed: set[int]) -> Flow[bool]:
+        """Ask the verify hooks that this process has. Returns whether any was asked."""
+        is_asked = False
+        for call in undecided:
+            hook = run_verify_hooks.find_verify_hook(self.store, held.session_id, call["tool_name"])
+            is_due = call["number"] not in probed or call["verify_requested_by"]
+            if hook is None or call["status"] != CallStatus.INTERRUPTED or not is_due:
+                continue
+            probed.add(call["number"])
+            yield from self.probe_call_flow(held, call, hook)
+            is_asked = True
+        return is_asked
+
+    def probe_call_flow(self, held: OwnedSession, call: Mapping[str, Any], hook: Any) -> Flow[str]:
+        """Ask a verify hook about an interrupted call, and report its answer."""
+        target = DecisionTarget(held.session_id, call["call_id"], call["revision"], call["step"], call["attempt"])
+        probe = VerifyProbe(call["number"], target, call["tool_name"], call["args_json"], call["args_digest"], hook)
+        answer = yield from run_verify_hooks.ask_hook_flow(probe)
+        fields = {"step": call["step"], "attempt": call["attempt"], "revision": call["revision"], **_encode(answer)}
+        path = f"/sessions/{escape_id(held.session_id)}/calls/{escape_id(call['call_id'])}/probe"
+        outcome: str = yield Transact(lambda: self.store.write("POST", path, fields, session=held).value["outcome"])
+        return outcome
+
+    def _release_quietly(self, session_id: str) -> None:
+        try:
+            self.release_session(session_id)
+        except CheckpointsError:
+            owned_session = self.store.find_owned(session_id)
+            if owned_session is not None:
+                self.store.remove_owned(owned_session)
+
+    def _build_point(self, session_id: str, answer: Mapping[str, Any]) -> ResumePoint:
+        point = answer["point"]
+        transcript = point["transcript"]
+        run, rows = None, {}
+        results: ReplayableResults = ReplayableResults()
+        if answer["run"] is not None and not point["finished"]:
+            prepared = transcript_segments.prepare_transcript(transcript)
+            chain = prepared.chains[-1] if prepared.chains else b""
+            head = build_head(len(transcript), chain, point["version"])
+            run = self.store.hold(session_id, answer["run"], at_gate=False, head=head).run
+            for stored in point["replayable"]:
+                rows[stored["call_id"]] = stored.pop("number")
+                results[stored["call_id"]] = ToolResult(**stored)
+            results._operations = _TakenResults(self.store, session_id)
+            results._rows = rows
+        return ResumePoint(
+            run=run,
+            transcript=transcript,
+            plan=point["plan"],
+            budget_spent_usd=read_amount(point["budget_spent_usd"]),
+            usage=point["usage"],
+            version=point["version"],
+            pending_response=point["pending_response"],
+            replayable=results,
+            snapshot=None if point["snapshot"] is None else load_as(RuntimeSnapshot, point["snapshot"]),
+            finished=point["finished"],
+            result=point["result"],
+        )
+
+    def find_session_id_of_run(self, run_id: object) -> str:
+        return str(self.store.transport.read(f"/runs/{escape_id(str(run_id))}")["session_id"])
+
+    # owned sessions
+
+    def require_owned(self, session_id: str) -> OwnedSession:
+        return self.store.require_owned(session_id)
+
+    def find_lease(self, session_id: str) -> tuple[datetime, datetime]:
+        owner = self.store.transport.read(f"/sessions/{escape_id(session_id)}")["owner"]
+        if owner is None:
+            now = datetime.now().astimezone()
+            return now, now + self.store.lease
+        return datetime.fromisoformat(owner["last_seen"]), datetime.fromisoformat(owner["lease_ends"])
+
+    def append_version(
+        self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
+    ) -> int:
+        validate_number("expected_version", expected_version)
+        held = self.store.require_owned(session_id)
+        head = held.head
+        known = head.version == expected_version
+        prepared = transcript_segments.prepare_transcript(
+            messages, after=head.chain if known else digests.EMPTY_CHAIN, first=head.length if known else 0
+        )
+        version = self._save(held, "append", prepared, change, expected_version)
+        if known:
+            chain = prepared.chains[-1] if prepared.chains else head.chain
+            held.head = build_head(head.length + len(prepared.bodies), chain, version)
+        else:
+            held.head = build_head(0, b"", version)
+        self.store.notify_saved(session_id)
+        return version
+
+    def save_version(
+        self,
+        session_id: str,
+        transcript: Sequence[dict[str, Any]],
+        change: VersionChange,
+        expected_version: int | None = None,
+    ) -> int:
+        if expected_version is not None:
+            validate_number("expected_version", expected_version)
+        held = self.store.require_owned(session_id)
+        head = held.head
+        prepared = transcript_segments.prepare_transcript(transcript)
+        continues = head.version > 0 and head.length > 0 and transcript_segments.is_continuation(prepared, head)
+        version: int | None = None
+        if continues and expected_version in {None, head.version}:
+            new = PreparedTranscript(
+                prepared.messages[head.length :], prepared.bodies[head.length :], prepared.chains[head.length :]
+            )
+            try:
+                version = self._save(held, "append", new, change, head.version)
+            except VersionConflict:
+                if expected_version is not None:
+                    raise
+        if version is None:
+            version = self._save(held, "replace", prepared, change, expected_version)
+        held.head = build_head(len(prepared.bodies), prepared.chains[-1] if prepared.chains else b"", version)
+        self.store.notify_saved(session_id)
+        return version
+
+    def _save(
+        self,
+        held: OwnedSession | None,
+        mode: str,
+        prepared: PreparedTranscript,
+        change: VersionChange,
+        expected_version: int | None,
+        session_id: str = "",
+    ) -> int:
+        fields: dict[str, Any] = {"mode": mode}
+        if expected_version is not None:
+            fields["expected_version"] = expected_version
+        raw = {"messages": f"[{','.join(prepared.bodies)}]", **encode_change(change)}
+        path = f"/sessions/{escape_id(session_id if held is None else held.session_id)}/versions"
+        return int(self.store.write("POST", path, fields, session=held, raw=raw).value["version"])
+
+    def append_without_run(
+        self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, expected_version: int
+    ) -> int:
+        """Append to a session that nobody owns."""
+        validate_id("session id", session_id)
+        validate_number("expected_version", expected_version)
+        prepared = transcript_segments.prepare_transcript(messages)
+        version = self._save(None, "append", prepared, change, expected_version, session_id)
+        self.store.notify_saved(session_id)
+        return version
+
+    def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
+        path = f"/sessions/{escape_id(validate_id('session id', session_id))}/messages"
+        messages: list[dict[str, Any]] = self.store.transport.read(path, after=after, limit=limit, version=version)[
+            "messages"
+        ]
+        return messages
+
+    def finish_session(self, session_id: str, status: str, result: Any) -> None:
+        held = self.store.require_owned(session_id)
+        raw = {"result": "null" if result is None else to_canonical_json(result, "result")}
+        path = f"/sessions/{escape_id(session_id)}/finish"
+        self.store.write("POST", path, {"status": status}, session=held, raw=raw)
+        self.store.remove_owned(held)
+        self.store.notify_saved(session_id)
+
+    def release_session(self, session_id: str) -> bool:
+        held = self.store.find_owned(validate_id("session id", session_id))
+        if held is None:
+            return False
+        try:
+            self.store.flush_pending_writes(session_id)
+        finally:
+            self.store.remove_owned(held)
+            released = self.store.write("POST", f"/sessions/{escape_id(session_id)}/release", {}, session=held).value
+        return bool(released["released"])
+
+
+class _TakenResults(OpenOperations):
+    """Stored results that the agent uses; the next call of the session tells the server."""
+
+    def __init__(self, store: RemoteStore, session_id: str) -> None:
+        super().__init__()
+        self._store, self._session_id = store, session_id
+
+    def record_replayed_result(self, row: int, call_id: str) -> None:
+        self._store.taken.setdefault(self._session_id, []).append({"number": row, "call_id": call_id})
+
+
+def _describe(description: SessionDescription) -> dict[str, Any]:
+    description.get_columns()  # raises what an invalid description raises
+    return {
+        "user_message": description.user_message,
+        "agent": description.agent,
+        "title": description.title,
+        "scratchpad_root": description.scratchpad_root,
+        "metadata": description.metadata,
+        "labels": list(description.labels),
+    }
+
+
+def _encode(answer: Landed | NotLanded | Unknown) -> dict[str, Any]:
+    if isinstance(answer, Landed):
+        return {"answer": "landed", "result": answer.result}
+    if isinstance(answer, NotLanded):
+        return {"answer": "not_landed"}
+    return {"answer": "unknown", "why": str(answer.why)}
+
+
+def _build_review_required(session_id: str, undecided: Sequence[Mapping[str, Any]]) -> ReviewRequired:
+    unknown = any(call["status"] == CallStatus.INTERRUPTED for call in undecided)
+    return (ReviewRequired if unknown else ApprovalRequired)(session_id, undecided)
+
+
+def encode_change(change: VersionChange) -> dict[str, str]:
+    """Encode the state of a version beside its transcript, as JSON text by field. Raises what a save raises."""
+    state = change.apply_to(VersionState.create_empty())
+    raw = {"phase": f'"{state.phase.value}"'}
+    if not isinstance(change.plan, Unchanged):
+        raw["plan"] = state.plan or "null"
+    if not isinstance(change.budget_spent_usd, Unchanged):
+        raw["budget_spent_usd"] = state.budget
+    if not isinstance(change.usage, Unchanged):
+        raw["usage"] = state.usage or "null"
+    if state.payload is not None:
+        raw["payload"] = state.payload
+    return raw
+
+
+def read_amount(value: float | str) -> float | Decimal:
+    """Read an amount of money: text is an exact decimal number."""
+    return Decimal(value) if isinstance(value, str) else value

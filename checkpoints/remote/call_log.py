@@ -1,0 +1,158 @@
+"""Log of calls behind a server: tools run here, and the server keeps what they did."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from checkpoints.calls.outcome_types import ToolResult
+from checkpoints.enums import CallStatus
+from checkpoints.exceptions import (
+    ApprovalRequired,
+    CallInProgress,
+    InvalidArguments,
+    NotRepresentable,
+    ReviewRequired,
+    TooLarge,
+)
+from checkpoints.remote.backend import RemoteBackend
+from checkpoints.remote.store import RemoteStore
+from checkpoints.remote.transport import escape_id
+from checkpoints.sansio import Flow, Sleep, Transact
+from checkpoints.store.call_records import CallOutcome, IssuedCall
+from checkpoints.store.store import OwnedSession
+from checkpoints.tools.dispatch import APPROVAL_POLL_SECONDS, POLL_SECONDS, DispatchRequest, WaitOptions
+from checkpoints.tools.idempotency import call_key_function, get_policy_name
+from checkpoints.tools.registry import Tool
+
+
+@dataclass(frozen=True)
+class RemoteCallLog:
+    """Call log of a session that this client owns."""
+
+    store: RemoteStore
+    session_id: str
+
+    def issue_flow(self, request: DispatchRequest, wait_options: WaitOptions) -> Flow[RemoteExecution | ToolResult]:
+        held: OwnedSession = yield Transact(lambda: self.store.require_owned(self.session_id))
+        try:
+            fields = self._describe_request(request)
+        except (InvalidArguments, NotRepresentable, TooLarge) as error:
+            return ToolResult(request.call_id, str(error), is_error=True)
+        key = uuid.uuid4().hex
+        while True:
+            try:
+                answer: Mapping[str, Any] = yield Transact(partial(self._issue, held, fields, request.stored, key))
+            except InvalidArguments as error:
+                return ToolResult(request.call_id, str(error), is_error=True)
+            except ApprovalRequired:
+                if not wait_options.for_approval:
+                    raise
+                key = uuid.uuid4().hex
+                yield Sleep(APPROVAL_POLL_SECONDS)
+                continue
+            if answer["state"] != "running":
+                break
+            if not wait_options.for_others:
+                raise CallInProgress(self.session_id, answer["call_id"], answer["tool"])
+            yield Sleep(POLL_SECONDS)
+        if answer["state"] == "answered":
+            return ToolResult(
+                request.call_id,
+                answer["content"],
+                is_error=answer["is_error"],
+                replayed=answer["replayed"],
+                attempt=answer["attempt"],
+                answered_before=answer["answered_before"],
+            )
+        issued_call = IssuedCall(
+            answer["number"], answer["call_id"], answer["step"], answer["attempt"], answer["args_json"]
+        )
+        self.store.executing.add(issued_call.pk)
+        return RemoteExecution(self.store, held, request.tool, issued_call)
+
+    def _describe_request(self, request: DispatchRequest) -> dict[str, Any]:
+        tool, policy = request.tool, request.policy
+        fields: dict[str, Any] = {
+            "call_id": request.call_id,
+            "tool": tool.name,
+            "side_effects": sorted(tool.side_effects),
+            "idempotency": get_policy_name(policy).value if not callable(policy) else "function",
+            "scope": str(tool.scope),
+            "sentence": tool.sentence,
+            "verifiable": tool.verify is not None,
+            "requires_approval": tool.requires_approval,
+            "approvals": tool.approvals,
+        }
+        if callable(policy):
+            fields["key"] = call_key_function(policy, tool.name, request.args)
+        optional = {
+            "step": request.step,
+            "risk": None if tool.risk is None else str(tool.risk),
+            "decide_within": tool.decide_within,
+        }
+        return {**fields, **{name: value for name, value in optional.items() if value is not None}}
+
+    def _issue(self, held: OwnedSession, fields: dict[str, Any], args: str, key: str) -> Any:
+        taken = self.store.taken.pop(self.session_id, [])
+        path = f"/sessions/{escape_id(self.session_id)}/calls"
+        if taken:
+            fields["taken"] = taken
+        return self.store.write("POST", path, fields, session=held, key=key, raw={"args": args}).value
+
+
+@dataclass(frozen=True)
+class RemoteExecution:
+    """Issued call that runs in this process."""
+
+    store: RemoteStore
+    held: OwnedSession
+    tool: Tool
+    issued_call: IssuedCall
+
+    @property
+    def session_id(self) -> str:
+        return self.held.session_id
+
+    @property
+    def _path(self) -> str:
+        return f"/sessions/{escape_id(self.session_id)}/calls/{escape_id(self.issued_call.call_id)}"
+
+    def settle(self, outcome: CallOutcome) -> None:
+        settle_call(self.store, self.session_id, self.held.fence, self.issued_call, outcome)
+
+    def probe_flow(self, error: Exception) -> Flow[ToolResult]:
+        call: Mapping[str, Any] = yield Transact(self._read_call)
+        if self.tool.verify is not None and call["status"] == CallStatus.INTERRUPTED:
+            yield from RemoteBackend(self.store).probe_call_flow(self.held, call, self.tool.verify)
+            call = yield Transact(self._read_call)
+        if call["undecided"]:
+            raise ReviewRequired(self.session_id, [call]) from error
+        is_error = call["status"] != CallStatus.COMPLETED
+        return ToolResult(call["call_id"], call["result_text"] or "", is_error=is_error, attempt=call["attempt"])
+
+    def _read_call(self) -> Any:
+        issued_call = self.issued_call
+        return self.store.transport.read(self._path, step=issued_call.step, attempt=issued_call.attempt)
+
+    def leave(self, *, answered: bool) -> None:
+        self.store.executing.discard(self.issued_call.pk)
+
+
+def settle_call(
+    store: RemoteStore, session_id: str, fence: int | None, issued_call: IssuedCall, outcome: CallOutcome
+) -> None:
+    """Report the outcome of a call. Raises `LateResultRefused` if it can no longer count."""
+    fields: dict[str, Any] = {
+        "status": str(outcome.status),
+        "error_type": outcome.error_type[:200],
+        "reason": str(outcome.reason),
+        "step": issued_call.step,
+        "attempt": issued_call.attempt,
+        "fence": fence,
+    }
+    path = f"/sessions/{escape_id(session_id)}/calls/{escape_id(issued_call.call_id)}"
+    store.write("PATCH", path, fields, raw={"result": outcome.result or "null"})

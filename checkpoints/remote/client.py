@@ -1,0 +1,459 @@
+"""Blocking client over HTTP: `SyncCheckpointer` with a server instead of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NoReturn
+
+from checkpoints import conf
+from checkpoints.archive.session_export import ExportedFile
+from checkpoints.archive.session_import import ImportedSession
+from checkpoints.client import SyncCheckpointer
+from checkpoints.decisions.actors import Actor
+from checkpoints.enums import CallStatus, Phase
+from checkpoints.exceptions import InvalidInput, NotOverHttp
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.ids import validate_id
+from checkpoints.loop_state.phase_details import PhaseDetails
+from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.models import DEFAULT_WORKSPACE
+from checkpoints.peers import notice_outbox, response_outcomes
+from checkpoints.peers.notice_outbox import SendNotice
+from checkpoints.peers.peer_requests import Deadline, Join, Paused, TakenTask, Told
+from checkpoints.peers.response_outcomes import Answer
+from checkpoints.remote.backend import RemoteBackend, read_amount
+from checkpoints.remote.call_log import RemoteCallLog, settle_call
+from checkpoints.remote.store import RemoteStore
+from checkpoints.remote.transport import escape_id
+from checkpoints.sessions.retention import RemovalCounts
+from checkpoints.store import call_records
+from checkpoints.store.call_records import CallOutcome, IssuedCall
+from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange
+from checkpoints.tools.registry import ToolRegistry
+from checkpoints.versions.phases import ImportedRecord
+from checkpoints.workflows.workflow import SyncWorkflow
+
+
+class SyncRemoteCheckpointer(SyncCheckpointer):
+    """Client for the sessions in the workspace of a token: what `SyncCheckpointer("https://…", token=…)` creates.
+
+    Errors are those of `SyncCheckpointer`. Besides, every method can raise `TokenInvalid`, `RoleInsufficient`,
+    `RateLimited`, `ServerUnavailable` and `ServerFailed`. A write is sent with a key; if its answer is lost, it is sent
+    again with the same key, and the server answers what the first one did. Decisions are the token's: the role of an
+    approver takes them, and `actor` is not sent.
+    """
+
+    store: RemoteStore
+    backend: RemoteBackend
+
+    def __init__(
+        self,
+        url: str | Path | None = None,
+        *,
+        workspace: str = DEFAULT_WORKSPACE,
+        lease_seconds: float = conf.LEASE_SECONDS,
+        using: str = "default",
+        migrate: bool | None = None,
+        idle_release_seconds: float | None = None,
+        token: str | None = None,
+    ) -> None:
+        """Create a client of a server.
+
+        Args:
+            url: Address of the server, `https://…`.
+            workspace: Left out: it is the token's.
+            lease_seconds: Left out: it is the server's.
+            using: Left out.
+            migrate: Left out.
+            idle_release_seconds: Left out.
+            token: Token from the settings of the site.
+
+        Raises:
+            InvalidInput: There is no token, the address is none, or an argument of a database is given.
+            DriverMissing: `httpx` is not installed.
+        """
+        given = {
+            "workspace": workspace != DEFAULT_WORKSPACE,
+            "lease_seconds": lease_seconds != conf.LEASE_SECONDS,
+            "using": using != "default",
+            "migrate": migrate is not None,
+            "idle_release_seconds": idle_release_seconds is not None,
+        }
+        if any(given.values()):
+            names = ", ".join(name for name, is_given in given.items() if is_given)
+            raise InvalidInput(f"A server has its own {names}; leave it out.")
+        self.store = RemoteStore(str(url), token)
+        self.store.open_call_log = RemoteCallLog
+        self.backend = RemoteBackend(self.store)
+
+    def close(self) -> None:
+        try:
+            self.store.flush_pending_writes()
+        finally:
+            for owned_session in self.store.list_owned():
+                self.backend.release_session(owned_session.session_id)
+            self.store.close()
+
+    def _read(self, path: str, **parameters: Any) -> Any:
+        return self.store.transport.read(path, **parameters)
+
+    def _write(self, path: str, fields: Mapping[str, Any], method: str = "POST", *, session_id: str = "") -> Any:
+        session = self.backend.require_owned(session_id) if session_id else None
+        return self.store.write(method, path, fields, session=session).value
+
+    # ---- sessions
+
+    def release_session(self, session_id: str) -> bool:
+        return self.backend.release_session(session_id)
+
+    def list_sessions(
+        self,
+        *,
+        status: str | None = None,
+        agent: str | None = None,
+        label: str | None = None,
+        updated_before: datetime | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> list[dict[str, Any]]:
+        if updated_before is not None and updated_before.tzinfo is None:
+            raise InvalidInput(f"updated_before is {updated_before!r}; give a datetime with a time zone.")
+        answer = self._read(
+            "/sessions",
+            status=status,
+            agent=agent,
+            label=label,
+            updated_before=updated_before,
+            after=after,
+            limit=limit,
+        )
+        return [{**row, "budget_spent_usd": Decimal(row["budget_spent_usd"])} for row in answer["sessions"]]
+
+    def finish_session(self, session_id: str, status: str, result: Any = None) -> None:
+        self.backend.finish_session(session_id, status, result)
+
+    def fork_session(
+        self, session_id: str, new_session_id: str, *, version: int | None = None, actor: Actor | str | None = None
+    ) -> int:
+        self.store.flush_pending_writes(session_id)
+        fields = {"new_session_id": validate_id("session id", new_session_id), "version": version}
+        return int(self._write(f"{_path(session_id)}/fork", fields)["version"])
+
+    def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
+        _refuse("export_session")
+
+    def import_session(self, path: str | Path, *, session_id: str | None = None) -> ImportedSession:
+        _refuse("import_session")
+
+    def delete_session(self, session_id: str, *, dry_run: bool = False) -> RemovalCounts:
+        path = f"{_path(session_id)}?dry_run={'true' if dry_run else 'false'}"
+        return RemovalCounts(**self._write(path, {}, "DELETE"))
+
+    # ---- versions
+
+    def save_checkpoint(
+        self,
+        session_id: str,
+        transcript: list[dict[str, Any]],
+        plan: dict[str, Any] | Unchanged | None = UNCHANGED,
+        budget_spent_usd: float | Decimal | Unchanged = UNCHANGED,
+        *,
+        phase: str = Phase.TURN,
+        usage: dict[str, Any] | Unchanged | None = None,
+        payload: dict[str, Any] | None = None,
+        expected_version: int | None = None,
+    ) -> int:
+        change = VersionChange(plan, budget_spent_usd, usage, phase, payload)
+        return self.backend.save_version(session_id, transcript, change, expected_version)
+
+    def append_checkpoint(
+        self,
+        session_id: str,
+        new_messages: list[dict[str, Any]],
+        *,
+        expected_version: int,
+        plan: dict[str, Any] | Unchanged | None = UNCHANGED,
+        budget_spent_usd: float | Decimal | Unchanged = UNCHANGED,
+        usage: dict[str, Any] | Unchanged | None = UNCHANGED,
+        phase: str = Phase.TURN,
+        payload: dict[str, Any] | None = None,
+    ) -> int:
+        change = VersionChange(plan, budget_spent_usd, usage, phase, payload)
+        if self.store.find_owned(session_id) is None:
+            return self.backend.append_without_run(session_id, new_messages, change, expected_version)
+        return self.backend.append_version(session_id, new_messages, change, expected_version=expected_version)
+
+    def save_phase(
+        self,
+        session_id: str,
+        details: PhaseDetails,
+        *,
+        snapshot: RuntimeSnapshot | None = None,
+        transcript: list[dict[str, Any]] | None = None,
+        plan: dict[str, Any] | Unchanged | None = UNCHANGED,
+        expected_version: int | None = None,
+    ) -> int:
+        _refuse("save_phase")
+
+    def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None = None) -> ImportedRecord:
+        _refuse("import_record")
+
+    def load_latest(self, session_id: str) -> dict[str, Any] | None:
+        loaded = self._read(f"{_path(session_id)}/versions/latest")["version"]
+        return None if loaded is None else _read_version(loaded)
+
+    def load(self, session_id: str, version: int) -> dict[str, Any]:
+        return _read_version(self._read(f"{_path(session_id)}/versions/{_number(version)}")["version"])
+
+    def list_checkpoints(self, session_id: str, *, before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:
+        answer = self._read(f"{_path(session_id)}/versions", before=before, limit=limit)
+        return [_read_version(version) for version in answer["versions"]]
+
+    def messages(
+        self, session_id: str, *, after: int = 0, limit: int = 100, version: int | None = None
+    ) -> list[dict[str, Any]]:
+        return self.backend.list_messages(session_id, after, limit, version)
+
+    def delete_checkpoint(self, session_id: str, version: int) -> RemovalCounts:
+        return RemovalCounts(**self._write(f"{_path(session_id)}/versions/{_number(version)}", {}, "DELETE"))
+
+    def prune(
+        self,
+        session_id: str,
+        *,
+        keep_last: int | None = None,
+        keep_every: int | None = None,
+        older_than: timedelta | None = None,
+        dry_run: bool = False,
+    ) -> RemovalCounts:
+        fields = {
+            "keep_last": keep_last,
+            "keep_every": keep_every,
+            "older_than_seconds": None if older_than is None else older_than.total_seconds(),
+            "dry_run": dry_run,
+        }
+        return RemovalCounts(**self._write(f"{_path(session_id)}/prune", fields))
+
+    # ---- tool-call log, for loops without a registry
+
+    def record_tool_call_issued(
+        self,
+        session_id: str,
+        call_id: str,
+        tool_name: str,
+        args: dict[str, Any],
+        idempotency_key: str,
+        *,
+        side_effects: Iterable[str] = ("mutate",),
+        step: int | None = None,
+    ) -> None:
+        intent = call_records.build_intent(
+            call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step
+        )
+        held = self.backend.require_owned(session_id)
+        fields = {
+            "call_id": call_id,
+            "tool": tool_name,
+            "side_effects": sorted(intent.side_effects),
+            "idempotency": "key",
+            "key": idempotency_key,
+            "step": step,
+        }
+        answer = self.store.write(
+            "POST", f"{_path(session_id)}/calls", fields, session=held, raw={"args": intent.args}
+        ).value
+        held.issued_calls[call_id] = IssuedCall(answer["number"], call_id, answer["step"], answer["attempt"])
+
+    def record_tool_call_result(
+        self, session_id: str, call_id: str, result_text: str, success: bool, *, step: int | None = None
+    ) -> None:
+        if not isinstance(result_text, str):
+            raise InvalidInput(f"The result of {call_id!r} is a {type(result_text).__name__}, not text.")
+        status = CallStatus.COMPLETED if success else CallStatus.FAILED
+        outcome = CallOutcome(status, to_canonical_json(result_text, "result"))
+        held = self.store.find_owned(session_id)
+        issued_call = held.issued_calls.pop(call_id, None) if held is not None and step is None else None
+        if issued_call is None:
+            path = f"{_path(session_id)}/calls/{escape_id(validate_id('call id', call_id))}"
+            call = self._read(path, step=step)
+            issued_call = IssuedCall(call["number"], call_id, call["step"], call["attempt"])
+        settle_call(self.store, session_id, None if held is None else held.fence, issued_call, outcome)
+
+    def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
+        call: dict[str, Any] | None = self._read(
+            "/completed-call", key=validate_id("idempotency key", idempotency_key)
+        )["call"]
+        return call
+
+    def pending_tool_calls(self, session_id: str) -> list[dict[str, Any]]:
+        calls: list[dict[str, Any]] = self._read(f"{_path(session_id)}/calls")["calls"]
+        return calls
+
+    def pending_decisions(
+        self, *, agent: str | None = None, after: int | None = None, limit: int = 50
+    ) -> list[dict[str, Any]]:
+        calls: list[dict[str, Any]] = self._read("/pending", agent=agent, after=after, limit=limit)["calls"]
+        return calls
+
+    # ---- resuming
+
+    def preview_resume(self, session_id: str) -> dict[str, Any]:
+        preview: dict[str, Any] = self._read(f"{_path(session_id)}/preview")
+        return preview
+
+    def sweep_lost_runs(self, *, limit: int = 1000) -> list[str]:
+        _refuse("sweep_lost_runs, which the server does itself,")
+
+    def workflow(self, session_id: str, workflow_id: str) -> SyncWorkflow:
+        _refuse("workflow")
+
+    # ---- other agents
+
+    def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused:
+        held = self.backend.require_owned(session_id)
+        fields = {
+            "state": state,
+            "joins": [{"id": join.id, "calls": [_encode_peer_call(call) for call in join.calls]} for join in joins],
+        }
+        paused = self.store.write("POST", f"{_path(session_id)}/pause", fields, session=held).value
+        self.store.remove_owned(held)
+        return Paused(**{**paused, "complete": tuple(paused["complete"])})
+
+    def accept_response(
+        self,
+        peer_call_id: str,
+        result: Any,
+        *,
+        session_id: str | None = None,
+        peer: str | None = None,
+        token: str | None = None,
+    ) -> Answer:
+        fields = {"result": result, "session_id": session_id, "peer": peer, "token": token}
+        path = f"/peer-calls/{escape_id(validate_id('peer call id', peer_call_id))}/response"
+        answer = self._write(path, fields)
+        kind = getattr(response_outcomes, answer.pop("answer"))
+        if "deadline" in answer:
+            answer["deadline"] = datetime.fromisoformat(answer["deadline"])
+        answered: Answer = kind(**answer)
+        return answered
+
+    def take_paused(
+        self,
+        session_id: str,
+        registry: ToolRegistry | None = None,
+        *,
+        wait: bool = False,
+        timeout: float | None = None,
+        takeover: bool | str = False,
+    ) -> TakenTask:
+        _refuse("take_paused")
+
+    def cancel_paused(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Told:
+        _refuse("cancel_paused")
+
+    def tell_peers(self, tell: SendNotice, *, limit: int = notice_outbox.DEFAULT_LIMIT) -> Told:
+        _refuse("tell_peers")
+
+    def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime:
+        path = f"/peer-calls/{escape_id(validate_id('peer call id', peer_call_id))}/deadline"
+        return datetime.fromisoformat(self._write(path, {"seconds": _to_seconds(deadline)})["deadline"])
+
+    def list_paused(
+        self, *, ready: bool | None = None, agent: str | None = None, limit: int = 50
+    ) -> list[dict[str, Any]]:
+        sessions: list[dict[str, Any]] = self._read("/paused", ready=ready, agent=agent, limit=limit)["sessions"]
+        return sessions
+
+    def peer_calls(self, session_id: str) -> list[dict[str, Any]]:
+        calls: list[dict[str, Any]] = self._read(f"{_path(session_id)}/peer-calls")["calls"]
+        return calls
+
+    # ---- decisions
+
+    def _decide(self, kind: str, session_id: str, call_id: str, **fields: Any) -> None:
+        """Take a decision with the token, which is its actor."""
+        fields.pop("actor", None)
+        evidence = fields.get("evidence")
+        if isinstance(evidence, Mapping):
+            fields["evidence"] = dict(evidence)
+        path = f"{_path(session_id)}/calls/{escape_id(validate_id('call id', call_id))}/decision"
+        self._write(path, {"kind": kind, **fields})
+
+    def verify_call(
+        self,
+        session_id: str,
+        call_id: str,
+        *,
+        actor: Actor | str,
+        step: int | None = None,
+        attempt: int | None = None,
+    ) -> str:
+        path = f"{_path(session_id)}/calls/{escape_id(validate_id('call id', call_id))}/decision"
+        return str(self._write(path, {"kind": "verify", "step": step, "attempt": attempt})["outcome"])
+
+    def confirm_landed(self, session_id: str, call_id: str, result_text: str, **options: Any) -> None:
+        self._decide("confirm_landed", session_id, call_id, result=result_text, **options)
+
+    def mark_failed(self, session_id: str, call_id: str, **options: Any) -> None:
+        self._decide("mark_failed", session_id, call_id, **options)
+
+    def approve_rerun(self, session_id: str, call_id: str, **options: Any) -> None:
+        self._decide("approve_rerun", session_id, call_id, **options)
+
+    def withdraw_decision(self, session_id: str, call_id: str, **options: Any) -> None:
+        self._decide("withdraw", session_id, call_id, **options)
+
+    def approve_call(self, session_id: str, call_id: str, **options: Any) -> None:
+        self._decide("approve", session_id, call_id, **options)
+
+    def edit_call(self, session_id: str, call_id: str, new_args: dict[str, Any], **options: Any) -> None:
+        self._decide("edit", session_id, call_id, new_args=new_args, **options)
+
+    def reject_call(self, session_id: str, call_id: str, message: str, **options: Any) -> None:
+        self._decide("reject", session_id, call_id, result=message, **options)
+
+    def respond_call(self, session_id: str, call_id: str, message: str, **options: Any) -> None:
+        self._decide("respond", session_id, call_id, result=message, **options)
+
+
+def _path(session_id: str) -> str:
+    return f"/sessions/{escape_id(validate_id('session id', session_id))}"
+
+
+def _number(version: object) -> int:
+    if isinstance(version, bool) or not isinstance(version, int) or version < 0:
+        raise InvalidInput(f"version is {version!r}; it has to be a whole number from 1.")
+    return version
+
+
+def _read_version(loaded: dict[str, Any]) -> dict[str, Any]:
+    return {**loaded, "budget_spent_usd": read_amount(loaded["budget_spent_usd"])}
+
+
+def _encode_peer_call(call: Any) -> dict[str, Any]:
+    return {
+        "id": call.id,
+        "peer": call.peer,
+        "request": call.request,
+        "deadline_seconds": _to_seconds(call.deadline),
+        "token": call.token,
+        "sent": call.sent,
+    }
+
+
+def _to_seconds(deadline: Deadline) -> float:
+    """Return the seconds from now until a deadline."""
+    if isinstance(deadline, timedelta):
+        return deadline.total_seconds()
+    if isinstance(deadline, datetime):
+        if deadline.tzinfo is None:
+            raise InvalidInput(f"The deadline {deadline} has no time zone.")
+        return max(0.0, (deadline - datetime.now().astimezone()).total_seconds())
+    return deadline
+
+
+def _refuse(operation: str) -> NoReturn:
+    raise NotOverHttp(operation)

@@ -1,0 +1,157 @@
+"""State of a client over HTTP: its connections, and the sessions it owns."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import uuid
+import weakref
+from collections.abc import Mapping
+from typing import Any, Final
+
+from checkpoints.conf import LEASE_SECONDS
+from checkpoints.exceptions import AtGate, CheckpointsError, NotOwner, OwnershipError, SessionFinished, SessionNotFound
+from checkpoints.formats import digests
+from checkpoints.models import Run, Session
+from checkpoints.remote.transport import Answer, Transport, escape_id
+from checkpoints.store.store import OwnedSession, Store, TranscriptHead
+
+logger = logging.getLogger(__name__)
+
+BEATS_PER_LEASE: Final = 3
+
+
+class RemoteStore(Store):
+    """State of a client whose sessions are on a server."""
+
+    def __init__(self, url: str, token: str | None, idle_release_seconds: float | None = None) -> None:
+        self.transport = Transport(url, token)
+        super().__init__("default", "", LEASE_SECONDS, idle_release_seconds, token=self.transport.name)
+        #: Stored results that the agent has used by their ids, by session: the next call tells the server.
+        self.taken: dict[str, list[dict[str, Any]]] = {}
+        self._beating = threading.Event()
+        self._beat_lock = threading.Lock()
+        self._heart: threading.Thread | None = None
+
+    def _require_database(self, using: str) -> None:
+        """Require nothing: the database is the server's."""
+
+    @property
+    def workspace_id(self) -> int:
+        raise NotImplementedError  # the workspace is the token's
+
+    def describe_process(self) -> dict[str, Any]:
+        """Describe this process for the pages."""
+        return {"host": socket.gethostname()[:255], "pid": os.getpid()}
+
+    def write(
+        self,
+        method: str,
+        path: str,
+        fields: Mapping[str, Any],
+        *,
+        session: OwnedSession | None = None,
+        key: str | None = None,
+        raw: Mapping[str, str] = {},
+    ) -> Answer:
+        """Do a write of a run, or of nobody. A session that was lost or has ended is no longer owned."""
+        if session is None:
+            return self.transport.write(method, path, fields, key=key, raw=raw)
+        with self.keep_session_from_idling(session.session_id):
+            try:
+                return self.transport.write(method, path, {**fields, "fence": session.fence}, key=key, raw=raw)
+            except (OwnershipError, SessionNotFound):
+                self.remove_owned(session)
+                raise
+
+    def require_owned(self, session_id: str) -> OwnedSession:
+        """Return the state of an owned session that may be written to.
+
+        Raises `NotOwner`, `AtGate`, `SessionFinished`, `SessionNotFound`, `NotDurable`.
+        """
+        self.flush_pending_writes(session_id)
+        owned_session = self.find_owned(session_id)
+        if owned_session is None:
+            raise self._explain_not_owned(session_id)
+        if owned_session.at_gate:
+            raise AtGate(session_id)
+        self.record_session_use(session_id)
+        return owned_session
+
+    def _explain_not_owned(self, session_id: str) -> CheckpointsError:
+        session = self.transport.read(f"/sessions/{escape_id(session_id)}")
+        if session["finished"]:
+            return SessionFinished(session_id, session["status"])
+        return self.build_not_owner_error(session_id)
+
+    def hold(self, session_id: str, run: Mapping[str, Any], *, at_gate: bool, head: TranscriptHead) -> OwnedSession:
+        """Hold a session that the server has given to this client, and keep its lease."""
+        owned_session = self.find_owned(session_id)
+        if owned_session is None or owned_session.fence != run["fence"]:
+            row = Run(
+                id=uuid.UUID(run["run_id"]),
+                session=Session(session_id=session_id),
+                number=run["number"],
+                fence=run["fence"],
+                resumed_from_id=None if run["resumed_from"] is None else uuid.UUID(run["resumed_from"]),
+                owner_token=self.token,
+                host=socket.gethostname()[:255],
+                pid=os.getpid(),
+            )
+            owned_session = OwnedSession(0, session_id, row, row.fence, "", head)
+            self.add_owned(owned_session)
+        owned_session.run.status = run["status"]
+        owned_session.at_gate = at_gate
+        owned_session.head = head
+        self._start_beating()
+        return owned_session
+
+    # heartbeat
+
+    def _start_beating(self) -> None:
+        with self._beat_lock:
+            if self._heart is None or not self._heart.is_alive():
+                self._beating.clear()
+                self._heart = threading.Thread(
+                    target=_beat, args=(weakref.ref(self), self._beating), name="harness-heartbeat-http", daemon=True
+                )
+                self._heart.start()
+
+    def beat(self) -> bool:
+        """Renew the leases of the sessions. Returns False if there are none."""
+        owned_sessions = self.list_owned()
+        for owned_session in owned_sessions:
+            try:
+                self.write(
+                    "POST", f"/sessions/{escape_id(owned_session.session_id)}/heartbeat", {}, session=owned_session
+                )
+            except (NotOwner, OwnershipError, SessionNotFound) as error:
+                logger.warning("The session %s is lost: %s", owned_session.session_id, error)
+            except CheckpointsError as error:
+                logger.warning("Could not renew the lease of %s: %s", owned_session.session_id, error)
+        return bool(owned_sessions)
+
+    def close(self) -> None:
+        """End the heartbeat and the connections."""
+        self._beating.set()
+        self.transport.close()
+
+
+def _beat(reference: weakref.ref[RemoteStore], ended: threading.Event) -> None:
+    while not ended.wait(LEASE_SECONDS / BEATS_PER_LEASE):
+        store = reference()
+        if store is None:
+            return
+        with store._beat_lock:
+            if not store.list_owned():
+                store._heart = None
+                return
+        store.beat()
+        del store
+
+
+def build_head(length: int, chain: bytes, version: int) -> TranscriptHead:
+    """Build the end of a transcript as a client knows it."""
+    return TranscriptHead(0, length, chain or digests.EMPTY_CHAIN, version)

@@ -1,0 +1,186 @@
+"""Requests to the server: each write has a key, so that a repetition after a lost answer finds what was done."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import inspect
+import json
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from checkpoints import exceptions
+from checkpoints.exceptions import (
+    CheckpointerClosed,
+    CheckpointsError,
+    DriverMissing,
+    InvalidInput,
+    RateLimited,
+    RequestInProgress,
+    ServerFailed,
+    ServerUnavailable,
+)
+from checkpoints.formats.canonical import parse_json
+
+#: Pauses in seconds before a request is repeated, once for each.
+PAUSES: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
+#: Seconds for a connection, and for the answer of a request that does not wait.
+CONNECT_SECONDS: Final = 5.0
+ANSWER_SECONDS: Final = 60.0
+#: Bodies from this size are compressed.
+_COMPRESSED_FROM: Final = 16_384
+_READS: Final = frozenset({"GET"})
+#: Attributes of errors that are times.
+_TIMES: Final = frozenset({"last_seen", "lease_ends", "at", "deadline"})
+
+
+def escape_id(identifier: str) -> str:
+    """Return an identifier as one part of a path."""
+    escaped = identifier.replace("~", "~0").replace("/", "~1")
+    if set(escaped) == {"."}:
+        escaped = escaped.replace(".", "~2")
+    return quote(escaped, safe="~")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer of the server that is no error."""
+
+    status: int
+    value: Any
+
+
+class Transport:
+    """Connections to one server with one token. Safe to use from many threads."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        if not token:
+            raise InvalidInput('A server needs a token: Checkpointer("https://…", token=…).')
+        try:
+            self._httpx: Any = importlib.import_module("httpx")
+        except ImportError as error:
+            raise DriverMissing(url, "httpx is not installed; pip install 'harness-checkpoints[remote]'") from error
+        try:
+            token.encode("ascii")
+            address = self._httpx.URL(url)
+        except (UnicodeEncodeError, self._httpx.InvalidURL) as error:
+            raise InvalidInput(f"{url!r} with this token is no address of a server: {error}") from None
+        if not address.host:
+            raise InvalidInput(f"{url!r} names no server.")
+        #: Name of this client: what it opens is its own.
+        self.name = uuid.uuid4().hex
+        self._client = self._httpx.Client(
+            base_url=f"{str(address).rstrip('/')}/api/v1",
+            headers={
+                "Authorization": f"Bearer {token}",
+                "Harness-Client": self.name,
+                "Content-Type": "application/json",
+            },
+            timeout=self._httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+            limits=self._httpx.Limits(max_connections=50, max_keepalive_connections=50, keepalive_expiry=10),
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def read(self, path: str, **parameters: Any) -> Any:
+        """Request a resource. Raises what the server raises, and `ServerUnavailable`."""
+        given = {name: _encode_parameter(value) for name, value in parameters.items() if value is not None}
+        return self._send("GET", path, b"", given, {}).value
+
+    def write(
+        self, method: str, path: str, fields: Mapping[str, Any], *, key: str | None = None, raw: Mapping[str, str] = {}
+    ) -> Answer:
+        """Do a write, once. `raw` are fields as JSON text; `key` is the key of a request that is made again.
+
+        Raises what the server raises, and `ServerUnavailable`, which says whether the write may have happened.
+        """
+        parts = [f"{json.dumps(name)}:{_encode(value)}" for name, value in fields.items()]
+        parts += [f"{json.dumps(name)}:{text}" for name, text in raw.items()]
+        body = f"{{{','.join(parts)}}}".encode()
+        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        if len(body) >= _COMPRESSED_FROM:
+            body = gzip.compress(body, compresslevel=1)
+            headers["Content-Encoding"] = "gzip"
+        return self._send(method, path, body, {}, headers)
+
+    def _send(
+        self, method: str, path: str, body: bytes, parameters: Mapping[str, str], headers: Mapping[str, str]
+    ) -> Answer:
+        may_have_happened = False
+        for pause in (*PAUSES, None):
+            try:
+                return self._send_once(method, path, body, parameters, headers)
+            except self._httpx.TransportError as error:
+                may_have_happened |= method not in _READS and not isinstance(error, self._httpx.ConnectError)
+                if pause is None:
+                    what = f"{self._client.base_url} did not answer ({type(error).__name__}: {error})."
+                    raise ServerUnavailable(what, may_have_happened=may_have_happened) from error
+            except (RequestInProgress, RateLimited) as error:
+                if pause is None:
+                    raise
+                pause = max(pause, min(getattr(error, "retry_after", 0.0), 5.0))
+            time.sleep(pause)
+        raise AssertionError  # the loop ends by an answer or an error
+
+    def _send_once(
+        self, method: str, path: str, body: bytes, parameters: Mapping[str, str], headers: Mapping[str, str]
+    ) -> Answer:
+        timeout = self._httpx.USE_CLIENT_DEFAULT
+        if "wait" in parameters:
+            timeout = self._httpx.Timeout(ANSWER_SECONDS + float(parameters["wait"]), connect=CONNECT_SECONDS)
+        if self._client.is_closed:
+            raise CheckpointerClosed
+        response = self._client.request(method, path, content=body, params=parameters, headers=headers, timeout=timeout)
+        if response.status_code in {502, 504}:  # of a proxy that did not reach the server
+            raise self._httpx.RemoteProtocolError(f"a proxy answered {response.status_code}")
+        if response.status_code >= 300:
+            raise _build_error(response)
+        return Answer(response.status_code, parse_json(response.text) if response.content else None)
+
+
+def _encode_parameter(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def _encode(value: Any) -> str:
+    from checkpoints.formats.canonical import to_canonical_json
+
+    return to_canonical_json(value, "request")
+
+
+def _build_error(response: Any) -> CheckpointsError:
+    """Build the exception that a problem names."""
+    try:
+        problem = response.json()
+        kind = getattr(exceptions, problem["type"])
+        facts = {name: _decode_fact(name, value) for name, value in problem["facts"].items()}
+        detail = str(problem["detail"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        text = response.text[:200]
+        return ServerFailed(f"The server answered {response.status_code}: {text!r}.", may_have_happened=True)
+    if not inspect.isclass(kind) or not issubclass(kind, CheckpointsError):
+        return ServerFailed(f"The server answered {problem['type']}: {detail}", may_have_happened=True)
+    error = kind.__new__(kind)
+    error.args = (detail,)
+    vars(error).update(facts)
+    if hasattr(error, "may_have_happened") or issubclass(kind, exceptions.StorageError):
+        vars(error)["may_have_happened"] = bool(problem.get("may_have_happened"))
+    return error
+
+
+def _decode_fact(name: str, value: Any) -> Any:
+    if name in _TIMES and isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            return value
+    return value

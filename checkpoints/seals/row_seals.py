@@ -1,0 +1,127 @@
+"""Seals of rows: compute and verify the keyed digest over the columns that a model declares as sealed."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from operator import attrgetter
+from typing import Any
+from uuid import UUID
+
+from django.db import models
+
+from checkpoints.exceptions import IntegrityError, RowNotSealed, SealKeyMissing
+from checkpoints.seals.keys import KEY_SETTING, SealKeys, get_seal_keys
+
+_PLAIN_TYPES = frozenset({str, int, bool, type(None)})
+#: ASCII and without spaces, so that equal values have one encoding in every process.
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def seal_values(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> bytes:
+    """Return the seal of a row with `values`, by the names of its fields; all sealed fields have to be given."""
+    return _compute_seal(keys, model, [values[name] for name in get_sealed_fields(model)])
+
+
+def seal_row(keys: SealKeys, row: models.Model) -> bytes:
+    """Return the seal of a row as its object has it."""
+    model: type[models.Model] = type(row)
+    return _compute_seal(keys, model, _get_reader(model)(row))
+
+
+def read_sealed_columns(row: models.Model) -> dict[str, Any]:
+    """Return the sealed columns of a row, by the names of its fields."""
+    model: type[models.Model] = type(row)
+    return dict(zip(get_sealed_fields(model), _get_reader(model)(row), strict=True))
+
+
+def verify_row(row: Any) -> None:
+    """Verify that a row that was read is one that this library wrote.
+
+    Raises `IntegrityError` if its seal does not match its columns, `RowNotSealed` if it has none and one is required,
+    and `SealKeyMissing` if it was sealed with a key that is not configured.
+    """
+    keys, seal = get_seal_keys(), row.row_seal
+    if keys is None:
+        if seal:
+            raise SealKeyMissing(f"the rows are sealed, and {KEY_SETTING} is empty")
+        return
+    if not seal:
+        if keys.required:
+            raise RowNotSealed(describe_table(row), describe_row(row))
+        return
+    seal = bytes(seal)
+    key = keys.get_key_of(seal)
+    model: type[models.Model] = type(row)
+    expected = key.compute_seal(_get_purpose(model), _encode_values(_get_reader(model)(row)))
+    if not hmac.compare_digest(expected, seal):
+        raise IntegrityError(describe_table(row), describe_row(row), "its columns do not match its seal")
+
+
+def verify_rows(rows: Iterable[Any]) -> None:
+    """Verify each of `rows`, as `verify_row` does."""
+    for row in rows:
+        verify_row(row)
+
+
+def verify_loaded_rows(rows: Iterable[Any]) -> None:
+    """Verify those of `rows` whose sealed columns were all read, as lists leave out large ones."""
+    for row in rows:
+        if not row.get_deferred_fields():
+            verify_row(row)
+
+
+def describe_table(row: models.Model) -> str:
+    return str(row._meta.db_table)
+
+
+def describe_row(row: models.Model) -> str:
+    """Describe a row for an error: its key, and what it is called."""
+    return f"{row.pk} ({row})"
+
+
+@cache
+def get_sealed_fields(model: type[models.Model]) -> tuple[str, ...]:
+    """Return the names of the sealed fields of a model, in the order of their encoding."""
+    names: tuple[str, ...] = model.sealed_fields  # type: ignore[attr-defined]  # of `SealedModel`
+    return names
+
+
+@cache
+def _get_purpose(model: type[models.Model]) -> str:
+    return str(model._meta.model_name)
+
+
+@cache
+def _get_reader(model: type[models.Model]) -> Callable[[models.Model], Iterable[Any]]:
+    """Return the function that reads the sealed columns of a row."""
+    return attrgetter(
+        *[str(getattr(model._meta.get_field(name), "attname", name)) for name in get_sealed_fields(model)]
+    )
+
+
+def _compute_seal(keys: SealKeys, model: type[models.Model], values: Iterable[Any]) -> bytes:
+    return keys.current.compute_seal(_get_purpose(model), _encode_values(values))
+
+
+def _encode_values(values: Iterable[Any]) -> bytes:
+    return _encode([value if type(value) in _PLAIN_TYPES else _to_plain(value) for value in values]).encode()
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, str):  # an enum member
+        return str(value)
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo is UTC else value.astimezone(UTC)  # a conversion takes longer than the rest
+        return moment.isoformat(timespec="microseconds")
+    if isinstance(value, UUID):
+        return value.hex
+    if isinstance(value, timedelta):
+        return value // _MICROSECOND
+    if isinstance(value, bytes | memoryview):
+        return bytes(value).hex()
+    raise TypeError(f"{type(value).__name__} has no encoding in a seal")

@@ -1,0 +1,128 @@
+"""Base of the models whose rows are sealed.
+
+The ORM's own ways to write (`save`, `create`, `bulk_create`, `update`, `bulk_update`) seal what they write, and verify
+what they change before they change it, so that no write gives a seal to a row that somebody else has altered. The hot
+statements, which bypass the ORM, compute the seals of their rows themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from django.db import models, router, transaction
+
+from checkpoints.seals import row_seals
+from checkpoints.seals.keys import SEAL_SIZE, SealKeys, get_seal_keys
+
+SomeModel = TypeVar("SomeModel", bound=models.Model)
+
+
+class SealedQuerySet(models.QuerySet[SomeModel]):
+    """Query set whose `update` and `bulk_create` seal the rows. Without a key they are Django's own."""
+
+    def update(self, **changes: Any) -> int:
+        """Update the rows and their seals. Raises `IntegrityError` for a row that does not match its seal."""
+        keys = get_seal_keys()
+        if keys is None or not _changes_sealed_fields(self.model, changes):
+            return super().update(**changes)
+        with transaction.atomic(using=self.db):
+            rows = list(self.order_by().select_for_update(of=("self",)))
+            row_seals.verify_rows(rows)
+            pks = [row.pk for row in rows]
+            count = models.QuerySet.update(self.filter(pk__in=pks), **changes) if pks else 0
+            _seal_stored_rows(self.model, self.db, pks, keys)
+        return count
+
+    update.alters_data = True  # type: ignore[attr-defined]
+
+    def bulk_create(self, objs: Iterable[SomeModel], *args: Any, **kwargs: Any) -> list[SomeModel]:
+        """Insert the rows with their seals."""
+        rows = list(objs)
+        keys = get_seal_keys()
+        if keys is None or kwargs.get("ignore_conflicts"):  # the caller finds out which rows are new, and seals them
+            return super().bulk_create(rows, *args, **kwargs)
+        incomplete = [row for row in rows if not _seal_before_insert(row, keys)]
+        with transaction.atomic(using=self.db):
+            created = super().bulk_create(rows, *args, **kwargs)
+            if incomplete:
+                seals = _seal_stored_rows(self.model, self.db, [row.pk for row in incomplete], keys)
+                for row in incomplete:
+                    row.row_seal = seals[row.pk]  # type: ignore[attr-defined]
+        return created
+
+
+class SealedModel(models.Model):
+    """Model whose rows are sealed.
+
+    `sealed_fields` are the names of the fields in the seal, in the order of their encoding, and `unsealed_fields` the
+    other ones, each with the reason why it means nothing or is protected otherwise.
+    """
+
+    sealed_fields: ClassVar[tuple[str, ...]] = ()
+    unsealed_fields: ClassVar[Mapping[str, str]] = {}
+
+    #: Id of the key and keyed digest over the sealed fields; NULL if the row was written without a key.
+    row_seal = models.BinaryField(max_length=SEAL_SIZE, null=True)
+
+    objects = SealedQuerySet.as_manager()
+
+    class Meta:
+        abstract = True
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save the row with its seal. Raises `IntegrityError` if the stored row does not match its seal."""
+        keys, names = get_seal_keys(), kwargs.get("update_fields")
+        model = type(self)
+        if keys is None or (names is not None and not _changes_sealed_fields(model, names)):
+            super().save(*args, **kwargs)
+            return
+        using = kwargs.get("using") or router.db_for_write(model, instance=self)
+        if self._state.adding and _seal_before_insert(self, keys):
+            super().save(*args, **kwargs)
+            return
+        with transaction.atomic(using=using):
+            if not self._state.adding:
+                row_seals.verify_rows(_select_rows(model, using, [self.pk]).select_for_update())
+            super().save(*args, **kwargs)
+            self.row_seal = _seal_stored_rows(model, using, [self.pk], keys)[self.pk]
+
+    save.alters_data = True  # type: ignore[attr-defined]
+
+
+def seal_stored_rows(rows: models.QuerySet[Any]) -> None:
+    """Seal rows that SQL has written past the ORM, in the transaction that wrote them. Nothing without a key."""
+    keys = get_seal_keys()
+    if keys is not None:
+        _seal_stored_rows(rows.model, rows.db, list(rows.values_list("pk", flat=True)), keys)
+
+
+def _changes_sealed_fields(model: type[models.Model], names: Iterable[str]) -> bool:
+    sealed = {*row_seals.get_sealed_fields(model)}
+    return any(name.removesuffix("_id") in sealed or name in sealed for name in names)
+
+
+def _seal_before_insert(row: Any, keys: SealKeys) -> bool:
+    """Seal a new row whose sealed columns are all known. Returns False if the database gives one of them."""
+    model: type[models.Model] = type(row)
+    for name in row_seals.get_sealed_fields(model):
+        field = row._meta.get_field(name)
+        value = getattr(row, field.attname)
+        if hasattr(value, "resolve_expression") or (field.primary_key and value is None):
+            return False
+    row.row_seal = row_seals.seal_row(keys, row)
+    return True
+
+
+def _select_rows(model: type[models.Model], using: str, pks: Sequence[Any]) -> models.QuerySet[Any]:
+    """Select rows by a query set that does not seal."""
+    return models.QuerySet(model, using=using).filter(pk__in=pks)
+
+
+def _seal_stored_rows(model: type[models.Model], using: str, pks: Sequence[Any], keys: SealKeys) -> dict[Any, bytes]:
+    """Seal rows as they are stored now, inside the transaction that wrote them. Returns the seals by key."""
+    seals = {}
+    for row in _select_rows(model, using, pks):
+        seals[row.pk] = row_seals.seal_row(keys, row)
+        _select_rows(model, using, [row.pk]).update(row_seal=seals[row.pk])
+    return seals

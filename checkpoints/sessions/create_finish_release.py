@@ -1,0 +1,178 @@
+"""Create, finish and release a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from checkpoints.audit import append_events
+from checkpoints.calls import call_queries, outcome_log
+from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit, refuse_inside_transaction
+from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
+from checkpoints.exceptions import CallInProgress, InvalidInput, NotRepresentable, StorageUnavailable
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.ids import validate_id
+from checkpoints.models import Session
+from checkpoints.seals import sealed_model
+from checkpoints.sessions import ownership, paused_task_effects
+from checkpoints.store import row_lookups
+from checkpoints.store.store import OwnedSession, Store
+
+TITLE_LENGTH = 200
+
+
+@dataclass(frozen=True)
+class SessionDescription:
+    """Descriptive fields of a new session. An existing session keeps its own."""
+
+    user_message: str = ""
+    agent: str = ""
+    title: str | None = None
+    scratchpad_root: str | None = None
+    metadata: dict[str, Any] | None = None
+    labels: Iterable[str] = ()
+
+    def get_columns(self) -> dict[str, Any]:
+        if self.metadata is not None and not isinstance(self.metadata, dict):
+            raise NotRepresentable("metadata", f"a {type(self.metadata).__name__} is not a dict")
+        if isinstance(self.labels, str):
+            raise InvalidInput(f"labels is the text {self.labels!r}; give a list of labels.")
+        title, field_name = (self.user_message, "user_message") if self.title is None else (self.title, "title")
+        return {
+            "agent": _to_single_line(self.agent, "agent"),
+            "title": _to_single_line(title, field_name),
+            "scratchpad_root": _to_single_line(self.scratchpad_root or "", "scratchpad_root", 4096),
+            "metadata": to_canonical_json(self.metadata or {}, "metadata"),
+            "labels": to_canonical_json([validate_id("label", label) for label in self.labels], "labels"),
+        }
+
+
+def _to_single_line(text: object, label: str, length: int = TITLE_LENGTH) -> str:
+    """Validate `text` as one storable line of at most `length` characters."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"{label} is a {type(text).__name__}, not text.")
+    line = " ".join(text.encode("utf-8", "replace").decode().replace("\0", " ").split())
+    return line if len(line) <= length else line[: length - 1] + "…"
+
+
+def create_session(store: Store, session_id: str, description: SessionDescription) -> None:
+    """Insert the session if it does not exist. Raises `InvalidIdentifier`, `NotRepresentable`, `InvalidInput`."""
+    validate_id("session id", session_id)
+    with database_operation(store.using):
+        rows = Session.objects.using(store.using)
+        if rows.filter(workspace_id=store.workspace_id, session_id=session_id).exists():
+            return
+        session = Session(workspace_id=store.workspace_id, session_id=session_id, **description.get_columns())
+        with transaction.atomic(using=store.using):
+            rows.bulk_create([session], ignore_conflicts=True)
+            # A session that another process has created at the same time has another key space.
+            sealed_model.seal_stored_rows(rows.filter(key_space=session.key_space))
+
+
+def finish_session(store: Store, session_id: str, status: object, result: Any = None) -> None:
+    """End the session as completed, failed or cancelled, with a result (any JSON value).
+
+    Raises `NotOwner`, `OwnershipLost`, `SessionFinished`, `NotRepresentable`; and except for `cancelled`, after
+    which the
+    open calls still have to be decided, `CallInProgress` while a call runs and `ReviewRequired` while one is undecided.
+    """
+    if not isinstance(status, str) or status not in FINISHED_SESSION_STATUSES:
+        raise InvalidInput(f"{status!r} does not end a session. Use completed, failed or cancelled.")
+    result_json = None if result is None else to_canonical_json(result, "result")
+    owned_session = row_lookups.get_owned_session(store, session_id)
+    try:
+        with database_operation(store.using), transaction.atomic(using=store.using):
+            row = (
+                Session.objects.using(store.using)
+                .select_for_update()
+                .filter(pk=owned_session.pk, fence=owned_session.fence)
+                .first()
+            )
+            if row is None:
+                raise row_lookups.build_fence_lost_error(store, owned_session)
+            _settle_open_work(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
+            paused_task_effects.close_all_paused_tasks(store, row, PauseStatus.OVER)
+            ownership.end_ownership_in_transaction(
+                store, owned_session, RunStatus(status), status=status, result=result_json
+            )
+            actor = f"run {owned_session.run.number}"
+            append_events.record_event(
+                store, AuditKind.SESSION_FINISHED, session_pk=owned_session.pk, actor=actor, status=status
+            )
+    except StorageUnavailable as error:
+        with read_back_after_lost_commit(store.using, error):
+            is_ended = row_lookups.get_session(store, session_id, lock=True).status == status
+        if not is_ended:
+            raise StorageUnavailable(error.what, may_have_happened=False) from error
+    store.remove_owned(owned_session)
+    store.notify_saved(session_id)
+
+
+def _settle_open_work(store: Store, owned_session: OwnedSession, row: Session, *, cancelled: bool) -> None:
+    """Require that no call is open at the end of a session.
+
+    If the session is cancelled, open calls become interrupted instead: their outcome is unknown and they stay in the
+    review queue.
+    """
+    if cancelled:
+        outcome_log.interrupt_abandoned_calls(store, owned_session, running_too=True)
+    else:
+        require_settled(store, owned_session, row)
+
+
+def require_settled(store: Store, owned_session: OwnedSession, row: Session) -> None:
+    """Raise `CallInProgress` while a mutating call runs, and `ReviewRequired` while one is undecided."""
+    for call in call_queries.list_calls_with_status(store, row, {CallStatus.ISSUED}):
+        if call.mutates:
+            raise CallInProgress(owned_session.session_id, call.call_id, call.tool)
+    undecided_calls = call_queries.list_undecided_calls(store, row)
+    if undecided_calls:
+        raise call_queries.build_review_required(store, owned_session.session_id, undecided_calls)
+
+
+def release_all_sessions(store: Store) -> None:
+    """Release every session this checkpointer owns, so that another process can continue at once.
+
+    Issued calls without an outcome become interrupted, because nobody will report their outcome. Raises `NotDurable` if
+    an earlier version could not be written.
+    """
+    try:
+        store.flush_pending_writes()
+    finally:
+        for owned_session in store.list_owned():
+            _release_owned_session(store, owned_session)
+
+
+def release_session(store: Store, session_id: str) -> bool:
+    """Release one session, as `release_all_sessions` does for all. Returns whether this checkpointer owned it.
+
+    A session that could not be released in the database is forgotten here, and its lease expires. Raises
+    `InvalidIdentifier`, `NotDurable`, `StorageError`, and `InsideTransaction`, after which it is still owned.
+    """
+    validate_id("session id", session_id)
+    if store.find_owned(session_id) is None:
+        return False
+    refuse_inside_transaction(store.using)
+    try:
+        store.flush_pending_writes(session_id)
+    finally:
+        is_released = _release_if_owned(store, session_id)
+    return is_released
+
+
+def _release_if_owned(store: Store, session_id: str) -> bool:
+    owned_session = store.find_owned(session_id)
+    if owned_session is None:  # lost while it was flushed
+        return False
+    try:
+        return _release_owned_session(store, owned_session)
+    finally:
+        store.remove_owned(owned_session)
+
+
+def _release_owned_session(store: Store, owned_session: OwnedSession) -> bool:
+    outcome_log.interrupt_abandoned_calls(store, owned_session, running_too=True)
+    return ownership.release_ownership(store, owned_session)

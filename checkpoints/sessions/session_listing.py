@@ -1,0 +1,179 @@
+"""Paginated lists of sessions, and of the calls that wait for a decision, as dictionaries.
+
+Each entry has a `cursor`; the cursor of the last one, passed as `after`, returns the next page.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from operator import attrgetter
+from typing import Any
+
+from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet, Value
+from django.db.models.functions import StrIndex
+from django.db.models.lookups import GreaterThan
+
+from checkpoints.calls import call_queries
+from checkpoints.db import keyset_pagination
+from checkpoints.db.keyset_pagination import Cursor
+from checkpoints.db.operation_context import database_operation
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, SessionStatus
+from checkpoints.exceptions import InvalidInput
+from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.ids import validate_id, validate_number
+from checkpoints.models import Session, ToolCall
+from checkpoints.sessions.display_status import HAS_LIVE_OWNER
+from checkpoints.sessions.known_agents_and_labels import deserialize_labels
+from checkpoints.sessions.list_filters import SessionFilter, split_into_indexed_querysets
+from checkpoints.store.store import Store
+
+#: Largest number of entries of one page.
+MAX_LIMIT = 1000
+
+
+def list_sessions(
+    store: Store,
+    *,
+    status: str | None = None,
+    agent: str | None = None,
+    label: str | None = None,
+    updated_before: datetime | None = None,
+    after: str | None = None,
+    limit: int = 50,
+) -> list[dict[str, Any]]:
+    """List the sessions of the workspace, newest activity first. Raises `InvalidInput`."""
+    _validate_limit(limit)
+    with database_operation(store.using, writes=False):
+        session_filter = SessionFilter(
+            agent=agent or "", among=tuple(_build_conditions(status, label, updated_before, after))
+        )
+        sessions: list[Session] = []
+        for part in split_into_indexed_querysets(store.workspace_id, session_filter):
+            sessions += _order_with_owner(part.using(store.using))[:limit]
+        sessions.sort(key=attrgetter("updated_at", "pk"), reverse=True)
+        return [_session_to_dict(row) for row in sessions[:limit]]
+
+
+def _build_conditions(
+    status: str | None, label: str | None, updated_before: datetime | None, after: str | None
+) -> list[Q]:
+    conditions = []
+    if status is not None:
+        conditions.append(Q(status=_validate_status(status)))
+    if label is not None:
+        conditions.append(_has_label(label))
+    if updated_before is not None:
+        if updated_before.tzinfo is None:
+            raise InvalidInput(f"updated_before is {updated_before!r}; give a datetime with a time zone.")
+        conditions.append(Q(updated_at__lt=updated_before))
+    if after is not None:
+        conditions.append(Q(keyset_pagination.filter_before_cursor(_validate_cursor(after), "updated_at")))
+    return conditions
+
+
+def _validate_status(status: str) -> SessionStatus:
+    try:
+        return SessionStatus(status)
+    except ValueError:
+        raise InvalidInput(f"{status!r} is not the status of a session. Use {', '.join(SessionStatus)}.") from None
+
+
+def _validate_cursor(after: str) -> Cursor:
+    cursor = Cursor.parse(after)
+    if cursor is None:
+        raise InvalidInput(f"after is {after!r}; give the cursor of the last entry of the page before.")
+    return cursor
+
+
+def _has_label(label: str) -> Q:
+    """Condition for a label: labels are stored as a JSON list, where an element follows a bracket or a comma."""
+    text = to_canonical_json(validate_id("label", label), "label")
+    first, later = (StrIndex("labels", Value(f"{separator}{text}")) for separator in "[,")
+    return Q(GreaterThan(first, 0)) | Q(GreaterThan(later, 0))
+
+
+def _order_with_owner(sessions: QuerySet[Session]) -> QuerySet[Session]:
+    has_owner = ExpressionWrapper(HAS_LIVE_OWNER, output_field=BooleanField())
+    annotated = sessions.select_related("owner").annotate(
+        driven=has_owner, stored_time=keyset_pagination.cast_time_to_text("updated_at")
+    )
+    return annotated.order_by("-updated_at", "-pk")
+
+
+def _session_to_dict(row: Session) -> dict[str, Any]:
+    owner = row.owner
+    return {
+        "session_id": row.session_id,
+        "title": row.title,
+        "agent": row.agent,
+        "status": row.status,
+        "finished": row.finished,
+        "labels": list(deserialize_labels(row.labels)),
+        "metadata": _parse_metadata(row.metadata),
+        "version": row.latest_version,
+        "message_count": row.message_count,
+        "budget_spent_usd": row.budget_spent_usd,
+        "total_tokens": row.total_tokens,
+        "created_at": row.created_at.isoformat(),
+        "updated_at": row.updated_at.isoformat(),
+        "owner": None
+        if owner is None
+        else {
+            "run_id": str(owner.pk),
+            "host": owner.host,
+            "pid": owner.pid,
+            "last_seen": owner.heartbeat_at.isoformat(),
+            "lease_ends": owner.lease_expires_at.isoformat(),
+            "alive": bool(row.driven),  # type: ignore[attr-defined]
+        },
+        "cursor": str(Cursor(str(row.stored_time), row.pk)),  # type: ignore[attr-defined]
+    }
+
+
+def _parse_metadata(text: str) -> Any:
+    """Parse the metadata of a session. Damaged text is returned as it is, so that a list can still be shown."""
+    try:
+        return parse_json(text)
+    except ValueError:
+        return text
+
+
+def list_pending_decisions(
+    store: Store, *, agent: str | None = None, after: int | None = None, limit: int = 50
+) -> list[dict[str, Any]]:
+    """List the calls of all sessions of the workspace that wait for a person, oldest first. Raises `InvalidInput`."""
+    _validate_limit(limit)
+    with database_operation(store.using, writes=False):
+        known_calls = ToolCall.objects.using(store.using).filter(
+            workspace_id=store.workspace_id, status__in=sorted(UNDECIDED_CALL_STATUSES)
+        )
+        calls: list[ToolCall] = []
+        for part in (known_calls, call_queries.abandoned(store)):
+            if agent is not None:
+                part = part.filter(session__agent=agent.replace("\0", ""))
+            if after is not None:
+                # A sum, for the reason given in `keyset_pagination.order_newest_first`.
+                part = part.alias(key=F("pk") + 0).filter(key__gt=validate_number("after", after))
+            calls += part.select_related("session", "run").order_by(keyset_pagination.order_oldest_first())[:limit]
+        page = sorted(calls, key=attrgetter("pk"))[:limit]
+        reasons = call_queries.load_verify_hook_reasons(store, page)
+        return [_undecided_call_to_dict(call, reasons.get(call.pk)) for call in page]
+
+
+def _undecided_call_to_dict(call: ToolCall, verify_reason: str | None) -> dict[str, Any]:
+    waits_since = call.interrupted_at if call.status == CallStatus.INTERRUPTED else call.issued_at
+    return {
+        **call_queries.call_to_dict(call, verify_reason=verify_reason),
+        "session_id": call.session.session_id,
+        "agent": call.session.agent,
+        "sentence": call.sentence,
+        "risk": call.risk,
+        "waits_since": None if waits_since is None else waits_since.isoformat(),
+        "deadline": None if call.deadline is None else call.deadline.isoformat(),
+        "cursor": call.pk,
+    }
+
+
+def _validate_limit(limit: int) -> None:
+    if validate_number("limit", limit, least=1) > MAX_LIMIT:
+        raise InvalidInput(f"limit is {limit}; {MAX_LIMIT} is the most.")

@@ -1,0 +1,81 @@
+"""Find lost runs before anybody resumes their sessions, so that people can decide about their calls without an
+agent."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from checkpoints import process_identity
+from checkpoints.db.operation_context import database_operation
+from checkpoints.enums import OWNING_RUN_STATUSES
+from checkpoints.models import Run, Session, ToolCall
+from checkpoints.sessions import ownership
+from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store.store import Store, list_live_stores
+
+#: Largest number of sessions that one sweep handles.
+DEFAULT_LIMIT = 100
+
+
+def sweep_lost_runs(store: Store, *, limit: int = DEFAULT_LIMIT) -> list[str]:
+    """End lost runs and interrupt the calls they had issued. Returns the ids of their sessions.
+
+    A run is lost when its lease has expired; a run of this machine also when its process is dead. Any number of
+    processes may sweep at once: each session is checked under its own row lock, and on PostgreSQL a session that
+    another
+    process has locked is skipped. A sweep does not take sessions; a later resume does.
+    """
+    with database_operation(store.using):
+        owning = Run.objects.using(store.using).filter(
+            status__in=sorted(OWNING_RUN_STATUSES), session__workspace_id=store.workspace_id
+        )
+        expired_runs = owning.filter(lease_expires_at__lte=Now()).order_by("lease_expires_at")
+        session_pks = list(expired_runs.values_list("session_id", flat=True)[:limit])
+        if len(session_pks) < limit and (dead_runs := _select_runs_of_dead_processes(owning, limit)) is not None:
+            dead_runs = dead_runs.exclude(session_id__in=session_pks).order_by("pk")
+            session_pks += dead_runs.values_list("session_id", flat=True)[: limit - len(session_pks)]
+        return [session_id for pk in session_pks if (session_id := _sweep_session(store, pk)) is not None]
+
+
+def interrupt_lost_call(store: Store, session_id: str, call_pk: int) -> None:
+    """Interrupt a call whose run is lost, as a decision about it would, for a caller that only reads it."""
+    with database_operation(store.using), transaction.atomic(using=store.using):
+        row = row_lookups.get_session(store, session_id, lock=True)
+        call = ToolCall.objects.using(store.using).filter(session=row, pk=call_pk).select_related("run").first()
+        if call is not None:
+            ownership.interrupt_call_if_lost(store, row, call)
+
+
+def _select_runs_of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySet[Run] | None:
+    """Select the runs of dead processes on this machine and of closed checkpointers of this process; None if there are
+    none.
+
+    Checks each process once, however many sessions it owned, and returns the runs of at most `limit` dead processes.
+    """
+    process = process_identity.identify_this_process()
+    if not process.host_identity:
+        return None
+    on_this_machine = owning.filter(host_identity=process.host_identity)
+    condition = Q()
+    for pid, began in on_this_machine.values_list("pid", "process_started").distinct().order_by("pid"):
+        if (pid, began) == (process.pid, process.started):
+            condition |= Q(pid=pid, process_started=began) & ~Q(
+                owner_token__in=[store.token for store in list_live_stores()]
+            )
+        elif process_identity.is_known_dead(process.host_identity, pid, began):
+            condition |= Q(pid=pid, process_started=began)
+        if len(condition) >= limit:
+            break
+    return on_this_machine.filter(condition) if condition else None
+
+
+def _sweep_session(store: Store, session_pk: int) -> str | None:
+    with transaction.atomic(using=store.using):
+        rows = Session.objects.using(store.using).select_for_update(skip_locked=True, of=("self",))
+        row = rows.filter(pk=session_pk).select_related("owner").first()
+        if row is None or row.owner is None or not row.owner.is_owning or run_liveness.is_run_alive(row.owner):
+            return None
+        ownership.declare_lost(store, row, row.owner)
+        return row.session_id

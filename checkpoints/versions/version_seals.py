@@ -1,0 +1,179 @@
+"""Seals of versions and their messages, and the verification of a transcript that was read.
+
+The chain of a message is a digest of it and of all messages before it, and the seal of a version covers the chain of
+its last message. So a version whose seal matches, and whose bodies give its chain, has exactly the messages that were
+saved. The seal of a message covers its chain too: a window of a long transcript is verified by itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import QuerySet
+
+from checkpoints.db import clock
+from checkpoints.db.hot_statements import NewMessage, SaveBase
+from checkpoints.db.row_batches import iterate_rows
+from checkpoints.exceptions import IntegrityError
+from checkpoints.formats import digests
+from checkpoints.models import Checkpoint, Message
+from checkpoints.seals import row_seals
+from checkpoints.seals.keys import get_seal_keys
+from checkpoints.versions import segment_queries
+
+#: Number of messages that are verified at once.
+_BATCH_SIZE = 100
+_MESSAGE_TABLE = Message._meta.db_table
+
+
+def seal_new_version(
+    base: SaveBase, messages: Sequence[NewMessage], checkpoint_values: dict[str, Any]
+) -> tuple[Sequence[NewMessage], dict[str, Any]]:
+    """Return the messages and the columns of the version after `base` with their seals; as given if sealing is off."""
+    keys = get_seal_keys()
+    if keys is None:
+        return messages, checkpoint_values
+    segment = checkpoint_values["segment"]
+    sealed_messages = [
+        message._replace(row_seal=row_seals.seal_values(keys, Message, {"segment": segment, **message._asdict()}))
+        for message in messages
+    ]
+    values = {"created_at": clock.now(), **checkpoint_values}
+    columns = {**values, "session": base.session_pk, "version": base.version + 1}
+    return sealed_messages, {**values, "row_seal": row_seals.seal_values(keys, Checkpoint, columns)}
+
+
+class VerifiedTranscripts:
+    """Beginnings of transcripts that this process has verified, so that the next load verifies only what is new.
+
+    What was read again is compared with the kept text, never trusted. Bounded by characters; the least recently used
+    are forgotten first. Safe to use from many threads.
+    """
+
+    def __init__(self, limit: int = 16_000_000) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        #: Number of messages, their texts and the chain after them, by connection and segment.
+        self._known: OrderedDict[tuple[str, int], tuple[int, str, bytes]] = OrderedDict()
+        self._size = 0
+
+    def find_known_start(self, place: tuple[str, int], bodies: Sequence[str]) -> tuple[int, bytes]:
+        """Return how many of the first messages are verified already, and the chain after them."""
+        with self._lock:
+            known = self._known.get(place)
+            if known is not None:
+                self._known.move_to_end(place)
+        if known is None or known[0] > len(bodies) or "\0".join(bodies[: known[0]]) != known[1]:
+            return 0, digests.EMPTY_CHAIN
+        return known[0], known[2]
+
+    def add(self, place: tuple[str, int], bodies: Sequence[str], chain: bytes) -> None:
+        text = "\0".join(bodies)
+        with self._lock:
+            self._size -= len(self._known.pop(place, (0, "", b""))[1])
+            self._known[place] = (len(bodies), text, chain)
+            self._size += len(text)
+            while self._size > self._limit:
+                _, (_, forgotten, _) = self._known.popitem(last=False)
+                self._size -= len(forgotten)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._known.clear()
+            self._size = 0
+
+
+verified_transcripts = VerifiedTranscripts()
+
+
+def verify_transcript(
+    connection: BaseDatabaseWrapper, segment_id: int, bodies: Sequence[str], first: int, chain: bytes
+) -> None:
+    """Verify that `bodies`, the messages from position `first` on, end with `chain`. Nothing if sealing is off.
+
+    The stored chain before them needs no proof: with another one they could not end with `chain`. Raises
+    `IntegrityError` naming the message.
+    """
+    if get_seal_keys() is None or not bodies:
+        return
+    place, known = (connection.alias, segment_id), 0
+    if first == 0:
+        known, previous = verified_transcripts.find_known_start(place, bodies)
+    else:
+        previous = _read_chain_before(connection, segment_id, first)
+    links = digests.compute_hash_chains(bodies[known:] if known else bodies, previous)
+    if (links[-1] if links else previous) != chain:
+        _raise_first_mismatch(connection, segment_id, bodies, first)
+    if first == 0 and known < len(bodies):
+        verified_transcripts.add(place, bodies, chain)
+
+
+def verify_messages(connection: BaseDatabaseWrapper, segment_id: int, messages: Sequence[Message]) -> None:
+    """Verify consecutive messages of the transcript that ends in a segment, each by its own seal and chain.
+
+    Nothing if sealing is off. Raises `IntegrityError` naming the message.
+    """
+    if get_seal_keys() is None or not messages:
+        row_seals.verify_rows(messages)
+        return
+    previous = _read_chain_before(connection, segment_id, messages[0].position)
+    for position, message in enumerate(messages, messages[0].position):
+        verify_message(message, position, previous)
+        previous = bytes(message.chain)
+
+
+def verify_message(message: Message, position: int, previous: bytes | None) -> None:
+    """Verify the message at a position of a transcript by its seal and its chain.
+
+    `previous` is the stored chain of the message before it, None if there is no such message. Raises `IntegrityError`.
+    """
+    row_seals.verify_row(message)
+    if position == 0:
+        previous = digests.EMPTY_CHAIN
+    if previous is None:
+        raise IntegrityError(_MESSAGE_TABLE, f"at position {position - 1}", "it is missing")
+    chain = digests.extend_hash_chain(previous, message.body)
+    if bytes(message.chain) != chain or message.position != position:
+        raise IntegrityError(_MESSAGE_TABLE, row_seals.describe_row(message), "its text does not match its chain")
+
+
+def iterate_verified(
+    connection: BaseDatabaseWrapper, segment_id: int, messages: QuerySet[Message]
+) -> Iterator[Message]:
+    """Iterate over consecutive messages of a segment in order, each verified as `verify_messages` does."""
+    batch: list[Message] = []
+    for message in iterate_rows(messages, by="position"):
+        batch.append(message)
+        if len(batch) == _BATCH_SIZE:
+            verify_messages(connection, segment_id, batch)
+            yield from batch
+            batch = []
+    verify_messages(connection, segment_id, batch)
+    yield from batch
+
+
+def _read_chain_before(connection: BaseDatabaseWrapper, segment_id: int, position: int) -> bytes:
+    """Read the chain of the message before a position of the transcript that ends in a segment."""
+    if position == 0:
+        return digests.EMPTY_CHAIN
+    rows = segment_queries.read_messages(connection, segment_id, position, ("chain",), position - 1)
+    if not rows:
+        raise IntegrityError(_MESSAGE_TABLE, f"at position {position - 1}", "it is missing")
+    return bytes(rows[0][0])
+
+
+def _raise_first_mismatch(connection: BaseDatabaseWrapper, segment_id: int, bodies: Sequence[str], first: int) -> None:
+    """Raise the error that names the first message whose chain is not the one of its text."""
+    previous = _read_chain_before(connection, segment_id, first)
+    rows = segment_queries.read_messages(connection, segment_id, first + len(bodies), ("id", "chain"), first)
+    for position, ((pk, stored), body) in enumerate(zip(rows, bodies, strict=False), first):
+        previous = digests.extend_hash_chain(previous, body)
+        if bytes(stored) != previous:
+            raise IntegrityError(_MESSAGE_TABLE, f"{pk} (message {position})", "its text does not match its chain")
+    raise IntegrityError(
+        _MESSAGE_TABLE, f"at position {first + len(bodies) - 1}", "its chain is not the one of the version"
+    )

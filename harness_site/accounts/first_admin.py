@@ -1,0 +1,93 @@
+"""First admin of an installation: a superuser who signs in, or whoever opens the link that the server prints.
+
+Both ways close as soon as the installation has an admin, or an account.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.core import signing
+from django.db import transaction
+from django.http import HttpRequest
+from django.urls import reverse
+
+from checkpoints.enums import AuditKind, Role
+from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from harness_site.accounts import audit_events
+from harness_site.accounts.models import Membership
+from harness_site.site_address import build_absolute_url, is_address_local
+
+#: Validity of the link that creates the first account.
+LIFETIME: Final = timedelta(hours=24)
+_SALT: Final = "harness.accounts.first"
+
+
+class SetupClosed(Exception):
+    """Refusal to create the first account: the link is damaged or has expired, or an account exists."""
+
+
+def is_installation_empty() -> bool:
+    """Return whether nobody has an account yet."""
+    return not User.objects.exists()
+
+
+def build_setup_link(local_address: str = "") -> str:
+    """Build a link to the page that creates the first account; it works until an account exists.
+
+    `local_address` replaces the address of a site that has no public one.
+    """
+    path = reverse("harness_accounts:first-account", args=[signing.dumps("first", salt=_SALT)])
+    return f"{local_address}{path}" if local_address and is_address_local() else build_absolute_url(path)
+
+
+def check_setup_token(token: str) -> None:
+    """Raise `SetupClosed` unless `token` may create the first account now."""
+    try:
+        signing.loads(token, salt=_SALT, max_age=LIFETIME)
+    except signing.BadSignature:
+        raise SetupClosed from None
+    if not is_installation_empty():
+        raise SetupClosed
+
+
+def create_first_admin(token: str, *, name: str, email: str, password: str, request: HttpRequest) -> User:
+    """Create the first account and make it an admin. Of several attempts one succeeds. Raises `SetupClosed`."""
+    with transaction.atomic():
+        workspace = _lock_default_workspace()
+        check_setup_token(token)
+        user = User.objects.create_user(name, email=email, password=password)
+        _make_admin(user, workspace, request=request)
+    return user
+
+
+def appoint_first_admin(user: User, *, request: HttpRequest) -> None:
+    """Make a superuser the admin of the default workspace if the installation has no admin; else do nothing.
+
+    Whoever created the superuser can change the database, so this gives no permission that they could not take.
+    """
+    if not user.is_superuser or _has_admin():
+        return
+    with transaction.atomic():
+        workspace = _lock_default_workspace()
+        if not _has_admin():
+            _make_admin(user, workspace, request=request)
+
+
+def _has_admin() -> bool:
+    return Membership.objects.filter(role=Role.ADMIN, user__is_active=True).exists()
+
+
+def _lock_default_workspace() -> Workspace:
+    """Return the default workspace and lock it, so that two people cannot become the first admin."""
+    workspace, _ = Workspace.objects.get_or_create(slug=DEFAULT_WORKSPACE, defaults={"name": "Default"})
+    return Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
+
+
+def _make_admin(user: User, workspace: Workspace, *, request: HttpRequest) -> None:
+    before = Membership.objects.filter(user=user, workspace=workspace).values_list("role", flat=True).first()
+    member, _ = Membership.objects.update_or_create(user=user, workspace=workspace, defaults={"role": Role.ADMIN})
+    kind = AuditKind.MEMBER_ADDED if before is None else AuditKind.ROLE_CHANGED
+    audit_events.record_member_event(member, kind, request=request, role=Role.ADMIN, before=before)

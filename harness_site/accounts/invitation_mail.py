@@ -1,0 +1,41 @@
+"""E-mail with the link of an invitation."""
+
+from __future__ import annotations
+
+from email.message import EmailMessage
+
+from django.utils.translation import gettext as _
+
+from harness_site.accounts.models import Invitation
+from harness_site.accounts.models.invitation import LIFETIME
+from harness_site.core.rendering.safe_text import format_on_one_line
+from harness_site.mail_transport import send_through_server, set_email_headers
+
+
+def send_invitation(invitation: Invitation, address: str, link: str) -> None:
+    """Send the link to `address`, and return when the mail server has accepted it. Raises one of `MAIL_ERRORS`."""
+    workspace, inviter = (format_on_one_line(text) for text in (invitation.workspace.name, invitation.invited_by))
+    email = EmailMessage()
+    subject = _("Invitation to %(workspace)s") % {"workspace": workspace}
+    set_email_headers(email, to=address, subject=subject)
+    email.set_content(_build_text(invitation, workspace, inviter, link))
+    send_through_server(email, link)
+
+
+def _build_text(invitation: Invitation, workspace: str, inviter: str, link: str) -> str:
+    values = {
+        "inviter": inviter,
+        "workspace": workspace,
+        "role": invitation.get_role_display(),
+        "days": LIFETIME.days,
+        "link": link,
+    }
+    return (
+        _(
+            "%(inviter)s invites you to the workspace %(workspace)s in Harness. Your role: %(role)s.\n\n"
+            "Open this link to join. It works once, within %(days)d days:\n\n"
+            "%(link)s\n\n"
+            "If you did not expect this invitation, ignore this message. Nothing happens without the link.\n"
+        )
+        % values
+    )

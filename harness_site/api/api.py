@@ -1,0 +1,122 @@
+"""The API: its routes, its errors, and its OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import register_converter
+from ninja import NinjaAPI
+from ninja.errors import HttpError, ValidationError
+from ninja.openapi.schema import OpenAPISchema
+from ninja.parser import Parser
+
+from checkpoints import __version__
+from checkpoints.exceptions import InvalidFields, MalformedRequest
+from harness_site.api.problems import convert_to_problem, respond_with_problem
+from harness_site.api.request_bodies import parse_body
+
+DESCRIPTION: Final = (
+    "Durable agent sessions. Every write takes an `Idempotency-Key`; a write of a run names the `fence` of its "
+    "opening. Errors are problem details (RFC 9457) whose `type` is the name of the library's exception. "
+    "In paths, write `~1` for a slash in an identifier, `~0` for a tilde, and `~2` for an identifier's only dots."
+)
+
+
+class EscapedConverter:
+    """Identifier in a path: `~1` is a slash, `~2` a dot, `~0` a tilde."""
+
+    regex = "[^/]+"
+
+    def to_python(self, value: str) -> str:
+        return value.replace("~1", "/").replace("~2", ".").replace("~0", "~")
+
+    def to_url(self, value: str) -> str:
+        escaped = value.replace("~", "~0").replace("/", "~1")
+        return escaped.replace(".", "~2") if set(escaped) == {"."} else escaped
+
+
+register_converter(EscapedConverter, "escaped")
+
+
+class _StrictParser(Parser):
+    def parse_body(self, request: HttpRequest) -> dict[str, Any]:
+        return parse_body(request.content)  # type: ignore[attr-defined]
+
+
+def _create_api() -> NinjaAPI:
+    from harness_site.api import calls, decisions, events, exports, peers, sessions, versions
+
+    created = NinjaAPI(
+        title="Harness",
+        version=__version__,
+        description=DESCRIPTION,
+        docs_url=None,
+        openapi_url=None,
+        urls_namespace="harness_api",
+        parser=_StrictParser(),
+    )
+    for module in (sessions, versions, calls, decisions, peers, exports, events):
+        created.add_router("", module.router)
+    created.exception_handler(Exception)(_answer_error)
+    created.exception_handler(HttpError)(_answer_error)
+    created.exception_handler(ValidationError)(_answer_error)
+    return created
+
+
+def _answer_error(request: HttpRequest, error: Any) -> HttpResponse:
+    if isinstance(error, ValidationError):
+        return respond_with_problem(
+            InvalidFields({_name_field(problem["loc"]): str(problem["msg"]) for problem in error.errors})
+        )
+    if isinstance(error, HttpError):
+        return respond_with_problem(MalformedRequest(str(error)))
+    return convert_to_problem(error)
+
+
+def _name_field(path: tuple[Any, ...]) -> str:
+    """Name a field as the caller wrote it, without the names of this program's parameters."""
+    parts = path[2:] if path[:2] == ("body", "body") else path[1:]
+    return ".".join(map(str, parts)) or "body"
+
+
+api: Final = _create_api()
+
+
+def build_openapi_document(prefix: str) -> OpenAPISchema:
+    """Build the OpenAPI 3.1 document with the problems of every route."""
+    document: OpenAPISchema = api.get_openapi_schema(path_prefix=prefix)
+    problem = {
+        "description": "Problem details; `type` is the name of the exception.",
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    document.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM_SCHEMA
+    for path in document["paths"].values():
+        for method, operation in path.items():
+            operation["responses"]["default"] = problem
+            if method in {"post", "patch", "delete", "put"}:
+                operation.setdefault("parameters", []).append(_KEY_PARAMETER)
+    return document
+
+
+_KEY_PARAMETER: Final = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "maxLength": 255},
+    "description": "A new key for each write; the same key repeats the write, and gets its answer.",
+}
+_PROBLEM_SCHEMA: Final = {
+    "title": "Problem",
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "hint", "may_have_happened", "facts"],
+    "properties": {
+        "type": {"type": "string", "description": "Name of the exception."},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "hint": {"type": "string"},
+        "may_have_happened": {"type": "boolean"},
+        "facts": {"type": "object", "description": "Attributes of the exception."},
+    },
+}

@@ -1,0 +1,274 @@
+"""Routes of tool calls: issue, outcome, the answer of a verify hook, reading."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, Never
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from checkpoints import sansio
+from checkpoints.calls import call_queries, intent_log, outcome_log
+from checkpoints.calls.outcome_types import Landed, NotLanded, ToolResult, Unknown
+from checkpoints.decisions import run_verify_hooks
+from checkpoints.decisions.decide import DecisionTarget
+from checkpoints.decisions.run_verify_hooks import VerifyProbe
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, KeyPolicy
+from checkpoints.exceptions import CallInProgress, InvalidInput, OwnershipLost
+from checkpoints.formats.canonical import parse_or_text, to_canonical_json
+from checkpoints.ids import validate_id
+from checkpoints.models import Run, ToolCall
+from checkpoints.sessions import ownership
+from checkpoints.store import call_records, row_lookups
+from checkpoints.store.call_records import CallOutcome, IssuedCall, require_args_dict, validate_tool_name
+from checkpoints.store.operation_pairing import get_call_kind
+from checkpoints.store.store import OwnedSession, Store
+from checkpoints.tools.dispatch import DispatchRequest, StoreCallLog, WaitOptions
+from checkpoints.tools.idempotency import IdempotencyPolicy
+from checkpoints.tools.registry import Tool, tool
+from checkpoints.versions.save_version import build_empty_transcript_head
+from harness_site.api import readings, schemas
+from harness_site.api.client_stores import hold_run
+from harness_site.api.idempotent_writes import mark_as_storable
+from harness_site.api.json_responses import respond
+from harness_site.api.sentence_templates import validate_sentence_template
+from harness_site.api.serving import AGENT, READER, get_client
+from harness_site.core.masking.masker import mask_json_value, mask_text
+
+router = Router(tags=["calls"])
+
+
+@router.post(
+    "/sessions/{escaped:session_id}/calls", auth=AGENT, summary="Log that a call is about to run, or get its answer"
+)
+def issue_call(request: HttpRequest, session_id: str, body: schemas.IssueCall) -> HttpResponse:
+    """Answer 201: run it now. 200: its stored result. 202: it runs elsewhere. 409: a person has to decide."""
+    checkpointer = get_client(request)
+    store = checkpointer.store
+    owned_session = hold_run(checkpointer, session_id, body.fence)
+    for taken in body.taken:
+        owned_session.operations.record_replayed_result(taken.number, taken.call_id)
+    if request.repeated:  # type: ignore[attr-defined]
+        _expect_unanswered_issue(store, owned_session, body)
+    if body.idempotency == "key":
+        return _issue_with_key(store, session_id, owned_session, body)
+    try:
+        outcome = sansio.drive(_open_issue_flow(store, session_id, body))
+    except CallInProgress as error:
+        return respond(
+            {"state": "running", "call_id": error.call_id, "tool": error.tool}, HTTPStatus.ACCEPTED, waiting=True
+        )
+    if isinstance(outcome, ToolResult):
+        return respond(_encode_result(outcome))
+    return _respond_with_issued_call(outcome.issued_call)
+
+
+def _expect_unanswered_issue(store: Store, owned_session: OwnedSession, body: schemas.IssueCall) -> None:
+    """Expect that this request issued the call before and was not answered: then nothing has run."""
+    issued_calls = ToolCall.objects.filter(
+        session=owned_session.pk,
+        run=owned_session.run_id,
+        call_id=body.call_id,
+        tool=body.tool,
+        status=CallStatus.ISSUED,
+    )
+    for number, key in issued_calls.values_list("pk", "idempotency_key"):
+        store.unanswered.add(key)
+        store.issued.discard(number)
+
+
+def _open_issue_flow(store: Store, session_id: str, body: schemas.IssueCall) -> Any:
+    args = _read_args(body)
+    request = DispatchRequest(
+        _build_tool(body), _read_policy(body), args, to_canonical_json(args, "args"), body.call_id, body.step
+    )
+    return StoreCallLog(store, session_id).issue_flow(request, WaitOptions(for_others=False))
+
+
+def _read_args(body: schemas.IssueCall) -> dict[str, Any]:
+    validate_id("call id", body.call_id)
+    require_args_dict(validate_tool_name(body.tool), body.args)
+    return dict(body.args)
+
+
+def _read_policy(body: schemas.IssueCall) -> IdempotencyPolicy:
+    if body.idempotency != "function":
+        return body.idempotency  # type: ignore[return-value]  # `key` does not come here
+    key = body.key
+    if not key:
+        raise InvalidInput("idempotency 'function' takes the key that the tool's function made.")
+    return lambda args: key
+
+
+def _build_tool(body: schemas.IssueCall) -> Tool:
+    """Build the tool as the log describes it; it runs at the agent."""
+    options: dict[str, Any] = {
+        "name": body.tool,
+        "side_effects": body.side_effects,
+        "verify": _run_at_agent if body.verifiable else None,
+        "scope": body.scope,
+        "requires_approval": body.requires_approval,
+        "approvals": body.approvals,
+        "decide_within": body.decide_within,
+        "sentence": validate_sentence_template(body.sentence),
+        "risk": body.risk,
+    }
+    return tool(**options)(_run_at_agent)
+
+
+def _run_at_agent(args: dict[str, Any]) -> Never:
+    raise NotImplementedError
+
+
+def _encode_result(result: ToolResult) -> dict[str, Any]:
+    return {
+        "state": "answered",
+        "call_id": result.call_id,
+        "content": result.content,
+        "is_error": result.is_error,
+        "replayed": result.replayed,
+        "attempt": result.attempt,
+        "answered_before": result.answered_before,
+    }
+
+
+def _respond_with_issued_call(issued_call: IssuedCall) -> HttpResponse:
+    value = {
+        "state": "run",
+        "number": issued_call.pk,
+        "call_id": issued_call.call_id,
+        "step": issued_call.step,
+        "attempt": issued_call.attempt,
+        "args_json": issued_call.args,
+    }
+    return respond(value, HTTPStatus.CREATED)
+
+
+def _issue_with_key(
+    store: Store, session_id: str, owned_session: OwnedSession, body: schemas.IssueCall
+) -> HttpResponse:
+    """Issue a call whose key the agent made itself. Raises what `record_tool_call_issued` raises."""
+    intent = call_records.build_intent(
+        body.call_id, body.tool, body.args, body.key or "", side_effects=body.side_effects, step=body.step
+    )
+    intent_log.record_issued_call(store, session_id, intent)
+    return _respond_with_issued_call(owned_session.issued_calls[body.call_id])
+
+
+@router.patch("/sessions/{escaped:session_id}/calls/{escaped:call_id}", auth=AGENT, summary="Log the outcome of a call")
+def settle_call(request: HttpRequest, session_id: str, call_id: str, body: schemas.CallOutcome) -> HttpResponse:
+    store = get_client(request).store
+    session = row_lookups.get_session(store, session_id)
+    call = row_lookups.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
+    outcome = CallOutcome(
+        CallStatus(body.status),
+        None if body.result is None else to_canonical_json(body.result, "result"),
+        body.error_type,
+        body.reason,
+    )
+    if body.fence is None:
+        raise outcome_log.keep_late_result(store, session_id, call.pk, None, outcome)
+    owned_session = _find_run_of_outcome(store, session_id, session.pk, body.fence)
+    stored = (call.status, call.result, call.run_id)
+    is_repeated = request.repeated and stored == (outcome.status, outcome.result, owned_session.run_id)  # type: ignore[attr-defined]
+    try:
+        if not is_repeated:
+            issued_call = IssuedCall(call.pk, call.call_id, call.step, call.attempt)
+            outcome_log.settle_call(store, owned_session, issued_call, outcome)
+    finally:
+        store.executing.discard(call.pk)
+    if body.status == "interrupted" and call.key_policy == KeyPolicy.UNANSWERED:
+        owned_session.operations.release_pairing(get_call_kind(call), call_id)
+    return mark_as_storable(respond({"status": body.status}))
+
+
+def _find_run_of_outcome(store: Store, session_id: str, session_pk: int, fence: int) -> OwnedSession:
+    """Return the state of the run that issued the call; if it has lost the session, one whose writes come too late."""
+    owned_session = store.find_owned(session_id)
+    if owned_session is not None and owned_session.fence == fence:
+        return owned_session
+    run = Run.objects.filter(session=session_pk, fence=fence, owner_token=store.token).first()
+    if run is None:
+        raise OwnershipLost(session_id)
+    return OwnedSession(session_pk, session_id, run, fence, "", build_empty_transcript_head(0))
+
+
+@router.post(
+    "/sessions/{escaped:session_id}/calls/{escaped:call_id}/probe",
+    auth=AGENT,
+    summary="Record what the verify hook of an interrupted call answered",
+)
+def record_probe(request: HttpRequest, session_id: str, call_id: str, body: schemas.ProbeAnswer) -> HttpResponse:
+    checkpointer = get_client(request)
+    hold_run(checkpointer, session_id, body.fence)
+    store = checkpointer.store
+    session = row_lookups.get_session(store, session_id)
+    call = row_lookups.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
+    target = DecisionTarget(session_id, call_id, body.revision, call.step, call.attempt)
+    probe = VerifyProbe(call.pk, target, call.tool, call.args, call.args_digest, None)
+    answer: Landed | NotLanded | Unknown = Unknown(body.why)
+    if body.answer == "landed":
+        answer = Landed() if body.result is None else Landed(body.result)
+    elif body.answer == "not_landed":
+        answer = NotLanded()
+    outcome = run_verify_hooks.record_hook_answer(store, probe, answer)
+    return mark_as_storable(respond({"outcome": outcome}))
+
+
+@router.get("/sessions/{escaped:session_id}/calls", auth=READER, summary="List the calls that have no outcome")
+def list_pending_calls(request: HttpRequest, session_id: str) -> HttpResponse:
+    return respond({"calls": mask_json_value(get_client(request).pending_tool_calls(session_id))})
+
+
+@router.get(
+    "/sessions/{escaped:session_id}/calls/{escaped:call_id}",
+    auth=READER,
+    summary="Read a call, or wait until it changes",
+)
+def read_call(
+    request: HttpRequest,
+    session_id: str,
+    call_id: str,
+    step: int | None = None,
+    attempt: int | None = None,
+    revision: int | None = None,
+    wait: int = 0,
+) -> HttpResponse:
+    """With `revision` and `wait` the answer comes when the call has another revision, or after `wait` seconds."""
+    store = get_client(request).store
+    session = row_lookups.get_session(store, session_id, lock=False)
+    call = row_lookups.get_latest_attempt(store, session, call_id, step=step, attempt=attempt)
+    if call.status == CallStatus.ISSUED:
+        call = ownership.interrupt_call_if_lost(store, session, call)
+    readings.record_reading(request, session)
+    unchanged = revision is not None and call.revision == revision
+    return respond(encode_call(store, call), etag=call.revision, waiting=unchanged)
+
+
+def encode_call(store: Store, call: ToolCall) -> dict[str, Any]:
+    """Encode the facts of a call's card, masked for the reader."""
+    reasons = call_queries.load_verify_hook_reasons(store, [call])
+    return {
+        **call_queries.call_to_dict(call, verify_reason=reasons.get(call.pk)),
+        "args_json": to_canonical_json(mask_json_value(parse_or_text(call.args))),
+        "number": call.pk,
+        "session_id": call.session.session_id,
+        "args_digest": call.args_digest,
+        "result_text": None if call.result is None else mask_text(call.result_text or ""),
+        "error_type": call.error_type,
+        "side_effects": call.side_effects.split(","),
+        "risk": call.risk,
+        "sentence": mask_text(call.sentence),
+        "verifiable": call.verifiable,
+        "approvals": call.approvals,
+        "deadline": call.deadline,
+        "settled_at": call.settled_at,
+        "replay_count": call.replay_count,
+        "undecided": call.status in UNDECIDED_CALL_STATUSES,
+    }
+
+
+@router.get("/completed-call", auth=READER, summary="Find the completed call with an idempotency key")
+def find_completed_call(request: HttpRequest, key: str) -> HttpResponse:
+    return respond({"call": mask_json_value(get_client(request).find_completed_call(key))})

@@ -1,0 +1,125 @@
+"""Routes of decisions: the pending calls, and a decision that is bound to a revision and to arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from checkpoints import SyncCheckpointer
+from checkpoints.db import clock
+from checkpoints.decisions.actors import Actor
+from checkpoints.enums import DecisionKind
+from checkpoints.exceptions import DecisionRefused, InvalidInput, StaleRevision
+from checkpoints.formats.canonical import parse_or_text
+from checkpoints.models import Decision, ToolCall
+from checkpoints.store import row_lookups
+from harness_site.accounts.api_tokens import build_token_actor
+from harness_site.api import readings, schemas
+from harness_site.api.calls import encode_call
+from harness_site.api.idempotent_writes import KEPT_FOR, mark_as_storable
+from harness_site.api.json_responses import respond
+from harness_site.api.preconditions import read_if_match
+from harness_site.api.serving import APPROVER, READER, get_client
+from harness_site.core.masking.masker import mask_json_value, restore_masked_values
+
+router = Router(tags=["decisions"])
+
+_KINDS = {
+    "confirm_landed": DecisionKind.CONFIRM_LANDED,
+    "mark_failed": DecisionKind.MARK_FAILED,
+    "approve_rerun": DecisionKind.APPROVE_RERUN,
+    "approve": DecisionKind.APPROVE,
+    "reject": DecisionKind.REJECT,
+    "edit": DecisionKind.EDIT,
+    "respond": DecisionKind.RESPOND,
+    "withdraw": DecisionKind.WITHDRAW,
+}
+
+
+@router.get("/pending", auth=READER, summary="List the calls that wait for a person, oldest first")
+def list_pending(
+    request: HttpRequest, agent: str | None = None, after: int | None = None, limit: int = 50
+) -> HttpResponse:
+    calls = get_client(request).pending_decisions(agent=agent, after=after, limit=limit)
+    following = calls[-1]["cursor"] if len(calls) == limit else None
+    return respond({"calls": mask_json_value(calls), "next": following})
+
+
+@router.post(
+    "/sessions/{escaped:session_id}/calls/{escaped:call_id}/decision", auth=APPROVER, summary="Decide about a call"
+)
+def decide(request: HttpRequest, session_id: str, call_id: str, body: schemas.Decide) -> HttpResponse:
+    checkpointer = get_client(request)
+    actor = build_token_actor(request.token)  # type: ignore[attr-defined]
+    if body.kind == "verify":
+        outcome = checkpointer.verify_call(session_id, call_id, actor=actor, step=body.step, attempt=body.attempt)
+        return mark_as_storable(respond({"outcome": outcome}))
+    revision = read_if_match(request, body.revision, "revision")
+    if revision is None:
+        raise InvalidInput("A decision takes the revision of the call, in the body or as If-Match.")
+    call = _find_call(checkpointer, session_id, call_id, body)
+    if body.args_digest is not None and body.args_digest != call.args_digest:
+        raise StaleRevision(session_id, call_id, revision, call.revision)
+    decide_call = _choose_method(checkpointer, body, call)
+    try:
+        decide_call(
+            session_id,
+            call_id,
+            actor=actor,
+            reason=body.reason,
+            evidence=body.evidence,
+            revision=revision,
+            step=call.step,
+            attempt=call.attempt,
+        )
+    except DecisionRefused:
+        if not request.repeated or not _has_decided(call, actor, body, revision):  # type: ignore[attr-defined]
+            raise
+    decided_call = _find_call(checkpointer, session_id, call_id, body)
+    readings.record_reading(request, decided_call.session)
+    return respond(encode_call(checkpointer.store, decided_call), etag=decided_call.revision)
+
+
+def _find_call(checkpointer: SyncCheckpointer, session_id: str, call_id: str, body: schemas.Decide) -> ToolCall:
+    session = row_lookups.get_session(checkpointer.store, session_id)
+    return row_lookups.get_latest_attempt(checkpointer.store, session, call_id, step=body.step, attempt=body.attempt)
+
+
+def _choose_method(checkpointer: SyncCheckpointer, body: schemas.Decide, call: ToolCall) -> Callable[..., None]:
+    match body.kind:
+        case "confirm_landed":
+            return partial(checkpointer.confirm_landed, result_text=body.result or "")
+        case "reject":
+            return partial(checkpointer.reject_call, message=body.result or body.reason)
+        case "respond":
+            return partial(checkpointer.respond_call, message=body.result or "")
+        case "edit":
+            if body.new_args is None:
+                raise InvalidInput("A decision of the kind 'edit' takes new_args.")
+            # What was masked for the reader and comes back as the mask is what it was.
+            return partial(
+                checkpointer.edit_call, new_args=restore_masked_values(body.new_args, parse_or_text(call.args))
+            )
+    methods: dict[str, Any] = {
+        "mark_failed": checkpointer.mark_failed,
+        "approve_rerun": checkpointer.approve_rerun,
+        "approve": checkpointer.approve_call,
+        "withdraw": checkpointer.withdraw_decision,
+    }
+    return methods[body.kind]  # type: ignore[no-any-return]
+
+
+def _has_decided(call: ToolCall, actor: Actor, body: schemas.Decide, revision: int) -> bool:
+    """Return whether an unanswered attempt of this request made the decision."""
+    decisions = Decision.objects.filter(
+        tool_call=call,
+        actor=actor.name,
+        kind=_KINDS[body.kind],
+        revision=revision,
+        created_at__gt=clock.now() - KEPT_FOR,
+    )
+    return decisions.exists()

@@ -1,0 +1,160 @@
+"""Server-sent events on the event loop: an open stream occupies a thread only while it looks into the database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from channels.db import database_sync_to_async
+
+from checkpoints.db import clock
+from checkpoints.exceptions import RateLimited, TokenInvalid
+from checkpoints.models import Session
+from harness_site.accounts import api_tokens, unmasking
+from harness_site.accounts.models import ApiToken, TokenRole
+from harness_site.api import rate_limit
+from harness_site.api.events import get_last_event, list_events
+from harness_site.api.json_responses import encode_json
+from harness_site.api.problems import PROBLEM, respond_with_problem
+from harness_site.core.masking import masker
+from harness_site.live.changed_sessions import ChangeCursor
+from harness_site.serving.asgi_types import Application, Receive, Scope, Send
+
+LOOK_SECONDS: Final = 1.0
+#: Numbers before the newest one in which an event may still become visible.
+OVERLAP: Final = 200
+#: Looks without an event after which a comment keeps the connection open.
+_QUIET_LOOKS: Final = 15
+#: Streams that one process serves at the same time.
+MOST: Final = 200
+
+
+class EventStreams:
+    """ASGI middleware that streams `GET /api/v1/events` to clients that accept server-sent events."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._open = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        if (
+            scope["method"] != "GET"
+            or not scope["path"].endswith("/api/v1/events")
+            or "text/event-stream" not in headers.get(b"accept", "")
+        ):
+            await self._application(scope, receive, send)
+            return
+        authorization = headers.get(b"authorization", "")
+        try:
+            token = await database_sync_to_async(_authenticate)(authorization)
+            if self._open >= MOST:
+                raise RateLimited(30.0)
+            rate_limit.take_request(token.pk)
+        except (TokenInvalid, RateLimited) as error:
+            await _refuse(error, send)
+            return
+        self._open += 1
+        try:
+            await _stream(token, authorization, headers.get(b"last-event-id", ""), receive, send)
+        finally:
+            self._open -= 1
+
+
+def _authenticate(authorization: str) -> ApiToken:
+    try:
+        return api_tokens.authenticate_token(authorization)
+    except api_tokens.TokenRefused:
+        raise TokenInvalid from None
+
+
+async def _refuse(error: TokenInvalid | RateLimited, send: Send) -> None:
+    response = respond_with_problem(error)
+    headers = [(b"content-type", PROBLEM.encode()), (b"cache-control", b"no-store")]
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": response.content})
+
+
+async def _stream(token: ApiToken, authorization: str, last: str, receive: Receive, send: Send) -> None:
+    headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+    gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+    reader = _EventReader(token, authorization, int(last) if last.isdecimal() and len(last) < 19 else None)
+    await send({"type": "http.response.start", "status": int(HTTPStatus.OK), "headers": headers})
+    quiet = _QUIET_LOOKS  # the first look is answered at once, so that the client knows that it is connected
+    try:
+        while not gone.done():
+            try:
+                text = await database_sync_to_async(reader.read)()
+            except TokenInvalid:
+                return
+            quiet = 0 if text else quiet + 1
+            if text or quiet > _QUIET_LOOKS:
+                quiet = 0
+                await send({"type": "http.response.body", "body": (text or ": \n\n").encode(), "more_body": True})
+            await asyncio.wait({gone}, timeout=LOOK_SECONDS)
+    finally:
+        gone.cancel()
+        if not gone.done():
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class _EventReader:
+    """Position of one stream."""
+
+    def __init__(self, token: ApiToken, authorization: str, after: int | None) -> None:
+        self._token, self._authorization, self._after = token, authorization, after
+        self._changes: ChangeCursor | None = None
+        #: Number after which the stream began, and those that were sent lately.
+        self._first = -1
+        self._told: set[int] = set()
+
+    def read(self) -> str:
+        """Return the events since the last look. Raises `TokenInvalid` once the token has ended."""
+        _authenticate(self._authorization)
+        workspace = self._token.workspace_id
+        if self._after is None:
+            self._after = get_last_event(workspace)
+        if self._first < 0:
+            self._first = self._after
+        if self._changes is None:
+            self._changes = _start_changes()
+        rules = unmasking.load_workspace_masking_rules(self._token.workspace)
+        with masker.use_masking_rules(None if self._token.role == TokenRole.AGENT else rules):
+            # An event becomes visible at its commit, perhaps after one with a larger number.
+            recent = list_events(workspace, max(self._after - OVERLAP, self._first))
+            events = [event for event in recent if event["id"] not in self._told]
+            self._told = {event["id"] for event in recent}
+            self._after = max([self._after, *self._told])
+            return _format_events(events) + _format_changes(_name_changes(self._changes, workspace))
+
+
+def _start_changes() -> ChangeCursor:
+    cursor = ChangeCursor(clock.now())
+    cursor.read()
+    return cursor
+
+
+def _name_changes(cursor: ChangeCursor, workspace: int) -> list[dict[str, Any]]:
+    changes = {change.session: change for change in cursor.read() if change.workspace == workspace}
+    names = dict(Session.objects.filter(pk__in=changes).values_list("pk", "session_id"))
+    return [
+        {"event": "session.changed", "session_id": names[pk], "revision": change.revision, "at": change.at}
+        for pk, change in changes.items()
+        if pk in names
+    ]
+
+
+def _format_events(events: Sequence[dict[str, Any]]) -> str:
+    return "".join(f"id: {event['id']}\nevent: {event['event']}\ndata: {encode_json(event)}\n\n" for event in events)
+
+
+def _format_changes(changes: Sequence[dict[str, Any]]) -> str:
+    """Changes have no id: a stream that resumes reads the newest state of what it shows."""
+    return "".join(f"event: session.changed\ndata: {encode_json(change)}\n\n" for change in changes)

@@ -1,0 +1,84 @@
+"""Events of a workspace: sessions that start, change and end, calls that wait, decisions."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from checkpoints.enums import AuditKind
+from checkpoints.exceptions import InvalidInput
+from checkpoints.formats.canonical import parse_or_text
+from checkpoints.ids import validate_number
+from checkpoints.models import AuditEvent, Session
+from harness_site.api.json_responses import respond
+from harness_site.api.serving import READER
+from harness_site.core.masking.masker import mask_json_value
+
+router = Router(tags=["events"])
+
+#: Entries of the audit trail that are events, with their names.
+NAMES: Final = {
+    AuditKind.SESSION_STARTED: "session.started",
+    AuditKind.SESSION_FINISHED: "session.finished",
+    AuditKind.SESSION_FORKED: "session.forked",
+    AuditKind.SESSION_NEEDS_REVIEW: "session.needs_review",
+    AuditKind.SESSION_READY: "session.ready",
+    AuditKind.SESSION_DELETED: "session.deleted",
+    AuditKind.RUN_STARTED: "run.started",
+    AuditKind.RUN_LOST: "run.lost",
+    AuditKind.TAKEOVER: "run.taken_over",
+    AuditKind.CALL_INTERRUPTED: "call.interrupted",
+    AuditKind.APPROVAL_REQUESTED: "call.awaiting_approval",
+    AuditKind.VERIFY_REQUESTED: "call.verification_requested",
+    AuditKind.DECIDED: "call.decided",
+    AuditKind.LATE_RESULT: "call.late_result",
+    AuditKind.PAUSED_FOR_PEERS: "session.paused",
+    AuditKind.JOIN_COMPLETE: "session.join_complete",
+}
+MOST: Final = 500
+_HIDDEN_DETAILS: Final = frozenset({"address"})
+
+
+def list_events(workspace: int, after: int, limit: int = MOST) -> list[dict[str, Any]]:
+    """List the events of a workspace after the one with the number `after`, oldest first."""
+    rows = AuditEvent.objects.filter(workspace=workspace, pk__gt=after, kind__in=sorted(NAMES)).order_by("pk")[:limit]
+    events = list(rows)
+    ids = dict(Session.objects.filter(pk__in={event.session_id for event in events}).values_list("pk", "session_id"))
+    return [encode_event(event, ids.get(event.session_id or 0)) for event in events]
+
+
+def get_last_event(workspace: int) -> int:
+    """Return the number of the newest event; 0 if there is none."""
+    return AuditEvent.objects.filter(workspace=workspace).order_by("-pk").values_list("pk", flat=True).first() or 0
+
+
+def encode_event(event: AuditEvent, session_id: str | None) -> dict[str, Any]:
+    """Encode an event, masked for the reader. `details` have ids, numbers and names, and no text of a transcript."""
+    details = parse_or_text(event.details)
+    known = {name: value for name, value in details.items() if name not in _HIDDEN_DETAILS}
+    return {
+        "id": event.pk,
+        "event": NAMES[AuditKind(event.kind)],
+        "at": event.created_at,
+        "session_id": session_id,
+        "actor": event.actor,
+        "actor_kind": event.actor_kind,
+        "details": mask_json_value(known),
+    }
+
+
+@router.get("/events", auth=READER, summary="Read or stream what happens in the workspace")
+def read_events(request: HttpRequest, after: int | None = None, limit: int = 100, wait: int = 0) -> HttpResponse:
+    """List the events after the one with the number `after`; with `wait`, wait until there is one.
+
+    With `Accept: text/event-stream` they are streamed as server-sent events, after `Last-Event-ID`.
+    """
+    workspace = request.token.workspace_id  # type: ignore[attr-defined]
+    if validate_number("limit", limit, least=1) > MOST:
+        raise InvalidInput(f"limit is {limit}; {MOST} is the most.")
+    if after is None:
+        return respond({"events": [], "last": get_last_event(workspace)})
+    events = list_events(workspace, validate_number("after", after), limit)
+    return respond({"events": events, "last": events[-1]["id"] if events else after}, waiting=not events)

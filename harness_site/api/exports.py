@@ -1,0 +1,63 @@
+"""Routes of exports, of the search, and of workflows."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from checkpoints.enums import AuditKind
+from checkpoints.exceptions import InvalidInput
+from checkpoints.ids import validate_number
+from checkpoints.models import Session, Workflow
+from checkpoints.store import row_lookups
+from checkpoints.workflows import steps
+from harness_site.api import readings
+from harness_site.api.json_responses import respond
+from harness_site.api.serving import READER, get_client
+from harness_site.core.masking.masker import mask_json_value
+from harness_site.search.query_terms import SearchQuery
+from harness_site.search.search_query import search_passages
+from harness_site.sessions.jsonl_export import generate_jsonl_lines
+
+router = Router(tags=["reading"])
+
+
+@router.get("/sessions/{escaped:session_id}/export", auth=READER, summary="Export a session as JSON Lines")
+def export_session(request: HttpRequest, session_id: str) -> HttpResponse:
+    session = row_lookups.get_session(get_client(request).store, session_id)
+    readings.record_reading(request, session, AuditKind.EXPORTED, what="session", form="jsonl")
+    return HttpResponse(b"".join(generate_jsonl_lines(session.pk)), content_type="application/jsonl")
+
+
+@router.get("/search", auth=READER, summary="Search messages, calls and titles")
+def search(request: HttpRequest, q: str, before: int | None = None) -> HttpResponse:
+    query = SearchQuery.parse(q)
+    if not query:
+        raise InvalidInput("q has no word to search for.")
+    if before is not None:
+        validate_number("before", before)
+    store = get_client(request).store
+    page = search_passages(store.workspace_id, query, before=before)
+    sessions = Session.objects.in_bulk({passage.session_id for passage in page.passages})
+    found = []
+    for passage in page.passages:
+        session = sessions.get(passage.session_id)
+        if session is None:
+            continue
+        readings.record_reading(request, session, AuditKind.EXCERPTED, page="search")
+        found.append({"session_id": session.session_id, "title": session.title, "text": passage.text[:1000]})
+    return respond(
+        {"passages": mask_json_value(found), "next": page.before, "partial": page.partly, "timed_out": page.slow}
+    )
+
+
+@router.get("/sessions/{escaped:session_id}/workflows", auth=READER, summary="List workflows with their steps")
+def list_workflows(request: HttpRequest, session_id: str) -> HttpResponse:
+    store = get_client(request).store
+    session = row_lookups.get_session(store, session_id)
+    readings.record_reading(request, session)
+    workflows = [
+        {"workflow_id": workflow.workflow_id, "steps": steps.list_steps(store, workflow)}
+        for workflow in Workflow.objects.filter(session=session).order_by("pk")
+    ]
+    return respond({"workflows": mask_json_value(workflows)})

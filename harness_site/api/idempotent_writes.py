@@ -1,0 +1,132 @@
+"""Writes with an `Idempotency-Key`: done once, answered as often as they are repeated.
+
+The key is noted before the write, together with a digest of the request. A repetition whose answer was stored gets
+that answer. One whose answer was lost is done again with the knowledge that the first attempt was never answered: each
+verb of the library then finds what the first attempt wrote.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from http import HTTPStatus
+from itertools import count
+from typing import Final
+
+from django.db import IntegrityError, connection, transaction
+from django.http import HttpResponse
+
+from checkpoints.db import clock
+from checkpoints.exceptions import IdempotencyKeyReused, RequestInProgress
+from checkpoints.ids import validate_id
+from harness_site.accounts.models import ApiToken
+from harness_site.api.json_responses import JSON
+from harness_site.api.models import ApiWrite
+from harness_site.api.problems import PROBLEM
+
+#: Time for which a key is remembered.
+KEPT_FOR: Final = timedelta(days=2)
+#: Largest answer that is stored, in characters.
+_LARGEST: Final = 4_096
+_CLEAN_EVERY: Final = 500
+#: Answers that a repetition may find changed: the write was not done, or waits for something.
+_PASSING: Final = frozenset({HTTPStatus.ACCEPTED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+
+_writes = count(1)
+_lock = threading.Lock()
+_served: set[tuple[int, str]] = set()
+
+
+def serve_once(
+    token: ApiToken, key: str, parts: tuple[str, str, bytes], serve: Callable[[bool], HttpResponse]
+) -> HttpResponse:
+    """Answer a write with a key. `parts` are method, path and body; `serve` does it, and learns if it is repeated.
+
+    Raises `IdempotencyKeyReused`, `RequestInProgress`, `InvalidIdentifier`.
+    """
+    validate_id("Idempotency-Key", key)
+    digest = hashlib.sha256(b"\0".join((parts[0].encode(), parts[1].encode(), parts[2]))).hexdigest()
+    with _serve_alone((token.pk, key)):
+        row, repeated = _note_write(token, key, digest)
+        if repeated and row.digest != digest:
+            raise IdempotencyKeyReused(key)
+        if repeated and row.status is not None and row.body:
+            kind = PROBLEM if row.status >= HTTPStatus.BAD_REQUEST else JSON
+            response = HttpResponse(row.body.encode(), status=row.status, content_type=kind)
+            response["Idempotency-Replayed"] = "true"
+            return response
+        response = serve(repeated)
+        _store_answer(row, response)
+        return response
+
+
+@contextmanager
+def _serve_alone(name: tuple[int, str]) -> Iterator[None]:
+    with _lock:
+        if name in _served:
+            raise RequestInProgress(name[1])
+        _served.add(name)
+    try:
+        yield
+    finally:
+        with _lock:
+            _served.discard(name)
+
+
+def _note_write(token: ApiToken, key: str, digest: str) -> tuple[ApiWrite, bool]:
+    """Return the row of the key, and whether it was there before."""
+    if next(_writes) % _CLEAN_EVERY == 0:
+        ApiWrite.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
+    row = ApiWrite(token=token, key=key, digest=digest)
+    try:
+        with _write_without_sync():
+            row.save(force_insert=True)
+    except IntegrityError:
+        return ApiWrite.objects.get(token=token, key=key), True
+    return row, False
+
+
+def _store_answer(row: ApiWrite, response: HttpResponse) -> None:
+    if response.status_code in _PASSING or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return
+    body = response.content.decode() if getattr(response, "stored_with_key", False) else ""
+    with _write_without_sync():
+        ApiWrite.objects.filter(pk=row.pk).update(
+            status=response.status_code, body=body if len(body) <= _LARGEST else ""
+        )
+
+
+@contextmanager
+def _write_without_sync() -> Iterator[None]:
+    """Commit without waiting for the disk: a key has to survive the end of a process, and the write itself is synced.
+
+    After a loss of power a repetition is a new request, which the versions and fences of the library still refuse.
+    """
+    with transaction.atomic() if connection.vendor == "postgresql" else _sqlite_without_sync(), transaction.atomic():
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SET LOCAL synchronous_commit TO off")
+        yield
+
+
+@contextmanager
+def _sqlite_without_sync() -> Iterator[None]:
+    if connection.in_atomic_block:
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA synchronous=NORMAL")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA synchronous=FULL")
+
+
+def mark_as_storable(response: HttpResponse) -> HttpResponse:
+    """Let the answer be stored with its key: it has no content of a session."""
+    response.stored_with_key = True  # type: ignore[attr-defined]
+    return response

@@ -1,0 +1,91 @@
+"""Errors as problem details (RFC 9457): the type is the name of the library's exception."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from http import HTTPStatus
+from typing import Any, Final
+
+from django.db import DatabaseError
+from django.http import HttpResponse
+
+from checkpoints import exceptions
+from checkpoints.exceptions import CheckpointsError
+from harness_site.api.json_responses import respond
+
+logger = logging.getLogger(__name__)
+
+PROBLEM: Final = "application/problem+json"
+#: Status of each error; a class has the status of its nearest base in this table.
+STATUSES: Final[dict[type[CheckpointsError], HTTPStatus]] = {
+    CheckpointsError: HTTPStatus.CONFLICT,
+    exceptions.InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
+    exceptions.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    exceptions.SessionExists: HTTPStatus.CONFLICT,
+    exceptions.NotFound: HTTPStatus.NOT_FOUND,
+    exceptions.NotPermitted: HTTPStatus.FORBIDDEN,
+    exceptions.ReasonRequired: HTTPStatus.UNPROCESSABLE_ENTITY,
+    exceptions.StaleRevision: HTTPStatus.PRECONDITION_FAILED,
+    exceptions.FileError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    exceptions.StorageError: HTTPStatus.INTERNAL_SERVER_ERROR,
+    exceptions.StorageUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    exceptions.StorageBusy: HTTPStatus.SERVICE_UNAVAILABLE,
+    exceptions.StorageFull: HTTPStatus.INSUFFICIENT_STORAGE,
+    exceptions.InsideTransaction: HTTPStatus.INTERNAL_SERVER_ERROR,
+    exceptions.CheckpointCorrupted: HTTPStatus.INTERNAL_SERVER_ERROR,
+    exceptions.SchemaFromFuture: HTTPStatus.INTERNAL_SERVER_ERROR,
+    exceptions.SealError: HTTPStatus.INTERNAL_SERVER_ERROR,
+    exceptions.SecretsLocked: HTTPStatus.INTERNAL_SERVER_ERROR,
+    exceptions.TokenInvalid: HTTPStatus.UNAUTHORIZED,
+    exceptions.RoleInsufficient: HTTPStatus.FORBIDDEN,
+    exceptions.RouteNotFound: HTTPStatus.NOT_FOUND,
+    exceptions.MalformedRequest: HTTPStatus.BAD_REQUEST,
+    exceptions.RateLimited: HTTPStatus.TOO_MANY_REQUESTS,
+    exceptions.IdempotencyKeyReused: HTTPStatus.UNPROCESSABLE_ENTITY,
+    exceptions.PreconditionFailed: HTTPStatus.PRECONDITION_FAILED,
+}
+
+
+def get_status(error: CheckpointsError) -> HTTPStatus:
+    """Return the HTTP status of an error."""
+    return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+
+
+def respond_with_problem(error: CheckpointsError, status: int | None = None) -> HttpResponse:
+    """Build the answer for an error of the library.
+
+    `facts` are the attributes of the exception, from which a client builds the same one. `may_have_happened` says
+    whether a write may be there in spite of the error.
+    """
+    status = get_status(error) if status is None else status
+    problem: dict[str, Any] = {
+        "type": type(error).__name__,
+        "title": (inspect.getdoc(type(error)) or "").partition("\n")[0],
+        "status": int(status),
+        "detail": error.detail,
+        "hint": error.hint,
+        "may_have_happened": bool(getattr(error, "may_have_happened", False)),
+        "facts": {name: value for name, value in vars(error).items() if name != "may_have_happened"},
+    }
+    response = respond(problem, status, content_type=PROBLEM)
+    if isinstance(error, exceptions.TokenInvalid):
+        response["WWW-Authenticate"] = 'Bearer error="invalid_token"'
+    elif isinstance(error, exceptions.RoleInsufficient):
+        response["WWW-Authenticate"] = 'Bearer error="insufficient_scope"'
+    elif isinstance(error, exceptions.RateLimited):
+        response["Retry-After"] = str(max(1, round(error.retry_after)))
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def convert_to_problem(error: Exception) -> HttpResponse:
+    """Build the answer for any error. One that is not the library's is logged, and its text stays here."""
+    if isinstance(error, CheckpointsError):
+        return respond_with_problem(error)
+    logger.error("The API could not answer a request.", exc_info=error)
+    if isinstance(error, DatabaseError):
+        return respond_with_problem(
+            exceptions.StorageUnavailable("The database of the server failed.", may_have_happened=True)
+        )
+    return respond_with_problem(exceptions.ServerFailed("The server failed.", may_have_happened=True))

@@ -1,0 +1,207 @@
+"""Bodies of requests. Unknown fields are refused, and no value is converted to another type."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+JsonObject = dict[str, Any]
+Amount = int | float | str
+
+
+class Body(Schema):
+    """Base of all bodies."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Empty(Body):
+    """Body without fields."""
+
+
+class Fenced(Body):
+    """Write of a run, which the fence of its opening names."""
+
+    fence: int = Field(ge=1, description="Fence that the opening of the session returned.")
+
+
+class Process(Body):
+    """Process of the agent, as the pages show it."""
+
+    host: str = Field("", max_length=255)
+    pid: int = Field(0, ge=0, le=2**31 - 1)
+
+
+class OpenSession(Body):
+    """Start or resume a session."""
+
+    session_id: str
+    mode: Literal["open", "start", "resume"] = Field(
+        "open",
+        description="`open` creates the session if it does not exist; `resume` does not; `start` refuses a finished "
+        "one.",
+    )
+    hold: bool = Field(
+        False, description="Whether to stay at the gate while calls are undecided (202), instead of the error 409."
+    )
+    user_message: str = ""
+    agent: str = ""
+    title: str | None = None
+    scratchpad_root: str | None = None
+    metadata: JsonObject | None = None
+    labels: list[str] = []
+    takeover: bool | str = False
+    fence: int | None = Field(None, ge=1, description="Fence of the run that the caller has in this session already.")
+    executing: list[int] | None = Field(
+        None, description="Numbers of the calls that this client still runs; others of its run become interrupted."
+    )
+    process: Process = Field(default_factory=lambda: Process.model_validate({}))
+
+
+class Finish(Fenced):
+    """End a session."""
+
+    status: str
+    result: Any = None
+
+
+class Fork(Body):
+    """Create a session that continues from a version of another one."""
+
+    new_session_id: str
+    version: int | None = None
+
+
+class Prune(Body):
+    """Delete old versions."""
+
+    keep_last: int | None = None
+    keep_every: int | None = None
+    older_than_seconds: float | None = None
+    dry_run: bool = False
+
+
+class SaveVersion(Body):
+    """Save the next version: messages that are new, or the whole transcript. What is left out stays as it was."""
+
+    mode: Literal["append", "replace"] = "append"
+    messages: list[JsonObject]
+    fence: int | None = Field(None, ge=1, description="Left out: append without a run, refused while a run is alive.")
+    expected_version: int | None = Field(None, ge=0)
+    plan: JsonObject | None = None
+    budget_spent_usd: Amount | None = Field(None, description="A number, or the text of an exact decimal number.")
+    usage: JsonObject | None = None
+    phase: str = "turn"
+    payload: JsonObject | None = None
+
+
+class TakenResult(Body):
+    """Stored result that the agent used by its call id."""
+
+    number: int
+    call_id: str
+
+
+class IssueCall(Fenced):
+    """Log that a call is about to run, or get its stored answer."""
+
+    call_id: str
+    tool: str
+    args: Any
+    step: int | None = None
+    side_effects: list[str] = ["mutate"]
+    idempotency: Literal["once", "unanswered", "call", "function", "key"] = Field(
+        "once",
+        description="`function`: `key` is what the tool's own function made of the arguments. `key`: it is the whole "
+        "key.",
+    )
+    key: str | None = None
+    scope: str = "session"
+    risk: str | None = None
+    sentence: str = ""
+    verifiable: bool = False
+    requires_approval: bool = False
+    approvals: int = Field(1, ge=1)
+    decide_within: float | None = Field(None, gt=0)
+    taken: list[TakenResult] = []
+
+
+class CallOutcome(Body):
+    """Outcome of an issued call. Without a fence it is kept as evidence, and refused."""
+
+    fence: int | None = Field(None, ge=1)
+    status: Literal["completed", "failed", "interrupted"]
+    result: Any = Field(None, description="What the model reads: text, or for a workflow step any JSON value.")
+    error_type: str = ""
+    reason: Literal["", "ambiguous_error", "cancelled"] = ""
+    step: int | None = None
+    attempt: int | None = None
+
+
+class ProbeAnswer(Fenced):
+    """Answer of a tool's verify hook, which ran at the agent."""
+
+    answer: Literal["landed", "not_landed", "unknown"]
+    result: Any = None
+    why: str = ""
+    step: int
+    attempt: int
+    revision: int
+
+
+class Decide(Body):
+    """Decision about a call. It counts only for the revision and the arguments that it names."""
+
+    kind: Literal[
+        "confirm_landed", "mark_failed", "approve_rerun", "approve", "reject", "edit", "respond", "withdraw", "verify"
+    ]
+    reason: str = ""
+    revision: int | None = Field(None, description="Revision of the call; `If-Match` may name it instead.")
+    args_digest: str | None = Field(None, description="Digest of the arguments that were read.")
+    evidence: JsonObject | str | None = None
+    result: str | None = Field(None, description="Result for the agent: for `confirm_landed`, `respond` and `reject`.")
+    new_args: JsonObject | None = Field(None, description="Changed arguments, for `edit`.")
+    step: int | None = None
+    attempt: int | None = None
+
+
+class PeerCallBody(Body):
+    """One request to another agent."""
+
+    id: str
+    peer: str
+    request: Any = None
+    deadline_seconds: float = 600
+    token: str | None = None
+    sent: bool = True
+
+
+class JoinBody(Body):
+    """Calls that are waited for together."""
+
+    id: str
+    calls: list[PeerCallBody]
+
+
+class Pause(Fenced):
+    """Pause a session until other agents have answered."""
+
+    state: JsonObject
+    joins: list[JoinBody]
+
+
+class PeerResponseBody(Body):
+    """Response of another agent."""
+
+    result: Any = None
+    session_id: str | None = None
+    peer: str | None = None
+    token: str | None = None
+
+
+class ExtendDeadline(Body):
+    """Extend the deadline of a call to another agent."""
+
+    seconds: float = Field(ge=0)

@@ -1,0 +1,22 @@
+"""Senders of large bodies: known by their token before the body is read."""
+
+from __future__ import annotations
+
+from channels.db import database_sync_to_async
+
+from harness_site.accounts import api_tokens
+from harness_site.serving.asgi_types import Scope
+
+
+async def has_valid_token(scope: Scope) -> bool:
+    """Return True if a request carries a valid token."""
+    header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    return bool(header) and await database_sync_to_async(_is_valid)(header.decode("latin-1"))
+
+
+def _is_valid(header: str) -> bool:
+    try:
+        api_tokens.authenticate_token(header)
+    except api_tokens.TokenRefused:
+        return False
+    return True

@@ -1,0 +1,143 @@
+"""What every route has in common: the token, the rate, the body, the key of a write, problems, compression."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+from allauth.account.adapter import get_adapter
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+from ninja.security import HttpBearer
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import RoleInsufficient, RouteNotFound, TokenInvalid
+from harness_site.accounts import api_tokens, unmasking
+from harness_site.accounts.models import ApiToken, TokenRole
+from harness_site.accounts.token_authentication import COVERS
+from harness_site.api import client_stores, idempotent_writes, rate_limit, request_bodies
+from harness_site.api.problems import convert_to_problem, respond_with_problem
+from harness_site.core.masking import masker
+
+_WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+#: Answers smaller than this are not compressed.
+_COMPRESSED_FROM: Final = 2_048
+
+
+class ApiRequest(HttpRequest):
+    """Request with a valid token; created only by `serve_route`."""
+
+    token: ApiToken
+    #: Body, decompressed.
+    content: bytes
+    #: Whether an earlier attempt of the same write may have been done.
+    repeated: bool
+
+    @property
+    def checkpointer(self) -> SyncCheckpointer:
+        """State of the client that makes the request."""
+        return get_client(self)
+
+
+def get_client(request: HttpRequest) -> SyncCheckpointer:
+    """Return the state of the client that makes a request."""
+    token: ApiToken = request.token  # type: ignore[attr-defined]
+    return client_stores.open_client(token, request.headers.get("Harness-Client", "")[:255])
+
+
+class RoleToken(HttpBearer):
+    """Bearer token whose role covers one of `roles`; the token itself is checked before."""
+
+    def __init__(self, *roles: TokenRole) -> None:
+        super().__init__()
+        self.roles: Sequence[TokenRole] = roles
+
+    def __call__(self, request: HttpRequest) -> Any:
+        token = cast(ApiRequest, request).token
+        if not COVERS[TokenRole(token.role)] & set(self.roles):
+            raise RoleInsufficient(token.role, [str(role) for role in self.roles])
+        return token
+
+    def authenticate(self, request: HttpRequest, token: str) -> Any:
+        raise NotImplementedError  # `__call__` does not come to it
+
+
+AGENT: Final = RoleToken(TokenRole.AGENT)
+READER: Final = RoleToken(TokenRole.AGENT, TokenRole.AUDITOR)
+APPROVER: Final = RoleToken(TokenRole.APPROVER)
+
+View = Callable[..., HttpResponse]
+
+
+def serve_route(view: View) -> View:
+    """Wrap the view of a route. Browsers never send the Authorization header by themselves, and no cookie is read."""
+
+    @login_not_required
+    @csrf_exempt
+    @wraps(view)
+    def serve(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            response = _serve_authenticated(cast(ApiRequest, request), lambda: view(request, *args, **kwargs))
+        except Exception as error:  # every error becomes a problem
+            response = convert_to_problem(error)
+        return _compress(request, response)
+
+    return serve
+
+
+def _serve_authenticated(request: ApiRequest, view: Callable[[], HttpResponse]) -> HttpResponse:
+    try:
+        address = get_adapter().get_client_ip(request)
+        request.token = api_tokens.authenticate_token(request.headers.get("Authorization", ""), address=address)
+    except api_tokens.TokenRefused:
+        raise TokenInvalid from None
+    rate_limit.take_request(request.token.pk)
+    request.content = request_bodies.read_body(request) if request.method in _WRITES else b""
+    request._body = request.content  # Django would refuse to read the stream again
+    key = request.headers.get("Idempotency-Key", "") if request.method in _WRITES else ""
+
+    def answer(repeated: bool) -> HttpResponse:
+        request.repeated = repeated
+        with _masked_for(request.token):
+            response = view()
+        if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            problem = respond_with_problem(
+                RouteNotFound(request.method or "", request.path), HTTPStatus.METHOD_NOT_ALLOWED
+            )
+            problem["Allow"] = response["Allow"]
+            return problem
+        return response
+
+    if not key:
+        return answer(False)
+    parts = (request.method or "", request.get_full_path(), request.content)
+    return idempotent_writes.serve_once(request.token, key, parts, answer)
+
+
+@contextmanager
+def _masked_for(token: ApiToken) -> Iterator[None]:
+    """Mask secrets as on pages; an agent reads what it wrote itself."""
+    is_agent = token.role == TokenRole.AGENT
+    with masker.use_masking_rules(None if is_agent else unmasking.load_workspace_masking_rules(token.workspace)):
+        yield
+
+
+def _compress(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    accepts = "gzip" in request.headers.get("Accept-Encoding", "")
+    if response.streaming or not accepts or len(response.content) < _COMPRESSED_FROM:
+        return response
+    response.content = gzip.compress(response.content, compresslevel=1, mtime=0)
+    response["Content-Encoding"] = "gzip"
+    response["Vary"] = "Accept-Encoding"
+    return response
+
+
+@serve_route
+def refuse_route(request: HttpRequest, path: str = "") -> HttpResponse:
+    """Answer a path that is none of the API's."""
+    raise RouteNotFound(request.method or "", request.path)

@@ -1,0 +1,287 @@
+"""Routes of sessions: open, heartbeat, gate, release, finish, fork, list, read, delete."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from checkpoints.calls import call_queries
+from checkpoints.enums import CallStatus, RunStatus
+from checkpoints.exceptions import (
+    ApprovalRequired,
+    InvalidInput,
+    OwnershipError,
+    ReviewRequired,
+    SessionExists,
+    SessionFinished,
+)
+from checkpoints.models import Run, Session, ToolCall
+from checkpoints.process_identity import ProcessIdentity
+from checkpoints.resume import resume_gate
+from checkpoints.resume.resume_gate import ResumePoint
+from checkpoints.sessions import create_finish_release, heartbeat, ownership
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store.store import OwnedSession, Store
+from harness_site.api import readings, schemas
+from harness_site.api.client_stores import hold_run
+from harness_site.api.idempotent_writes import mark_as_storable
+from harness_site.api.json_responses import respond
+from harness_site.api.serving import AGENT, READER, get_client
+from harness_site.core.masking.masker import mask_json_value
+
+router = Router(tags=["sessions"])
+
+
+@router.get("/sessions", auth=READER, summary="List sessions, newest activity first")
+def list_sessions(
+    request: HttpRequest,
+    status: str | None = None,
+    agent: str | None = None,
+    label: str | None = None,
+    updated_before: datetime | None = None,
+    after: str | None = None,
+    limit: int = 50,
+) -> HttpResponse:
+    sessions = get_client(request).list_sessions(
+        status=status, agent=agent, label=label, updated_before=updated_before, after=after, limit=limit
+    )
+    following = sessions[-1]["cursor"] if len(sessions) == limit else None
+    return respond({"sessions": mask_json_value(sessions), "next": following})
+
+
+@router.post("/sessions", auth=AGENT, summary="Start or resume a session, and own it")
+def open_session(request: HttpRequest, body: schemas.OpenSession) -> HttpResponse:
+    checkpointer = get_client(request)
+    store = checkpointer.store
+    _describe_process(request, store, body.process)
+    owned_session = store.find_owned(body.session_id)
+    if owned_session is not None and owned_session.fence != body.fence:
+        store.remove_owned(owned_session)
+    elif owned_session is not None and body.executing is not None:
+        for number in _list_issued_calls(owned_session) - set(body.executing):
+            store.executing.discard(number)
+    if body.fence is None and not body.takeover and not request.repeated:  # type: ignore[attr-defined]
+        _require_no_run_of_namesake(request, store, body.session_id)
+    description = None
+    if body.mode != "resume":
+        description = SessionDescription(
+            body.user_message, body.agent, body.title, body.scratchpad_root, body.metadata, body.labels
+        )
+    return enter_gate(store, body.session_id, hold=body.hold, mode=body.mode, description=description, body=body)
+
+
+def _require_no_run_of_namesake(request: HttpRequest, store: Store, session_id: str) -> None:
+    """Require that no other process without a name drives the session: they cannot be told apart by their token."""
+    if request.headers.get("Harness-Client"):
+        return
+    sessions = Session.objects.filter(workspace_id=store.workspace_id, session_id=session_id)
+    session = sessions.select_related("owner").first()
+    owner = None if session is None else session.owner
+    if session is None or owner is None or owner.owner_token != store.token:
+        return
+    if run_liveness.is_run_alive(owner):
+        raise ownership.build_session_busy(session, owner)
+
+
+def _describe_process(request: HttpRequest, store: Store, process: schemas.Process) -> None:
+    token = request.token  # type: ignore[attr-defined]
+    store.remote_process = ProcessIdentity(process.host or f"token {token.name}"[:255], "", process.pid, "")
+
+
+def _list_issued_calls(owned_session: OwnedSession) -> set[int]:
+    calls = ToolCall.objects.filter(session=owned_session.pk, run=owned_session.run_id, status=CallStatus.ISSUED)
+    return set(calls.values_list("pk", flat=True))
+
+
+def enter_gate(
+    store: Store,
+    session_id: str,
+    *,
+    hold: bool,
+    mode: str = "resume",
+    description: SessionDescription | None = None,
+    body: schemas.OpenSession | None = None,
+) -> HttpResponse:
+    """Take the session and try the gate: 200 with the point, 201 for a first run, or 202 at the gate with `hold`.
+
+    Raises what `resume_gate.try_gate` raises, and without `hold` `ReviewRequired`; then the session is released.
+    """
+    takeover = False if body is None else body.takeover
+    with store.keep_session_from_idling(session_id):
+        outcome = resume_gate.try_gate(store, session_id, description=description, takeover=takeover)
+    if isinstance(outcome, ResumePoint):
+        if mode == "start" and outcome.finished:
+            raise SessionFinished(session_id, row_lookups.get_session(store, session_id).status)
+        is_first = outcome.run is not None and outcome.run.number == 1 and outcome.version == 0
+        return respond(
+            {"point": encode_point(outcome), "run": encode_run(outcome.run), "undecided": []},
+            HTTPStatus.CREATED if is_first else HTTPStatus.OK,
+        )
+    owned_session = store.get_owned(session_id)
+    calls = [encode_undecided_call(store, call) for call in outcome]
+    if not hold:
+        create_finish_release.release_session(store, session_id)
+        unknown = any(call.status == CallStatus.INTERRUPTED for call in outcome)
+        raise (ReviewRequired if unknown else ApprovalRequired)(session_id, calls)
+    return respond(
+        {"point": None, "run": encode_run(owned_session.run), "undecided": calls}, HTTPStatus.ACCEPTED, waiting=True
+    )
+
+
+def encode_run(run: Run | None) -> dict[str, Any] | None:
+    """Encode a run; its `fence` goes with every write."""
+    if run is None:
+        return None
+    return {
+        "run_id": str(run.pk),
+        "number": run.number,
+        "fence": run.fence,
+        "status": run.status,
+        "resumed_from": None if run.resumed_from_id is None else str(run.resumed_from_id),
+        "started_at": str(run.started_at),
+        "lease_seconds": 30,
+    }
+
+
+def encode_point(point: ResumePoint) -> dict[str, Any]:
+    """Encode the point where a run continues."""
+    numbers = getattr(point.replayable, "_rows", {})
+    return {
+        "transcript": point.transcript,
+        "plan": point.plan,
+        "budget_spent_usd": point.budget_spent_usd,
+        "usage": point.usage,
+        "version": point.version,
+        "pending_response": point.pending_response,
+        "replayable": [
+            {**dataclasses.asdict(result), "number": numbers.get(call_id)}
+            for call_id, result in dict.items(point.replayable)
+        ],
+        "snapshot": None if point.snapshot is None else dataclasses.asdict(point.snapshot),
+        "finished": point.finished,
+        "result": point.result,
+    }
+
+
+def encode_undecided_call(store: Store, call: ToolCall) -> dict[str, Any]:
+    """Encode a call that waits for a decision, with what a verify hook at the agent has to know."""
+    reasons = call_queries.load_verify_hook_reasons(store, [call])
+    return {
+        **call_queries.call_to_dict(call, verify_reason=reasons.get(call.pk)),
+        "number": call.pk,
+        "args_digest": call.args_digest,
+        "verifiable": call.verifiable,
+        "verify_requested_by": call.verify_requested_by,
+    }
+
+
+@router.get("/sessions/{escaped:session_id}", auth=READER, summary="Read what is known about a session")
+def read_session(request: HttpRequest, session_id: str) -> HttpResponse:
+    store = get_client(request).store
+    session = row_lookups.get_session(store, session_id)
+    readings.record_reading(request, session)
+    return respond(mask_json_value(readings.encode_session(store, session)), etag=session.revision)
+
+
+@router.delete("/sessions/{escaped:session_id}", auth=AGENT, summary="Delete a session and all its data")
+def delete_session(request: HttpRequest, session_id: str, dry_run: bool = False) -> HttpResponse:
+    counts = get_client(request).delete_session(session_id, dry_run=dry_run)
+    return mark_as_storable(respond(dataclasses.asdict(counts)))
+
+
+@router.get("/sessions/{escaped:session_id}/gate", auth=AGENT, summary="Wait at the gate until people have decided")
+def wait_at_gate(request: HttpRequest, session_id: str, fence: int, wait: int = 0) -> HttpResponse:
+    checkpointer = get_client(request)
+    hold_run(checkpointer, session_id, fence)
+    return enter_gate(checkpointer.store, session_id, hold=True)
+
+
+@router.post("/sessions/{escaped:session_id}/heartbeat", auth=AGENT, summary="Renew the lease of a run")
+def renew_lease(request: HttpRequest, session_id: str, body: schemas.Fenced) -> HttpResponse:
+    checkpointer = get_client(request)
+    heartbeat.renew_lease(checkpointer.store, hold_run(checkpointer, session_id, body.fence))
+    return mark_as_storable(respond({"alive": True}))
+
+
+@router.post("/sessions/{escaped:session_id}/release", auth=AGENT, summary="Let another process continue at once")
+def release_session(request: HttpRequest, session_id: str, body: schemas.Fenced) -> HttpResponse:
+    checkpointer = get_client(request)
+    try:
+        hold_run(checkpointer, session_id, body.fence)
+    except OwnershipError:
+        if not _has_run_ended_as(checkpointer.store, session_id, body.fence, RunStatus.RELEASED):
+            raise
+        return mark_as_storable(respond({"released": False}))
+    return mark_as_storable(respond({"released": checkpointer.release_session(session_id)}))
+
+
+def _has_run_ended_as(store: Store, session_id: str, fence: int, status: RunStatus) -> bool:
+    session = row_lookups.get_session(store, session_id)
+    return Run.objects.filter(session=session, fence=fence, status=status, owner_token=store.token).exists()
+
+
+@router.post("/sessions/{escaped:session_id}/finish", auth=AGENT, summary="End a session with a result")
+def finish_session(request: HttpRequest, session_id: str, body: schemas.Finish) -> HttpResponse:
+    checkpointer = get_client(request)
+    try:
+        hold_run(checkpointer, session_id, body.fence)
+        checkpointer.finish_session(session_id, body.status, body.result)
+    except SessionFinished as error:
+        repeated = request.repeated and error.status == body.status  # type: ignore[attr-defined]
+        if not repeated or not _has_run_ended_as(checkpointer.store, session_id, body.fence, RunStatus(body.status)):
+            raise
+    return mark_as_storable(respond({"status": body.status}))
+
+
+@router.post("/sessions/{escaped:session_id}/fork", auth=AGENT, summary="Continue from a version in a new session")
+def fork_session(request: HttpRequest, session_id: str, body: schemas.Fork) -> HttpResponse:
+    checkpointer = get_client(request)
+    try:
+        version = checkpointer.fork_session(session_id, body.new_session_id, version=body.version)
+    except SessionExists:
+        fork = Session.objects.filter(
+            workspace_id=checkpointer.store.workspace_id,
+            session_id=body.new_session_id,
+            forked_from__session_id=session_id,
+        )
+        if not request.repeated or not fork.exists():  # type: ignore[attr-defined]
+            raise
+        version = 1
+    return mark_as_storable(respond({"version": version}, HTTPStatus.CREATED))
+
+
+@router.get("/sessions/{escaped:session_id}/preview", auth=READER, summary="Compute what a resume would do now")
+def preview_resume(request: HttpRequest, session_id: str) -> HttpResponse:
+    checkpointer = get_client(request)
+    readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))
+    return respond(mask_json_value(checkpointer.preview_resume(session_id)))
+
+
+@router.post("/sessions/{escaped:session_id}/prune", auth=AGENT, summary="Delete old versions")
+def prune_versions(request: HttpRequest, session_id: str, body: schemas.Prune) -> HttpResponse:
+    older_than = None
+    if body.older_than_seconds is not None:
+        try:
+            older_than = timedelta(seconds=body.older_than_seconds)
+        except OverflowError:
+            raise InvalidInput(f"older_than_seconds is {body.older_than_seconds}; that is no duration.") from None
+    counts = get_client(request).prune(
+        session_id,
+        keep_last=body.keep_last,
+        keep_every=body.keep_every,
+        older_than=older_than,
+        dry_run=body.dry_run,
+    )
+    return mark_as_storable(respond(dataclasses.asdict(counts)))
+
+
+@router.get("/runs/{run_id}", auth=READER, summary="Find the session of a run")
+def find_session_of_run(request: HttpRequest, run_id: str) -> HttpResponse:
+    session_id = resume_gate.find_session_id_of_run(get_client(request).store, run_id)
+    return respond({"session_id": session_id})

@@ -1,0 +1,156 @@
+"""Routes of versions and messages."""
+
+from __future__ import annotations
+
+import dataclasses
+from decimal import Decimal, InvalidOperation
+from http import HTTPStatus
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import InvalidInput
+from checkpoints.sessions import append_without_lease
+from checkpoints.store import row_lookups
+from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.version_state import UNCHANGED, VersionChange
+from checkpoints.versions import save_version as saving
+from harness_site.api import readings, schemas
+from harness_site.api.client_stores import hold_run
+from harness_site.api.idempotent_writes import mark_as_storable
+from harness_site.api.json_responses import respond
+from harness_site.api.preconditions import read_if_match
+from harness_site.api.serving import AGENT, READER, get_client
+from harness_site.core.masking.masker import mask_json_value
+
+router = Router(tags=["versions"])
+
+
+@router.post("/sessions/{escaped:session_id}/versions", auth=AGENT, summary="Save the next version")
+def save_version(request: HttpRequest, session_id: str, body: schemas.SaveVersion) -> HttpResponse:
+    checkpointer = get_client(request)
+    expected = read_if_match(request, body.expected_version, "expected_version")
+    change = _read_change(body)
+    if body.fence is None:
+        version = _append_without_run(checkpointer.store, session_id, body, change, expected)
+    else:
+        owned_session = hold_run(checkpointer, session_id, body.fence)
+        found = _find_repeated(request, checkpointer.store, owned_session, body, change, expected)
+        version = found or _save(checkpointer, session_id, body, change, expected)
+    return mark_as_storable(respond({"version": version}, HTTPStatus.CREATED, etag=version))
+
+
+def _read_change(body: schemas.SaveVersion) -> VersionChange:
+    given = body.model_fields_set
+    return VersionChange(
+        body.plan if "plan" in given else UNCHANGED,
+        _read_amount(body.budget_spent_usd) if body.budget_spent_usd is not None else UNCHANGED,
+        body.usage if "usage" in given else UNCHANGED,
+        body.phase,
+        body.payload,
+    )
+
+
+def _read_amount(amount: float | str) -> float | Decimal:
+    if not isinstance(amount, str):
+        return amount
+    try:
+        return Decimal(amount)
+    except InvalidOperation:
+        raise InvalidInput(f"budget_spent_usd is {amount[:60]!r}; that is no decimal number.") from None
+
+
+def _append_without_run(
+    store: Store, session_id: str, body: schemas.SaveVersion, change: VersionChange, expected: int | None
+) -> int:
+    if body.mode != "append" or expected is None:
+        raise InvalidInput(
+            "Without a fence only mode 'append' with an expected_version is possible: open the session first."
+        )
+    reader = Store(workspace=store.workspace, remote_process=store.remote_process)  # it owns nothing
+    return append_without_lease.append_version(reader, session_id, body.messages, change, expected_version=expected)
+
+
+def _find_repeated(
+    request: HttpRequest,
+    store: Store,
+    owned_session: OwnedSession,
+    body: schemas.SaveVersion,
+    change: VersionChange,
+    expected: int | None,
+) -> int | None:
+    """Return the version that an unanswered attempt of this request wrote."""
+    if not request.repeated:  # type: ignore[attr-defined]
+        return None
+    if expected is None:
+        expected = row_lookups.get_session(store, owned_session.session_id).latest_version - 1
+    return saving.find_repeated_version(
+        store, owned_session, body.messages, change, max(expected, 0), whole=body.mode == "replace"
+    )
+
+
+def _save(
+    checkpointer: SyncCheckpointer,
+    session_id: str,
+    body: schemas.SaveVersion,
+    change: VersionChange,
+    expected: int | None,
+) -> int:
+    store = checkpointer.store
+    if body.mode == "append":
+        if expected is None:
+            raise InvalidInput("mode 'append' takes an expected_version, or If-Match.")
+        return saving.append_messages(store, session_id, body.messages, change, expected_version=expected)
+    return saving.save_transcript(
+        store, session_id, body.messages, change.to_state_if_complete(), expected_version=expected
+    )
+
+
+@router.get("/sessions/{escaped:session_id}/versions", auth=READER, summary="List versions, newest first")
+def list_versions(request: HttpRequest, session_id: str, before: int | None = None, limit: int = 50) -> HttpResponse:
+    checkpointer = get_client(request)
+    versions = checkpointer.list_checkpoints(session_id, before=before, limit=limit)
+    readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))
+    following = versions[-1]["version"] if len(versions) == limit else None
+    return respond({"versions": mask_json_value(versions), "next": following})
+
+
+@router.get("/sessions/{escaped:session_id}/versions/latest", auth=READER, summary="Load the newest version")
+def load_latest(request: HttpRequest, session_id: str) -> HttpResponse:
+    checkpointer = get_client(request)
+    latest = checkpointer.load_latest(session_id)
+    if latest is None:
+        return respond({"version": None})
+    readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))
+    return _respond_with_version(latest)
+
+
+@router.get("/sessions/{escaped:session_id}/versions/{int:version}", auth=READER, summary="Load one version")
+def load_version(request: HttpRequest, session_id: str, version: int) -> HttpResponse:
+    checkpointer = get_client(request)
+    loaded = checkpointer.load(session_id, version)
+    readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))
+    return _respond_with_version(loaded)
+
+
+def _respond_with_version(loaded: dict[str, Any]) -> HttpResponse:
+    return respond({"version": mask_json_value(loaded)}, etag=loaded["version"])
+
+
+@router.delete("/sessions/{escaped:session_id}/versions/{int:version}", auth=AGENT, summary="Delete one version")
+def delete_version(request: HttpRequest, session_id: str, version: int) -> HttpResponse:
+    counts = get_client(request).delete_checkpoint(session_id, version)
+    return mark_as_storable(respond(dataclasses.asdict(counts)))
+
+
+@router.get("/sessions/{escaped:session_id}/messages", auth=READER, summary="Load messages after a position")
+def list_messages(
+    request: HttpRequest, session_id: str, after: int = 0, limit: int = 100, version: int | None = None
+) -> HttpResponse:
+    checkpointer = get_client(request)
+    messages = checkpointer.messages(session_id, after=after, limit=limit, version=version)
+    readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))
+    following = after + len(messages) if len(messages) == limit else None
+    return respond({"messages": mask_json_value(messages), "next": following})

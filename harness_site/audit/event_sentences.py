@@ -1,0 +1,196 @@
+"""Audit entries in one sentence: who did what to which session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from string import Formatter
+from typing import Any, Final
+
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from checkpoints.enums import AuditKind, CallStatus, DecisionKind
+from harness_site.audit.audit_entries import AuditEntry
+from harness_site.core.formatting import format_status_chip, shorten_to_one_line
+
+#: Kind → sentences. The first one of which all values are known is used.
+_SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
+    AuditKind.SESSION_STARTED: (_("{actor} started {session}"),),
+    AuditKind.SESSION_FINISHED: (_("{actor} finished {session}"),),
+    AuditKind.SESSION_FORKED: (_("{actor} forked {session}"),),
+    AuditKind.SESSION_IMPORTED: (_("{actor} imported {session}"),),
+    AuditKind.SESSION_NEEDS_REVIEW: (_("{session} was paused for a decision"),),
+    AuditKind.APPROVAL_REQUESTED: (_("{actor} asked for an approval in {session}"),),
+    AuditKind.SESSION_READY: (_("{session} can continue: its last decision was made"),),
+    AuditKind.RUN_STARTED: (_("{actor} started in {session}"),),
+    AuditKind.RUN_RELEASED: (_("{actor} released {session}"),),
+    AuditKind.RUN_LOST: (_("{actor} was lost in {session}"),),
+    AuditKind.VERSIONS_REMOVED: (_("{actor} removed old versions of {session}"),),
+    AuditKind.SESSION_DELETED: (_("{actor} deleted {session}"),),
+    AuditKind.TAKEOVER: (_("{session} was taken over from {actor}"),),
+    AuditKind.SESSION_SEALED: (_("{actor} sealed the stored rows of {session}"),),
+    AuditKind.CALL_INTERRUPTED: (
+        _("A call of {tool} was interrupted in {session}"),
+        _("A call was interrupted in {session}"),
+    ),
+    AuditKind.CALL_DISCARDED: (_("A call that only reads was discarded in {session}"),),
+    AuditKind.LATE_RESULT: (_("A late result was refused in {session}"),),
+    AuditKind.VERIFY_REQUESTED: (_("{actor} asked to verify a call in {session}"),),
+    AuditKind.DECIDED: (
+        _("{actor} decided a call in {session}: {decision}"),
+        _("{actor} decided a call in {session}"),
+    ),
+    AuditKind.PAUSED_FOR_PEERS: (_("{actor} paused {session} to wait for other agents"),),
+    AuditKind.PEER_EXPIRED: (_("Another agent did not answer {session} in time"),),
+    AuditKind.LATE_RESPONSE: (_("Another agent answered {session} too late"),),
+    AuditKind.JOIN_COMPLETE: (_("The other agents have answered {session}"),),
+    AuditKind.PEERS_CANCELLED: (_("{actor} stopped waiting for other agents in {session}"),),
+    AuditKind.SIGNED_IN: (_("{actor} signed in ({methods})"), _("{actor} signed in")),
+    AuditKind.SIGN_IN_FAILED: (_("A sign-in as {actor} failed"),),
+    AuditKind.SIGNED_OUT: (_("{actor} signed out"),),
+    AuditKind.SIGN_INS_ENDED: (_("{actor} signed out other browsers"),),
+    AuditKind.PASSWORD_CHANGED: (_("{actor} changed the password"),),
+    AuditKind.FACTOR_ADDED: (_("{actor} added a second factor ({factor})"), _("{actor} added a second factor")),
+    AuditKind.FACTOR_REMOVED: (
+        _("{actor} removed a second factor ({factor})"),
+        _("{actor} removed a second factor"),
+    ),
+    AuditKind.INVITED: (
+        _("{actor} created an invitation for the role {role}"),
+        _("{actor} created an invitation"),
+    ),
+    AuditKind.INVITATION_REVOKED: (_("{actor} revoked an invitation"),),
+    AuditKind.MEMBER_ADDED: (_("{actor} joined with the role {role}"), _("{actor} joined")),
+    AuditKind.ROLE_CHANGED: (
+        _("{actor} changed the role of {member} from {before} to {role}"),
+        _("{actor} changed a role"),
+    ),
+    AuditKind.MEMBER_REMOVED: (_("{actor} removed the member {member}"), _("{actor} removed a member")),
+    AuditKind.MEMBER_DEACTIVATED: (
+        _("{actor} deactivated the account of {member}"),
+        _("{actor} deactivated an account"),
+    ),
+    AuditKind.MEMBER_REACTIVATED: (
+        _("{actor} reactivated the account of {member}"),
+        _("{actor} reactivated an account"),
+    ),
+    AuditKind.TOKEN_CREATED: (_("{actor} created the API token {token_name}"), _("{actor} created an API token")),
+    AuditKind.TOKEN_REVOKED: (_("{actor} revoked the API token {token_name}"), _("{actor} revoked an API token")),
+    AuditKind.TOKEN_USED: (_("The API token {actor} was used"),),
+    AuditKind.TOKEN_REFUSED: (_("The API token {actor} was refused"),),
+    AuditKind.CLAIMED: (_("{actor} claimed a call in {session}"),),
+    AuditKind.RELEASED: (_("{actor} released a call in {session}"),),
+    AuditKind.HANDED_OVER: (
+        _("{actor} handed a call in {session} over to {to_member}"),
+        _("{actor} handed over a call in {session}"),
+    ),
+    AuditKind.COMMENTED: (_("{actor} added a comment to a call in {session}"),),
+    AuditKind.VIEWED: (_("{actor} read {session}"),),
+    AuditKind.EXCERPTED: (
+        _("{actor} saw excerpts of {session} on the page “{page}”"),
+        _("{actor} saw excerpts of {session}"),
+    ),
+    AuditKind.EVIDENCE_OPENED: (_("{actor} opened evidence in {session}"),),
+    AuditKind.EXPORTED: (_("{actor} exported {session}"),),
+    AuditKind.LABELLED: (_("{actor} changed the labels of {session}"),),
+    AuditKind.UNMASKED: (_("{actor} showed secrets for {minutes} minutes"), _("{actor} showed secrets")),
+    AuditKind.MASKING_CHANGED: (_("{actor} changed the masking rules"),),
+    AuditKind.WEBHOOK_CREATED: (_("{actor} created the webhook {webhook}"), _("{actor} created a webhook")),
+    AuditKind.WEBHOOK_PAUSED: (_("{actor} paused the webhook {webhook}"), _("{actor} paused a webhook")),
+    AuditKind.WEBHOOK_RESUMED: (_("{actor} resumed the webhook {webhook}"), _("{actor} resumed a webhook")),
+    AuditKind.WEBHOOK_DELETED: (_("{actor} deleted the webhook {webhook}"), _("{actor} deleted a webhook")),
+    AuditKind.WEBHOOK_TESTED: (_("{actor} tested the webhook {webhook}"), _("{actor} tested a webhook")),
+    AuditKind.MESSAGE_RETRIED: (_("{actor} sent a message again"),),
+    AuditKind.NOTIFICATIONS_CHANGED: (_("{actor} changed the notifications"),),
+    AuditKind.ADDRESS_CONFIRMED: (_("{actor} confirmed an e-mail address"),),
+    AuditKind.MAIL_TESTED: (_("{actor} sent a test message by e-mail"),),
+    AuditKind.AUDIT_VERIFIED: (_("{actor} verified the audit trail"),),
+}
+_EXPORTED_LIST: Final = _("{actor} exported the list “{what}”")
+_OTHER_KIND: Final = _("{actor}: {label}")
+_OTHER_KIND_IN_SESSION: Final = _("{actor}: {label} in {session}")
+#: Largest number of characters of a name.
+_NAMED: Final = 80
+#: Answer of a verify hook → what its label says where the hook is named as the actor.
+_HOOK_ANSWERS: Final[dict[str, str]] = {
+    DecisionKind.PROBE_LANDED: DecisionKind.CONFIRM_LANDED,
+    DecisionKind.PROBE_NOT_LANDED: DecisionKind.MARK_FAILED,
+    DecisionKind.PROBE_UNKNOWN: CallStatus.INTERRUPTED,
+}
+#: Actor of what the library does by itself.
+_GATE: Final = "gate"
+
+
+def build_entry_sentence(entry: AuditEntry) -> SafeString:
+    """Build the sentence of an entry, with a link to its session."""
+    values = {
+        name: _format_value_in_sentence(value)
+        for name, value in entry.details.items()
+        if isinstance(value, (str, int)) and value != ""
+    }
+    if "decision" in values:
+        decision = str(entry.details["decision"])
+        values["decision"] = format_html("<b>{}</b>", format_status_chip(_HOOK_ANSWERS.get(decision, decision))[1])
+    values |= {
+        "actor": _format_actor_in_sentence(entry),
+        "session": _format_session_in_sentence(entry),
+        "label": _format_value_in_sentence(entry.label),
+    }
+    sentence = _choose_sentence(entry, values)
+    return format_html(sentence, **{name: values[name] for name in _list_placeholders(sentence)})
+
+
+def build_group_sentence(entry: AuditEntry, number: int) -> SafeString:
+    """Build the sentence of several entries that differ in their session alone."""
+    if entry.kind == AuditKind.EXCERPTED:
+        sentence = gettext("{actor} saw excerpts of {number} sessions")
+    elif entry.kind == AuditKind.VIEWED:
+        sentence = gettext("{actor} read sessions, {number} times")
+    else:
+        sentence = gettext("{actor}: {label}, {number} times")
+    return format_html(
+        sentence,
+        actor=_format_actor_in_sentence(entry),
+        label=_format_value_in_sentence(entry.label),
+        number=f"{number:,}",
+    )
+
+
+def _choose_sentence(entry: AuditEntry, values: Mapping[str, Any]) -> str:
+    if entry.kind == AuditKind.EXPORTED and entry.session_pk is None and "what" in values:
+        return str(_EXPORTED_LIST)
+    fallback = _OTHER_KIND if entry.session_pk is None else _OTHER_KIND_IN_SESSION
+    sentences = map(str, (*_SENTENCES.get(entry.kind, ()), fallback))
+    return next(sentence for sentence in sentences if _list_placeholders(sentence) <= set(values))
+
+
+def _list_placeholders(sentence: str) -> set[str]:
+    return {name for _text, name, _format, _conversion in Formatter().parse(sentence) if name}
+
+
+def _format_actor_in_sentence(entry: AuditEntry) -> SafeString:
+    if entry.actor_kind == "machine" and entry.actor == _GATE:
+        return format_html("<b>{}</b>", gettext("Harness"))
+    note = gettext("(API token)") if entry.actor_kind == "token" else ""
+    name = format_html("<b>{}</b>", _format_value_in_sentence(entry.actor))
+    return format_html('{} <span class="muted">{}</span>', name, note) if note else name
+
+
+def _format_session_in_sentence(entry: AuditEntry) -> SafeString:
+    if entry.session_pk is not None:
+        address = reverse("harness_sessions:session", args=[entry.session_pk])
+        return format_html('<a href="{}" class="mono">{}</a>', address, _format_value_in_sentence(entry.session_id))
+    gone = entry.details.get("session_id")
+    return (
+        format_html('<span class="mono">{}</span>', _format_value_in_sentence(gone))
+        if gone
+        else format_html("{}", gettext("a deleted session"))
+    )
+
+
+def _format_value_in_sentence(value: Any) -> str:
+    return shorten_to_one_line(value, _NAMED)

@@ -1,0 +1,141 @@
+"""Settings that the site's pages need in any Django project, independent of the machine.
+
+`harness_site.settings` uses them, and so does a project that includes the pages (`docs/embedding.md`): `from
+harness_site.base_settings import *`, then its own `INSTALLED_APPS`, `MIDDLEWARE` and `TEMPLATES` from the lists.
+"""
+
+from typing import Any
+
+from harness_site.env import BASE_DIR, IS_CHECKOUT
+
+#: Needed beside Django's `auth`, `contenttypes`, `messages`, `sessions` and `staticfiles`.
+HARNESS_APPS = [
+    # Before allauth and the library, because it overrides templates of the first and a command of the second.
+    "harness_site",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "allauth.usersessions",
+    "csp",
+    "django_htmx",
+    "checkpoints",
+    "harness_site.accounts",
+    "harness_site.api",
+    "harness_site.audit",
+    "harness_site.installation",
+    "harness_site.display",
+    "harness_site.live",
+    "harness_site.notifications",
+    "harness_site.overview",
+    "harness_site.review",
+    "harness_site.saved_views",
+    "harness_site.search",
+    "harness_site.sessions",
+]
+#: The order matters. Middleware of the project goes before or after this group.
+HARNESS_MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "harness_site.security_headers.PrivateResponsesMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "harness_site.accounts.middleware.SignInRequired",
+    "harness_site.display.middleware.ReaderPreferencesMiddleware",
+    "harness_site.audit.session_read_events.ReadAuditMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "harness_site.error_pages.AlteredDataMiddleware",
+]
+HARNESS_TEMPLATE_BUILTINS = ["django.templatetags.static", "harness_site.templatetags.harness_tags"]
+HARNESS_CONTEXT_PROCESSORS = [
+    "django.template.context_processors.request",
+    "django.contrib.auth.context_processors.auth",
+    "django.contrib.messages.context_processors.messages",
+    "harness_site.security_headers.add_csp_nonce",
+]
+#: For a source checkout; in a wheel these lie inside the package, where Django's app loaders find them.
+HARNESS_TEMPLATE_DIRS = [BASE_DIR / "templates"] if IS_CHECKOUT else []
+HARNESS_STATIC_DIRS = [BASE_DIR / "static"] if IS_CHECKOUT else []
+
+# ------------------------------------------------------------------------------------------------ languages
+
+USE_I18N = True
+LANGUAGE_CODE = "en"
+#: Languages with a catalogue in `harness_site/locale`. The browser of the reader chooses one.
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]
+
+# ------------------------------------------------------------------------------------------------ sign-in
+
+LOGIN_URL = "harness_accounts:login"
+LOGIN_REDIRECT_URL = "harness:home"
+LOGOUT_REDIRECT_URL = "harness_accounts:login"
+#: Confirmations are shown once; they are kept in the user session.
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
+SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
+ACCOUNT_ADAPTER = "harness_site.accounts.allauth_adapters.AccountAdapter"
+ACCOUNT_FORMS = {
+    "login": "harness_site.accounts.forms.SignInForm",
+    "reauthenticate": "harness_site.accounts.forms.ReauthenticateWithPasswordForm",
+    "change_password": "harness_site.accounts.forms.ChangePasswordForm",
+    "set_password": "harness_site.accounts.forms.SetPasswordForm",
+}
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_UNIQUE_EMAIL = False
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = False
+ACCOUNT_REAUTHENTICATION_TIMEOUT = 900
+#: Wrong passwords: per address, per name and address, and per name from anywhere. Correct ones do not count.
+#: Confirmation links: per e-mail address, and per user.
+ACCOUNT_RATE_LIMITS = {
+    "login": "60/m/ip",
+    "login_failed": "20/m/ip,5/5m/key",
+    "login_failed_anywhere": "100/h/key",
+    "confirm_email": "1/m/key,10/h/user",
+}
+MFA_ADAPTER = "harness_site.accounts.allauth_adapters.FactorAdapter"
+MFA_FORMS = {
+    "authenticate": "harness_site.accounts.forms.CodeForm",
+    "reauthenticate": "harness_site.accounts.forms.ReauthenticateWithCodeForm",
+    "activate_totp": "harness_site.accounts.forms.FirstCodeForm",
+    "authenticate_webauthn": "harness_site.accounts.forms.PasskeyFactorForm",
+    "reauthenticate_webauthn": "harness_site.accounts.forms.ReauthenticateWithPasskeyForm",
+    "login_webauthn": "harness_site.accounts.forms.PasskeySignInForm",
+    "add_webauthn": "harness_site.accounts.forms.PasskeyForm",
+    "edit_webauthn": "harness_site.accounts.forms.PasskeyNameForm",
+}
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_TOTP_ISSUER = "Harness"
+MFA_TOTP_TOLERANCE = 1
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_PASSKEY_LOGIN_ENABLED = True
+# Accounts cannot be created by signing up, and e-mail addresses identify nobody.
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+SOCIALACCOUNT_ADAPTER = "harness_site.accounts.allauth_adapters.ForeignAccountAdapter"
+SOCIALACCOUNT_EMAIL_VERIFICATION = "none"
+SOCIALACCOUNT_LOGIN_ON_GET = False
+
+# ------------------------------------------------------------------------------------------------ limits
+
+#: Maximum size in bytes of an evidence file.
+EVIDENCE_BYTES = 5 * 1_048_576
+#: Number of requests that a token may make in a minute, counted by each process; a sixth of them at once.
+API_REQUESTS_PER_MINUTE = 30_000
+
+# ------------------------------------------------------------------------------------------------ live, messages
+
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+#: True if a proxy sets `X-Forwarded-For` and `X-Forwarded-Proto` itself on every request.
+BEHIND_PROXY = False
+#: Without a server no e-mail is sent.
+MAIL_SERVER: Any = None
+#: Host names that webhooks may use although they resolve to addresses inside this network.
+WEBHOOK_HOSTS: list[str] = []

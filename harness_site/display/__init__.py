@@ -1,0 +1,1 @@
+"""Time zone and theme of the pages, as the reader chooses."""

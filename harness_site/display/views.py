@@ -1,0 +1,66 @@
+"""Page on which a user chooses time zone, language and theme."""
+
+from typing import Any, cast
+
+from django import forms
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_http_methods
+
+from harness_site.accounts.forms import style_form_fields
+from harness_site.display import services, time_zones
+from harness_site.display.models import Theme
+
+
+class DisplayForm(forms.Form):
+    """The time zone is a text field with suggestions, because the list has 400 entries."""
+
+    time_zone = forms.CharField(
+        required=False,
+        max_length=64,
+        label=_("Time zone"),
+        help_text=_("A name such as Europe/Berlin. Leave it empty to use the time zone of each browser."),
+        widget=forms.TextInput({"list": "time-zones", "autocomplete": "off", "spellcheck": "false"}),
+    )
+    language = forms.ChoiceField(
+        required=False,
+        choices=lambda: [("", _("As the browser asks")), *settings.LANGUAGES],
+        label=_("Language"),
+    )
+    theme = forms.ChoiceField(required=False, choices=Theme, label=_("Theme"))
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        style_form_fields(self)
+
+    def clean_time_zone(self) -> str:
+        name = str(self.cleaned_data["time_zone"]).strip()
+        if name and not time_zones.is_time_zone(name):
+            raise forms.ValidationError(
+                _("There is no time zone with this name. Choose one from the list, for example Europe/Berlin, or UTC.")
+            )
+        return name
+
+
+@require_http_methods(["GET", "POST"])
+def edit_display(request: HttpRequest) -> HttpResponse:
+    """Edit the choice of any signed-in user; it belongs to a user, not to a workspace."""
+    initial = {
+        "time_zone": request.session.get(time_zones.SESSION_KEY, ""),
+        "language": services.get_language(request),
+        "theme": services.get_theme(request),
+    }
+    form = DisplayForm(request.POST if request.method == "POST" else None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        services.save_display_choice(request, cast(User, request.user), **form.cleaned_data)
+        return redirect(f"{request.path}?saved=1")
+    context = {
+        "form": form,
+        "zones": time_zones.list_time_zones(),
+        "browser_zone": time_zones.get_browser_time_zone(request),
+        "saved": "saved" in request.GET,
+    }
+    return render(request, "display/display.html", context, status=422 if request.method == "POST" else 200)

@@ -1,0 +1,1 @@
+"""State of this installation: first steps, connecting agents, and the system page."""

@@ -1,0 +1,133 @@
+"""Ways to connect an agent, each with a program that runs as it stands.
+
+A new way is one more entry of `CONNECTIONS` with a function that builds its blocks.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from django.db import connection
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from harness_site.env import BASE_DIR, IS_CHECKOUT
+
+_TOOL: Final = """registry = ToolRegistry()
+
+
+@registry.tool(side_effects={"mutate"})
+async def send_note(text: str) -> str:
+    return f"sent: {text}"
+"""
+_LOOP: Final = """async def main():
+    async with Checkpointer(%(database)s) as cp:
+        async with cp.session("first-session", "Send a note", agent="my-agent", registry=registry) as session:
+            result = await session.dispatch("send_note", {"text": "hello"}, call_id="call_1")
+            await session.append([{"role": "assistant", "content": result.content}])
+
+
+asyncio.run(main())
+"""
+_PYTHON: Final = f"""import asyncio
+import os
+
+from checkpoints import Checkpointer, ToolRegistry
+
+{_TOOL}
+
+{_LOOP % {"database": 'os.environ["HARNESS_DATABASE_URL"]'}}"""
+_DJANGO: Final = f"""import asyncio
+import os
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mysite.settings")
+django.setup()
+
+from checkpoints import Checkpointer, ToolRegistry
+
+{_TOOL}
+
+{_LOOP % {"database": ""}}"""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Text to copy, with a sentence before it."""
+
+    key: str
+    sentence: str
+    text: str
+    language: str = "python"
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Way to connect an agent: `key` is part of the URL."""
+
+    key: str
+    label: str | Promise
+    build_blocks: Callable[[], list[Block]]
+
+
+def build_python_blocks() -> list[Block]:
+    """Build the blocks for a program that knows the database's URL."""
+    shell = f'pip install "{_get_package()}"\nexport HARNESS_DATABASE_URL={shlex.quote(_get_database_url())}'
+    if connection.vendor == "sqlite":
+        sentence = _("Install the library on this machine, and tell it where the database is:")
+    else:
+        sentence = _(
+            "Install the library, and tell it where the database is. Replace USER and PASSWORD by a login of the "
+            "agents' role. The command harness database_roles prints the SQL that creates the role."
+        )
+    return [
+        Block("shell", sentence, shell, "bash"),
+        Block("program", _("Save this program as first_agent.py, and run it: python first_agent.py"), _PYTHON),
+    ]
+
+
+def build_django_blocks() -> list[Block]:
+    """Build the blocks for a Django project that shares this database."""
+    return [
+        Block(
+            "settings",
+            _("In a Django project on the same database, install the library and add its app to the settings:"),
+            'INSTALLED_APPS += ["checkpoints"]',
+        ),
+        Block(
+            "program",
+            _("Save this program beside manage.py, replace mysite by the name of your project, and run it:"),
+            _DJANGO,
+        ),
+    ]
+
+
+CONNECTIONS: Final = (
+    Connection("python", "Python", build_python_blocks),
+    Connection("django", gettext_lazy("Django project"), build_django_blocks),
+)
+
+
+def find_connection(key: str) -> Connection:
+    """Return the way with this key, or the first one."""
+    return next((way for way in CONNECTIONS if way.key == key), CONNECTIONS[0])
+
+
+def _get_package() -> str:
+    """Return what pip installs: the library as it is here, so that agents and site agree on the tables."""
+    extra = "" if connection.vendor == "sqlite" else "[postgres]"
+    return f"{BASE_DIR if IS_CHECKOUT else 'harness-checkpoints'}{extra}"
+
+
+def _get_database_url() -> str:
+    """Return the URL of this site's database, without its user and password."""
+    database = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return str(database["NAME"])
+    port = f":{database['PORT']}" if database["PORT"] else ""
+    return f"postgresql://USER:PASSWORD@{database['HOST'] or 'localhost'}{port}/{database['NAME']}"

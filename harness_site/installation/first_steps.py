@@ -1,0 +1,104 @@
+"""First steps of an installation, from an empty database to the first session of an agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from allauth.mfa.models import Authenticator
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from checkpoints.models import Session, Workspace
+from harness_site.accounts.models import Membership
+from harness_site.accounts.permissions import MemberRequest
+from harness_site.installation.installation_checks import (
+    Level,
+    Status,
+    check_address,
+    check_database,
+    check_mail,
+    check_migrations,
+)
+from harness_site.installation.migration_state import probe
+
+_FACTORS: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: `summary` says what is set or missing, `url` leads to where it is done."""
+
+    title: str
+    done: bool
+    summary: str
+    url: str
+    action: str
+
+
+def find_first_session(workspace: Workspace) -> Session | None:
+    """Return the oldest session of a workspace; None until an agent has opened one."""
+    return Session.objects.filter(workspace=workspace).order_by("pk").first()
+
+
+def list_steps(request: MemberRequest) -> list[Step]:
+    """List the steps with their state, in the order in which to do them."""
+    return [
+        _build_admin_step(request),
+        _build_status_step(check_address(request)),
+        _build_database_step(),
+        _build_status_step(check_mail()),
+        _build_agent_step(request.membership.workspace),
+    ]
+
+
+def has_open_steps(request: HttpRequest, member: Membership) -> bool:
+    """Return whether a step is left; stops at the first one, and asks the settings before the database."""
+    return not (
+        _is_done(check_mail())
+        and _is_done(check_address(request))
+        and _has_second_factor(member.user)
+        and find_first_session(member.workspace) is not None
+        and probe.is_current()
+    )
+
+
+def _is_done(status: Status) -> bool:
+    return status.level is Level.OK
+
+
+def _has_second_factor(user: User) -> bool:
+    return bool(Authenticator.objects.filter(user=user, type__in=_FACTORS).exists())
+
+
+def _build_admin_step(request: MemberRequest) -> Step:
+    user = request.membership.user
+    values = {"name": user.get_username()}
+    if _has_second_factor(user):
+        summary = _("%(name)s · second factor on") % values
+        return Step(_("Administrator"), True, summary, reverse("harness_accounts:account"), _("Change"))
+    summary = _("%(name)s · no second factor yet. A stolen password is enough to sign in.") % values
+    return Step(_("Administrator"), False, summary, reverse("mfa_activate_totp"), _("Add second factor"))
+
+
+def _build_status_step(status: Status) -> Step:
+    done = _is_done(status)
+    url = f"{reverse('harness_installation:system')}#{status.key}"
+    return Step(status.title, done, status.summary, url, _("Details") if done else _("Set up"))
+
+
+def _build_database_step() -> Step:
+    database, migrations = check_database(), check_migrations()
+    done = Level.PROBLEM not in (database.level, migrations.level)
+    url = f"{reverse('harness_installation:system')}#database"
+    return Step(database.title, done, f"{database.summary} {migrations.summary}", url, _("Details"))
+
+
+def _build_agent_step(workspace: Workspace) -> Step:
+    session = find_first_session(workspace)
+    url = reverse("harness_installation:connect")
+    if session is None:
+        return Step(_("First agent"), False, _("Connect one with the program on this page."), url, _("Connect"))
+    return Step(_("First agent"), True, _("The first session has arrived."), url, _("Connect another"))

@@ -1,0 +1,360 @@
+"""Checks of this installation. Each returns one `Status`: what is the case, and what to do about it.
+
+The system page shows all of them, the first steps some, so that both always agree.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import django
+from django.conf import settings
+from django.db import Error, connection
+from django.db.models.functions import Now
+from django.http import HttpRequest
+from django.template.defaultfilters import filesizeformat
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from checkpoints import __version__
+from checkpoints.db import clock
+from checkpoints.enums import OWNING_RUN_STATUSES
+from checkpoints.exceptions import SealError
+from checkpoints.models import Run, Workspace
+from checkpoints.seals.keys import get_seal_keys
+from harness_site.core.background_thread import list_running_tasks
+from harness_site.installation.migration_state import load_schema_state
+from harness_site.mail_settings import Security
+from harness_site.notifications.models import Delivery, DeliveryStatus, Webhook
+from harness_site.search.index_status import load_index_status
+from harness_site.site_address import LOCAL_HOSTS, describe_address_problem, is_address_configured
+
+#: A round that ended longer ago than this is late: the slowest task waits five seconds between rounds.
+_LATE: Final = timedelta(minutes=1)
+#: Age of a due message that nobody has tried to send.
+_STUCK: Final = timedelta(minutes=5)
+#: Number of texts not indexed yet above which the search misses a noticeable part.
+_BEHIND: Final = 1000
+_CLOCK_WARNING: Final = timedelta(seconds=2)
+_DISK_WARNING: Final = (0.10, 2 * 1024**3)
+_DISK_ALARM: Final = (0.03, 512 * 1024**2)
+_COUNTED: Final = 100
+
+
+class Level(StrEnum):
+    """Result of a check; the value is the style class of its chip."""
+
+    OK = "ok"
+    ATTENTION = "wait"
+    PROBLEM = "bad"
+    OFF = "off"
+
+    @property
+    def label(self) -> str:
+        return str(_LABELS[self])
+
+
+_LABELS: Final[dict[Level, Promise]] = {
+    Level.OK: gettext_lazy("OK"),
+    Level.ATTENTION: gettext_lazy("Attention"),
+    Level.PROBLEM: gettext_lazy("Problem"),
+    Level.OFF: gettext_lazy("Not set up"),
+}
+
+
+@dataclass(frozen=True)
+class Status:
+    """Result of one check: `summary` says what is the case, `advice` what to do, `line` is a setting to copy."""
+
+    key: str
+    title: str
+    level: Level
+    summary: str
+    advice: str = ""
+    line: str = ""
+
+
+def load_system_status(request: HttpRequest, workspace: Workspace) -> list[Status]:
+    """Run every check. One that fails is reported as a problem and does not hide the others."""
+    checks: list[tuple[str, str, Callable[[], Status]]] = [
+        ("version", _("Version"), check_version),
+        ("database", _("Database"), check_database),
+        ("migrations", _("Migrations"), check_migrations),
+        ("address", _("Address of this site"), lambda: check_address(request)),
+        ("mail", _("Mail"), check_mail),
+        ("webhooks", _("Webhooks"), lambda: check_webhooks(workspace)),
+        ("background", _("Sweeper and background work"), check_background_work),
+        ("leases", _("Leases"), check_leases),
+        ("search", _("Search index"), check_search_index),
+        ("seals", _("Seals"), check_seals),
+        ("witness", _("Witness"), check_external_audit_witness),
+        ("clock", _("Clock"), check_clock),
+        ("disk", _("Disk"), check_disk),
+    ]
+    return [_run_check(key, title, check) for key, title, check in checks]
+
+
+def check_version() -> Status:
+    values = {"version": __version__, "django": django.get_version(), "python": platform.python_version()}
+    summary = _("Harness %(version)s, Django %(django)s, Python %(python)s.") % values
+    if settings.DEBUG:
+        advice = _("Error pages show source code to everybody. Unset HARNESS_DEBUG and restart the site.")
+        return Status("version", _("Version"), Level.PROBLEM, summary, advice)
+    return Status("version", _("Version"), Level.OK, summary)
+
+
+def check_database() -> Status:
+    name, size = describe_database()
+    summary = _("%(database)s, %(size)s.") % {"database": name, "size": filesizeformat(size)}
+    advice = ""
+    if connection.vendor == "sqlite":
+        advice = _("SQLite serves one machine. For agents on several machines, set HARNESS_DATABASE_URL to PostgreSQL.")
+    return Status("database", _("Database"), Level.OK, summary, advice)
+
+
+def describe_database() -> tuple[str, int]:
+    """Return product and version of the database, and its size in bytes."""
+    if connection.vendor == "sqlite":
+        path = Path(str(connection.settings_dict["NAME"]))
+        files = [file for file in (path, Path(f"{path}-wal")) if file.exists()]
+        return f"SQLite {sqlite3.sqlite_version}", sum(file.stat().st_size for file in files)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('server_version'), pg_database_size(current_database())")
+        version, size = cursor.fetchone()
+    return f"PostgreSQL {version.split()[0]}", int(size)
+
+
+def check_migrations() -> Status:
+    state = load_schema_state()
+    title = _("Migrations")
+    if state.missing:
+        summary = ngettext(
+            "%(count)d migration is not applied: %(names)s.",
+            "%(count)d migrations are not applied: %(names)s.",
+            len(state.missing),
+        ) % {"count": len(state.missing), "names": ", ".join(state.missing[:5])}
+        return Status("migrations", title, Level.PROBLEM, summary, _("Apply them, then restart."), "harness migrate")
+    if state.unknown:
+        summary = _("The database has migrations that this version does not know: %(names)s.") % {
+            "names": ", ".join(state.unknown[:5])
+        }
+        advice = _("A newer version has used this database. Install that version here too.")
+        return Status("migrations", title, Level.PROBLEM, summary, advice)
+    summary = ngettext("%(count)d migration applied.", "All %(count)d migrations applied.", state.applied)
+    return Status("migrations", title, Level.OK, summary % {"count": state.applied})
+
+
+def check_address(request: HttpRequest) -> Status:
+    """Compare the configured address with the one that the browser has used."""
+    title, address = _("Address of this site"), settings.SITE_ADDRESS
+    used = f"{request.scheme}://{request.get_host()}"
+    line = f"HARNESS_ADDRESS={used}"
+    if problem := describe_address_problem(address):
+        summary = _("%(address)s cannot be used for links: %(problem)s.") % {"address": address, "problem": problem}
+        return Status("address", title, Level.PROBLEM, summary, _("Set this variable and restart the site:"), line)
+    if not is_address_configured():
+        summary = _("Not set. Links in messages begin with %(address)s, which is a guess.") % {"address": address}
+        advice = _("Your browser uses %(used)s. If others can use it too, set this variable and restart the site:")
+        return Status("address", title, Level.ATTENTION, summary, advice % {"used": used}, line)
+    if address != used:
+        summary = _("%(address)s, but your browser uses %(used)s.") % {"address": address, "used": used}
+        advice = _(
+            "Links in messages lead to the first address. If it is wrong, set this variable and restart the site. "
+            "If a proxy changes the scheme, set HARNESS_BEHIND_PROXY=1."
+        )
+        return Status("address", title, Level.ATTENTION, summary, advice, line)
+    host = urlsplit(address).netloc.rpartition(":")[0] or urlsplit(address).netloc
+    if urlsplit(address).scheme == "http" and host not in LOCAL_HOSTS:
+        summary = _("%(address)s, reached from your browser without encryption.") % {"address": address}
+        advice = _("Passwords can be read on the way. Put a proxy with HTTPS in front, then set this variable:")
+        return Status("address", title, Level.ATTENTION, summary, advice, "HARNESS_HTTPS=1")
+    if urlsplit(address).scheme == "https" and not settings.SESSION_COOKIE_SECURE:
+        summary = _("%(address)s, but cookies are also sent without encryption.") % {"address": address}
+        return Status(
+            "address", title, Level.ATTENTION, summary, _("Set this variable and restart the site:"), "HARNESS_HTTPS=1"
+        )
+    return Status("address", title, Level.OK, _("%(address)s, reached from your browser.") % {"address": address})
+
+
+def check_mail() -> Status:
+    title, server = _("Mail"), settings.MAIL_SERVER
+    if server is None:
+        summary = _("Not set. Until then, people see what waits for them only on this site.")
+        advice = _("Set this variable with the values of your mail server, and restart the site:")
+        line = "HARNESS_EMAIL_URL=smtp+starttls://user:password@mail.example.org:587"
+        return Status("mail", title, Level.OFF, summary, advice, line)
+    if server.security is Security.CONSOLE:
+        summary = _("Messages are printed in the terminal of the server instead of being sent.")
+        return Status("mail", title, Level.ATTENTION, summary, _("Set HARNESS_EMAIL_URL to send them."))
+    values = {"host": server.host, "port": server.port, "sender": settings.MAIL_FROM}
+    summary = _("Through %(host)s, port %(port)s, from %(sender)s.") % values
+    if server.security is Security.PLAIN and server.user:
+        advice = _("The password travels without encryption. Use smtp+starttls:// or smtps:// in HARNESS_EMAIL_URL.")
+        return Status("mail", title, Level.ATTENTION, summary, advice)
+    return Status("mail", title, Level.OK, summary)
+
+
+def check_webhooks(workspace: Workspace) -> Status:
+    """Report given-up and stuck messages of the last day, to webhooks and to people."""
+    title, now = _("Webhooks"), clock.now()
+    count = Webhook.objects.filter(workspace=workspace).count()
+    deliveries = Delivery.objects.filter(notice__workspace=workspace)
+    given_up = deliveries.filter(status=DeliveryStatus.GIVEN_UP, attempted_at__gt=now - timedelta(days=1))
+    given_up_count = len(given_up.values_list("pk")[:_COUNTED])
+    waiting = deliveries.filter(status=DeliveryStatus.WAITING, webhook__paused_at=None, due_at__lt=now - _STUCK)
+    if given_up_count:
+        summary = ngettext(
+            "%(count)d message was given up in the last day.",
+            "%(count)d messages were given up in the last day.",
+            given_up_count,
+        ) % {"count": given_up_count}
+        advice = _("Read the reasons in the log under Notifications, correct them, and try the messages again.")
+        return Status("webhooks", title, Level.PROBLEM, summary, advice)
+    if waiting.exists():
+        summary = _("Messages that are due wait to be sent.")
+        advice = _("No process sends them. Run harness serve, or harness deliver from cron.")
+        return Status("webhooks", title, Level.PROBLEM, summary, advice)
+    if not count:
+        return Status("webhooks", title, Level.OFF, _("None. Create one under Notifications to tell other systems."))
+    summary = ngettext("%(count)d webhook, nothing failed today.", "%(count)d webhooks, nothing failed today.", count)
+    return Status("webhooks", title, Level.OK, summary % {"count": count})
+
+
+def check_background_work() -> Status:
+    """Report the tasks of this process: sweeper, messages, search index, live updates."""
+    title, tasks, now = _("Sweeper and background work"), list_running_tasks(), clock.now()
+    if not tasks:
+        summary = _("No background work runs in this process.")
+        advice = _(
+            "Lost runs are noticed and messages are sent only if another process does it. Start the site with "
+            "harness serve, or run harness sweep and harness deliver from cron."
+        )
+        return Status("background", title, Level.ATTENTION, summary, advice)
+    if failing := [task for task in tasks if task.is_failing]:
+        summary = _("The last round failed: %(names)s.") % {
+            "names": ", ".join(f"{task.name} ({task.failure})" for task in failing)
+        }
+        return Status("background", title, Level.PROBLEM, summary, _("The server's log has the cause."))
+    if late := [task for task in tasks if (task.round_at or task.started_at) < now - _LATE]:
+        summary = _("No round for more than a minute: %(names)s.") % {"names": ", ".join(task.name for task in late)}
+        advice = _("The database may be slow or locked. If it stays like this, restart the site.")
+        return Status("background", title, Level.PROBLEM, summary, advice)
+    seconds = max(int((now - (task.round_at or task.started_at)).total_seconds()) for task in tasks)
+    values = {"names": ", ".join(task.name for task in tasks), "seconds": seconds}
+    summary = _("Running in this process: %(names)s. The oldest round ended %(seconds)d s ago.") % values
+    return Status("background", title, Level.OK, summary)
+
+
+def check_leases() -> Status:
+    """Count the runs that own a session, and those whose lease is over although nobody has noticed."""
+    title, owning = _("Leases"), Run.objects.filter(status__in=OWNING_RUN_STATUSES)
+    live_count = len(owning.values_list("pk")[:_COUNTED])
+    overdue_count = len(owning.filter(lease_expires_at__lt=Now() - _LATE).values_list("pk")[:_COUNTED])
+    if overdue_count:
+        summary = ngettext(
+            "%(count)d run has lost its lease more than a minute ago, and nobody has noticed.",
+            "%(count)d runs have lost their lease more than a minute ago, and nobody has noticed.",
+            overdue_count,
+        ) % {"count": overdue_count}
+        advice = _("No sweeper runs. Start the site with harness serve, or run this command from cron:")
+        return Status("leases", title, Level.PROBLEM, summary, advice, "harness sweep")
+    if not live_count:
+        return Status("leases", title, Level.OK, _("No run owns a session now."))
+    summary = ngettext("%(count)d run owns a session now.", "%(count)d runs own a session now.", live_count)
+    return Status("leases", title, Level.OK, summary % {"count": live_count})
+
+
+def check_search_index() -> Status:
+    title, index = _("Search index"), load_index_status()
+    if not index.begun and index.behind:
+        summary = _("The index is being built. About %(count)d texts are left.") % {"count": index.behind}
+        advice = _("Recent texts are found first. If the number does not fall, run this command:")
+        return Status("search", title, Level.ATTENTION, summary, advice, "harness index_search")
+    if index.behind > _BEHIND:
+        summary = _("About %(count)d texts cannot be found yet.") % {"count": index.behind}
+        advice = _("If the number does not fall, run this command:")
+        return Status("search", title, Level.ATTENTION, summary, advice, "harness index_search")
+    return Status("search", title, Level.OK, _("Up to date."))
+
+
+def check_seals() -> Status:
+    """Report whether rows that were changed outside of this program are refused."""
+    try:
+        keys = get_seal_keys()
+    except SealError as error:
+        return Status("seals", _("Seals"), Level.PROBLEM, error.detail, error.hint)
+    if keys is None:
+        summary = _("Not configured. Whoever can write to this database can change what agents and people have done.")
+        advice = _("Give this site and every agent the same HARNESS_SEAL_KEY. Make one with:")
+        line = 'python -c "import secrets; print(secrets.token_hex(32))"'
+        return Status("seals", _("Seals"), Level.OFF, summary, advice, line)
+    summary = _("Rows are sealed with the key {key}.").format(key=keys.current.id.hex())
+    if not keys.required:
+        advice = _("Rows without a seal are accepted. Run this command, then unset HARNESS_SEAL_REQUIRED:")
+        return Status("seals", _("Seals"), Level.ATTENTION, summary, advice, "harness seal_sessions")
+    missing = _("Deleted rows and an earlier state of the database are not noticed.")
+    return Status("seals", _("Seals"), Level.OK, f"{summary} {missing}")
+
+
+def check_external_audit_witness() -> Status:
+    """Report the external witness of the audit trail. This version has none."""
+    summary = _("Not configured. Nothing outside of this database vouches for the audit trail.")
+    advice = _(
+        "Keep the output of this command where the administrators of the database cannot write, for example by mail:"
+    )
+    return Status("witness", _("Witness"), Level.OFF, summary, advice, "harness verify_audit")
+
+
+def check_clock() -> Status:
+    before = clock.now()
+    database_time = clock.database_now("default")
+    difference = database_time - (before + (clock.now() - before) / 2)
+    summary = _("%(seconds).2f s between this machine and the database.") % {"seconds": abs(difference.total_seconds())}
+    if abs(difference) > _CLOCK_WARNING:
+        advice = _("Leases use the database's clock alone, but times on pages are wrong. Synchronise them (NTP).")
+        return Status("clock", _("Clock"), Level.ATTENTION, summary, advice)
+    return Status("clock", _("Clock"), Level.OK, summary)
+
+
+def check_disk() -> Status:
+    """Report the free space where the database file or the state folder lies."""
+    title = _("Disk")
+    is_file = connection.vendor == "sqlite"
+    folder = Path(str(connection.settings_dict["NAME"])).parent if is_file else _get_state_folder()
+    usage = shutil.disk_usage(folder)
+    values = {"free": filesizeformat(usage.free), "total": filesizeformat(usage.total)}
+    summary = _("%(free)s of %(total)s free on this machine.") % values
+    advice = "" if is_file else _("The database's own disk is on its server: watch it there.")
+    if _is_below(usage.free, usage.total, _DISK_ALARM):
+        return Status("disk", title, Level.PROBLEM, summary, _("Free space now: a full disk stops every agent."))
+    if _is_below(usage.free, usage.total, _DISK_WARNING):
+        return Status("disk", title, Level.ATTENTION, summary, _("Free space soon, for example with harness prune."))
+    return Status("disk", title, Level.OK, summary, advice)
+
+
+def _get_state_folder() -> Path:
+    folder = Path(getattr(settings, "STATE_DIR", Path.cwd()))
+    return folder if folder.exists() else Path.cwd()
+
+
+def _is_below(free: int, total: int, limits: tuple[float, int]) -> bool:
+    share, size = limits
+    return free < total * share and free < size
+
+
+def _run_check(key: str, title: str, check: Callable[[], Status]) -> Status:
+    try:
+        return check()
+    except (Error, OSError) as error:
+        summary = _("This check failed: %(error)s.") % {"error": type(error).__name__}
+        return Status(key, title, Level.PROBLEM, summary, _("The server's log may have the cause."))

@@ -1,0 +1,118 @@
+"""First steps, connecting agents, the system page and its test message, for admins."""
+
+import logging
+from email.message import EmailMessage
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_GET, require_POST
+
+from checkpoints.enums import AuditKind, Role
+from harness_site.accounts import audit_events
+from harness_site.accounts.forms import style_form_fields
+from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.views.member_settings import InvitationForm
+from harness_site.installation.agent_connection_examples import CONNECTIONS, find_connection
+from harness_site.installation.first_steps import find_first_session, list_steps
+from harness_site.installation.installation_checks import Level, load_system_status
+from harness_site.mail_transport import (
+    MAIL_ERRORS,
+    describe_connection_error,
+    is_mail_configured,
+    send_through_server,
+    set_email_headers,
+)
+from harness_site.notifications.recipients import get_email_address
+from harness_site.site_address import build_absolute_url
+
+logger = logging.getLogger(__name__)
+
+
+class TestMailForm(forms.Form):
+    """Form with the address of a test message."""
+
+    address = forms.EmailField(max_length=254, label=gettext_lazy("Send a test message to"))
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        style_form_fields(self)
+        self.fields["address"].widget.attrs["autocomplete"] = "email"
+
+
+@require_GET
+@require_member(Role.ADMIN)
+def show_first_steps(request: MemberRequest) -> HttpResponse:
+    steps = list_steps(request)
+    context = {
+        "steps": steps,
+        "done_count": sum(step.done for step in steps),
+        "form": InvitationForm(),
+        "can_mail": is_mail_configured(),
+        "tab": "first-steps",
+        **_build_connect_context(request),
+    }
+    return render(request, "installation/first_steps.html", context)
+
+
+@require_GET
+@require_member(Role.ADMIN)
+def show_connect_page(request: MemberRequest) -> HttpResponse:
+    return render(request, "installation/connect.html", {"tab": "connect", **_build_connect_context(request)})
+
+
+@require_GET
+@require_member(Role.ADMIN)
+def show_system_page(request: MemberRequest) -> HttpResponse:
+    return _render_system_page(request)
+
+
+@require_POST
+@require_member(Role.ADMIN)
+def send_test_mail(request: MemberRequest) -> HttpResponse:
+    """Send a test message through the configured server, and say what the server answered."""
+    form = TestMailForm(request.POST)
+    if not form.is_valid():
+        return _render_system_page(request, form=form, status=422)
+    address = form.cleaned_data["address"]
+    link = build_absolute_url(reverse("harness:home"), request)
+    email = EmailMessage()
+    set_email_headers(email, to=address, subject=_("Test message"))
+    email.set_content(_("This is a test message. Mail from Harness works.") + f"\n\n{link}\n")
+    try:
+        send_through_server(email, link)
+    except MAIL_ERRORS as error:
+        logger.warning("The test message could not be sent: %s", error)
+        return _render_system_page(request, form=form, mail_problem=describe_connection_error(error), status=409)
+    audit_events.record_member_event(request.membership, AuditKind.MAIL_TESTED, request=request)
+    messages.success(request, _("The mail server accepted the test message for %(address)s.") % {"address": address})
+    return redirect(f"{reverse('harness_installation:system')}#mail")
+
+
+def _build_connect_context(request: MemberRequest) -> dict[str, object]:
+    way = find_connection(request.GET.get("how", ""))
+    return {
+        "connections": CONNECTIONS,
+        "way": way,
+        "blocks": way.build_blocks(),
+        "first_session": find_first_session(request.membership.workspace),
+    }
+
+
+def _render_system_page(
+    request: MemberRequest, *, form: TestMailForm | None = None, mail_problem: str = "", status: int = 200
+) -> HttpResponse:
+    statuses = load_system_status(request, request.membership.workspace)
+    context = {
+        "statuses": statuses,
+        "open_count": sum(one.level in (Level.PROBLEM, Level.ATTENTION) for one in statuses),
+        "form": form or TestMailForm(initial={"address": get_email_address(request.membership.user)}),
+        "can_mail": is_mail_configured(),
+        "mail_problem": mail_problem,
+        "tab": "system",
+    }
+    return render(request, "installation/system.html", context, status=status)

@@ -1,0 +1,89 @@
+"""Confirmation of e-mail addresses: a new address is used after its owner has opened a link sent there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from email.message import EmailMessage
+from enum import StrEnum
+from typing import Final
+
+from allauth.core import ratelimit
+from django.contrib.auth.models import User
+from django.core import signing
+from django.db import transaction
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from checkpoints.enums import AuditKind
+from harness_site.accounts import audit_events
+from harness_site.mail_transport import MAIL_ERRORS, send_through_server, set_email_headers
+from harness_site.notifications.models import Preferences
+from harness_site.site_address import build_absolute_url
+
+#: Validity of a link.
+LASTS: Final = timedelta(days=3)
+_SALT: Final = "harness.notifications.address"
+
+
+class LinkResult(StrEnum):
+    """Result of sending a confirmation link."""
+
+    SENT = "sent"
+    LATELY = "lately"
+    FAILED = "failed"
+
+
+class LinkRefused(Exception):
+    """Refusal of a confirmation link: damaged, expired, already used, or of another user."""
+
+
+def send_confirmation_link(user: User, address: str, *, request: HttpRequest) -> LinkResult:
+    """Send a link that confirms `address` to that address, and wait until the mail server has accepted it."""
+    if not ratelimit.consume(request, action="confirm_email", key=address.lower(), user=user):
+        return LinkResult.LATELY
+    link = build_absolute_url(
+        reverse("harness_notifications:confirm-address", args=[signing.dumps([user.pk, address], salt=_SALT)])
+    )
+    email = EmailMessage()
+    set_email_headers(email, to=address, subject=_("Confirm your e-mail address"))
+    email.set_content(_build_confirmation_text(user, link))
+    try:
+        send_through_server(email, link)
+    except MAIL_ERRORS:
+        return LinkResult.FAILED
+    return LinkResult.SENT
+
+
+def parse_confirmed_address(token: str, user: User) -> str:
+    """Return the address that a link confirms for `user`. Raises `LinkRefused`."""
+    try:
+        owner, address = signing.loads(token, salt=_SALT, max_age=LASTS)
+    except (signing.BadSignature, ValueError):
+        raise LinkRefused from None
+    if not Preferences.objects.filter(user=user, pk=owner, asked_address=address).exists():
+        raise LinkRefused
+    return str(address)
+
+
+def confirm_address(token: str, user: User, *, request: HttpRequest) -> None:
+    """Use the address of this link for messages from now on. Raises `LinkRefused`."""
+    address = parse_confirmed_address(token, user)
+    with transaction.atomic():
+        unconfirmed = Preferences.objects.filter(user=user, asked_address=address)
+        if not unconfirmed.update(address=address, asked_address=""):
+            raise LinkRefused
+        audit_events.record_account_event(user, AuditKind.ADDRESS_CONFIRMED, request=request)
+
+
+def _build_confirmation_text(user: User, link: str) -> str:
+    values = {"name": user.get_username(), "days": LASTS.days, "link": link}
+    return (
+        _(
+            "%(name)s asked Harness to send messages to this address.\n\n"
+            "If that was you, open this link within %(days)d days, in the browser where you are signed in:\n\n"
+            "%(link)s\n\n"
+            "If it was not you, do nothing. No messages will be sent to this address.\n"
+        )
+        % values
+    )

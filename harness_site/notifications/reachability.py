@@ -1,0 +1,61 @@
+"""Reachability of people by e-mail: the address that notifications go to, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+from django.db.models import prefetch_related_objects
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from checkpoints.enums import Role
+from harness_site.accounts.models import Membership
+from harness_site.mail_transport import is_mail_configured
+from harness_site.notifications.recipients import get_email_address, get_preferences
+
+
+@dataclass(frozen=True)
+class NotificationGap:
+    """Reason why a member who decides gets no e-mail, and where to change that; `url` may be empty."""
+
+    sentence: str
+    url: str = ""
+    action: str = ""
+
+
+def load_email_addresses(members: Sequence[Membership]) -> dict[int, str]:
+    """Return the address for notifications of each member, by the key of the user, in two queries."""
+    users = [member.user for member in members]
+    prefetch_related_objects(users, "notification_preferences", "emailaddress_set")
+    return {user.pk: get_email_address(user) for user in users}
+
+
+def explain_missing_notifications(member: Membership) -> NotificationGap | None:
+    """Return why `member` is not notified of calls that they could decide; None if they are, or cannot decide."""
+    if not member.has_role(Role.APPROVER):
+        return None
+    if not is_mail_configured():
+        return _explain_missing_mail_server(member)
+    return _explain_own_missing_notifications(member.user)
+
+
+def _explain_missing_mail_server(member: Membership) -> NotificationGap:
+    sentence = _("You get no e-mail about waiting calls: no mail server is set up.")
+    if not member.has_role(Role.ADMIN):
+        return NotificationGap(sentence)
+    return NotificationGap(sentence, f"{reverse('harness_installation:system')}#mail", _("Set up mail"))
+
+
+def _explain_own_missing_notifications(user: User) -> NotificationGap | None:
+    url, preferences = reverse("harness_notifications:notification-preferences"), get_preferences(user)
+    if not preferences.email:
+        return NotificationGap(_("You turned off e-mail about waiting calls."), url, _("Change"))
+    if get_email_address(user):
+        return None
+    if preferences.asked_address:
+        sentence = _("You get no e-mail about waiting calls: your address is not confirmed yet.")
+        return NotificationGap(sentence, url, _("Confirm it"))
+    sentence = _("You get no e-mail about waiting calls: your account has no address.")
+    return NotificationGap(sentence, url, _("Add one"))

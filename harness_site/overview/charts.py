@@ -1,0 +1,250 @@
+"""Charts with one bar or point for each step of a period. Shapes are in SVG units, texts are outside the drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from math import ceil, floor, log10
+from typing import Final
+
+from django.utils.dateformat import format as format_date
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from harness_site.core.formatting import format_duration
+from harness_site.overview.periods import Period
+from harness_site.overview.totals import SessionTotals, WaitingTimes
+from harness_site.sessions.session_formatting import format_count, format_money
+
+WIDTH: Final = 700
+HEIGHT: Final = 160
+#: Filter of the sessions that a bar of failures counts.
+FAILED_QUERY: Final = "status=failed&sort=started"
+#: Part of a step that its bar fills.
+_FILLED: Final = 0.72
+#: Minimum height of a bar for a non-zero value.
+_LEAST: Final = 2.0
+#: Ends of the axis of a duration, in seconds.
+_DURATIONS: Final = (
+    *(10, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200),
+    *(86_400, 172_800, 345_600, 604_800, 1_209_600, 2_592_000),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BarPiece:
+    """A part of a bar, of one kind."""
+
+    kind: str
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Bar of one step. `query` selects its sessions; `x` to `width` is the drawn part of the step."""
+
+    step_x: float
+    step_width: float
+    x: float
+    width: float
+    pieces: tuple[BarPiece, ...]
+    title: str
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Line through the steps that have a value; `points` are coordinates, with a gap between the parts."""
+
+    kind: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """`ticks` are the labels of the value axis from top to bottom, `labels` those of the time axis."""
+
+    bars: tuple[Bar, ...]
+    lines: tuple[Line, ...]
+    ticks: tuple[str, ...]
+    labels: tuple[str, ...]
+    is_empty: bool
+
+    @property
+    def view(self) -> str:
+        return f"0 0 {WIDTH} {HEIGHT}"
+
+
+def draw_sessions(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
+    """Draw the sessions that started in each step by their outcome."""
+    amounts = [
+        (("ok", t.completed), ("bad", t.failed), ("hatched", t.undecided), ("run", t.open)) for _step, t in steps
+    ]
+    titles = [
+        _("%(time)s: %(sessions)s started, %(completed)s completed, %(failed)s failed, %(undecided)s need a decision")
+        % {
+            "time": format_step(period, step),
+            "sessions": format_count(totals.sessions),
+            "completed": format_count(totals.completed),
+            "failed": format_count(totals.failed),
+            "undecided": format_count(totals.undecided),
+        }
+        for step, totals in steps
+    ]
+    return _draw_bars(period, [step for step, _totals in steps], amounts, titles, "", format_count)
+
+
+def draw_failures(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
+    amounts = [(("bad", totals.failed),) for _step, totals in steps]
+    titles = [
+        ngettext("%(time)s: %(number)s session failed", "%(time)s: %(number)s sessions failed", totals.failed)
+        % {"time": format_step(period, step), "number": format_count(totals.failed)}
+        for step, totals in steps
+    ]
+    return _draw_bars(period, [step for step, _totals in steps], amounts, titles, FAILED_QUERY, format_count)
+
+
+def draw_interruptions(period: Period, steps: Sequence[tuple[datetime, int]]) -> Chart:
+    amounts = [(("hatched", number),) for _step, number in steps]
+    titles = [
+        ngettext("%(time)s: %(number)s call was interrupted", "%(time)s: %(number)s calls were interrupted", number)
+        % {"time": format_step(period, step), "number": format_count(number)}
+        for step, number in steps
+    ]
+    return _draw_bars(period, [step for step, _number in steps], amounts, titles, "interrupted=1", format_count)
+
+
+def draw_costs(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
+    amounts = [(("cost", float(totals.cost)),) for _step, totals in steps]
+    titles = [f"{format_step(period, step)}: {format_money(totals.cost)}" for step, totals in steps]
+    return _draw_bars(period, [step for step, _totals in steps], amounts, titles, "sort=started", _format_dollars)
+
+
+def draw_waiting_times(period: Period, steps: Sequence[tuple[datetime, WaitingTimes]]) -> Chart:
+    """Draw the median and the 95th percentile of the time from a question to its decision."""
+    highest = max((waits.p95 or 0 for _step, waits in steps), default=0)
+    top = next((end for end in _DURATIONS if end >= highest), ceil(highest / 2_592_000) * 2_592_000)
+    titles = [
+        _("%(time)s: half of the decisions within %(median)s, 95 %% within %(p95)s")
+        % {
+            "time": format_step(period, step),
+            "median": format_duration(waits.median or 0),
+            "p95": format_duration(waits.p95 or 0),
+        }
+        if waits.decisions
+        else _("%(time)s: no decision") % {"time": format_step(period, step)}
+        for step, waits in steps
+    ]
+    bars = _place_bars(period, [step for step, _waits in steps], [()] * len(steps), titles, None)
+    lines = (
+        _draw_line("p95", [waits.p95 for _step, waits in steps], top),
+        _draw_line("p50", [waits.median for _step, waits in steps], top),
+    )
+    ticks = (format_duration(top), format_duration(top / 2), "0")
+    return Chart(bars, lines, ticks, build_time_labels(period), not highest)
+
+
+def format_step(period: Period, step: datetime) -> str:
+    return _("%(time)s UTC") % {"time": f"{step:%H:%M}"} if period.hourly else format_date(step.date(), "D j M")
+
+
+def build_time_labels(period: Period) -> tuple[str, ...]:
+    """Build labels for the time axis: of the first, some middle and the last step."""
+    steps = period.list_steps()
+    number = min(5, len(steps))
+    chosen = [steps[round(index * (len(steps) - 1) / max(1, number - 1))] for index in range(number)]
+    return tuple(f"{step:%H:%M}" if period.hourly else format_date(step.date(), "j M") for step in chosen)
+
+
+def _format_dollars(amount: float) -> str:
+    return format_money(Decimal(str(round(amount, 4)))) if amount else "$0"
+
+
+def _draw_bars(
+    period: Period,
+    steps: Sequence[datetime],
+    amounts: Sequence[Sequence[tuple[str, float]]],
+    titles: Sequence[str],
+    query: str,
+    format_amount: Callable[..., str],
+) -> Chart:
+    highest = max((sum(amount for _kind, amount in parts) for parts in amounts), default=0)
+    top = _round_up(float(highest), whole=format_amount is format_count)
+    pieces = [_stack_bar_segments(parts, top) for parts in amounts]
+    ticks = tuple(format_amount(_convert_to_int_if_whole(value)) for value in (top, top / 2, 0))
+    bars = _place_bars(period, steps, pieces, titles, query)
+    return Chart(bars, (), ticks, build_time_labels(period), not highest)
+
+
+def _convert_to_int_if_whole(value: float) -> float:
+    return int(value) if value == int(value) else value
+
+
+def _round_up(highest: float, *, whole: bool) -> float:
+    """Round the highest value up to an end of the axis whose half is a round number, too."""
+    if highest <= 0:
+        return 2.0
+    unit = 10 ** floor(log10(highest))
+    top = next(factor * unit for factor in (1, 1.2, 1.6, 2, 3, 4, 6, 8, 10) if factor * unit >= highest)
+    return max(top, 2.0 * ceil(top / 2)) if whole else float(top)
+
+
+def _place_bars(
+    period: Period,
+    steps: Sequence[datetime],
+    pieces: Sequence[tuple[BarPiece, ...]],
+    titles: Sequence[str],
+    query: str | None,
+) -> tuple[Bar, ...]:
+    width = WIDTH / max(1, len(steps))
+    return tuple(
+        Bar(
+            step_x=round(index * width, 2),
+            step_width=round(width, 2),
+            x=round((index + (1 - _FILLED) / 2) * width, 2),
+            width=round(width * _FILLED, 2),
+            pieces=pieces[index],
+            title=titles[index],
+            query="" if query is None else _build_query(step, query),
+        )
+        for index, step in enumerate(steps)
+    )
+
+
+def _build_query(step: datetime, query: str) -> str:
+    days = f"first={step.date().isoformat()}&last={step.date().isoformat()}"
+    return f"{days}&{query}" if query else f"{days}&sort=started"
+
+
+def _stack_bar_segments(parts: Sequence[tuple[str, float]], top: float) -> tuple[BarPiece, ...]:
+    pieces, bottom = [], float(HEIGHT)
+    for kind, amount in parts:
+        if amount > 0:
+            height = min(max(amount / top * HEIGHT, _LEAST), bottom)
+            bottom -= height
+            pieces.append(BarPiece(kind, round(bottom, 1), round(height, 1)))
+    return tuple(pieces)
+
+
+def _draw_line(kind: str, values: Sequence[float | None], top: float) -> Line:
+    """Draw a line through neighbouring values; a value between two gaps becomes a short dash."""
+    width = WIDTH / max(1, len(values))
+    parts: list[list[str]] = [[]]
+    for index, value in enumerate(values):
+        if value is None:
+            parts.append([])
+            continue
+        y = round(HEIGHT - min(value / top, 1) * HEIGHT, 1)
+        parts[-1].append(f"{round((index + 0.5) * width, 1)},{y}")
+        if _is_point_without_neighbours(values, index):
+            parts[-1] = [f"{round((index + side) * width, 1)},{y}" for side in (0.3, 0.7)]
+    return Line(kind, tuple(" ".join(part) for part in parts if part))
+
+
+def _is_point_without_neighbours(values: Sequence[float | None], index: int) -> bool:
+    before = index > 0 and values[index - 1] is not None
+    after = index + 1 < len(values) and values[index + 1] is not None
+    return not before and not after

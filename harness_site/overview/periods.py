@@ -1,0 +1,99 @@
+"""Period that the overview shows: 24 hours in steps of an hour, or whole days (UTC)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final
+
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from harness_site.core.date_range_parameters import parse_date
+
+#: Value of the parameter `period` → (label, number of days); no days stands for 24 hours.
+CHOICES: Final = {
+    "24h": (gettext_lazy("24 h"), 0),
+    "7d": (gettext_lazy("7 days"), 7),
+    "14d": (gettext_lazy("14 days"), 14),
+    "90d": (gettext_lazy("90 days"), 90),
+}
+DEFAULT: Final = "14d"
+#: Largest number of days of a period with dates of its own.
+LONGEST: Final = 366
+_HOUR: Final = timedelta(hours=1)
+_DAY: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Period from `start` up to, but not including, `end`, divided into steps. `key` is empty for dates of its own."""
+
+    key: str
+    start: datetime
+    end: datetime
+    step: timedelta
+
+    @property
+    def hourly(self) -> bool:
+        return self.step == _HOUR
+
+    @property
+    def first_day(self) -> date:
+        return self.start.date()
+
+    @property
+    def last_day(self) -> date:
+        return (self.end - timedelta(microseconds=1)).date()
+
+    @property
+    def preceding(self) -> Period:
+        """The period of the same length before this one."""
+        return Period("", self.start - (self.end - self.start), self.start, self.step)
+
+    def list_steps(self) -> list[datetime]:
+        return [self.start + number * self.step for number in range(round((self.end - self.start) / self.step))]
+
+    def get_step(self, moment: datetime) -> datetime:
+        """Return the start of the step that contains a moment."""
+        return self.start + (moment - self.start) // self.step * self.step
+
+
+def parse_period(query: QueryDict, now: datetime) -> tuple[Period, str]:
+    """Parse the period of a request.
+
+    Returns it with an empty text, or the default period with a sentence that says what is wrong.
+    """
+    if "first" not in query and "last" not in query:
+        key = query.get("period", DEFAULT)
+        if key in CHOICES:
+            return _build_period(key, now), ""
+        return _build_period(DEFAULT, now), _("There is no such period. The last 14 days are shown instead.")
+    first, last = parse_date(query.get("first", "")), parse_date(query.get("last", ""))
+    if first is None or last is None:
+        return _build_period(DEFAULT, now), _("Enter both days. The last 14 days are shown instead.")
+    if first > last:
+        return _build_period(DEFAULT, now), _(
+            "The first day is after the last one. Swap them. The last 14 days are shown instead."
+        )
+    if (last - first).days >= LONGEST:
+        return _build_period(DEFAULT, now), _(
+            "A period can have 366 days at most. Choose fewer. The last 14 days are shown instead."
+        )
+    if first.year < 2000:
+        return _build_period(DEFAULT, now), _("Choose days after 1999. The last 14 days are shown instead.")
+    return Period("", _get_midnight(first), _get_midnight(last) + _DAY, _DAY), ""
+
+
+def _build_period(key: str, now: datetime) -> Period:
+    days = CHOICES[key][1]
+    if not days:
+        end = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + _HOUR
+        return Period(key, end - _DAY, end, _HOUR)
+    end = _get_midnight(now.astimezone(UTC).date()) + _DAY
+    return Period(key, end - days * _DAY, end, _DAY)
+
+
+def _get_midnight(day: date) -> datetime:
+    return datetime.combine(day, time.min, UTC)

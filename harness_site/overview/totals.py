@@ -1,0 +1,273 @@
+"""Totals of a period, added up from the precomputed sums of its hours or days."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from django.db.models import Model, QuerySet, Sum
+
+from harness_site.overview.periods import Period
+from harness_site.search.hourly_call_statistics import convert_wait_class_to_seconds
+from harness_site.search.models import DecisionSums, ModelSums, SessionSums, ToolSums
+
+#: Number of agents and models, and of tools, that are listed; other agents and models are only counted.
+NAMED: Final = 8
+TOOLS: Final = 6
+#: Minimum number of calls for a meaningful share.
+ENOUGH: Final = 3
+_COUNTS: Final = ("sessions", "completed", "failed", "undecided")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTotals:
+    """Totals of the sessions that started in a period: number, outcomes, cost in US dollars.
+
+    `undecided` is the number of those that wait for a decision now.
+    """
+
+    sessions: int = 0
+    completed: int = 0
+    failed: int = 0
+    undecided: int = 0
+    cost: Decimal = Decimal(0)
+
+    @property
+    def open(self) -> int:
+        """Number of all other sessions: running, paused or cancelled."""
+        return self.sessions - self.completed - self.failed - self.undecided
+
+    @property
+    def failed_share(self) -> float:
+        return self.failed / self.sessions if self.sessions else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTimes:
+    """Number of decisions of people, and the median and the 95th percentile of their waiting times in seconds."""
+
+    decisions: int
+    median: float | None
+    p95: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTotals:
+    """`mean` is in seconds, over the calls that ended without an interruption; None where there is none."""
+
+    name: str
+    calls: int
+    failed: int
+    interrupted: int
+    mean: float | None
+
+    @property
+    def interrupted_share(self) -> float:
+        return self.interrupted / self.calls
+
+    @property
+    def failed_share(self) -> float:
+        return self.failed / self.calls
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTotals:
+    """`cost_share` is the share of the most expensive agent's cost, from 0 to 1."""
+
+    name: str
+    totals: SessionTotals
+    cost_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTotals:
+    """Cost of one model in US dollars.
+
+    `name` is empty if the model is unknown, or with `several` for the cost of sessions of several models that nothing
+    divides. `cost_share` is the share of the most expensive row's cost, from 0 to 1.
+    """
+
+    name: str
+    several: bool
+    sessions: int
+    cost: Decimal
+    cost_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodTotals:
+    """`others` is the number of agents that are not among `agents`, which are those with the highest cost; so are
+    `models` and `other_models`."""
+
+    steps: tuple[tuple[datetime, SessionTotals], ...]
+    total: SessionTotals
+    preceding_cost: Decimal
+    agents: tuple[AgentTotals, ...]
+    others: int
+    models: tuple[ModelTotals, ...]
+    other_models: int
+    waits: WaitingTimes
+    preceding_waits: WaitingTimes
+    wait_steps: tuple[tuple[datetime, WaitingTimes], ...]
+    interruptions: tuple[tuple[datetime, int], ...]
+    tools: tuple[ToolTotals, ...]
+
+    @property
+    def interrupted(self) -> int:
+        return sum(number for _, number in self.interruptions)
+
+    @property
+    def slowest_tools(self) -> list[ToolTotals]:
+        timed = [tool for tool in self.tools if tool.mean is not None]
+        return sorted(timed, key=lambda tool: (-(tool.mean or 0), tool.name))[:TOOLS]
+
+    @property
+    def most_interrupted_tools(self) -> list[ToolTotals]:
+        """Tools by their share of interrupted calls; rarely called tools come last."""
+        interrupted = [tool for tool in self.tools if tool.interrupted]
+        return sorted(interrupted, key=lambda tool: (tool.calls < ENOUGH, -tool.interrupted_share, tool.name))[:TOOLS]
+
+
+def load_period_totals(workspace: int, period: Period) -> PeriodTotals:
+    """Load everything about a period with eight queries, each of which reads one range of an index."""
+    sessions = {row["start"]: row for row in _query_sessions(workspace, period)}
+    agents, models = _load_agents(workspace, period), _load_models(workspace, period)
+    waits = _load_waits(workspace, period)
+    preceding = _query_rows(SessionSums, workspace, period.preceding).aggregate(cost=Sum("cost"))["cost"]
+    by_step = _group_by_step(period, sessions.items(), _add_session_rows)
+    wait_steps = _group_by_step(period, waits.items(), _sum_counters)
+    interrupted = _query_interruptions(workspace, period).values_list("start", "number")
+    interruptions = _group_by_step(period, interrupted, sum)
+    return PeriodTotals(
+        steps=tuple((step, by_step.get(step, SessionTotals())) for step in period.list_steps()),
+        total=_add_session_rows(sessions.values()),
+        preceding_cost=preceding or Decimal(0),
+        agents=agents[:NAMED],
+        others=max(0, len(agents) - NAMED),
+        models=models[:NAMED],
+        other_models=max(0, len(models) - NAMED),
+        waits=compute_waiting_times(_sum_counters(waits.values())),
+        preceding_waits=_load_total_waits(workspace, period.preceding),
+        wait_steps=tuple(
+            (step, compute_waiting_times(wait_steps.get(step, Counter()))) for step in period.list_steps()
+        ),
+        interruptions=tuple((step, interruptions.get(step, 0)) for step in period.list_steps()),
+        tools=tuple(_load_tools(workspace, period)),
+    )
+
+
+def compute_waiting_times(classes: Mapping[int, int]) -> WaitingTimes:
+    """Compute percentiles from the number of decisions in each class of waiting times."""
+    decisions = sum(classes.values())
+    return WaitingTimes(decisions, _find_percentile(classes, 0.5), _find_percentile(classes, 0.95))
+
+
+def _find_percentile(classes: Mapping[int, int], share: float) -> float | None:
+    needed, seen = share * sum(classes.values()), 0
+    for wait in sorted(classes):
+        seen += classes[wait]
+        if seen >= needed:
+            return convert_wait_class_to_seconds(wait)
+    return None
+
+
+def _group_by_step(period: Period, rows: Iterable[tuple[datetime, Any]], add: Any) -> dict[datetime, Any]:
+    groups: defaultdict[datetime, list[Any]] = defaultdict(list)
+    for start, row in rows:
+        groups[period.get_step(start)].append(row)
+    return {step: add(group) for step, group in groups.items()}
+
+
+def _add_session_rows(rows: Iterable[Mapping[str, Any]]) -> SessionTotals:
+    rows = list(rows)
+    counts = {name: sum(row[f"{name}_sum"] for row in rows) for name in _COUNTS}
+    return SessionTotals(**counts, cost=sum((row["cost_sum"] for row in rows), Decimal(0)))
+
+
+def _sum_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
+    total: Counter[int] = Counter()
+    for counter in counters:
+        total.update(counter)
+    return total
+
+
+def _load_agents(workspace: int, period: Period) -> tuple[AgentTotals, ...]:
+    rows = _query_agents(workspace, period)
+    agents = [(row["agent"], _add_session_rows([row])) for row in rows]
+    highest = max((totals.cost for _, totals in agents), default=Decimal(0))
+    ranked = sorted(agents, key=lambda pair: (-pair[1].cost, -pair[1].sessions, pair[0]))
+    return tuple(AgentTotals(name, totals, float(totals.cost / highest) if highest else 0.0) for name, totals in ranked)
+
+
+def _load_models(workspace: int, period: Period) -> tuple[ModelTotals, ...]:
+    rows: QuerySet[Any, Any] = _query_rows(ModelSums, workspace, period).values("model", "several")
+    totals = list(rows.annotate(number=Sum("sessions"), spent=Sum("cost")))
+    highest = max((row["spent"] for row in totals), default=Decimal(0))
+    return tuple(
+        ModelTotals(
+            row["model"], row["several"], row["number"], row["spent"], float(row["spent"] / highest) if highest else 0.0
+        )
+        for row in sorted(totals, key=lambda row: (-row["spent"], -row["number"], row["model"]))
+    )
+
+
+def _load_waits(workspace: int, period: Period) -> dict[datetime, Counter[int]]:
+    waits: defaultdict[datetime, Counter[int]] = defaultdict(Counter)
+    rows = _query_rows(DecisionSums, workspace, period)
+    for start, wait, decisions in rows.values_list("start", "wait", "decisions"):
+        waits[start][wait] += decisions
+    return dict(waits)
+
+
+def _load_total_waits(workspace: int, period: Period) -> WaitingTimes:
+    """Load the waiting times of a whole period, without its steps."""
+    rows: QuerySet[Any, Any] = _query_rows(DecisionSums, workspace, period).values("wait")
+    return compute_waiting_times(dict(rows.annotate(number=Sum("decisions")).values_list("wait", "number")))
+
+
+def _load_tools(workspace: int, period: Period) -> Iterable[ToolTotals]:
+    for row in _query_tools(workspace, period):
+        if row["all"]:
+            mean = row["took"] / row["ended"] if row["ended"] else None
+            yield ToolTotals(row["tool"], row["all"], row["bad"], row["lost"], mean)
+
+
+def _query_rows(model: type[Model], workspace: int, period: Period) -> QuerySet[Any, Any]:
+    rows: QuerySet[Any, Any] = model._default_manager.order_by()
+    return rows.filter(workspace=workspace, start__gte=period.start, start__lt=period.end)
+
+
+def _query_sessions(workspace: int, period: Period) -> QuerySet[Any, Any]:
+    rows: QuerySet[Any, Any] = (
+        _query_rows(SessionSums, workspace, period).values("start").annotate(**_build_sum_expressions())
+    )
+    return rows
+
+
+def _query_agents(workspace: int, period: Period) -> QuerySet[Any, Any]:
+    rows: QuerySet[Any, Any] = (
+        _query_rows(SessionSums, workspace, period).values("agent").annotate(**_build_sum_expressions())
+    )
+    return rows
+
+
+def _build_sum_expressions() -> dict[str, Sum]:
+    return {f"{name}_sum": Sum(name) for name in (*_COUNTS, "cost")}
+
+
+def _query_interruptions(workspace: int, period: Period) -> QuerySet[Any, Any]:
+    rows: QuerySet[Any, Any] = _query_rows(ToolSums, workspace, period).values("start")
+    annotated: QuerySet[Any, Any] = rows.annotate(number=Sum("interrupted"))
+    return annotated
+
+
+def _query_tools(workspace: int, period: Period) -> QuerySet[Any, Any]:
+    rows: QuerySet[Any, Any] = _query_rows(ToolSums, workspace, period).values("tool")
+    annotated: QuerySet[Any, Any] = rows.annotate(
+        all=Sum("calls"), lost=Sum("interrupted"), bad=Sum("failed"), ended=Sum("timed"), took=Sum("seconds")
+    )
+    return annotated

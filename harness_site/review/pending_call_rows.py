@@ -1,0 +1,205 @@
+"""Row of the review queue, with all displayed values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.http import QueryDict
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+
+from checkpoints.enums import CallStatus, DecisionKind, Risk, get_default_risk
+from checkpoints.models import ToolCall
+from harness_site.core import formatting
+from harness_site.core.masking.masker import mask_secret_values_of, mask_values_in_context
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
+from harness_site.review.presence import NOBODY, CallPresence
+from harness_site.review.selectors.outage_groups import Outage
+from harness_site.review.views.outages import build_outage_url
+from harness_site.sessions.selectors.multi_person_approvals import Agreement
+from harness_site.sessions.session_urls import SessionUrls
+from harness_site.templatetags.harness_tags import ago, build_filter_url, in_sentence
+
+
+@dataclass(frozen=True, slots=True)
+class OutageCallLine:
+    """Call in the row of an outage, masked for the reader."""
+
+    pk: int
+    address: str
+    sentence: str
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutageGroupRow:
+    """Group of calls that were lost in one outage, its first calls, and the URL of its page."""
+
+    tool: str
+    first: datetime
+    last: datetime
+    number: int
+    address: str
+    calls: tuple[OutageCallLine | UnreadableRecord, ...] = ()
+
+    @property
+    def more(self) -> int:
+        """Number of calls that are on its page only."""
+        return max(self.number - len(self.calls), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementRow:
+    """Agreement about a call so far: number and names of the people."""
+
+    kind: DecisionKind
+    people: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FilterLink:
+    """A name, masked for the reader, with the URL of the queue filtered by it, and the accessible name of the link."""
+
+    name: str
+    address: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCallRow:
+    """Row of the queue with its displayed values, masked for the reader."""
+
+    pk: int
+    address: str
+    sentence: str
+    #: Arguments, left out of the representation; their secret values are masked in the names of people.
+    args: str = field(repr=False)
+    tool: FilterLink
+    agent: FilterLink | None
+    session_pk: int
+    session_address: str
+    session_id: str
+    css_class: str
+    status: str
+    asking: bool
+    overdue: bool
+    why: str
+    #: Risk, if the tool declares another one than its side effects imply.
+    risk: str
+    risk_link: FilterLink | None
+    since: SafeString
+    deadline: datetime | None
+    approvals: int
+    voices: tuple[AgreementRow, ...]
+    company: CallPresence
+    #: The outage, if the call was lost together with others.
+    together: OutageGroupRow | None
+    #: Final status of the session; empty while it is open.
+    ended: str
+
+    @property
+    def approved(self) -> int:
+        """Number of people who have approved."""
+        return sum(agreement.people for agreement in self.voices if agreement.kind == DecisionKind.APPROVE)
+
+    @property
+    def has_people(self) -> bool:
+        """Return whether the row names people."""
+        return self.company != NOBODY or self.approvals > 1
+
+
+class PendingRowBuilder:
+    """Builder of the rows of a queue, whose URLs and words are computed once for all rows.
+
+    `query` has the filters of the page; `secrets` is the result of `load_known_secrets_of_sessions`.
+    """
+
+    def __init__(self, query: QueryDict, secrets: Mapping[int, Collection[str]]) -> None:
+        self._query = query
+        self._secrets = secrets
+        self._sessions = SessionUrls()
+        self._cards = reverse("harness_review:card", args=[0]).removesuffix("0/")
+        self._only_tool, self._only_agent = gettext("Only the tool %(tool)s"), gettext("Only the agent %(agent)s")
+
+    def build(
+        self,
+        call: ToolCall,
+        agreements: tuple[Agreement, ...],
+        company: CallPresence,
+        together: OutageGroupRow | None,
+        *,
+        now: datetime,
+    ) -> PendingCallRow:
+        args = formatting.parse_json_or_text(call.args)
+        with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_values_of(args):
+            return self._build_masked(call, agreements, company, together, now)
+
+    def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall] = ()) -> OutageGroupRow:
+        lines = read_rows_or_mark_unreadable(calls, self._build_outage_call_line, "call")
+        address = build_outage_url(outage)
+        return OutageGroupRow(outage.tool, outage.first, outage.last, outage.number, address, tuple(lines))
+
+    def _build_outage_call_line(self, call: ToolCall) -> OutageCallLine:
+        args = formatting.parse_json_or_text(call.args)
+        with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_values_of(args):
+            sentence = formatting.format_call_sentence(call)
+            session_id = mask_and_reveal_hidden(call.session.session_id)
+        return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", sentence, session_id)
+
+    def _build_masked(
+        self,
+        call: ToolCall,
+        agreements: tuple[Agreement, ...],
+        company: CallPresence,
+        together: OutageGroupRow | None,
+        now: datetime,
+    ) -> PendingCallRow:
+        session, deadline = call.session, call.deadline
+        css_class, status = formatting.format_status_chip(call.status)
+        asking = call.status == CallStatus.AWAITING_APPROVAL
+        tool, agent = mask_and_reveal_hidden(call.tool), mask_and_reveal_hidden(session.agent)
+        return PendingCallRow(
+            pk=call.pk,
+            address=f"{self._cards}{call.pk}/",
+            sentence=formatting.format_call_sentence(call),
+            args=call.args,
+            tool=FilterLink(tool, build_filter_url(self._query, tool=call.tool), self._only_tool % {"tool": tool}),
+            agent=FilterLink(
+                agent, build_filter_url(self._query, agent=session.agent), self._only_agent % {"agent": agent}
+            )
+            if session.agent
+            else None,
+            session_pk=session.pk,
+            session_address=self._sessions.session(session.pk),
+            session_id=mask_and_reveal_hidden(session.session_id),
+            css_class=css_class,
+            status=status,
+            asking=asking,
+            overdue=deadline is not None and deadline < now,
+            why="" if asking else formatting.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable),
+            risk=call.risk,
+            risk_link=self._build_risk_link(call),
+            since=ago(call.interrupted_at or call.issued_at),
+            deadline=deadline,
+            approvals=call.approvals,
+            voices=tuple(_build_agreement_row(agreement) for agreement in agreements),
+            company=company,
+            together=together,
+            ended=session.status if session.finished else "",
+        )
+
+    def _build_risk_link(self, call: ToolCall) -> FilterLink | None:
+        if call.risk == get_default_risk(call.side_effects.split(",")):
+            return None
+        words = str(Risk(call.risk).label) if call.risk in Risk.values else call.risk
+        label = gettext("Only %(risk)s") % {"risk": in_sentence(words)}
+        return FilterLink(words, build_filter_url(self._query, risk=call.risk), label)
+
+
+def _build_agreement_row(agreement: Agreement) -> AgreementRow:
+    return AgreementRow(agreement.kind, agreement.people, tuple(voice.actor for voice in agreement.voices))

@@ -1,0 +1,39 @@
+"""Restoring suggested results that were displayed masked and submitted unchanged."""
+
+from django.utils.translation import gettext as _
+
+from checkpoints.exceptions import InvalidInput
+from checkpoints.models import Decision, LateResult, ToolCall
+from harness_site.core.masking.masker import MASK
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+
+
+def restore_masked_result(call: ToolCall, typed: str) -> str:
+    """Return the stored result if the typed text equals its masked form, else the typed text.
+
+    Raises `InvalidInput` if another text contains a mask, because the agent would see it.
+    """
+    typed_text = _strip_display_marks(typed)
+    for text in _list_suggested_results(call):
+        if _strip_display_marks(mask_and_reveal_hidden(text)) == typed_text:
+            return text
+    if MASK not in typed:
+        return typed
+    raise InvalidInput(
+        _(
+            "The result contains {mask} in place of a secret that you cannot see. Leave it exactly as shown, or "
+            "write one without it."
+        ).format(mask=MASK)
+    )
+
+
+def _list_suggested_results(call: ToolCall) -> list[str]:
+    """List the results that the page may have suggested."""
+    late_texts = [row.result_text for row in LateResult.objects.filter(tool_call=call)]
+    decision_texts = [row.result_text for row in Decision.objects.filter(tool_call=call)]
+    return [text for text in late_texts + decision_texts if text is not None]
+
+
+def _strip_display_marks(text: str) -> str:
+    # Browsers send other line endings, and forms strip blanks.
+    return text.replace("\r\n", "\n").strip()

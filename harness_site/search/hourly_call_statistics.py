@@ -1,0 +1,103 @@
+"""Numbers of settled calls and of decisions, added to the sums of their hour.
+
+A call is counted once, when it is indexed for the last time, and a decision when it is indexed.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import log
+from typing import Any, Final
+
+from django.db import connection
+
+from checkpoints.db.column_names import build_insert, convert_values, quote_table
+from checkpoints.enums import ActorKind, CallStatus, DecisionKind
+from harness_site.search.models import DecisionSums, ToolSums
+
+KEYS: Final[dict[type[ToolSums] | type[DecisionSums], str]] = {ToolSums: "tool", DecisionSums: "wait"}
+AMOUNTS: Final[dict[type[ToolSums] | type[DecisionSums], tuple[str, ...]]] = {
+    ToolSums: ("calls", "failed", "interrupted", "timed", "seconds"),
+    DecisionSums: ("decisions",),
+}
+#: Each class of waiting times ends at this many times its beginning.
+_WAIT_FACTOR: Final = 1.2
+_LAST_WAIT_CLASS: Final = 120
+#: Decisions about a call that was asked for approval; all others are about an interrupted one.
+_APPROVALS: Final = frozenset({DecisionKind.APPROVE, DecisionKind.EDIT, DecisionKind.REJECT, DecisionKind.RESPOND})
+_PEOPLE: Final = frozenset({ActorKind.PERSON, ActorKind.TOKEN})
+#: Statuses that tell nothing about a tool: it did not run, or another row has the outcome.
+_UNCOUNTED: Final = frozenset({CallStatus.REJECTED, CallStatus.SUPERSEDED})
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Amounts for one row of sums; `key` is workspace, start, whether it is an hour, and tool or class of waits."""
+
+    model: type[ToolSums] | type[DecisionSums]
+    key: tuple[int, datetime, bool, Any]
+    amounts: tuple[float, ...]
+
+
+def compute_call_tally(workspace: int, call: Any) -> Tally | None:
+    """Return the amounts of a call that is settled for good; `call` has the required fields of `ToolCall`."""
+    if call.status in _UNCOUNTED:
+        return None
+    interrupted = call.interrupted_at is not None
+    timed = not interrupted and call.settled_at is not None
+    seconds = (call.settled_at - call.issued_at).total_seconds() if timed else 0.0
+    amounts = (1, call.status == CallStatus.FAILED, interrupted, timed, max(seconds, 0.0))
+    return Tally(ToolSums, (workspace, _get_hour(call.issued_at), True, call.tool), amounts)
+
+
+def compute_decision_tally(workspace: int, decision: Any) -> Tally | None:
+    """Return the waiting time of a final decision of a person, else None.
+
+    `decision` has the required fields of `Decision` and the times of its call.
+    """
+    since = decision.tool_call__issued_at if decision.kind in _APPROVALS else decision.tool_call__interrupted_at
+    is_withdrawal = decision.kind == DecisionKind.WITHDRAW
+    if is_withdrawal or not decision.final or decision.actor_kind not in _PEOPLE or since is None:
+        return None
+    wait = get_wait_class((decision.created_at - since).total_seconds())
+    return Tally(DecisionSums, (workspace, _get_hour(decision.created_at), True, wait), (1,))
+
+
+def get_wait_class(seconds: float) -> int:
+    """Return the class of a waiting time: 0 up to one second, then classes of which each is a fifth longer."""
+    return min(_LAST_WAIT_CLASS, max(0, round(log(max(seconds, 1.0), _WAIT_FACTOR))))
+
+
+def convert_wait_class_to_seconds(wait: int) -> float:
+    """Return the waiting time in seconds that stands for a class; it is at most a tenth off."""
+    return float(_WAIT_FACTOR**wait)
+
+
+def add_tallies(tallies: Iterable[Tally]) -> None:
+    """Add tallies to the sums.
+
+    Each has to be passed once, in the transaction that indexes its row.
+    """
+    sums: defaultdict[Any, dict[Any, list[float]]] = defaultdict(dict)
+    for tally in tallies:
+        totals = sums[tally.model].get(tally.key, [0] * len(tally.amounts))
+        sums[tally.model][tally.key] = [total + number for total, number in zip(totals, tally.amounts, strict=True)]
+    with connection.cursor() as cursor:
+        for model in sorted(sums, key=lambda model: str(model.__name__)):
+            fields = ("workspace", "start", "hourly", KEYS[model], *AMOUNTS[model])
+            rows = [
+                convert_values(connection, model, dict(zip(fields, (*key, *totals), strict=True)))
+                for key, totals in sorted(sums[model].items())
+            ]
+            cursor.executemany(_build_add_to_totals_sql(model, fields), rows)
+
+
+def _build_add_to_totals_sql(model: type[ToolSums] | type[DecisionSums], fields: tuple[str, ...]) -> str:
+    additions = ", ".join(f"{name} = {quote_table(model)}.{name} + excluded.{name}" for name in AMOUNTS[model])
+    conflict = f"workspace_id, start, hourly, {KEYS[model]}"
+    return f"{build_insert(model, fields)} ON CONFLICT ({conflict}) DO UPDATE SET {additions}"
+
+
+def _get_hour(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)

@@ -1,0 +1,221 @@
+"""Outcomes and cost of the sessions by agent and by model, by hour and day. Days with changed sessions are recounted.
+
+Counting a day reads its part of an index. Incremental sums would require the previous contribution of each session and
+would delay agents or be wrong after a crash.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from django.db import transaction
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import TruncHour
+
+from checkpoints.db.clock import database_now
+from checkpoints.enums import SessionStatus
+from checkpoints.formats.canonical import parse_json
+from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
+from harness_site.search import session_models
+from harness_site.search.merge_hours_into_days import get_first_hour, merge_old_hours
+from harness_site.search.models import Fact, Kind, ModelSums, Progress, SessionSums, Trait
+
+#: Number of days that are kept up to date.
+KEPT_DAYS: Final = 180
+#: Number of days that are recounted every hour, as deleted sessions leave no change behind. Older days keep what
+#: was spent on sessions that retention has deleted since.
+_HOURLY_DAYS: Final = 14
+#: A transaction that commits late has an earlier time.
+_OVERLAP: Final = timedelta(seconds=30)
+#: Above this number of changes, recounting all recent days is as fast.
+_MANY: Final = 5_000
+#: Number of sessions that one statement looks up.
+_CHUNK_SIZE: Final = 500
+_AGENT_AMOUNTS: Final = ("sessions", "completed", "failed", "undecided", "cost")
+_MODEL_AMOUNTS: Final = ("sessions", "cost")
+
+
+def update_session_sums(since: datetime | None) -> datetime:
+    """Recount the days of sessions changed `since`, or the newest days and those that were never counted.
+
+    Returns the moment from which changes are not counted yet.
+    """
+    now = database_now("default")
+    for workspace in Workspace.objects.values_list("pk", flat=True):
+        _add_models_of_changed_sessions(workspace, since, now)
+        days = {*_list_days_to_count(workspace, since, now), *_list_days_without_models(workspace)}
+        for day in sorted(days):
+            recount_day(workspace, day, hourly=day >= get_first_hour(now).date())
+    if since is None or since.hour != now.hour:
+        merge_old_hours(now)
+    return now
+
+
+def _add_models_of_changed_sessions(workspace: int, since: datetime | None, now: datetime) -> None:
+    first = now - timedelta(days=KEPT_DAYS) if since is None else since - _OVERLAP
+    sessions = Session.objects.filter(workspace=workspace, updated_at__gt=first)
+    session_models.add_models_of_versions(workspace, sessions.values_list("pk", flat=True).iterator())
+
+
+def _list_days_to_count(workspace: int, since: datetime | None, now: datetime) -> Iterable[date]:
+    recent_days = _list_newest_days(now, _HOURLY_DAYS)
+    if since is None:
+        return {*recent_days, *_list_uncounted_days(workspace, now)}
+    if since.hour != now.hour:
+        return recent_days
+    sessions = Session.objects.filter(workspace=workspace, updated_at__gt=since - _OVERLAP)
+    start_times = list(sessions.order_by("-updated_at").values_list("created_at", flat=True)[:_MANY])
+    first = now.date() - timedelta(days=KEPT_DAYS - 1)
+    start_times += _list_imported_start_times(workspace, since)
+    days = {moment.date() for moment in start_times if moment.date() >= first}
+    return days | set(recent_days) if len(start_times) >= _MANY else days
+
+
+def _list_days_without_models(workspace: int) -> set[date]:
+    """List the days that were counted before the index had read all messages, which tell the models."""
+    if not _are_models_known():
+        return set()
+    agents, models = (rows.filter(workspace=workspace) for rows in (SessionSums.objects, ModelSums.objects))
+    return _list_days_of_sums(agents) - _list_days_of_sums(models)
+
+
+def _list_days_of_sums(sums: QuerySet[SessionSums] | QuerySet[ModelSums]) -> set[date]:
+    starts: QuerySet[Any, datetime] = sums.order_by().values_list("start", flat=True)
+    return {start.date() for start in starts.distinct()}
+
+
+def _are_models_known() -> bool:
+    """Return whether the index has read all messages from before its beginning."""
+    return Progress.objects.filter(kind=Kind.MESSAGE, older=0).exists()
+
+
+def _list_imported_start_times(workspace: int, since: datetime) -> list[datetime]:
+    """List when the sessions of files that were imported since began: they carry the times of their transcripts."""
+    files = ImportedFile.objects.filter(workspace=workspace, read_at__gt=since - _OVERLAP).order_by("-read_at")
+    lists = files.values_list("sessions", flat=True)[:_MANY]
+    session_ids = sorted({session_id for listed in lists for session_id in parse_json(listed)})
+    sessions = Session.objects.filter(workspace=workspace)
+    return [
+        moment
+        for start in range(0, len(session_ids), _CHUNK_SIZE)
+        for moment in sessions.filter(session_id__in=session_ids[start : start + _CHUNK_SIZE]).values_list(
+            "created_at", flat=True
+        )
+    ]
+
+
+def _list_uncounted_days(workspace: int, now: datetime) -> set[date]:
+    counted = SessionSums.objects.filter(workspace=workspace, hourly=False)
+    return set(_list_newest_days(now, KEPT_DAYS)) - _list_days_of_sums(counted)
+
+
+def _list_newest_days(now: datetime, number: int) -> list[date]:
+    return [now.date() - timedelta(days=offset) for offset in range(number)]
+
+
+def recount_day(workspace: int, day: date, *, hourly: bool) -> None:
+    """Recount one day, by hours or as a whole."""
+    start = datetime.combine(day, time.min, UTC)
+    sessions = _query_sessions_of_day(workspace, start)
+    keys = {"period": TruncHour("created_at", tzinfo=UTC)} if hourly else {}
+    agents = [
+        SessionSums(agent=agent, start=period, **amounts)
+        for (period, agent), amounts in _count_by_agent(sessions, start, keys).items()
+    ]
+    _replace_sums(workspace, SessionSums, ("agent",), _AGENT_AMOUNTS, start, agents, hourly=hourly)
+    if _are_models_known():
+        models = [
+            ModelSums(model=model, several=several, start=period, sessions=number, cost=cost)
+            for (period, model, several), (number, cost) in _count_by_model(sessions, start, keys).items()
+        ]
+        _replace_sums(workspace, ModelSums, ("model", "several"), _MODEL_AMOUNTS, start, models, hourly=hourly)
+
+
+def _replace_sums(
+    workspace: int,
+    model: type[SessionSums | ModelSums],
+    keys: tuple[str, ...],
+    amounts: tuple[str, ...],
+    start: datetime,
+    rows: Sequence[Any],
+    *,
+    hourly: bool,
+) -> None:
+    """Store the sums of one day in place of those that there are."""
+
+    def get_key(row: Any) -> tuple[Any, ...]:
+        return (row.start, *(getattr(row, name) for name in keys))
+
+    for row in rows:
+        row.workspace_id, row.hourly = workspace, hourly
+    kept = {get_key(row) for row in rows}
+    with transaction.atomic():
+        stored = model._default_manager.filter(
+            workspace=workspace, start__gte=start, start__lt=start + timedelta(days=1)
+        )
+        outdated = [row.pk for row in stored if row.hourly != hourly or get_key(row) not in kept]
+        model._default_manager.filter(pk__in=outdated).delete()
+        model._default_manager.bulk_create(
+            sorted(rows, key=get_key),
+            update_conflicts=True,
+            unique_fields=["workspace", "start", "hourly", *keys],
+            update_fields=amounts,
+        )
+
+
+def _query_sessions_of_day(workspace: int, start: datetime) -> QuerySet[Session]:
+    sessions = Session.objects.filter(workspace=workspace, has_times=True).order_by()
+    return sessions.filter(created_at__gte=start, created_at__lt=start + timedelta(days=1))
+
+
+def _count_by_agent(
+    sessions: QuerySet[Session], start: datetime, keys: dict[str, TruncHour]
+) -> dict[tuple[datetime, str], dict[str, Any]]:
+    rows: QuerySet[Any, Any] = sessions.values("agent", **keys).annotate(
+        sessions=Count("pk"),
+        completed=Count("pk", filter=Q(status=SessionStatus.COMPLETED)),
+        failed=Count("pk", filter=Q(status=SessionStatus.FAILED)),
+        undecided=Count("pk", filter=Q(status=SessionStatus.NEEDS_REVIEW)),
+        cost=Sum("budget_spent_usd"),
+    )
+    return {(row.get("period", start), row["agent"]): {name: row[name] for name in _AGENT_AMOUNTS} for row in rows}
+
+
+def _count_by_model(
+    sessions: QuerySet[Session], start: datetime, keys: dict[str, TruncHour]
+) -> dict[tuple[datetime, str, bool], tuple[int, Decimal]]:
+    """Count sessions and cost by period, model, and whether the cost is that of several models."""
+    facts = Fact.objects.filter(session=OuterRef("pk"), trait=Trait.MODEL)
+    first, last = (Subquery(facts.order_by(order).values("value")[:1]) for order in ("value", "-value"))
+    totals: defaultdict[tuple[datetime, str, bool], tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal()))
+    rows: QuerySet[Any, Any] = sessions.annotate(first=first, last=last).values("first", "last", **keys)
+    mixed = False
+    for row in rows.annotate(number=Count("pk"), cost=Sum("budget_spent_usd")):
+        if row["first"] == row["last"]:
+            totals[row.get("period", start), row["first"] or "", False] = (row["number"], row["cost"])
+        mixed = mixed or row["first"] != row["last"]
+    for session in _list_sessions_of_several_models(sessions, keys) if mixed else ():
+        for model, several, cost in _divide_session(session):
+            number, total = totals[session.get("period", start), model, several]
+            totals[session.get("period", start), model, several] = (number + 1, total + cost)
+    return totals
+
+
+def _list_sessions_of_several_models(sessions: QuerySet[Session], keys: dict[str, TruncHour]) -> Iterable[Any]:
+    facts: QuerySet[Any, Any] = Fact.objects.filter(session=OuterRef("pk"), trait=Trait.MODEL).order_by()
+    number = Subquery(facts.values("session").annotate(number=Count("pk")).values("number"))
+    newest = Checkpoint.objects.filter(session=OuterRef("pk"), version=OuterRef("latest_version"))
+    rows: QuerySet[Any, Any] = sessions.annotate(models=number, usage=Subquery(newest.values("usage")))
+    return rows.filter(models__gt=1).values("pk", "budget_spent_usd", "metadata", "usage", **keys).iterator()
+
+
+def _divide_session(session: Mapping[str, Any]) -> Iterable[tuple[str, bool, Decimal]]:
+    """Divide one session of several models; a rest that nothing divides has no model."""
+    costs, rest = session_models.divide_cost_by_model(
+        session["budget_spent_usd"], session["usage"], session["metadata"]
+    )
+    yield from ((model, False, cost) for model, cost in costs.items())
+    if rest or not costs:
+        yield "", True, rest

@@ -1,0 +1,76 @@
+"""Words of the workspace that are nearly those of a query, for queries that find nothing.
+
+A word with one wrong, missing or additional letter still contains one half of the right word, or its beginning and its
+end. The passages with those parts are found like those of any query, and their words are compared with the typed one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from harness_site.search import search_query
+from harness_site.search.query_terms import SearchQuery, SearchTerm, fold_case
+
+#: Shortest and longest typed word that is corrected, and the shortest part of it that is searched.
+_SHORTEST: Final = 4
+_LONGEST: Final = 80
+_PART: Final = 3
+#: Typed words that are tried.
+_MAX_TERMS: Final = 3
+#: Words of the passages that are compared with one typed word.
+_MAX_WORDS: Final = 20_000
+#: Smallest similarity, from 0 to 1.
+_SIMILARITY: Final = 0.75
+_WORD: Final = re.compile(r"\.?\w(?:[\w./\\@:+-]*\w)?")
+_SEPARATOR: Final = re.compile(r"[./\\@:+-]+")
+
+
+def find_near_query(workspace: int, query: SearchQuery) -> SearchQuery | None:
+    """Find the query with the nearest known words instead of those that occur nowhere; None if there are none.
+
+    Quoted phrases are searched as they are. Reads at most a few pages of passages for each word.
+    """
+    terms = [
+        term
+        if " " in term.text
+        or index >= _MAX_TERMS
+        or search_query.search_passages(workspace, SearchQuery((term,))).passages
+        else _find_near_term(workspace, term)
+        for index, term in enumerate(query.terms)
+    ]
+    known = tuple(term for term in terms if term is not None)
+    return SearchQuery(known) if len(known) == len(terms) and known != query.terms else None
+
+
+def _find_near_term(workspace: int, term: SearchTerm) -> SearchTerm | None:
+    typed = fold_case(term.text)
+    if not _SHORTEST <= len(typed) <= _LONGEST:
+        return None
+    words: list[str] = []
+    for parts in _list_parts(typed):
+        found = search_query.search_passages(workspace, SearchQuery(tuple(map(SearchTerm, parts))))
+        words += islice(_iterate_words(passage.text for passage in found.passages), _MAX_WORDS)
+        if near := difflib.get_close_matches(typed, sorted(set(words)), 1, _SIMILARITY):
+            return SearchTerm(near[0])
+    return None
+
+
+def _list_parts(typed: str) -> list[tuple[str, ...]]:
+    """List the parts that a nearly equal word contains, most telling first."""
+    third, half = max(_PART, len(typed) // 3), max(_PART, len(typed) // 2)
+    combined = [(typed[:third], typed[-third:])] if len(typed) >= 2 * third else []
+    return [*combined, (typed[:half],), (typed[-half:],)]
+
+
+def _iterate_words(texts: Iterator[str]) -> Iterator[str]:
+    """Yield the words of texts, paths as a whole and by their parts."""
+    for text in texts:
+        for match in _WORD.finditer(fold_case(text)):
+            yield match[0]
+            if _SEPARATOR.search(match[0]):
+                yield from _SEPARATOR.split(match[0])
+                yield match[0].rpartition("/")[2]

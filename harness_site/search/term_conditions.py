@@ -1,0 +1,81 @@
+"""Term conditions: a trigram index on PostgreSQL, a full-text table of trigrams on SQLite."""
+
+from typing import Final
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import BooleanField, F, Func, QuerySet, Value
+from django.db.models.expressions import RawSQL
+from django.db.models.functions import StrIndex
+from django.db.models.lookups import GreaterThan
+
+from harness_site.search.models import Passage
+from harness_site.search.query_terms import GAP, SearchQuery, SearchTerm, fold_case
+
+#: SQLite's full-text table, created by a migration.
+_WORDS: Final = "harness_search_words"
+#: Minimum length of a term in the full-text table.
+_TRIGRAM: Final = 3
+
+
+class _Like(Func):
+    """Expression `folded LIKE pattern`, as the trigram index of PostgreSQL needs it, with the pattern as a
+    parameter."""
+
+    template = "%(expressions)s"
+    arg_joiner = " LIKE "
+    output_field = BooleanField()
+
+
+def filter_by_sequential_read(passages: QuerySet[Passage], query: SearchQuery) -> QuerySet[Passage]:
+    """Filter passages that contain every term of `query` by reading all of them.
+
+    For the newest few thousand, that is faster than an index over all texts.
+    """
+    for term in query.terms:
+        passages = passages.filter(GreaterThan(StrIndex("folded", Value(fold_case(term.text))), 0))
+    return passages
+
+
+def filter_by_search_index(passages: QuerySet[Passage], query: SearchQuery) -> QuerySet[Passage]:
+    """Filter passages that contain every term of `query`, by the index if possible."""
+    if _get_connection(passages).vendor == "sqlite":
+        return _filter_by_sqlite_index(passages, query)
+    for term in query.terms:
+        passages = passages.filter(_Like(F("folded"), Value(f"%{_escape_like_pattern(fold_case(term.text))}%")))
+        if term.pairs:
+            passages = passages.exclude(dense="")
+        for letters in term.pairs:
+            passages = passages.filter(_Like(F("dense"), Value(f"%{GAP}{letters}%")))
+    return passages
+
+
+def _filter_by_sqlite_index(passages: QuerySet[Passage], query: SearchQuery) -> QuerySet[Passage]:
+    for term in query.terms:
+        if len(words := fold_case(term.text)) < _TRIGRAM:
+            passages = passages.filter(folded__contains=words)
+    match_expression = " AND ".join(part for term in query.terms for part in _build_fts_phrases(term))
+    if not match_expression:
+        return passages
+    rowids = RawSQL(f"SELECT rowid FROM {_WORDS} WHERE {_WORDS} MATCH %s", [match_expression])
+    return passages.filter(pk__in=rowids)
+
+
+def _build_fts_phrases(term: SearchTerm) -> list[str]:
+    words = fold_case(term.text)
+    return ([f"folded : {_quote_fts_phrase(words)}"] if len(words) >= _TRIGRAM else []) + [
+        f"dense : {_quote_fts_phrase(GAP + letters)}" for letters in term.pairs
+    ]
+
+
+def _quote_fts_phrase(text: str) -> str:
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _escape_like_pattern(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def _get_connection(passages: QuerySet[Passage]) -> BaseDatabaseWrapper:
+    return connections[passages.db]

@@ -1,0 +1,153 @@
+"""Tokens and cost of a session by turn and by model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from checkpoints.formats import parse_json
+from checkpoints.models import Checkpoint
+from harness_site.search.session_models import get_model_cost
+from harness_site.sessions.selectors.version_list import parse_cost, parse_total_tokens
+
+PAGE: Final = 50
+#: Names of the kinds of tokens in the usage objects of providers. Input does not include the cache.
+_INPUT: Final = ("input_tokens", "prompt_tokens")
+_OUTPUT: Final = ("output_tokens", "completion_tokens")
+_CACHE_READ: Final = ("cache_read_input_tokens", "cached_tokens", "cache_read_tokens")
+_CACHE_WRITE: Final = ("cache_creation_input_tokens", "cache_write_tokens")
+#: Models of one session that are listed.
+_MAX_MODELS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """Tokens by kind; None if unknown. `total` may be known without the others."""
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    total: int | None = None
+
+    @property
+    def cache_share(self) -> float | None:
+        """Return the part of the input that came from the cache, from 0 to 1; None if unknown."""
+        if self.cache_read is None and self.cache_write is None:
+            return None
+        everything = (self.input or 0) + (self.cache_read or 0) + (self.cache_write or 0)
+        return (self.cache_read or 0) / everything if everything else None
+
+    def subtract(self, earlier: TokenCounts) -> TokenCounts:
+        return TokenCounts(
+            _subtract(self.input, earlier.input),
+            _subtract(self.output, earlier.output),
+            _subtract(self.cache_read, earlier.cache_read),
+            _subtract(self.cache_write, earlier.cache_write),
+            _subtract(self.total, earlier.total),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one version added. `cost` is in US dollars, None if unknown."""
+
+    version: int
+    at: datetime
+    tokens: TokenCounts
+    cost: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsage:
+    """Tokens of one model; `cost` is in US dollars, as the usage states it or estimated, None if unknown."""
+
+    model: str
+    tokens: TokenCounts
+    cost: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class UsagePage:
+    """Turns, newest first; `before` is the cursor of the next page. `totals` and `models` are of the whole session."""
+
+    turns: tuple[Turn, ...]
+    before: int | None
+    totals: TokenCounts
+    models: tuple[ModelUsage, ...]
+
+
+def load_usage_page(
+    session_pk: int, *, knows_cost: bool, estimate: Mapping[str, Any] | None = None, before: int | None = None
+) -> UsagePage:
+    """Load a page of turns, in two queries. Costs are unknown unless `knows_cost`."""
+    versions = Checkpoint.objects.filter(session=session_pk).order_by("-version")
+    columns = ("version", "created_at", "usage", "budget_spent_usd")
+    newest = versions.values_list("usage", flat=True).first()
+    page = versions if before is None else versions.filter(version__lt=before)
+    rows = list(page.values_list(*columns)[: PAGE + 1])
+    turns = tuple(_build_turn(row, rows[index + 1 :], knows_cost) for index, row in enumerate(rows[:PAGE]))
+    usage = _parse_usage(newest)
+    return UsagePage(
+        turns,
+        turns[-1].version if len(rows) > PAGE else None,
+        count_tokens(usage, newest),
+        tuple(_iterate_models(usage, estimate or {})),
+    )
+
+
+def _build_turn(row: tuple[Any, ...], earlier: list[tuple[Any, ...]], knows_cost: bool) -> Turn:
+    version, at, usage, spent = row
+    tokens, cost = count_tokens(_parse_usage(usage), usage), parse_cost(spent)
+    if earlier:
+        _version, _at, previous_usage, previous_spent = earlier[0]
+        tokens = tokens.subtract(count_tokens(_parse_usage(previous_usage), previous_usage))
+        previous = parse_cost(previous_spent)
+        cost = None if cost is None else cost - (previous or Decimal())
+    return Turn(version, at, tokens, cost if knows_cost else None)
+
+
+def _parse_usage(stored: str | None) -> dict[str, Any]:
+    try:
+        value = parse_json(stored) if stored else None
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def count_tokens(usage: Mapping[str, Any], stored: str | None = None) -> TokenCounts:
+    """Count the tokens of a usage object; `stored` is its JSON text, if its total counts."""
+    counts = (
+        _find_count(usage, _INPUT),
+        _find_count(usage, _OUTPUT),
+        _find_count(usage, _CACHE_READ),
+        _find_count(usage, _CACHE_WRITE),
+    )
+    total = parse_total_tokens(stored) if stored else None
+    if total is None and any(count is not None for count in counts):
+        total = sum(count or 0 for count in counts)
+    return TokenCounts(*counts, total)
+
+
+def _find_count(usage: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+    values = (usage.get(name) for name in names)
+    return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
+
+
+def _iterate_models(usage: Mapping[str, Any], estimate: Mapping[str, Any]) -> list[ModelUsage]:
+    by_model = usage.get("by_model")
+    if not isinstance(by_model, dict):
+        return []
+    models = [
+        ModelUsage(model, count_tokens(counts), get_model_cost(counts, estimate.get(model)))
+        for model, counts in list(by_model.items())[:_MAX_MODELS]
+        if isinstance(counts, dict)
+    ]
+    return sorted(models, key=lambda row: -(row.tokens.total or 0))
+
+
+def _subtract(now: int | None, earlier: int | None) -> int | None:
+    return None if now is None else now - (earlier or 0)

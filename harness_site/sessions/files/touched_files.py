@@ -1,0 +1,152 @@
+"""Files that the tool calls of a session read and changed, with the net change of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from checkpoints.enums import CallStatus
+from checkpoints.formats import parse_or_text
+from checkpoints.models import ToolCall
+from harness_site.sessions.tool_views import edits, file_changes, notebooks, reads, registry
+from harness_site.sessions.tool_views.file_changes import FileChange, Hunk
+
+#: Largest number of calls, and of characters of their arguments, that are read for one page.
+MAX_CALLS: Final = 2_000
+MAX_CHARACTERS: Final = 8_000_000
+#: Passages of one file that are combined with each other; further ones are listed as they are.
+_MAX_COMBINED: Final = 100
+_FILE_VIEWS: Final = frozenset(
+    {edits.view_edit, edits.view_write, edits.view_patch, notebooks.view_notebook_edit, reads.view_read}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileCall:
+    """A call that touched a file. `is_applied` is False if it failed or its outcome is unknown."""
+
+    pk: int
+    tool: str
+    is_read: bool
+    is_applied: bool
+
+
+@dataclass
+class TouchedFile:
+    """A file with its calls, oldest first, and the net change: passages that differ in the end."""
+
+    path: str
+    calls: list[FileCall] = field(default_factory=list)
+    hunks: list[Hunk] = field(default_factory=list)
+    is_written: bool = False
+    is_deleted: bool = False
+
+    @property
+    def is_changed(self) -> bool:
+        return any(not call.is_read for call in self.calls)
+
+    def to_change(self) -> FileChange:
+        """Return the net change."""
+        kind: file_changes.ChangeKind = "deleted" if self.is_deleted else "written" if self.is_written else "edited"
+        return FileChange(self.path, kind, tuple(self.hunks))
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedFiles:
+    """The changed files first, each in the order of its first call. `is_complete` is False if there are more calls."""
+
+    files: tuple[TouchedFile, ...]
+    is_complete: bool
+
+
+def load_touched_files(session_pk: int) -> TouchedFiles:
+    """Load the files from the logged calls of a session, in two queries."""
+    calls = ToolCall.objects.filter(session=session_pk)
+    tools = [name for name in calls.order_by().values_list("tool", flat=True).distinct() if _touches_files(name)]
+    rows = calls.filter(tool__in=tools).order_by("pk").values_list("pk", "tool", "args", "status")[: MAX_CALLS + 1]
+    files: dict[str, TouchedFile] = {}
+    characters = count = 0
+    for pk, tool, args, status in rows.iterator(chunk_size=100) if tools else ():
+        count, characters = count + 1, characters + len(args)
+        if count > MAX_CALLS or characters > MAX_CHARACTERS:
+            return TouchedFiles(_order_files(files.values()), is_complete=False)
+        _add_call(files, pk, tool, parse_or_text(args), status == CallStatus.COMPLETED)
+    return TouchedFiles(_order_files(files.values()), is_complete=True)
+
+
+def _touches_files(tool: str) -> bool:
+    builders = registry.find_view_builders(tool)
+    return any(build in _FILE_VIEWS for build in builders) or registry.is_command(tool)
+
+
+def _order_files(files: Iterable[TouchedFile]) -> tuple[TouchedFile, ...]:
+    return tuple(sorted(files, key=lambda file: not file.is_changed))
+
+
+def _add_call(files: dict[str, TouchedFile], pk: int, tool: str, args: Any, is_applied: bool) -> None:
+    if isinstance(args, str):
+        args = {"input": args}
+    if not isinstance(args, dict):
+        return
+    for change in iterate_changes(tool, args):
+        file = files.setdefault(change.path, TouchedFile(change.path))
+        is_read = not change.hunks and change.kind == "edited"
+        if not file.calls or file.calls[-1].pk != pk:
+            file.calls.append(FileCall(pk, tool, is_read, is_applied))
+        if is_applied and not is_read:
+            apply_change(file, change)
+        if is_applied and change.moved_to:
+            files[change.moved_to] = file
+
+
+def iterate_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
+    """Yield what a call does to files; a file that is only read has no hunks."""
+    builders = registry.find_view_builders(tool)
+    if edits.view_patch in builders or registry.is_command(tool):
+        yield from file_changes.read_patch(file_changes.find_patch_text(args))
+        return
+    readers: dict[registry.BuildView, Callable[[Mapping[str, Any]], FileChange | None]] = {
+        edits.view_edit: file_changes.read_edit,
+        edits.view_write: file_changes.read_write,
+        notebooks.view_notebook_edit: file_changes.read_notebook_edit,
+    }
+    for build in builders:
+        read = readers.get(build)
+        change = read(args) if read else None
+        if change is not None:
+            yield change
+            return
+    path = file_changes.get_path(args)
+    if path and reads.view_read in builders and args.get("command", "view") == "view":
+        yield FileChange(path, "edited")
+
+
+def apply_change(file: TouchedFile, change: FileChange) -> None:
+    """Combine the net change of a file with a further change."""
+    if change.kind == "deleted":
+        file.is_deleted, file.hunks = True, []
+        return
+    file.is_deleted = False
+    if change.kind == "written":
+        file.hunks, file.is_written = list(change.hunks), True
+        return
+    for hunk in change.hunks:
+        _combine_hunk(file.hunks, hunk)
+
+
+def _combine_hunk(hunks: list[Hunk], hunk: Hunk) -> None:
+    """Combine a replacement with earlier ones of the same passage, so that what was taken back disappears."""
+    for index, earlier in enumerate(hunks[:_MAX_COMBINED]):
+        if hunk.old and hunk.old in earlier.new:
+            combined = Hunk(earlier.old, earlier.new.replace(hunk.old, hunk.new, 1), earlier.line)
+        elif earlier.new and earlier.new in hunk.old:
+            combined = Hunk(hunk.old.replace(earlier.new, earlier.old, 1), hunk.new, hunk.line)
+        else:
+            continue
+        del hunks[index]
+        if combined.old != combined.new:
+            hunks.insert(index, combined)
+        return
+    if hunk.old != hunk.new:
+        hunks.append(hunk)

@@ -1,0 +1,89 @@
+"""Page of the files that a session touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from harness_site.accounts.permissions import MemberRequest
+from harness_site.sessions.files import touched_files
+from harness_site.sessions.files.touched_files import FileCall, TouchedFile
+from harness_site.sessions.session_environment import read_session_environment
+from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
+from harness_site.sessions.tool_views import edits
+from harness_site.sessions.tool_views.edits import ShownFile
+from harness_site.sessions.tool_views.tool_use import ToolUse
+
+#: Files whose difference is displayed in the list, passages of each, and calls that are named.
+_FILES: Final = 25
+_HUNKS: Final = 6
+_CALLS: Final = 12
+_ALL_HUNKS: Final = 200
+#: Rows of the list.
+_ROWS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A file for display; `number` names it in the URL. `shown` is None if its difference is not displayed here."""
+
+    number: int
+    path: str
+    is_changed: bool
+    shown: ShownFile | None
+    is_complete: bool
+    calls: tuple[FileCall, ...]
+    more_calls: int
+
+
+@require_GET
+@serve_session_page
+def list_files(request: MemberRequest, pk: int) -> HttpResponse:
+    """Show every file that the calls of a session touched; with `file`, the net change of one of them completely."""
+    head = get_session_head_or_404(request, pk)
+    touched = touched_files.load_touched_files(pk)
+    folders = read_session_environment(head.stored).folders
+    wanted = parse_number_parameter(request, "file")
+    numbered = list(enumerate(touched.files[:_ROWS]))
+    if wanted is not None:
+        numbered = [(number, file) for number, file in numbered if number == wanted]
+    rows = [_build_row(number, file, folders, is_whole=wanted is not None) for number, file in numbered]
+    context = {
+        "head": head,
+        "tab": "files",
+        "rows": rows,
+        "total": len(touched.files),
+        "changed": sum(file.is_changed for file in touched.files),
+        "is_complete": touched.is_complete and len(touched.files) <= _ROWS,
+        "wanted": wanted,
+        "limit": touched_files.MAX_CALLS,
+    }
+    return render(request, "sessions/files.html", context)
+
+
+def _build_row(number: int, file: TouchedFile, folders: tuple[str, ...], *, is_whole: bool) -> FileRow:
+    use = ToolUse("", {}, None, is_whole=is_whole)
+    shown, is_complete = None, True
+    if file.is_changed and (is_whole or number < _FILES):
+        shown, is_complete = edits.show_file_change(use, file.to_change(), _ALL_HUNKS if is_whole else _HUNKS)
+    return FileRow(
+        number,
+        use.show_line(_make_relative(file.path, folders)),
+        file.is_changed,
+        shown,
+        is_complete,
+        tuple(file.calls[:_CALLS]),
+        max(0, len(file.calls) - _CALLS),
+    )
+
+
+def _make_relative(path: str, folders: tuple[str, ...]) -> str:
+    for folder in folders:
+        prefix = folder.rstrip("/") + "/"
+        if path.startswith(prefix) and len(path) > len(prefix):
+            return path[len(prefix) :]
+    return path

@@ -1,0 +1,93 @@
+"""Agreements of calls that need the decisions of several people."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+
+from checkpoints.decisions.actors import Electorate, Vote, count_everybody
+from checkpoints.decisions.decide import list_open_votes
+from checkpoints.enums import DECIDING_KINDS, DecisionKind
+from checkpoints.models import Decision, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """`voices` of `needed` equal decisions made so far, oldest first."""
+
+    kind: DecisionKind
+    needed: int
+    voices: tuple[Decision, ...]
+    #: Number of people who can decide.
+    people: int
+
+
+def list_call_agreements(
+    call: ToolCall, decisions: Sequence[Decision], electorate: Electorate = count_everybody
+) -> tuple[Agreement, ...]:
+    """List the incomplete agreements of a call by kind of decision; `decisions` are all of the call, in order.
+
+    Decisions before the last final one, about other arguments, taken back, or by people who may no longer decide do not
+    count.
+    """
+    votes = electorate(decisions) if call.approvals > 1 else {}
+    return _build_agreements_by_kind(call, decisions, votes)
+
+
+def _build_agreements_by_kind(
+    call: ToolCall, decisions: Iterable[Decision], votes: Mapping[int, Vote]
+) -> tuple[Agreement, ...]:
+    decisions_by_kind: defaultdict[str, list[Decision]] = defaultdict(list)
+    for vote in list_open_votes(call, [each for each in decisions if each.kind in DECIDING_KINDS], votes):
+        if votes[vote.pk].counts:
+            decisions_by_kind[vote.kind].append(vote)
+    return tuple(
+        Agreement(
+            DecisionKind(kind),
+            call.approvals,
+            tuple(group),
+            len({votes[vote.pk].person for vote in group}),
+        )
+        for kind, group in decisions_by_kind.items()
+    )
+
+
+def load_agreements_of_calls(
+    calls: Sequence[ToolCall], electorate: Electorate = count_everybody
+) -> dict[int, tuple[Agreement, ...]]:
+    """Load the agreements of all calls that need several people, by primary key: one query and those of the
+    electorate."""
+    calls_by_pk = {call.pk: call for call in calls if call.approvals > 1}
+    decisions: defaultdict[int, list[Decision]] = defaultdict(list)
+    for decision in _query_decisions_of_calls(sorted(calls_by_pk)) if calls_by_pk else ():
+        decisions[decision.tool_call_id].append(decision)
+    votes = electorate([decision for group in decisions.values() for decision in group]) if decisions else {}
+    return {pk: _build_agreements_by_kind(call, decisions[pk], votes) for pk, call in calls_by_pk.items()}
+
+
+def _query_decisions_of_calls(calls: list[int]) -> QuerySet[Decision]:
+    return Decision.objects.filter(tool_call__in=calls).order_by("pk")
+
+
+def number_decisions_of_same_kind(decisions: Iterable[Decision]) -> dict[int, int]:
+    """Map the primary key of each decision to its number among equal decisions of the same call, given in order.
+
+    What a person has taken back is not counted any more.
+    """
+    actors: defaultdict[str, list[str]] = defaultdict(list)
+    numbers: dict[int, int] = {}
+    for decision in decisions:
+        if decision.kind not in DECIDING_KINDS:
+            continue
+        if decision.kind == DecisionKind.WITHDRAW and not decision.final:
+            for kind, names in actors.items():
+                actors[kind] = [name for name in names if name != decision.actor]
+            continue
+        actors[decision.kind].append(decision.actor)
+        numbers[decision.pk] = len(actors[decision.kind])
+        if decision.final:
+            actors.clear()
+    return numbers

@@ -1,0 +1,41 @@
+"""Permission modes of an imported session by message: what its program let the agent do without asking."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from checkpoints.formats import parse_or_text
+from harness_site.sessions.selectors import transcript_matches
+from harness_site.sessions.selectors.conversation import Conversation
+
+#: Beginning of the field in canonical JSON; inside of a string its quotes would be escaped.
+_FIELD: Final = '"permission_mode":"'
+
+
+def map_permission_modes(shown: Conversation) -> dict[int, str]:
+    """Map the positions of a window to the mode that held there, in two queries, and two more with sealing.
+
+    A message names the mode only where it differs from the one before. Positions before the first named one are left
+    out. Raises `IntegrityError` for a message that was altered.
+    """
+    messages = transcript_matches.query_version_messages(shown.place).filter(body__contains=_FIELD)
+    columns = messages.values_list("position", "body")
+    before = columns.filter(position__lt=shown.first).order_by("-position").first()
+    inside = list(columns.filter(position__gte=shown.first, position__lt=shown.upto).order_by("position"))
+    transcript_matches.verify_messages_at(shown.place, dict([*inside, before] if before else inside))
+    changes = {position: mode for position, body in inside if (mode := _read_mode(body))}
+    mode = _read_mode(before[1]) if before else ""
+    modes: dict[int, str] = {}
+    for position in range(shown.first, shown.upto):
+        mode = changes.get(position, mode)
+        if mode:
+            modes[position] = mode
+    return modes
+
+
+def _read_mode(body: str) -> str:
+    message = parse_or_text(body)
+    source = message.get("source") if isinstance(message, dict) else None
+    context = source.get("context") if isinstance(source, dict) else None
+    mode = context.get("permission_mode") if isinstance(context, dict) else None
+    return mode if isinstance(mode, str) else ""

@@ -1,0 +1,109 @@
+"""Prompts of a transcript: the beginnings of what people wrote, as an outline of the conversation."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Final
+
+from django.db.models import QuerySet
+from django.db.models.functions import Length, Substr
+
+from checkpoints.formats import content_blocks
+from checkpoints.formats.content_blocks import TextPart
+from checkpoints.models import Message
+from harness_site.sessions.selectors import transcript_matches
+from harness_site.sessions.selectors.conversation import Place
+from harness_site.sessions.tool_views import message_tags
+
+#: Maximum number of messages of people that are read.
+MAX_PROMPTS: Final = 300
+#: Characters of a stored message that are read.
+_BEGINNING: Final = 1_000
+#: Characters of a prompt in the outline.
+_TITLE: Final = 120
+_ROLES: Final = ("user", "human", "User", "Human")
+#: Beginning of a longer message whose first block is a text, in canonical JSON.
+_FIRST_TEXT: Final = re.compile(
+    r'\{"(?:blocks|content)":(?:\[\{(?:"cache_control":\{[^{}]*\},)?(?:"kind":"text",)?"text":)?"((?:[^"\\]|\\.)*)'
+)
+_Row = tuple[int, datetime, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A message of a person.
+
+    `title` is the beginning of its text on one line, not masked; `is_command` tells that it is a command to the program
+    instead of a text; `messages` counts the messages from it to the next prompt.
+    """
+
+    position: int
+    at: datetime
+    title: str
+    is_command: bool
+    messages: int
+
+
+def load_prompts(at: Place) -> list[Prompt]:
+    """Load and verify the first prompts of a version in order. Texts that programs wrote are no prompts.
+
+    One query without sealing, which needs the whole messages. Raises `IntegrityError` for one that was altered.
+    """
+    rows = _select_beginnings(transcript_matches.query_version_messages(at).filter(role__in=_ROLES))[:MAX_PROMPTS]
+    titles = {
+        position: (moment, *title) for position, moment, text, size in rows if (title := _read_title(text, size))[0]
+    }
+    beginnings = {position: text for position, _moment, text, _size in rows if position in titles}
+    transcript_matches.verify_messages_at(at, beginnings)
+    return [
+        Prompt(position, *titles[position], following - position)
+        for position, following in pairwise([*titles, at.length])
+    ]
+
+
+def _select_beginnings(messages: QuerySet[Message]) -> QuerySet[Message, _Row]:
+    beginnings = messages.annotate(beginning=Substr("body", 1, _BEGINNING), size=Length("body"))
+    return beginnings.order_by("position").values_list("position", "created_at", "beginning", "size")
+
+
+def find_first_text_prompt(prompts: list[Prompt]) -> Prompt | None:
+    """Return the first prompt that is a text, else the first command; None without any."""
+    return next((prompt for prompt in prompts if not prompt.is_command), next(iter(prompts), None))
+
+
+def _read_title(beginning: str, size: int) -> tuple[str, bool]:
+    """Return the title of a prompt from the beginning of its message, empty if it is none, and whether it is a
+    command."""
+    if size <= _BEGINNING:
+        parts = content_blocks.read_message_parts(beginning)
+        text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
+    else:
+        text = _read_first_text(beginning)
+    written, is_command = _select_written_text(text)
+    return " ".join(written.split())[:_TITLE].lstrip("# "), is_command
+
+
+def _read_first_text(beginning: str) -> str:
+    match = _FIRST_TEXT.match(beginning)
+    if match is None:
+        return ""
+    escaped = re.sub(r"\\(?:u[0-9a-fA-F]{0,3})?$", "", match[1])
+    try:
+        return str(json.loads(f'"{escaped}"'))
+    except ValueError:
+        return ""
+
+
+def _select_written_text(text: str) -> tuple[str, bool]:
+    """Return what a person wrote: the text beside the tags of programs, else a command, and whether it is one."""
+    if not message_tags.has_tags(text):
+        return text, False
+    pieces = message_tags.split_tagged_text(text)
+    written = "\n".join(piece.text for piece in pieces if piece.chip is None)
+    if written:
+        return written, False
+    return next((piece.text for piece in pieces if piece.chip and piece.chip[0] == "run"), ""), True

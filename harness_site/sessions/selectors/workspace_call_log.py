@@ -1,0 +1,193 @@
+"""Calls of all sessions of a workspace, newest first, and success rates of its tools.
+
+Filters apply to the newest `LOOKED_AT` calls of the chosen days, so that the cost of a page is bounded. The page says
+how far back that reaches and continues from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Q, QuerySet
+
+from checkpoints.db import keyset_pagination
+from checkpoints.db.keyset_pagination import Cursor
+from checkpoints.enums import CallStatus
+from checkpoints.models import ToolCall
+from harness_site.sessions.selectors import call_details
+from harness_site.sessions.selectors.call_details import CallFilter, CallRecord
+
+LOOKED_AT = 10_000
+#: Number of the newest calls that the rates are computed from.
+RATED = 2_000
+PAGE = 30
+#: Maximum number of tools listed with their rates.
+_TOOLS = 100
+#: Bounds of an unlimited range.
+_ALWAYS = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class CallLogFilter:
+    """Filters of the call list: `calls` as for one session; `agent` is an exact name; both days are included."""
+
+    calls: CallFilter = field(default_factory=CallFilter)
+    agent: str = ""
+    first: date | None = None
+    last: date | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.calls or self.agent or self.first or self.last)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedCall:
+    record: CallRecord
+    session_pk: int
+    session_name: str
+    agent: str
+
+    @property
+    def pk(self) -> int:
+        return self.record.pk
+
+
+@dataclass(frozen=True, slots=True)
+class CallLogPage:
+    """A page of calls. `after` is the cursor of the next page.
+
+    If more calls may match than were examined, `reach` is the time of the oldest examined one.
+    """
+
+    rows: tuple[LoggedCall, ...]
+    after: Cursor | None
+    reach: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRates:
+    """Outcomes of the calls of a tool; `took` is the average duration of a completed one."""
+
+    tool: str
+    calls: int
+    completed: int
+    failed: int
+    interrupted: int
+    replays: int
+    took: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRatesReport:
+    """Rates over `counted` calls; `since` is the time of the oldest of them if there are older ones."""
+
+    tools: tuple[ToolRates, ...]
+    counted: int
+    since: datetime | None
+
+
+def load_call_log_page(
+    workspace_pk: int, wanted: CallLogFilter, *, after: Cursor | None = None, size: int = PAGE
+) -> CallLogPage:
+    calls = _query_issued_calls(workspace_pk, *_parse_day_range(wanted))
+    if after is not None:
+        calls = calls.filter(keyset_pagination.filter_before_cursor(after, "issued_at"))
+    calls = _order_newest_first(calls)
+    end = (
+        _find_last_counted_call(list(_query_calls_around_limit(calls, LOOKED_AT)))
+        if wanted.calls or wanted.agent
+        else None
+    )
+    matches = calls
+    if end is not None:
+        matches = matches.filter(issued_at__gte=end.issued_at).exclude(issued_at=end.issued_at, pk__lt=end.pk)
+    matches = wanted.calls.filter_calls(matches)
+    if wanted.agent:
+        matches = matches.filter(session__agent=wanted.agent.replace("\0", ""))
+    call_rows = list(matches.only("pk")[: size + 1])
+    rows = _load_logged_calls([call_row.pk for call_row in call_rows[:size]])
+    if len(call_rows) > size:
+        return CallLogPage(rows, _build_cursor(call_rows[size - 1]), None)
+    return CallLogPage(rows, None, None) if end is None else CallLogPage(rows, _build_cursor(end), end.issued_at)
+
+
+def load_tool_success_rates(workspace_pk: int, wanted: CallLogFilter) -> ToolRatesReport:
+    """Load the rates of each tool over the newest calls of the chosen days; the other filters are ignored."""
+    since, until = _parse_day_range(wanted)
+    end = _find_last_counted_call(list(_query_rated_calls(workspace_pk, since, until)))
+    grouped = _query_tool_sums(workspace_pk, since if end is None else end.issued_at, until)
+    tools = tuple(ToolRates(**row) for row in grouped)
+    return ToolRatesReport(tools, sum(tool.calls for tool in tools), None if end is None else end.issued_at)
+
+
+def _query_rated_calls(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
+    return _query_calls_around_limit(_order_newest_first(_query_issued_calls(workspace, since, until)), RATED)
+
+
+def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QuerySet[Any, Any]:
+    duration = ExpressionWrapper(F("settled_at") - F("issued_at"), output_field=DurationField())
+    completed = Q(status=CallStatus.COMPLETED)
+    sums = (
+        _query_issued_calls(workspace, since, until)
+        .values("tool")
+        .annotate(
+            calls=Count("pk"),
+            completed=Count("pk", filter=completed),
+            failed=Count("pk", filter=Q(status=CallStatus.FAILED)),
+            interrupted=Count("interrupted_at"),
+            replays=Count("pk", filter=Q(replay_count__gt=0)),
+            took=Avg(duration, filter=completed & Q(interrupted_at=None)),
+        )
+    )
+    return sums.order_by("-calls", "tool")[:_TOOLS]
+
+
+def _parse_day_range(filters: CallLogFilter) -> tuple[datetime, datetime]:
+    """Return the start (inclusive) and end (exclusive) of the chosen days."""
+    since = _get_midnight(filters.first) if filters.first else _ALWAYS[0]
+    return since, _get_midnight(filters.last) + timedelta(days=1) if filters.last else _ALWAYS[1]
+
+
+def _query_issued_calls(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
+    return ToolCall.objects.filter(workspace=workspace, issued_at__gte=since, issued_at__lt=until)
+
+
+def _order_newest_first(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
+    return calls.annotate(stored_time=keyset_pagination.cast_time_to_text("issued_at")).order_by("-issued_at", "-pk")
+
+
+def _query_calls_around_limit(calls: QuerySet[ToolCall], limit: int) -> QuerySet[ToolCall]:
+    """Query the call at the limit and the next one."""
+    return calls.only("pk", "issued_at")[limit - 1 : limit + 1]
+
+
+def _find_last_counted_call(last: Sequence[ToolCall]) -> ToolCall | None:
+    """Return the last call within the limit; None if no call is beyond it."""
+    return last[0] if len(last) > 1 else None
+
+
+def _build_cursor(call: ToolCall) -> Cursor:
+    return Cursor(str(call.stored_time), call.pk)  # type: ignore[attr-defined]
+
+
+def _load_logged_calls(pks: list[int]) -> tuple[LoggedCall, ...]:
+    records = {record.pk: record for record in call_details.load_calls_by_pk(pks)}
+    session_names = _query_session_names(pks) if records else []
+    calls = {
+        pk: LoggedCall(records[pk], session_pk, title or name, agent)
+        for pk, session_pk, title, name, agent in session_names
+        if pk in records
+    }
+    return tuple(calls[pk] for pk in pks if pk in calls)
+
+
+def _query_session_names(pks: list[int]) -> QuerySet[ToolCall, tuple[int, int, str, str, str]]:
+    calls = ToolCall.objects.filter(pk__in=pks)
+    return calls.values_list("pk", "session__pk", "session__title", "session__session_id", "session__agent")
+
+
+def _get_midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)

@@ -1,0 +1,60 @@
+"""Facts about where and with what a session ran, from its metadata: folder, branches, models, versions, permissions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from checkpoints.formats import parse_json
+from checkpoints.models import Session
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnvironment:
+    """Facts of a session, not masked; empty if unknown. `subagents` names the call that started each subagent, by its
+    session id; `estimate` has the estimated cost in US dollars by model and kind of tokens."""
+
+    folders: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    permission_modes: tuple[str, ...] = ()
+    program_versions: tuple[str, ...] = ()
+    is_imported: bool = False
+    subagents: Mapping[str, str] | None = None
+    estimate: Mapping[str, Any] | None = None
+
+    @property
+    def project(self) -> str:
+        """Return the name of the first folder."""
+        return PurePosixPath(self.folders[0].replace("\\", "/")).name if self.folders else ""
+
+
+def read_session_environment(session: Session) -> SessionEnvironment:
+    """Read the facts of a session; those of an unknown form are left out."""
+    try:
+        metadata = parse_json(session.metadata)
+    except ValueError:
+        return SessionEnvironment()
+    if not isinstance(metadata, dict):
+        return SessionEnvironment()
+    mark, links = metadata.get("import"), metadata.get("subagents")
+    estimate = mark.get("estimate") if isinstance(mark, dict) else None
+    return SessionEnvironment(
+        folders=_read_texts(metadata, "working_directories"),
+        branches=_read_texts(metadata, "git_branches"),
+        models=_read_texts(metadata, "models"),
+        permission_modes=_read_texts(metadata, "permission_modes"),
+        program_versions=_read_texts(metadata, "program_versions"),
+        is_imported=isinstance(mark, dict),
+        subagents={key: value for key, value in links.items() if isinstance(value, str)}
+        if isinstance(links, dict)
+        else {},
+        estimate=estimate if isinstance(estimate, dict) else {},
+    )
+
+
+def _read_texts(metadata: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    values = metadata.get(name)
+    return tuple(value for value in values if isinstance(value, str) and value) if isinstance(values, list) else ()

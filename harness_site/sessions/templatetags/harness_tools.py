@@ -1,0 +1,92 @@
+"""Tags of tool calls that are shown as what they did, and of texts with tags of programs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django import template
+from django.template import Context
+
+from checkpoints.formats.content_blocks import Part
+from checkpoints.models import Session
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.sessions.selectors.conversation import CallCard
+from harness_site.sessions.session_environment import SessionEnvironment, read_session_environment
+from harness_site.sessions.session_formatting import format_count, get_call_result_parts
+from harness_site.sessions.tool_views import message_tags, registry
+from harness_site.sessions.tool_views.message_tags import TextPiece
+from harness_site.sessions.tool_views.tool_use import ToolView
+from harness_site.sessions.tree import session_tree
+
+register = template.Library()
+
+
+@dataclass(frozen=True, slots=True)
+class HeadFacts:
+    """Facts of a session for the head of its pages. `parent` is the session that it is a subagent of."""
+
+    facts: SessionEnvironment
+    parent: Session | None
+    has_subagents: bool
+
+
+@register.simple_tag
+def build_tool_view(card: CallCard, whole: Any = False) -> ToolView | None:
+    """Build the view of a call; None if it is shown as its arguments and its result."""
+    return registry.build_call_view(card, is_whole=bool(whole))
+
+
+@register.simple_tag
+def list_parts_beside_view(card: CallCard, view: ToolView | None) -> tuple[Part, ...]:
+    """List the parts of the result that the view of the call does not display."""
+    parts = get_call_result_parts(card)
+    if view is None or not view.has_result:
+        return parts
+    return tuple(part for part in parts if part.kind != "text")
+
+
+@register.simple_tag
+def split_tags(text: str) -> list[TextPiece]:
+    """Split a text at the tags of programs; empty if it has none."""
+    return message_tags.split_tagged_text(text) if message_tags.has_tags(text) else []
+
+
+@register.simple_tag
+def load_head_facts(session: Session) -> HeadFacts:
+    """Load where and with what a session ran, and its place among subagents. Only imported sessions need queries."""
+    facts = read_session_environment(session)
+    parent = session_tree.find_parent(session)
+    return HeadFacts(facts, parent, facts.is_imported and session_tree.has_subagents(session))
+
+
+@register.simple_tag(takes_context=True)
+def find_subagent(context: Context, card: CallCard) -> int | None:
+    """Return the key of the session that a call started as a subagent; None if none is known."""
+    links: dict[str, int] | None = context.get("subagents")
+    return links.get(card.call.call_id) if links else None
+
+
+@register.simple_tag(takes_context=True)
+def find_permission_mode(context: Context) -> str:
+    """Return the permission mode that held when the message was written; empty if none is known."""
+    by_position: dict[int, str] = context.get("permissions_by_position") or {}
+    entry = context.get("entry")
+    mode = by_position.get(entry.position) if entry else None
+    return mode or str(context.get("permissions") or "")
+
+
+@register.filter
+def format_known_count(number: int | None) -> str:
+    return "–" if number is None else format_count(number)
+
+
+@register.filter
+def format_share(share: float | None) -> str:
+    """Format a share as a percentage; a dash if it is unknown."""
+    return "–" if share is None else f"{100 * share:.0f} %"
+
+
+@register.filter
+def join_masked(values: tuple[str, ...]) -> str:
+    """Join the first names of a list, masked, with the number of the others."""
+    shown = ", ".join(mask_and_reveal_hidden(value[:80]) for value in values[:2])
+    return f"{shown} +{len(values) - 2}" if len(values) > 2 else shown

@@ -1,0 +1,229 @@
+"""Layout of the timeline overview in SVG units.
+
+The time scale is logarithmic between neighbouring events, so that the milliseconds of a tool and the hour a session
+waited for a person are visible side by side.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from math import log1p
+from typing import Final
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from checkpoints.enums import Phase
+from harness_site.core import formatting
+from harness_site.core.epoch_microseconds import convert_to_datetime
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Timeline
+
+WIDTH = 1040
+LEFT = 60
+ROW = 46
+TOP = 18
+_LEAST = 5
+#: Width of one letter of a label, to test whether it fits.
+_LETTER = 7.0
+#: Time unit of the logarithmic scale, in microseconds.
+_GRAIN = 50_000
+#: Kind of a stretch → title of its bar.
+_BAR_TITLES: Final[dict[str, str | Promise]] = {
+    "wait": gettext_lazy("%(tool)s waited %(duration)s for a decision"),
+    "lost": gettext_lazy("%(tool)s: outcome unknown after %(duration)s"),
+    "running": gettext_lazy("%(tool)s: running"),
+    "failed": gettext_lazy("%(tool)s: failed after %(duration)s"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar. `label` begins at `label_x`: inside, or to the right of the bar if it is `beside`."""
+
+    kind: str
+    x: float
+    y: float
+    width: float
+    label: str
+    label_x: float
+    beside: bool
+    title: str
+    call_pk: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    x: float
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTurn:
+    """Time from the version before to the version that was saved when the model had answered."""
+
+    x: float
+    width: float
+    version: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    title: str
+    y: float
+    x: float
+    width: float
+    lost: bool
+    taken_x: float | None
+    bars: tuple[Bar, ...]
+    ticks: tuple[Tick, ...]
+    turns: tuple[ModelTurn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Layout of the overview; `words` describes it for screen readers."""
+
+    rows: tuple[Row, ...]
+    height: int
+    start: datetime
+    end: datetime
+    words: str
+    earlier: bool
+
+
+def draw_run_lanes(timeline: Timeline) -> Drawing | None:
+    """Lay out the runs of a timeline; None if there is nothing to draw."""
+    instants = sorted({instant for lane in timeline.lanes for instant in _list_lane_instants(lane)})
+    if not instants:
+        return None
+    scale = _Scale(instants)
+    rows = tuple(_draw_lane_row(lane, TOP + ROW * index, scale) for index, lane in enumerate(timeline.lanes))
+    words = " ".join([_("Timeline of the runs."), *(_describe_lane(lane) for lane in timeline.lanes)])
+    start, end = convert_to_datetime(instants[0]), convert_to_datetime(instants[-1])
+    return Drawing(rows, TOP + ROW * len(rows), start, end, words, timeline.earlier)
+
+
+def _list_lane_instants(lane: Lane) -> list[int]:
+    instants = [lane.start, max(lane.end, lane.start)]
+    for stretch in lane.stretches:
+        instants += [stretch.start, max(stretch.start, stretch.end)]
+    return instants + [mark.start for mark in lane.marks]
+
+
+class _Scale:
+    def __init__(self, instants: Sequence[int]) -> None:
+        places = [0.0]
+        for before, after in pairwise(instants):
+            places.append(places[-1] + log1p((after - before) / _GRAIN))
+        unit = (WIDTH - LEFT - 8) / (places[-1] or 1.0)
+        self.places = {instant: round(LEFT + place * unit, 1) for instant, place in zip(instants, places, strict=True)}
+
+    def x(self, instant: int) -> float:
+        """Return the x position of one of the instants of this scale."""
+        return self.places[instant]
+
+
+def _draw_lane_row(lane: Lane, y: float, scale: _Scale) -> Row:
+    begin, end = scale.x(lane.start), scale.x(max(lane.end, lane.start))
+    places = sorted({scale.x(stretch.start) for stretch in lane.stretches})
+    bars = tuple(_draw_bar(stretch, y, scale, places) for stretch in lane.stretches)
+    return Row(
+        name=_("run %(number)s") % {"number": lane.run.number},
+        title=_format_lane_title(lane),
+        y=y,
+        x=begin,
+        width=max(_LEAST, end - begin),
+        lost=lane.run.status == "lost",
+        taken_x=None if lane.takeover is None else end,
+        bars=bars,
+        ticks=tuple(Tick(scale.x(mark.start), mark.version) for mark in lane.marks),
+        turns=tuple(_draw_model_turns(lane, scale)),
+    )
+
+
+def _draw_model_turns(lane: Lane, scale: _Scale) -> Iterator[ModelTurn]:
+    since = lane.start
+    for mark in lane.marks:
+        if mark.phase == Phase.POST_LLM and mark.start > since:
+            x = scale.x(since)
+            took = formatting.format_duration((mark.start - since) / 1_000_000)
+            title = _("Model turn to version %(version)s, %(duration)s") % {"version": mark.version, "duration": took}
+            yield ModelTurn(x, round(max(3.0, scale.x(mark.start) - x), 1), mark.version, title)
+        since = max(since, mark.start)
+
+
+def _draw_bar(stretch: Stretch, y: float, scale: _Scale, places: Sequence[float]) -> Bar:
+    x = scale.x(stretch.start)
+    width = max(_LEAST, scale.x(max(stretch.end, stretch.start)) - x)
+    after = bisect_right(places, x)
+    next_x = places[after] if after < len(places) else WIDTH
+    x = min(x, WIDTH - width)
+    tool = mask_and_reveal_hidden(stretch.tool)
+    took = formatting.format_duration(max(0, stretch.end - stretch.start) / 1_000_000)
+    labels: tuple[str, ...] = (tool,)
+    if stretch.kind == "wait":
+        long_label = _("waiting for a person, %(duration)s") % {"duration": took}
+        labels = (long_label, _("waiting, %(duration)s") % {"duration": took}, took)
+    title = str(_BAR_TITLES.get(stretch.kind, "%(tool)s: %(duration)s")) % {"tool": tool, "duration": took}
+    label, is_beside = _choose_bar_label(labels, min(width, next_x - x), next_x - x - width)
+    label_x = round(x + width + 5 if is_beside else x + 6, 1)
+    return Bar(stretch.kind, x, y, round(width, 1), label, label_x, is_beside, title, stretch.call_pk)
+
+
+def _choose_bar_label(labels: Sequence[str], inside_room: float, outside_room: float) -> tuple[str, bool]:
+    """Choose the longest label that fits into the bar, else the longest one that fits beside it."""
+    for room, is_outside in ((inside_room, False), (outside_room, True)):
+        for label in labels:
+            if len(label) * _LETTER + 12 <= room:
+                return label, is_outside
+    return "", False
+
+
+def _format_lane_title(lane: Lane) -> str:
+    run, takeover = lane.run, lane.takeover
+    values = {"number": run.number, "host": mask_and_reveal_hidden(run.host)}
+    if takeover is None:
+        status = formatting.format_status_chip(run.status)[1]
+        return _("Run %(number)s on %(host)s: %(status)s") % {**values, "status": status}
+    values["time"] = formatting.format_exact_time(takeover.at)
+    if takeover.seen_at is None:
+        return _("Run %(number)s on %(host)s: its session was taken over at %(time)s.") % values
+    values["seen"] = formatting.format_exact_time(takeover.seen_at)
+    return (
+        _(
+            "Run %(number)s on %(host)s: its session was taken over at %(time)s, although it gave signs of life until "
+            "%(seen)s."
+        )
+        % values
+    )
+
+
+def _describe_lane(lane: Lane) -> str:
+    """Describe a lane for screen readers, in whole sentences."""
+    lost, waits = (sum(stretch.kind == kind for stretch in lane.stretches) for kind in ("lost", "wait"))
+    calls = sum(stretch.kind != "wait" for stretch in lane.stretches)
+    status = _("Taken over") if lane.takeover else formatting.format_status_chip(lane.run.status)[1]
+    sentences = [
+        ngettext(
+            "Run %(number)s (%(status)s) made %(calls)s tool call.",
+            "Run %(number)s (%(status)s) made %(calls)s tool calls.",
+            calls,
+        )
+        % {"number": lane.run.number, "status": status, "calls": calls}
+    ]
+    if lost:
+        sentence = ngettext(
+            "The outcome of %(count)s call is unknown.", "The outcome of %(count)s calls is unknown.", lost
+        )
+        sentences.append(sentence % {"count": lost})
+    if waits:
+        sentences.append(_("The run waited for a decision."))
+    return " ".join(sentences)

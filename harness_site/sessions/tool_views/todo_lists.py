@@ -1,0 +1,43 @@
+"""Views of todo lists and plans that agents keep with a tool."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from checkpoints.exceptions import InvalidInput
+from checkpoints.formats import to_canonical_json
+from harness_site.sessions.selectors.plan_steps import Plan, parse_plan
+from harness_site.sessions.tool_views.tool_use import ToolUse, ToolView
+
+#: Steps of a checklist; a longer list is shown as arguments.
+_MOST_STEPS: Final = 200
+_LISTS: Final = ("todos", "plan", "steps", "items", "tasks", "todo_list")
+
+
+def view_todo_list(use: ToolUse) -> ToolView | None:
+    """Show a todo list as a checklist."""
+    plan = read_todo_list(use.args)
+    if plan is None or len(plan.steps) > _MOST_STEPS:
+        return None
+    return ToolView(
+        "todo",
+        _("Todo list"),
+        note=_("%(done)d of %(total)d done") % {"done": plan.done, "total": len(plan.steps)},
+        content={"plan": plan, "explanation": use.show_line(use.get_text("explanation"))},
+        has_result=not use.is_error,
+    )
+
+
+def read_todo_list(args: Any) -> Plan | None:
+    """Read the list that the arguments of a call hold; None if they hold none."""
+    values = args if isinstance(args, dict) or hasattr(args, "get") else {}
+    given = next((values[name] for name in _LISTS if isinstance(values.get(name), list) and values[name]), None)
+    if given is None:
+        return None
+    try:
+        plan = parse_plan(to_canonical_json({"steps": given}))
+    except InvalidInput:
+        return None
+    return plan if plan is not None and plan.steps else None

@@ -1,0 +1,117 @@
+"""Tree of a session and its subagents, with sums."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from checkpoints.models import Session
+from harness_site.core.unreadable_rows import UnreadableRecord
+from harness_site.sessions.selectors import session_rows
+from harness_site.sessions.selectors.session_rows import SessionRow
+
+#: Levels above and below a session, and sessions of one tree, that are loaded.
+MAX_LEVELS: Final = 12
+MAX_SESSIONS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNode:
+    """A session at `depth` below the root. The sums include all its subagents; the cost is None if none is known,
+    and at least the sum if `has_unknown_cost`."""
+
+    row: SessionRow
+    depth: int
+    subagents: int
+    tokens: int
+    cost: Decimal | None
+    has_unknown_cost: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTree:
+    """The nodes from the root down, each before its subagents. `is_complete` is False if there are more."""
+
+    nodes: tuple[TreeNode, ...]
+    is_complete: bool
+
+
+def find_parent(session: Session) -> Session | None:
+    """Return the session that started this one as its subagent; None if none did or it is not stored."""
+    if not session.parent_session_id:
+        return None
+    sessions = Session.objects.filter(workspace=session.workspace_id, session_id=session.parent_session_id)
+    return sessions.only("session_id", "title", "parent_session_id", "workspace_id", "metadata").first()
+
+
+def has_subagents(session: Session) -> bool:
+    return Session.objects.filter(workspace=session.workspace_id, parent_session_id=session.session_id).exists()
+
+
+def map_subagent_calls(session: Session, links: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """Return the key of the stored session that each call started, by call id. `links` are session ids and call ids."""
+    calls = dict(list(links)[:MAX_SESSIONS])
+    if not calls:
+        return {}
+    stored = Session.objects.filter(workspace=session.workspace_id, session_id__in=calls)
+    return {calls[session_id]: pk for session_id, pk in stored.values_list("session_id", "pk")}
+
+
+def load_session_tree(session: Session) -> SessionTree:
+    """Load the tree that a session belongs to, with one query for each level."""
+    root = _find_root(session)
+    children: defaultdict[str, list[int]] = defaultdict(list)
+    ids = {root.pk: root.session_id}
+    level, is_complete = [root.session_id], True
+    for _ in range(MAX_LEVELS):
+        stored = Session.objects.filter(workspace=session.workspace_id, parent_session_id__in=level).order_by("pk")
+        rows = stored.values_list("pk", "session_id", "parent_session_id")[: MAX_SESSIONS - len(ids) + 1]
+        found = [row for row in rows if row[0] not in ids]
+        if len(ids) + len(found) > MAX_SESSIONS:
+            found, is_complete = found[: MAX_SESSIONS - len(ids)], False
+        level = []
+        for pk, session_id, parent in found:
+            children[parent].append(pk)
+            ids[pk] = session_id
+            level.append(session_id)
+        if not level or not is_complete:
+            break
+    loaded = session_rows.load_sessions_by_pk(session.workspace_id, tuple(ids))
+    known = {row.pk: row for row in loaded if not isinstance(row, UnreadableRecord)}
+    return SessionTree(tuple(_iterate_nodes(root.pk, 0, known, children)), is_complete)
+
+
+def _find_root(session: Session) -> Session:
+    seen = {session.pk}
+    for _ in range(MAX_LEVELS):
+        parent = find_parent(session)
+        if parent is None or parent.pk in seen:
+            break
+        seen.add(parent.pk)
+        session = parent
+    return session
+
+
+def _iterate_nodes(
+    pk: int, depth: int, known: dict[int, SessionRow], children: dict[str, list[int]]
+) -> Iterator[TreeNode]:
+    row = known.get(pk)
+    if row is None:
+        return
+    below = [
+        node for child in children.get(row.session_id, ()) for node in _iterate_nodes(child, depth + 1, known, children)
+    ]
+    rows = [row, *(node.row for node in below)]
+    costs = [each.cost for each in rows if each.cost is not None]
+    yield TreeNode(
+        row,
+        depth,
+        len(below),
+        sum(each.tokens for each in rows),
+        sum(costs, Decimal()) if costs else None,
+        0 < len(costs) < len(rows),
+    )
+    yield from below

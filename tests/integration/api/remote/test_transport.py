@@ -1,0 +1,158 @@
+"""What the client over HTTP does about lost answers, tokens, leases and waiting; and the stream of events."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, exceptions
+from checkpoints.db import clock
+from checkpoints.models import Run, Session, ToolCall
+from harness_site.accounts.models import TokenRole
+from harness_site.api import client_stores
+from tests.support.api import make_token
+from tests.support.factories import make_workspace
+from tests.support.http_server import HttpServer
+
+
+def lose_answers(cp: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let every write be done and its first answer be lost."""
+    client, lost = cp.store.transport._client, []
+    send = client.request
+
+    def request(method: str, path: str, **options: Any) -> Any:
+        response = send(method, path, **options)
+        key = options["headers"].get("Idempotency-Key")
+        if key and key not in lost:
+            lost.append(key)
+            client_stores.forget_clients()
+            raise httpx.ReadError("lost")
+        return response
+
+    monkeypatch.setattr(client, "request", request)
+    return lost
+
+
+def test_every_write_is_done_once_although_its_answer_is_lost(
+    cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost, effects = lose_answers(cp, monkeypatch), []
+    registry = ToolRegistry()
+
+    @registry.tool(side_effects={"mutate"})
+    def pay(order: int) -> str:
+        effects.append(order)
+        return "paid"
+
+    with cp.session("s", "Pay.", registry=registry) as session:
+        assert session.append([{"role": "user"}]) == 1
+        assert session.save([{"role": "user"}, {"role": "assistant"}]) == 2
+        assert session.dispatch("pay", {"order": 17}, "c1").content == "paid"
+        assert session.dispatch("pay", {"order": 17}, "c2").replayed
+        assert cp.fork_session("s", "f") == 1
+        session.finish("completed", {"paid": 17})
+    assert (len(lost) >= 7, effects) == (True, [17])
+    assert [version["version"] for version in cp.list_checkpoints("s")] == [2, 1]
+    assert list(ToolCall.objects.filter(session__session_id="s").values_list("status", flat=True)) == ["completed"]
+    assert Session.objects.get(session_id="s").status == "completed"
+
+
+def test_server_that_is_gone_is_said_after_a_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkpoints.remote.transport.PAUSES", (0.0,))
+    cp = SyncCheckpointer("http://127.0.0.1:9", token="x")
+    with pytest.raises(exceptions.ServerUnavailable) as error:
+        cp.start_session("s")
+    assert error.value.may_have_happened is False
+    cp.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "kind"),
+    [
+        ("https://harness.example", {}, exceptions.InvalidInput),
+        ("https://", {"token": "x"}, exceptions.InvalidInput),
+        ("https://harness.example", {"token": "x", "migrate": True}, exceptions.InvalidInput),
+        ("agent.db", {"token": "x"}, exceptions.InvalidInput),
+    ],
+)
+def test_wrong_arguments_are_refused(url: str, options: dict[str, Any], kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        SyncCheckpointer(url, **options)
+
+
+def test_token_of_another_role_or_workspace(server: HttpServer, cp: SyncCheckpointer) -> None:
+    cp.start_session("s")
+    foreign = make_token(TokenRole.AGENT, name="x", workspace=make_workspace(slug="elsewhere"))
+    auditor = make_token(TokenRole.AUDITOR, name="a")
+    for secret, kind in (("harness_no", exceptions.TokenInvalid), (auditor, exceptions.RoleInsufficient)):
+        with SyncCheckpointer(server.address, token=secret) as other, pytest.raises(kind):
+            other.start_session("s")
+    with SyncCheckpointer(server.address, token=foreign) as other, pytest.raises(exceptions.SessionNotFound):
+        other.load("s", 1)
+
+
+def test_run_without_heartbeats_is_lost(open_checkpointer: Any) -> None:
+    first, second = open_checkpointer(), open_checkpointer()
+    first.start_session("s")
+    with pytest.raises(exceptions.SessionBusy) as busy:
+        second.start_session("s")
+    assert busy.value.lease_ends > busy.value.last_seen
+    first.store.beat()
+    Run.objects.update(lease_expires_at=clock.now() - timedelta(seconds=1))
+    second.start_session("s")
+    with pytest.raises(exceptions.OwnershipLost):
+        first.save_checkpoint("s", [])
+
+
+def test_agent_waits_at_the_gate_until_somebody_decides(open_checkpointer: Any, server: HttpServer, token: str) -> None:
+    dying = open_checkpointer()
+    dying.start_session("s")
+    dying.record_tool_call_issued("s", "c1", "pay", {"order": 17}, "key")
+    dying.release_session("s")
+    approver = SyncCheckpointer(server.address, token=make_token(TokenRole.APPROVER, name="approver"))
+    (call,) = approver.pending_decisions()
+    arguments = {"actor": "", "reason": "The bank has it.", "revision": call["revision"]}
+    decide = threading.Timer(0.3, lambda: approver.confirm_landed("s", "c1", "paid", **arguments))
+    decide.start()
+    point = open_checkpointer().resume("s", wait=True, timeout=30)
+    decide.join()
+    assert point.replayable["c1"].content == "paid"
+    approver.close()
+
+
+async def test_async_client_is_the_same(server: HttpServer, token: str) -> None:
+    async with Checkpointer(server.address, token=token) as cp:
+        async with cp.session("s", "Hello") as session:
+            assert await session.append([{"role": "user"}]) == 1
+        assert (await cp.load("s", 1))["transcript"] == [{"role": "user"}]
+        with pytest.raises(exceptions.NotOverHttp):
+            await cp.take_paused("s")
+
+
+test_async_client_is_the_same = pytest.mark.asyncio(test_async_client_is_the_same)
+
+
+def test_events_are_streamed_and_resumed(server: HttpServer, token: str, cp: SyncCheckpointer) -> None:
+    def read(last: str, number: int) -> list[dict[str, Any]]:
+        headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream", "Last-Event-ID": last}
+        found: list[dict[str, Any]] = []
+        with httpx.stream("GET", f"{server.address}/api/v1/events", headers=headers, timeout=30) as response:
+            assert (response.status_code, response.headers["Content-Type"]) == (200, "text/event-stream")
+            for line in response.iter_lines():
+                if line.startswith("data: "):
+                    found.append(json.loads(line.removeprefix("data: ")))
+                if len(found) == number:
+                    break
+        return found
+
+    cp.start_session("s")
+    cp.finish_session("s", "completed")
+    events = read("0", 3)
+    assert [event["event"] for event in events] == ["session.started", "run.started", "session.finished"]
+    assert {event["session_id"] for event in events} == {"s"}
+    assert read(str(events[1]["id"]), 1) == events[2:]

@@ -1,0 +1,195 @@
+"""Every route of the HTTP API with every kind of bad input."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from typing import Any
+
+import pytest
+
+from checkpoints import SyncCheckpointer
+from checkpoints.models import Session
+from harness_site.accounts import api_tokens
+from harness_site.accounts.models import TokenRole
+from harness_site.api import client_stores, rate_limit
+from harness_site.api.api import build_openapi_document
+from harness_site.api.models import ApiWrite
+from tests.support.api import API, BY, ApiClient, make_token
+from tests.support.api_table import FENCE, INPUTS, STATUSES, TABLE, Route
+from tests.support.factories import make_workspace
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+#: Parameter of a path: its converter is no part of the OpenAPI document.
+_PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
+DEEP = '{"x":' + "[" * 300 + "]" * 300 + "}"
+
+
+def test_table_has_every_route() -> None:
+    document = build_openapi_document(f"{API}/")
+    routes = {
+        (method.upper(), path.removeprefix(f"{API}/"))
+        for path, operations in document["paths"].items()
+        for method in operations
+    }
+    assert routes == {(row.method, _PARAMETER.sub(r"{\1}", row.route)) for row in TABLE}
+    assert all(len(row.problems) == len(INPUTS) for row in TABLE)
+
+
+class Situation:
+    """Session with a version and a call, and a token of each kind."""
+
+    def __init__(self) -> None:
+        workspace = make_workspace()
+        self.agent = make_token(TokenRole.AGENT, name="agent")
+        self.approver = make_token(TokenRole.APPROVER, name="approver")
+        self.auditor = make_token(TokenRole.AUDITOR, name="auditor")
+        elsewhere = make_workspace(slug="elsewhere")
+        self.foreign_agent = make_token(TokenRole.AGENT, name="x", workspace=elsewhere)
+        self.foreign_approver = make_token(TokenRole.APPROVER, name="y", workspace=elsewhere)
+        token, self.revoked = api_tokens.create_token(
+            workspace, name="revoked", role=TokenRole.AGENT, lifetime=None, by=BY
+        )
+        api_tokens.revoke_token(token, by=BY)
+        client = ApiClient(self.agent)
+        run = client.post("/sessions", {"session_id": "s"}).json()["run"]
+        self.fence, self.run = run["fence"], run["run_id"]
+        client.post(
+            "/sessions/s/versions", {"fence": self.fence, "messages": [{"role": "user"}], "expected_version": 0}
+        )
+        issued = client.post("/sessions/s/calls", {"fence": self.fence, "call_id": "c1", "tool": "pay", "args": {}})
+        assert issued.status_code == 201
+
+    def path(self, row: Route) -> str:
+        return row.path.format(fence=self.fence, run=self.run)
+
+    def text(self, row: Route, **changes: Any) -> str:
+        body = {**(row.body or {}), **changes}
+        if body.get("fence") == FENCE:
+            body["fence"] = self.fence
+        return json.dumps(body)
+
+    def send(self, row: Route, bad: str, settings: Any) -> Any:
+        token = self.wrong_token(row, bad)
+        path, headers = self.path(row), {}
+        if bad == "damaged gzip":
+            headers["Content-Encoding"] = "gzip"
+        elif bad == "too large":
+            settings.SERVER_LIMITS = dataclasses.replace(settings.SERVER_LIMITS, body_bytes=5)
+        elif bad == "reused key":
+            headers["Idempotency-Key"] = f"{row.method} {row.path}"
+            ApiClient(token).send(row.method, path, self.text(row, colour="red"), headers)
+        elif bad == "bad parameter":
+            path = path.partition(f"?{row.parameter.partition('=')[0]}=")[0]
+            path += ("&" if "?" in path else "?") + row.parameter
+        return ApiClient(token).send(row.method, path, None if row.body is None else self.wrong_text(row, bad), headers)
+
+    def wrong_token(self, row: Route, bad: str) -> str:
+        is_decision = row.path.endswith("/decision")
+        tokens = {
+            "no token": "",
+            "revoked token": self.revoked,
+            "wrong role": self.agent if is_decision else self.auditor,
+            "foreign workspace": self.foreign_approver if is_decision else self.foreign_agent,
+        }
+        return tokens.get(bad, self.approver if is_decision else self.agent)
+
+    def wrong_text(self, row: Route, bad: str) -> str:
+        texts = {
+            "lost fence": self.text(row, fence=self.fence + 7),
+            "unknown field": self.text(row, colour="red"),
+            "wrong type": self.text(row, **{row.parameter: 5 if row.parameter == "state" else {"a": [1]}}),
+            "NaN": self.text(row)[:-1] + ', "colour": NaN}',
+            "too deep": DEEP,
+            "no object": "[1]",
+        }
+        return texts.get(bad, self.text(row))
+
+
+def test_every_route_refuses_bad_input(settings: Any) -> None:
+    limits = settings.SERVER_LIMITS
+    situation = Situation()
+    before = list(Session.objects.values_list("pk", "revision", "latest_version"))
+    wrong = []
+    for row in TABLE:
+        for bad, expected in zip(INPUTS, row.problems, strict=True):
+            if expected == "-":
+                continue
+            response = situation.send(row, bad, settings)
+            settings.SERVER_LIMITS = limits
+            answer = response.json() if response["Content-Type"] == "application/problem+json" else {}
+            found = (response.status_code, answer.get("type"))
+            if found != (STATUSES[expected], expected):
+                wrong.append((row.method, row.path, bad, found, expected))
+    assert wrong == []
+    assert before == list(Session.objects.values_list("pk", "revision", "latest_version"))
+
+
+def test_fence_of_a_run_that_was_taken_over_writes_nothing() -> None:
+    situation = Situation()
+    other = ApiClient(situation.agent, client="another process")
+    assert other.post("/sessions", {"session_id": "s"}).json()["type"] == "SessionBusy"
+    taken = other.post("/sessions", {"session_id": "s", "takeover": "it hangs", "hold": True})
+    assert (taken.status_code, len(taken.json()["undecided"])) == (202, 1)
+    late = ApiClient(situation.agent).send(
+        "PATCH", "/sessions/s/calls/c1", json.dumps({"fence": situation.fence, "status": "completed", "result": "x"})
+    )
+    assert (late.status_code, late.json()["type"]) == (409, "LateResultRefused")
+    stale = ApiClient(situation.agent).post(
+        "/sessions/s/versions", {"fence": situation.fence, "messages": [], "expected_version": 1}
+    )
+    assert (stale.status_code, stale.json()["type"]) == (409, "OwnershipLost")
+
+
+def test_run_continues_in_another_server_process() -> None:
+    situation = Situation()
+    client_stores.forget_clients()
+    client = ApiClient(situation.agent)
+    again = client.post("/sessions/s/calls", {"fence": situation.fence, "call_id": "c1", "tool": "pay", "args": {}})
+    assert (again.status_code, again.json()["state"]) == (202, "running")
+    body = {"fence": situation.fence, "messages": [{"role": "assistant"}], "expected_version": 1}
+    assert client.post("/sessions/s/versions", body).json() == {"version": 2}
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_repeated_writes_are_done_once(answered: bool) -> None:
+    """A repetition after a lost answer finds what the first attempt wrote, also in another process."""
+    situation = Situation()
+    client, fence = ApiClient(situation.agent), situation.fence
+    requests: list[tuple[str, str, dict[str, Any]]] = [
+        ("POST", "/sessions/s/versions", {"fence": fence, "messages": [{"role": "tool"}], "expected_version": 1}),
+        ("POST", "/sessions/s/calls", {"fence": fence, "call_id": "c2", "tool": "pay", "args": {"n": 2}}),
+        ("PATCH", "/sessions/s/calls/c2", {"fence": fence, "status": "completed", "result": "paid"}),
+        ("PATCH", "/sessions/s/calls/c1", {"fence": fence, "status": "failed", "result": "no"}),
+        ("POST", "/sessions/s/fork", {"new_session_id": "f"}),
+        ("POST", "/sessions/s/finish", {"fence": fence, "status": "completed", "result": 1}),
+    ]
+    for number, (method, path, body) in enumerate(requests):
+        headers = {"Idempotency-Key": f"write {number}"}
+        first = client.send(method, path, json.dumps(body), headers)
+        assert first.status_code < 300, first.content
+        if not answered:
+            client_stores.forget_clients()
+            ApiWrite.objects.update(status=None, body="")
+        second = client.send(method, path, json.dumps(body), headers)
+        assert second.status_code == first.status_code, second.content
+        first_answer, second_answer = first.json(), second.json()
+        first_answer.pop("args_json", None), second_answer.pop("args_json", None)
+        assert second_answer == first_answer
+    checkpointer = SyncCheckpointer()
+    assert [version["version"] for version in checkpointer.list_checkpoints("s")] == [2, 1]
+    assert Session.objects.count() == 2
+
+
+def test_requests_of_a_token_are_limited(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate_limit, "read_clock", lambda: 0.0)
+    token = make_token(TokenRole.AGENT)
+    settings.API_REQUESTS_PER_MINUTE = 12
+    rate_limit.forget_requests()
+    statuses = [ApiClient(token).get("/pending").status_code for _ in range(3)]
+    assert statuses == [200, 200, 429]
+    limited = ApiClient(token).get("/pending")
+    assert (limited.json()["type"], int(limited["Retry-After"])) == ("RateLimited", 5)
+    rate_limit.forget_requests()

@@ -1,0 +1,91 @@
+"""Transcripts that go on: their state while they grow, the watch, and the links between agents and subagents."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from checkpoints import SyncCheckpointer
+from checkpoints.importers import import_transcripts
+from checkpoints.importers.watch_folder import FolderWatch
+from checkpoints.models import Run, Session, ToolCall
+from checkpoints.sessions.display_status import HAS_LIVE_OWNER
+from checkpoints.sessions.sweep_lost_runs import sweep_lost_runs
+from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
+
+
+@pytest.fixture
+def live(scribe: Scribe) -> Scribe:
+    scribe.live = True
+    scribe.user("Pay")
+    scribe.calls("call_1", "Bash", {}, message="msg_1")
+    return scribe
+
+
+def test_a_watch_follows_a_growing_file_and_ends_it(cp: SyncCheckpointer, live: Scribe) -> None:
+    watch = FolderWatch(cp, live.path.parent)
+    watch.import_existing()
+    row, call = Session.objects.get(), ToolCall.objects.get()
+    assert (row.status, call.status) == ("active", "issued")
+    assert Session.objects.filter(HAS_LIVE_OWNER).exists()
+    assert row.updated_at.year == 2025
+    live.raw('{"type": "user", "uuid": "torn')
+    assert watch.import_changes() == 1
+    live.raw('", "message": {"role": "user", "content": "Hm"}}\n')
+    live.result("call_1", "paid")
+    live.says("Paid.", message="msg_2")
+    assert (watch.import_changes(), watch.import_changes()) == (1, 0)
+    call.refresh_from_db()
+    row.refresh_from_db()
+    assert (call.status, row.status, row.message_count, watch.report.skipped) == ("completed", "active", 5, 0)
+    old = live.path.stat().st_mtime - 3600
+    os.utime(live.path, (old, old))
+    watch.import_changes()
+    row.refresh_from_db()
+    assert (row.status, row.owner_id, row.message_count) == ("completed", None, 5)
+
+
+def test_a_quiet_file_ends_without_a_change(
+    cp: SyncCheckpointer, live: Scribe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = FolderWatch(cp, live.path)
+    watch.import_existing()
+    assert watch.import_ended_transcripts() == 0
+    later = timezone.now() + timedelta(hours=1)
+    monkeypatch.setattr("checkpoints.db.clock.now", lambda: later)
+    assert watch.import_ended_transcripts() == 1
+    row, call = Session.objects.get(), ToolCall.objects.get()
+    assert (row.status, call.status, call.reason) == ("cancelled", "discarded", "no_result")
+
+
+def test_a_lost_lease_asks_nobody(cp: SyncCheckpointer, live: Scribe) -> None:
+    import_transcripts(cp, live.path)
+    Run.objects.update(lease_expires_at=timezone.now() - timedelta(minutes=1))
+    sweep_lost_runs(cp.store)
+    assert ToolCall.objects.get().status == "discarded"
+    assert cp.pending_tool_calls(SESSION) == []
+    live.result("call_1", "paid")
+    import_transcripts(cp, live.path)
+    assert (ToolCall.objects.get().status, Session.objects.get().status) == ("completed", "active")
+
+
+def test_subagents_are_linked_and_helpers_left_out(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    parent = Scribe(tmp_path / f"{SESSION}.jsonl")
+    parent.user("<question>Which poem?</question>")
+    parent.calls("call_1", "Task", {"prompt": "Write"}, message="msg_1")
+    parent.result("call_1", "written", toolUseResult={"agentId": "a7", "status": "completed"})
+    folder = tmp_path / SESSION / "subagents"
+    Scribe(folder / "agent-a7.jsonl", prefix="a", isSidechain=True, agentId="a7").user("Write")
+    Scribe(folder / "agent-acompact-1.jsonl", prefix="c", isSidechain=True, agentId="acompact-1").user("Summarise")
+    report = import_transcripts(cp, tmp_path)
+    assert sorted(report.session_ids) == [SESSION, f"{SESSION}/agent-a7"]
+    assert [Path(path).name for path in report.helpers] == ["agent-acompact-1.jsonl"]
+    child, row = Session.objects.get(session_id=f"{SESSION}/agent-a7"), Session.objects.get(session_id=SESSION)
+    assert child.parent_session_id == SESSION
+    assert json.loads(row.metadata)["subagents"] == {f"{SESSION}/agent-a7": "call_1"}
+    assert row.title == "<question>Which poem?</question>"

@@ -1,0 +1,121 @@
+"""A session with a row in every sealed table, and edits of its rows behind the library's back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import models, transaction
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import LateResultRefused
+from checkpoints.models import (
+    AuditEvent,
+    Checkpoint,
+    Decision,
+    Join,
+    LateResult,
+    Message,
+    PausedTask,
+    PeerCall,
+    Segment,
+    Session,
+    ToolCall,
+    WorkflowStep,
+)
+from checkpoints.peers.peer_requests import Join as JoinRequest
+from checkpoints.peers.peer_requests import PeerCall as PeerRequest
+from checkpoints.sessions import ownership
+from tests.integration.checkpoints.situations import said, talk
+
+SEALED_TABLES: tuple[type[models.Model], ...] = (
+    Session,
+    Segment,
+    Message,
+    Checkpoint,
+    ToolCall,
+    Decision,
+    LateResult,
+    WorkflowStep,
+    PausedTask,
+    Join,
+    PeerCall,
+    AuditEvent,
+)
+
+
+def play(open_checkpointer: Callable[..., SyncCheckpointer], session_id: str) -> None:
+    """Save, branch, call, lose a run, decide, run a step, pause, and get an answer."""
+    first = open_checkpointer()
+    first.start_session(session_id, "Refund order 17")
+    transcript = talk("abc")
+    first.save_checkpoint(session_id, transcript, {"n": 1}, 0.25, payload={"cursor": 3})
+    first.record_tool_call_issued(session_id, "call_1", "pay", {"order": 17}, f"key 1 {session_id}")
+    first.record_tool_call_result(session_id, "call_1", "paid", True)
+    first.save_checkpoint(session_id, [*transcript[:2], said("other", "assistant")], {"n": 2}, 0.5, usage={"input": 5})
+    first.record_tool_call_issued(session_id, "call_2", "pay", {"order": 18}, f"key 2 {session_id}")
+    second = open_checkpointer()
+    second.start_session(f"{session_id} beside it", "Something else")
+    _lose(second, session_id)
+    with suppress(LateResultRefused):
+        first.record_tool_call_result(session_id, "call_2", "paid late", True)
+    (call,) = second.pending_tool_calls(session_id)
+    second.confirm_landed(
+        session_id,
+        "call_2",
+        "It was paid.",
+        actor="alice",
+        reason="Seen.",
+        evidence="export",
+        revision=call["revision"],
+    )
+    second.resume(session_id)
+    second.workflow(session_id, "books").step("enter", str.upper, "entry")
+    peers = [PeerRequest(f"{session_id} p1", "stock", {"item": 1}), PeerRequest(f"{session_id} p2", "stock")]
+    second.pause_for_peers(session_id, {"step": 4}, [JoinRequest("j", peers)])
+    second.accept_response(f"{session_id} p1", {"left": 3})
+
+
+def _lose(checkpointer: SyncCheckpointer, session_id: str) -> None:
+    owned = ownership.take_session(checkpointer.store, session_id, takeover=True)
+    ownership.release_ownership(checkpointer.store, owned)
+
+
+def change(value: Any, field: models.Field[Any, Any]) -> Any:
+    """Another value of the same kind."""
+    if isinstance(field, models.ForeignKey):
+        return change(value, field.target_field)
+    if value is None:
+        empty = {
+            "DateTimeField": datetime(2026, 1, 1, tzinfo=UTC),
+            "DurationField": timedelta(),
+            "UUIDField": UUID(int=0),
+        }
+        value = 5 if isinstance(field, models.IntegerField) else empty.get(field.get_internal_type(), "")
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 7
+    if isinstance(value, str):
+        return f"{value}x" if field.max_length is None or len(value) < field.max_length else f"{value[:-1]}~"
+    if isinstance(value, datetime | timedelta):
+        return value + timedelta(seconds=1)
+    if isinstance(value, UUID):
+        return UUID(int=value.int ^ 1)
+    return bytes([bytes(value)[0] ^ 1, *bytes(value)[1:]])
+
+
+def plain(model: type[models.Model]) -> models.QuerySet[Any]:
+    """Query set that writes past the seals, as an attacker with the database's password does."""
+    return models.QuerySet(model)
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """Take back every change of the block."""
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)

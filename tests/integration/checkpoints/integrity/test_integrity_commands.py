@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from checkpoints.exceptions import RowNotSealed
+from checkpoints.models import AuditEvent, Message, Session, ToolCall
+from tests.conftest import Open
+from tests.integration.checkpoints.integrity.conftest import KEY
+from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, plain, play
+from tests.integration.checkpoints.situations import started, talk
+
+
+def run(*arguments: str) -> tuple[str, str]:
+    out, err = StringIO(), StringIO()
+    call_command(*arguments, stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+def test_rows_from_before_sealing_are_sealed_once(open_checkpointer: Open, settings: Any) -> None:
+    settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
+    play(open_checkpointer, "s")
+    settings.HARNESS_SEAL_KEY = KEY
+    with pytest.raises(RowNotSealed):
+        open_checkpointer().load_latest("s")
+    unsealed = sum(plain(model).filter(row_seal=None).count() for model in SEALED_TABLES)
+
+    assert run("seal_sessions")[0] == f"{unsealed} rows of 2 sessions were sealed.\n"
+    assert not any(plain(model).filter(row_seal=None) for model in SEALED_TABLES)
+    assert open_checkpointer().load_latest("s")
+    assert json.loads(run("verify_integrity", "--all", "--json")[0])["problems"] == []
+    assert AuditEvent.objects.filter(kind="session_sealed").count() == 2
+    assert run("seal_sessions")[0].startswith("0 rows")
+
+
+def test_altered_transcript_is_not_sealed(open_checkpointer: Open, settings: Any) -> None:
+    settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
+    started(open_checkpointer()).save_checkpoint("s", talk("abc"), {}, 0)
+    plain(Message).filter(position=1).update(body='{"forged":true}')
+    settings.HARNESS_SEAL_KEY = KEY
+
+    with pytest.raises(CommandError, match="message 1"):
+        run("seal_sessions")
+    assert plain(Message).filter(row_seal=None).count() == 3
+
+
+def test_verification_names_every_altered_row_and_goes_on(open_checkpointer: Open) -> None:
+    for name in ("s", "t", "u"):
+        cp = started(open_checkpointer(), name)
+        cp.save_checkpoint(name, talk("abc"), {}, 0)
+        cp.record_tool_call_issued(name, "call_1", "pay", {"order": 17}, f"key {name}")
+    plain(ToolCall).filter(session__session_id="s").update(tool="refund")
+    plain(Message).filter(session__session_id="t", position=1).delete()
+    out, err = StringIO(), StringIO()
+
+    with pytest.raises(CommandError):
+        call_command("verify_integrity", "--all", "--json", stdout=out, stderr=err)
+    result = json.loads(out.getvalue())
+    assert [(problem["session"], problem["table"]) for problem in result["problems"]] == [
+        ("s", "checkpoints_toolcall"),
+        ("t", "checkpoints_message"),
+    ]
+    assert "a message before it is missing" in err.getvalue()
+    assert run("verify_integrity", "--session", "u")[0].endswith("0 not as they were written.\n")
+    last = Session.objects.get(session_id="t").pk
+    assert json.loads(run("verify_integrity", "--all", "--after", str(last), "--json")[0])["sessions"] == 1
+
+
+def test_verification_needs_a_key_and_a_session(settings: Any, workspace: object) -> None:
+    with pytest.raises(CommandError, match="There is no session 'unknown'"):
+        run("verify_integrity", "--session", "unknown")
+    settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
+    for command in (("verify_integrity", "--all"), ("seal_sessions",)):
+        with pytest.raises(CommandError, match="HARNESS_SEAL_KEY"):
+            run(*command)
+
+
+def test_invented_entry_of_the_audit_trail_is_named(open_checkpointer: Open) -> None:
+    started(open_checkpointer())
+    event = AuditEvent.objects.first()
+    assert event
+    plain(AuditEvent).bulk_create(
+        [AuditEvent(workspace_id=event.workspace_id, kind="decided", actor_kind="person", actor="mallory")]
+    )
+    err = StringIO()
+    with pytest.raises(CommandError):
+        call_command("verify_audit", stdout=StringIO(), stderr=err)
+    assert "was not written by this library: it has no seal" in err.getvalue()

@@ -1,0 +1,238 @@
+"""Phases of a run: what a version says of where the loop stands."""
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkpoints import SyncCheckpointer, ToolRegistry
+from checkpoints.exceptions import (
+    CheckpointCorrupted,
+    InvalidInput,
+    NotOwner,
+    ReviewRequired,
+    StillNeeded,
+    VersionConflict,
+)
+from checkpoints.formats.canonical import parse_json
+from checkpoints.loop_state import (
+    PhaseDetails,
+    PostLlm,
+    PostToolBatch,
+    PreLlm,
+    PreToolBatch,
+    RunStarted,
+    RunTerminal,
+    RuntimeSnapshot,
+    StepStarted,
+)
+from checkpoints.models import Checkpoint, Session, ToolCall
+from tests.conftest import Open
+from tests.integration.checkpoints.loop_state.phase_agent import POINTS, Loop
+from tests.integration.checkpoints.loop_state.snapshot_samples import ANSWER, FULL
+from tests.integration.checkpoints.situations import started, talk
+
+
+def test_snapshot_comes_back_as_it_was(open_checkpointer: Open) -> None:
+    with open_checkpointer() as first:
+        started(first).save_phase("s", PostLlm(model="best"), snapshot=FULL, transcript=talk("a"))
+    point = open_checkpointer().resume("s")
+
+    assert point.snapshot == FULL
+    assert (point.pending_response, point.transcript) == (ANSWER, talk("a"))
+    assert (point.budget_spent_usd, point.usage) == (Decimal("0.30"), FULL.usage)
+
+
+def test_what_columns_hold_is_not_written_twice(cp: SyncCheckpointer) -> None:
+    started(cp).save_phase("s", StepStarted(), snapshot=FULL, transcript=talk("a"), plan={"goal": 1})
+    row = Checkpoint.objects.get()
+    payload = parse_json(row.payload or "")
+
+    assert {"usage", "total_cost_usd", "messages"} & payload.keys() == set()
+    assert (row.phase, row.plan, payload["snapshot_schema"]) == ("step_started", '{"goal":1}', 1)
+    assert (Session.objects.get().total_tokens, str(Session.objects.get().budget_spent_usd)) == (15, "0.300000")
+
+
+def test_light_phase_keeps_everything_and_says_only_its_own(cp: SyncCheckpointer) -> None:
+    started(cp).save_phase("s", StepStarted(), snapshot=FULL, transcript=talk("a"), plan={"goal": 1})
+    version = cp.save_phase("s", PreLlm(model="best", provider="plain", message_count=1))
+    loaded = cp.load("s", version)
+
+    assert loaded["payload"] == {
+        "phase_schema": 1,
+        "details": {"model": "best", "provider": "plain", "message_count": 1},
+    }
+    assert (loaded["phase"], loaded["plan"], loaded["usage"]) == ("pre_llm", {"goal": 1}, FULL.usage)
+    assert (loaded["transcript"], loaded["budget_spent_usd"]) == (talk("a"), Decimal("0.30"))
+
+
+@pytest.mark.parametrize(
+    ("after", "pending"),
+    [
+        ([], ANSWER),
+        ([PreToolBatch()], ANSWER),
+        ([PreToolBatch(), RunStarted(resumed=True), PreToolBatch()], ANSWER),
+        ([PreToolBatch(), PostToolBatch()], None),
+        ([PreToolBatch(), PostToolBatch(), PreToolBatch()], None),
+        ([PreLlm()], None),
+    ],
+    ids=lambda phases: "-".join(type(phase).__name__ for phase in phases) if isinstance(phases, list) else "",
+)
+def test_answer_is_pending_until_its_tools_have_run(
+    open_checkpointer: Open, after: list[PhaseDetails], pending: dict[str, Any] | None
+) -> None:
+    with open_checkpointer() as first:
+        started(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=talk("a"))
+        for details in after:
+            first.save_phase("s", details)
+    point = open_checkpointer().resume("s")
+
+    assert (point.pending_response, point.snapshot) == (pending, replace(FULL, pending_llm_response=pending))
+    assert open_checkpointer().preview_resume("s")["pending_response"] is (pending is not None)
+
+
+def test_light_phase_keeps_an_answer_that_was_saved_without_a_snapshot(open_checkpointer: Open) -> None:
+    with open_checkpointer() as first:
+        started(first).save_checkpoint("s", [], None, 0, phase="post_llm", payload={"pending_llm_response": ANSWER})
+        first.save_phase("s", PreToolBatch(tool_call_count=1))
+    point = open_checkpointer().resume("s")
+
+    assert (point.pending_response, point.snapshot) == (ANSWER, None)
+
+
+def test_plain_turn_ends_what_a_snapshot_said(open_checkpointer: Open) -> None:
+    with open_checkpointer() as first:
+        started(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=[])
+        first.save_checkpoint("s", talk("a"), None, 0)
+        first.save_phase("s", PreToolBatch())
+    point = open_checkpointer().resume("s")
+
+    assert (point.pending_response, point.snapshot) == (None, None)
+
+
+def test_expected_version_is_held_against_the_session(cp: SyncCheckpointer) -> None:
+    started(cp).save_phase("s", RunStarted(), expected_version=0)
+
+    for transcript in (None, talk("a")):
+        with pytest.raises(VersionConflict):
+            cp.save_phase("s", PreLlm(), transcript=transcript, expected_version=0)
+
+
+def test_only_the_owner_saves_phases(open_checkpointer: Open) -> None:
+    started(open_checkpointer())
+
+    with pytest.raises(NotOwner):
+        open_checkpointer().save_phase("s", RunStarted())
+
+
+def test_end_that_was_saved_is_the_result_of_a_resume(open_checkpointer: Open) -> None:
+    with open_checkpointer() as first:
+        end = RunTerminal(state="failed", terminal_result={"why": "no money"})
+        started(first).save_phase("s", end, transcript=talk("a"))
+    assert open_checkpointer().preview_resume("s")["finished"] is True
+
+    for _ in range(2):
+        point = open_checkpointer().resume("s")
+        assert (point.finished, point.result, point.run) == (True, {"why": "no money"}, None)
+    assert Session.objects.get().status == "failed"
+
+
+def test_finishing_waits_for_unknown_outcomes(open_checkpointer: Open) -> None:
+    with open_checkpointer() as first:
+        started(first).record_tool_call_issued("s", "call_1", "pay", {}, "key")
+        first.save_phase("s", RunTerminal(state="completed", terminal_result="paid"))
+
+    with pytest.raises(ReviewRequired):
+        open_checkpointer().resume("s")
+    assert Session.objects.get().status == "needs_review"
+
+
+def test_end_that_is_none_is_not_saved(cp: SyncCheckpointer) -> None:
+    with pytest.raises(InvalidInput, match=r"details\.state"):
+        started(cp).save_phase("s", RunTerminal(state="running", terminal_result=None))
+
+
+def test_replays_are_counted_in_the_snapshot(open_checkpointer: Open) -> None:
+    def saved(cp: SyncCheckpointer) -> int:
+        version = cp.save_phase("s", StepStarted(), snapshot=RuntimeSnapshot(replayed_effect_count=99))
+        return int(cp.load("s", version)["payload"]["replayed_effect_count"])
+
+    def paying(cp: SyncCheckpointer, *orders: int) -> None:
+        registry = ToolRegistry(checkpointer=cp, session_id="s")
+        registry.tool(name="pay")(lambda order: "paid")
+        for order in orders:
+            registry.dispatch("pay", {"order": order}, f"call_{order}")
+
+    with open_checkpointer() as first:
+        paying(started(first), 1, 2)
+        assert saved(first) == 0
+        paying(first, 1, 1)
+        assert saved(first) == 1
+    with open_checkpointer() as second:
+        paying(started(second), 1, 2, 3)
+        second.save_phase("s", PreToolBatch())
+        assert saved(second) == 3
+    third = open_checkpointer()
+    third.resume("s")
+    assert saved(third) == 3
+
+
+def test_changed_result_is_not_replayed(open_checkpointer: Open) -> None:
+    with open_checkpointer() as first:
+        registry = ToolRegistry(checkpointer=started(first), session_id="s")
+        registry.tool(name="pay")(lambda order: "paid")
+        registry.dispatch("pay", {"order": 1}, "call_1")
+    ToolCall.objects.update(result='"paid nothing"')
+    second = open_checkpointer()
+
+    with pytest.raises(CheckpointCorrupted) as caught:
+        second.resume("s")
+    assert caught.value.field == "the result of call 'call_1'"
+    with pytest.raises(CheckpointCorrupted):
+        second.find_completed_call(ToolCall.objects.get().idempotency_key)
+    registry = ToolRegistry(checkpointer=started(second), session_id="s")
+    registry.tool(name="pay")(lambda order: "paid")
+    with pytest.raises(CheckpointCorrupted):
+        registry.dispatch("pay", {"order": 1}, "call_2")
+
+
+def test_snapshot_stays_while_a_later_version_goes_on_from_it(open_checkpointer: Open) -> None:
+    with open_checkpointer() as first:
+        started(first)
+        for step in (1, 2):
+            first.save_phase("s", StepStarted(), snapshot=replace(FULL, step=step), transcript=talk("a"))
+            first.save_phase("s", PostLlm(), snapshot=replace(FULL, step=step))
+        for details in (PreToolBatch(), PostToolBatch(), PreToolBatch()):
+            first.save_phase("s", details)
+        assert first.prune("s", keep_last=1).versions == 3
+        assert first.prune("s", older_than=timedelta(0)).versions == 0
+        for version in (4, 5, 6):
+            with pytest.raises(StillNeeded):
+                first.delete_checkpoint("s", version)
+    point = open_checkpointer().resume("s")
+
+    assert point.snapshot == replace(FULL, step=2, pending_llm_response=None)
+
+
+def test_fork_of_a_version_without_snapshot_knows_its_position(open_checkpointer: Open) -> None:
+    with open_checkpointer() as first:
+        started(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=talk("a"))
+        light = first.save_phase("s", PreToolBatch(tool_call_count=1))
+        first.save_phase("s", PostToolBatch())
+        first.fork_session("s", "fork", version=light)
+        first.fork_session("s", "later")
+
+    assert open_checkpointer().resume("fork").snapshot == FULL
+    assert open_checkpointer().resume("later").snapshot == replace(FULL, pending_llm_response=None)
+
+
+def test_whole_loop_passes_every_phase(cp: SyncCheckpointer, effects: Path) -> None:
+    passed: list[str] = []
+    result = Loop(cp, str(effects), passed.append).start()
+
+    assert result == {"text": "all paid", "asked": 3, "paid": 3}
+    assert list(dict.fromkeys(passed)) == POINTS
+    assert effects.read_text().split("\n")[:-1] == ["ask 1", "pay 1", "ask 2", "pay 2", "pay 3", "ask 3"]

@@ -1,0 +1,137 @@
+"""Every hostile text on every page, in every export and copy that shows what agents say: an answer, within a bound.
+
+The texts are short here; how the work grows with their size is measured where they are rendered.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import AuditKind
+from checkpoints.models import AuditEvent, Checkpoint, Message, Session, ToolCall
+from harness_site.core.downloads import HTML, JSONL
+from harness_site.search.index_problems import list_index_problems
+from tests.integration.search.conftest import complete
+from tests.support import hostile
+from tests.support.factories import (
+    make_call,
+    make_checkpoint,
+    make_decision,
+    make_message,
+    make_run,
+    make_session,
+    make_user,
+)
+from tests.support.growth import processor_seconds
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SIZE = 2_000
+#: Seconds of the processor for one answer: a page shows dozens of these texts.
+BOUND = 20.0
+GROUPS: dict[str, dict[str, str]] = {
+    "secrets": {name: make(SIZE) for name, make in hostile.SECRETS.items()},
+    "controls": {name: make(SIZE) for name, make in hostile.CONTROLS.items()},
+    "markdown": {name: make(SIZE) for name, make in hostile.MARKDOWN.items()},
+    "code": {name: f"```python\n{make(SIZE)}\n```" for name, make in hostile.CODE.items()},
+    "json": {name: make(SIZE) for name, make in hostile.JSON.items()},
+    "unrepresentable": hostile.UNREPRESENTABLE,
+}
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    client.force_login(make_user())
+    return client
+
+
+def hostile_session(texts: dict[str, str]) -> Session:
+    """Two versions that say each text as words, as arguments and as a result, and a logged call with each of them."""
+    session = make_session(session_id="hostile")
+    run = make_run(session=session)
+    make_message(session=session, text="Begin.")
+    make_checkpoint(session=session, plan={"steps": ["one"]})
+    for number, text in enumerate(texts.values()):
+        call = {"kind": "tool_call", "id": f"c{number}", "name": "pay", "args": text}
+        make_message(session=session, role="assistant", blocks=[{"kind": "text", "text": text}, call])
+        result = {"kind": "tool_result", "call_id": f"c{number}", "content": text}
+        make_message(session=session, role="tool", blocks=[result, {"kind": "image", "url": text, "alt": text}])
+        make_call(session=session, run=run, call_id=f"c{number}", tool="pay", step=1, args={"note": text}, result=text)
+    for body in hostile.MESSAGES.values() if texts is hostile.UNREPRESENTABLE else ():
+        make_message(session=session, body=body)
+    make_checkpoint(session=session, plan={"steps": list(texts.values())})
+    return session
+
+
+def addresses(session: Session) -> Iterator[str]:
+    """Every page that shows this session's texts."""
+    below = f"/sessions/{session.pk}/"
+    for tab in ("calls/", "versions/", "timeline/", "plan/", "history/", "compare/?a=1&b=2"):
+        yield f"{below}{tab}"
+    yield from (f"{below}?at={at}" for at in range(0, session.message_count, 24))
+    # A result is shown with its call.
+    answered = range(2, session.message_count - len(hostile.MESSAGES), 2)
+    # Each text is on a page of its own in one of the forms, and on the pages of the transcript in all of them.
+    for number, position in enumerate(sorted({*range(session.message_count)} - {*answered})):
+        yield f"{below}messages/{position}/{('', '?as=message')[number % 2]}"
+    for number, pk in enumerate(ToolCall.objects.filter(session=session).values_list("pk", flat=True)):
+        yield (f"/review/calls/{pk}/", f"{below}calls/{pk}/", f"{below}calls/{pk}/?as=call")[number % 3]
+    yield from (f"{below}?find={quote(word)}" for word in ("a", "aaaaaaaaab", "://"))
+    yield from ("/review/", "/calls/", "/sessions/", "/sessions/?q=aaa", "/overview/", "/audit/")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_page_answers(group: str, reader: Client) -> None:
+    session = hostile_session(GROUPS[group])
+    complete()
+    assert list_index_problems().total == 0
+    answers: list[Any] = []
+    for address in addresses(session):
+        seconds = processor_seconds(lambda: answers.append(reader.get(address, follow=True)))  # noqa: B023
+        assert (answers.pop().status_code, address) == (200, address)
+        assert seconds < BOUND, address
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_export_is_whole(group: str, reader: Client) -> None:
+    session = hostile_session(GROUPS[group])
+    for name, form in {"jsonl": JSONL, "html": HTML}.items():
+        response: Any = reader.get(f"/sessions/{session.pk}/export/{name}/")
+        whole = b"".join(response.streaming_content).decode()
+        assert whole.rstrip().endswith(form.ending)
+        if form is JSONL:
+            assert [json.loads(line, parse_constant=pytest.fail) for line in whole.splitlines()]
+
+
+@pytest.mark.parametrize("name", ["an infinite number", "400 levels of lists", "990 levels", "20,000 open levels"])
+def test_rows_that_no_version_would_write_are_shown_as_text(name: str, reader: Client) -> None:
+    """As a damaged disk, an older version or a hand in the database leaves them."""
+    text = hostile.UNREPRESENTABLE[name]
+    session = hostile_session({"plain": "nothing special"})
+    call = ToolCall.objects.get(session=session)
+    make_decision(call=call, evidence=text)
+    happened(session)
+    ToolCall.objects.update(args=text, result=text)
+    Message.objects.filter(position__gt=0).update(body=text)
+    Checkpoint.objects.update(plan=text, usage=text, payload=text, budget_spent_usd=text[:64])
+    AuditEvent.objects.update(details=text)
+    Session.objects.update(metadata=text, labels=text, result=text)
+    complete()
+    for address in addresses(session):
+        assert (reader.get(address, follow=True).status_code, address) == (200, address)
+    for form_name, form in {"jsonl": JSONL, "html": HTML}.items():
+        response: Any = reader.get(f"/sessions/{session.pk}/export/{form_name}/")
+        assert b"".join(response.streaming_content).decode().rstrip().endswith(form.ending)
+    assert text[:20] in reader.get(f"/sessions/{session.pk}/messages/1/?as=message").content.decode()
+    changed = reader.post(f"/review/calls/{call.pk}/change/", {"arguments": text})
+    assert changed.status_code < 500
+
+
+def happened(session: Session) -> None:
+    AuditEvent.objects.create(
+        workspace=session.workspace, session=session, kind=AuditKind.TAKEOVER, actor="run 1", actor_kind="machine"
+    )

@@ -1,0 +1,1 @@
+"""Tests of the first steps, the system page and connecting agents."""

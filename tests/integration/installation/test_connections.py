@@ -1,0 +1,37 @@
+"""The programs on the page Connect an agent run as they stand."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from django.conf import settings
+
+from harness_site.installation.agent_connection_examples import CONNECTIONS, find_connection
+from tests.support.site import fresh_database, prepare
+
+
+def run_program(folder: Path, database: str) -> subprocess.CompletedProcess[str]:
+    block = next(block for block in find_connection("python").build_blocks() if block.key == "program")
+    (folder / "first_agent.py").write_text(block.text)
+    environment = {"HARNESS_DATABASE_URL": database, "PYTHONPATH": str(settings.BASE_DIR)}
+    return subprocess.run(
+        [sys.executable, "first_agent.py"], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_program_runs_after_migrating_and_says_so_before(tmp_path: Path) -> None:
+    with fresh_database(tmp_path) as database:
+        early = run_program(tmp_path, database)
+        if database.startswith("postgresql"):  # a SQLite file is created with its tables
+            assert "MigrationsMissing" in early.stderr
+            assert "Run `manage.py migrate`" in early.stderr
+        else:
+            assert early.stderr == ""
+        prepare(database)
+        assert [run_program(tmp_path, database).stderr for _ in range(2)] == ["", ""], "it can be run twice"
+
+
+def test_no_block_holds_the_password_of_the_database() -> None:
+    password = str(settings.DATABASES["default"].get("PASSWORD") or "no password")
+    texts = [block.text for way in CONNECTIONS for block in way.build_blocks()]
+    assert all(password not in text for text in texts)

@@ -1,0 +1,79 @@
+"""Deciding several calls of an outage that no evidence settles: each with its own answer, evidence and reason."""
+
+from typing import Any
+
+from django.test import Client
+
+from checkpoints.enums import CallStatus
+from checkpoints.models import Decision, ToolCall
+from tests.integration.review.conftest import PAGE, WINDOW, Lost
+from tests.support.pages import said
+
+ADDRESS = "/review/outages/decide/"
+
+
+def answer(call: ToolCall, **values: Any) -> dict[str, Any]:
+    return {f"call-{call.pk}-{name}": value for name, value in {"revision": 1, **values}.items()}
+
+
+def test_each_call_gets_its_own_answer_and_evidence(people: dict[str, Client], lost: Lost) -> None:
+    calls = [lost(second) for second in range(4)]
+    assert "Nothing shows what happened to 4 calls." in said(people["alice"].get(PAGE))
+    assert "Record these decisions" not in said(people["carol"].get(PAGE))
+    data = {**WINDOW, "pk": [call.pk for call in calls], "shared_reason": "The ledger is back."}
+    for call, values in zip(
+        calls,
+        [
+            {"answer": "mark_failed", "evidence": "Not in ledger page 3."},
+            {"answer": "confirm_landed", "evidence": "https://ledger.example/4", "result": "refunded"},
+            {"answer": "approve_rerun", "evidence": "Ledger row 5 is void.", "reason": "The customer asked."},
+            {},
+        ],
+        strict=True,
+    ):
+        data |= answer(call, **values)
+    settled = people["alice"].post(ADDRESS, data, follow=True)
+    assert "3 decisions recorded" in said(settled)
+
+    statuses = [ToolCall.objects.get(pk=call.pk).status for call in calls]
+    assert statuses == [CallStatus.FAILED, CallStatus.COMPLETED, CallStatus.RERUN_APPROVED, CallStatus.INTERRUPTED]
+    decisions = [(decision.reason, decision.evidence) for decision in Decision.objects.order_by("pk")]
+    assert decisions == [
+        ("The ledger is back.", '{"text":"Not in ledger page 3."}'),
+        ("The ledger is back.", '{"link":"https://ledger.example/4"}'),
+        ("The customer asked.", '{"text":"Ledger row 5 is void."}'),
+    ]
+
+
+def test_nothing_is_recorded_until_each_answer_is_complete(people: dict[str, Client], lost: Lost) -> None:
+    first, second = lost(0), lost(1)
+    data = {
+        **WINDOW,
+        "pk": [first.pk, second.pk],
+        **answer(first, answer="mark_failed", evidence="Not in the ledger.", reason="Seen."),
+        **answer(second, answer="confirm_landed"),
+    }
+    page = people["alice"].post(ADDRESS, data)
+    text = said(page)
+    assert page.status_code == 422
+    for problem in (
+        "Enter the evidence for this call.",
+        "Enter a reason here, or one for all calls.",
+        "Enter the result that the call returned.",
+        "Nothing was recorded. Correct the marked fields, then send them again.",
+    ):
+        assert problem in text
+    assert Decision.objects.count() == 0
+
+
+def test_one_that_was_decided_meanwhile_is_refused_by_itself(people: dict[str, Client], lost: Lost) -> None:
+    first, second = lost(0), lost(1)
+    people["bob"].post(
+        f"/review/calls/{first.pk}/", {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1}
+    )
+    data = {**WINDOW, "pk": [first.pk, second.pk], "shared_reason": "The ledger is back."}
+    for call in (first, second):
+        data |= answer(call, answer="mark_failed", evidence="Not in the ledger.")
+    page = said(people["alice"].post(ADDRESS, data, follow=True))
+    assert "bob decided first, at" in page
+    assert "1 decision recorded" in page

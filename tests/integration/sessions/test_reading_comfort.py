@@ -1,0 +1,136 @@
+"""Opening of a session that has ended, outline, jumps to a time of day, and hidden kinds of content."""
+
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import CallStatus, SessionStatus
+from checkpoints.formats import to_canonical_json
+from checkpoints.models import Session
+from tests.integration.sessions.test_transcript_page import positions
+from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+HTMX = {"HX-Request": "true"}
+
+
+def write(session: Session, role: str, text: str, at: datetime = THEN) -> None:
+    make_message(session=session, role=role, text=text, created_at=at)
+
+
+@pytest.fixture
+def finished() -> Session:
+    session = make_session(status=SessionStatus.COMPLETED)
+    make_run(session=session, owner=False)
+    write(session, "system", "You help.")
+    write(session, "user", "<command-name>/clear</command-name>")
+    write(session, "user", "# Context from my IDE setup:\n## Open tabs:\n- a.py\n## My request for Codex:\nFix it.")
+    for number in range(40):
+        write(session, "assistant", f"Step {number}")
+    write(session, "user", "<environment_context>cwd</environment_context>")
+    write(session, "user", "And the " + "second request " * 200)
+    write(session, "assistant", "All of it is done.")
+    write(session, "tool", "A note after the answer")
+    make_checkpoint(session=session)
+    return session
+
+
+def test_a_session_that_has_ended_opens_with_its_first_prompt_and_last_answer(
+    finished: Session, reader: Client
+) -> None:
+    here = f"/sessions/{finished.pk}/"
+    response = reader.get(here)
+    html = response.content.decode()
+    assert positions(html) == [2, 45, 46]
+    assert f'hx-get="{here}?since=45"' in html
+    text = said(response)
+    assert "42 messages between: show" in text
+    assert "2 messages before the first prompt" in text
+    assert re.findall(r'data-place="(\d+)"', html) == ["1", "2", "44", "45"]
+    assert "Fix it.10:42 · 42 messages" in text  # without the state of the editor
+    between = reader.get(f"{here}?v=1&after=21&until=45", headers=HTMX).content.decode()
+    assert positions(between) == list(range(21, 45))
+    assert 'class="more between"' not in between
+    shorter = reader.get(f"{here}?v=1&after=0&until=45", headers=HTMX)
+    assert positions(shorter.content.decode()) == list(range(24))
+    assert "21 messages between: show" in said(shorter)
+    Session.objects.update(status=SessionStatus.ACTIVE)
+    assert positions(reader.get(here).content.decode())[-3:] == [44, 45, 46]
+    assert "between: show" not in said(reader.get(here))
+
+
+def test_a_typed_time_leads_to_the_first_message_at_or_after_it_in_the_readers_zone(
+    session: Session, reader: Client
+) -> None:
+    start = datetime.fromisoformat("2026-02-14T21:50:30+00:00")  # 22:50 in Berlin
+    for minutes in (0, 20, 100, 3 * 1440):
+        write(session, "user", str(minutes), start + timedelta(minutes=minutes))
+    make_checkpoint(session=session)
+    reader.cookies["harness_zone"] = "Europe/Berlin"
+
+    def led(where: str) -> str:
+        location = reader.get(f"/sessions/{session.pk}/jump/", {"where": where}).headers["Location"]
+        return location.partition("?v=1&")[2]
+
+    places = {
+        "22:50": 0,
+        "23:00": 1,
+        "0:15": 2,
+        "00:31": 3,
+        "2026-02-15": 2,
+        "2026-02-14 22:51": 1,
+        "2030-01-01 9:00": 3,
+        "#2": 2,
+        "22:49": 3,
+    }
+    assert {where: led(where) for where in places} == {
+        where: f"at={position}#m-{position}" for where, position in places.items()
+    }
+    assert [led(where) for where in ("25:00", "soon")] == ["at=0&none=place#m-0"] * 2
+    assert "neither a time nor a message number" in said(reader.get(f"/sessions/{session.pk}/?at=0&none=place"))
+    Session.objects.update(has_times=False)
+    assert led("22:50") == "at=0&none=time#m-0"
+    assert "have no times" in said(reader.get(f"/sessions/{session.pk}/?at=0&none=time"))
+
+
+@pytest.mark.parametrize(
+    ("cookie", "hidden"), [(None, "tokens"), ("", ""), ("tools.reasoning", "tools reasoning"), ('"><b>.prose', "prose")]
+)
+def test_a_reader_finds_the_kinds_of_content_as_chosen_before(
+    session: Session, reader: Client, cookie: str | None, hidden: str
+) -> None:
+    usage: dict[str, Any] = {"input_tokens": 1200, "output_tokens": 34}
+    make_message(session=session, body={"role": "assistant", "content": "Done.", "source": {"usage": usage}})
+    make_checkpoint(session=session)
+    if cookie is not None:
+        reader.cookies["harness_reading"] = cookie
+    response = reader.get(f"/sessions/{session.pk}/")
+    html = response.content.decode()
+    assert f'data-hide="{hidden}"' in html
+    assert html.count('aria-pressed="false"') == len(hidden.split())
+    assert "in 1,200 out 34" in said(response)
+
+
+def test_calls_of_a_transcript_say_what_the_file_knows(session: Session, reader: Client) -> None:
+    for number, (mode, status) in enumerate((("plan", CallStatus.ISSUED), ("bypass", CallStatus.DISCARDED))):
+        args = {"zebra": 1, "apple": number}
+        call = {"kind": "tool_call", "id": f"c{number}", "name": "pay", "args": args}
+        source = {"context": {"permission_mode": mode}, "argument_order": {f"c{number}": ["zebra", "apple"]}}
+        make_message(session=session, body={"role": "assistant", "blocks": [call], "source": source})
+        make_message(session=session, text="Go on.")
+        make_call(
+            session=session, call_id=f"c{number}", tool="pay", args=args, status=status, side_effects="imported", step=1
+        )
+    make_checkpoint(session=session)
+    assert "Imported" not in said(reader.get(f"/sessions/{session.pk}/"))
+    metadata = {"import": {"format": "codex"}, "permission_modes": ["plan", "bypass"]}
+    Session.objects.update(metadata=to_canonical_json(metadata))
+    text = said(reader.get(f"/sessions/{session.pk}/"))
+    assert (text.count("Imported"), text.count("· imported")) == (1, 0)
+    first, second = text.index("No result in the file yet"), text.index("The file ends before a result")
+    assert first < text.index("permissions: plan") < second < text.index("permissions: bypass")
+    assert text.index("zebra") < text.index("apple")

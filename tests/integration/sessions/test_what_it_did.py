@@ -1,0 +1,151 @@
+"""Files, cost and tokens, subagents, todo lists and facts of a session."""
+
+import json
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from checkpoints.enums import CallStatus, CostBasis
+from checkpoints.formats import to_canonical_json
+from checkpoints.models import Checkpoint, Session
+from harness_site.search import indexer
+from tests.integration.sessions.conversation_samples import answers, asks, logged
+from tests.support.factories import THEN, make_checkpoint, make_message, make_run, make_session
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+TOKEN = "ghp_" + "a1B2" * 9
+
+
+def show(reader: Client, session: Session, path: str = "") -> tuple[str, str]:
+    """Return the HTML and the visible text of a page of a session."""
+    response = reader.get(f"/sessions/{session.pk}/{path}")
+    return response.content.decode(), said(response)
+
+
+def edit(session: Session, call_id: str, path: str, old: str, new: str, **fields: object) -> None:
+    logged(
+        session,
+        call_id,
+        tool="Edit",
+        args={"file_path": path, "old_string": old, "new_string": new},
+        **{"settled_at": THEN + timedelta(seconds=1), **fields},
+    )
+
+
+def test_the_files_page_has_the_net_change_of_each_file(reader: Client, session: Session) -> None:
+    Session.objects.update(metadata=to_canonical_json({"working_directories": ["/work"]}))
+    edit(session, "c1", "/work/a.py", "one", "two")
+    edit(session, "c2", "/work/a.py", "two", f"three {TOKEN}")
+    edit(session, "c3", "/work/b.py", "kept", "lost", status=CallStatus.FAILED)
+    logged(session, "c4", tool="Read", args={"file_path": "/work/c.py"})
+    logged(session, "c5", tool="pay", args={"file_path": "/work/no.py"})
+    html, text = show(reader, session, "files/")
+    assert "3 files, 2 changed." in text
+    assert "a.py" in text
+    assert "/work/a.py" not in text
+    assert "two" not in text  # replaced again
+    assert "lost" not in text  # that call failed
+    assert "Edit (not completed)" in text
+    assert "no.py" not in text
+    assert (TOKEN in html, "‹masked›" in html) == (False, True)
+    assert "All files" in show(reader, session, "files/?file=0")[1]
+
+
+def test_the_costs_page_counts_by_turn_and_by_model_and_never_invents_a_cost(reader: Client, session: Session) -> None:
+    usages = (
+        {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 30, "total_tokens": 45},
+        {
+            "input_tokens": 30,
+            "output_tokens": 9,
+            "cache_read_input_tokens": 90,
+            "total_tokens": 129,
+            "by_model": {"large-1": {"input_tokens": 30, "output_tokens": 9, "cache_read_input_tokens": 90}},
+        },
+    )
+    for number, usage in enumerate(usages):
+        make_message(session=session, role="user", text="go on")
+        version = make_checkpoint(session=session)
+        Checkpoint.objects.filter(pk=version.pk).update(
+            usage=json.dumps(usage), budget_spent_usd=str(Decimal(number + 1) / 4)
+        )
+    text = show(reader, session, "costs/")[1]
+    assert [word in text for word in ("large-1", "75 %", "$0.25", "84")] == [True] * 4
+    Session.objects.update(cost_basis=CostBasis.UNKNOWN)
+    assert "$" not in show(reader, session, "costs/")[1]
+
+
+def test_subagents_are_linked_both_ways_and_summed(reader: Client, session: Session) -> None:
+    metadata = {
+        "import": {"format": "claude-code"},
+        "subagents": {"order-17/agent-1": "call_1"},
+        "git_branches": ["fix/flaky"],
+        "models": ["large-1"],
+        "permission_modes": ["acceptEdits"],
+    }
+    child = make_session(session_id="order-17/agent-1", workspace=session.workspace)
+    make_run(session=child)
+    Session.objects.filter(pk=child.pk).update(
+        parent_session_id="order-17", total_tokens=7, title="Find other sleeps", cost_basis=CostBasis.UNKNOWN
+    )
+    Session.objects.filter(pk=session.pk).update(
+        metadata=to_canonical_json(metadata), total_tokens=5, budget_spent_usd=Decimal("0.5")
+    )
+    asks(session, args={"description": "Search", "prompt": "Find sleeps."}, tool="Task")
+    answers(session, content="Two.")
+    make_checkpoint(session=session)
+    html, text = show(reader, session)
+    assert f'href="/sessions/{child.pk}/"' in html
+    assert [word in text for word in ("fix/flaky", "large-1", "permissions: acceptEdits", "Subagent")] == [True] * 4
+    assert f'href="/sessions/{session.pk}/"' in show(reader, child)[0]
+    assert "Subagent of" in show(reader, child)[1]
+    for one in (session, child):
+        tree = show(reader, one, "subagents/")[1]
+        assert [word in tree for word in ("Find other sleeps", "12", "≥ $0.50")] == [True] * 3
+    with CaptureQueriesContext(
+        connection,
+    ) as few:
+        show(reader, session, "subagents/")
+    for number in range(2, 6):
+        other = make_session(session_id=f"order-17/agent-{number}", workspace=session.workspace)
+        Session.objects.filter(pk=other.pk).update(parent_session_id="order-17")
+    with CaptureQueriesContext(connection) as many:
+        show(reader, session, "subagents/")
+    assert len(many) == len(few)
+
+
+def test_the_newest_todo_list_is_the_plan_of_a_session_without_one(reader: Client, session: Session) -> None:
+    make_message(session=session, role="user", text="go on")
+    make_checkpoint(session=session)
+    for call_id, status in (("c1", "pending"), ("c2", "completed")):
+        logged(session, call_id, tool="TodoWrite", args={"todos": [{"content": "Find it", "status": status}]})
+    text = show(reader, session, "plan/")[1]
+    assert [word in text for word in ("Todo list of the agent", "1 of 1 done", "Find it")] == [True] * 3
+
+
+def test_reminders_and_slash_commands_are_chips_and_their_text_stays(reader: Client, session: Session) -> None:
+    content = f"<command-name>/review</command-name>Hello <system-reminder>Mind {TOKEN}</system-reminder>"
+    make_message(session=session, role="user", text=content)
+    make_checkpoint(session=session)
+    html, text = show(reader, session)
+    words = ("Slash command", "/review", "Hello", "Reminder of the program")
+    assert [word in text for word in words] == [True] * 4
+    assert ("command-name" in html, TOKEN in html) == (False, False)
+
+
+def test_projects_branches_models_and_versions_are_filters_of_the_list(reader: Client, session: Session) -> None:
+    context = {"cwd": "/work/shop", "git_branch": "fix/flaky", "model": "large-1", "program_version": "2.1"}
+    body = {"role": "user", "content": "go on", "source": {"context": context}}
+    make_message(session=session, body=body)
+    make_message(
+        session=make_session(session_id="other", workspace=session.workspace), body={"role": "user", "content": "x"}
+    )
+    while indexer.index_next_batch():
+        pass
+    for query in ("project=shop", "branch=fix/flaky", "model=large-1", "program=2.1"):
+        text = said(reader.get(f"/sessions/?{query}"))
+        assert ("order-17" in text, "other" in text) == (True, False)

@@ -1,0 +1,86 @@
+"""What a line of Claude Code is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkpoints.importers.claude_code import line_types
+
+
+def user(content: Any, **fields: Any) -> dict[str, Any]:
+    return {"type": "user", "uuid": "u1", "message": {"role": "user", "content": content}, **fields}
+
+
+RESULT = {"type": "tool_result", "tool_use_id": "call_1", "content": "x"}
+
+
+@pytest.mark.parametrize(
+    ("line", "role"),
+    [
+        (user("Hello"), "user"),
+        (user([RESULT]), "tool"),
+        (user([RESULT, {"type": "text", "text": "and this"}]), "user"),
+        (user("Caveat", isMeta=True), "system"),
+        (user("Summary", isCompactSummary=True), "system"),
+        (user([]), "user"),
+    ],
+)
+def test_who_speaks(line: dict[str, Any], role: str) -> None:
+    assert line_types.get_role(line, line["message"]) == role
+
+
+@pytest.mark.parametrize(
+    ("content", "prompt"),
+    [
+        ("Hello", "Hello"),
+        ([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}], "a\n\nb"),
+        ("<command-name>/clear</command-name>", ""),
+        ("<local-command-stdout></local-command-stdout>", ""),
+        ("[Request interrupted by user]", ""),
+        ("<b>bold</b> is not a command", "<b>bold</b> is not a command"),
+        ("a < b", "a < b"),
+        ([RESULT], ""),
+        (None, ""),
+        ([7], ""),
+    ],
+)
+def test_what_a_person_wrote(content: Any, prompt: str) -> None:
+    assert line_types.extract_prompt(content) == prompt
+
+
+def test_a_uuid_names_a_line_if_it_can_be_a_key() -> None:
+    assert line_types.get_uuid({"uuid": "u1"}) == "u1"
+    for odd in ("", "a" * 300, "a\nb", "ü", 7):
+        assert line_types.get_uuid({"uuid": odd}) is None
+
+
+def test_the_place_of_a_line_is_no_part_of_what_it_says() -> None:
+    assert line_types.digest_line(user("a", parentUuid="x")) == line_types.digest_line(user("a", parentUuid="y"))
+    assert line_types.digest_line(user("a")) != line_types.digest_line(user("b"))
+
+
+def test_the_envelope_keeps_everything_but_the_content() -> None:
+    line = user("Hello", cwd="/srv", extra={"a": 1})
+    assert line_types.build_envelope(line) == {
+        "type": "user",
+        "uuid": "u1",
+        "cwd": "/srv",
+        "extra": {"a": 1},
+        "message": {"role": "user"},
+    }
+
+
+def test_only_counts_count() -> None:
+    usage = {"input_tokens": 3, "output_tokens": True, "cache_read_input_tokens": "7", "service_tier": "standard"}
+    assert line_types.count_tokens({"usage": usage}) == {"input_tokens": 3}
+    assert line_types.count_tokens({"usage": None}) == {}
+
+
+def test_unknown_types_are_named() -> None:
+    assert list(line_types.iterate_unknown_types({"type": "hologram"})) == ["line hologram"]
+    assert list(line_types.iterate_unknown_types({"uuid": "u"})) == ["line without a type"]
+    assert list(line_types.iterate_unknown_types({"type": "progress"})) == []
+    odd = [{"type": "smell"}, {"type": ["list"]}, "text", {"type": "text", "text": ""}]
+    assert list(line_types.iterate_unknown_types(user(odd))) == ["block smell", "block without a type", "block str"]

@@ -1,0 +1,66 @@
+"""Every column of a sealed table is either in its seal, or left out of it for a stated reason."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from uuid import UUID
+
+import pytest
+from django.apps import apps
+
+from checkpoints.enums import CallStatus
+from checkpoints.models import ToolCall
+from checkpoints.seals import row_seals
+from checkpoints.seals.keys import SealKey, SealKeys
+from checkpoints.seals.sealed_model import SealedModel
+
+SEALED_MODELS = [model for model in apps.get_app_config("checkpoints").get_models() if issubclass(model, SealedModel)]
+#: Tables without seals: what they hold decides nothing that an agent does, or is in sealed rows too.
+UNSEALED_MODELS = {
+    "AuditChain",  # the end of the hash chain
+    "EarlyResponse",  # a response is verified against its call when a pause adopts it
+    "ImportedFile",  # what an import need not read again
+    "Run",  # ownership, which is no record
+    "Workflow",  # a name, to which sealed steps point
+    "Workspace",
+}
+
+
+def test_every_table_is_sealed_or_exempt() -> None:
+    names = {model.__name__ for model in apps.get_app_config("checkpoints").get_models()}
+    assert names == UNSEALED_MODELS | {model.__name__ for model in SEALED_MODELS}
+
+
+@pytest.mark.parametrize("model", SEALED_MODELS, ids=lambda model: model.__name__)
+def test_every_column_is_sealed_or_left_out_for_a_reason(model: type[SealedModel]) -> None:
+    columns = [field.name for field in model._meta.concrete_fields]
+    assert sorted([*model.sealed_fields, *model.unsealed_fields]) == sorted(columns)
+    assert all(model.unsealed_fields.values())
+
+
+def _seal(**changes: object) -> bytes:
+    key = SealKey(bytes(32))
+    values = dict.fromkeys(ToolCall.sealed_fields) | changes
+    return row_seals.seal_values(SealKeys(key, {key.id: key}, True), ToolCall, values)
+
+
+def test_equal_values_of_different_types_have_one_seal() -> None:
+    moment = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC)
+    assert _seal(status=CallStatus.ISSUED) == _seal(status="issued")
+    assert _seal(issued_at=moment) == _seal(issued_at=moment.astimezone(timezone(timedelta(hours=2))))
+
+
+def test_different_values_have_different_seals() -> None:
+    values = [
+        None,
+        "",
+        "0",
+        0,
+        False,
+        b"",
+        UUID(int=0),
+        timedelta(microseconds=1),
+        "None",
+        datetime(2026, 1, 1, tzinfo=UTC),
+    ]
+    assert len({_seal(result=value) for value in values}) == len(values) - 1  # b"" is written as ""
+    assert _seal(tool="a", args="b") != _seal(tool="ab", args="")
+    assert _seal(result="\ud800") != _seal(result="\ud801")

@@ -1,0 +1,223 @@
+"""Tool calls as what they did."""
+
+import json
+from typing import Any
+
+import pytest
+
+from checkpoints.formats.content_blocks import CallPart, ResultPart, TextPart
+from harness_site.core.masking.masker import MASK
+from harness_site.sessions.files.touched_files import TouchedFile, apply_change
+from harness_site.sessions.selectors.conversation import CallCard
+from harness_site.sessions.tool_views import diff_lines, file_changes, message_tags
+from harness_site.sessions.tool_views.commands import split_command_result
+from harness_site.sessions.tool_views.file_changes import FileChange, Hunk
+from harness_site.sessions.tool_views.registry import build_call_view
+from harness_site.sessions.tool_views.tool_use import LONGEST, ToolView
+
+PATCH = """*** Begin Patch
+*** Update File: a.py
+@@ def f():
+-    return 1
++    return 2
+*** Add File: b.txt
++new
+*** Delete File: c.txt
+*** End Patch"""
+
+
+def view(name: str, args: Any, result: str | None = None, *, is_error: bool = False, is_whole: bool = False) -> Any:
+    answer = None if result is None else ResultPart("c", (TextPart(result),), is_error)
+    card = CallCard(CallPart("c", name, args), answer, None, ())
+    found = build_call_view(card, is_whole=is_whole)
+    assert found is None or isinstance(found, ToolView)
+    return found
+
+
+def test_a_command_has_its_output_and_its_exit_code() -> None:
+    shown = view("Bash", {"command": "pytest -q"}, "Exit code 1\n1 failed", is_error=True)
+    assert (shown.kind, shown.content["command"], str(shown.content["output"])) == ("command", "pytest -q", "1 failed")
+    assert shown.chip == ("bad", "exit 1")
+    codex = view("shell", {"command": ["bash", "-lc", "ls"]}, '{"output":"a\\n","metadata":{"exit_code":0}}')
+    assert (codex.content["command"], str(codex.content["output"]), codex.chip) == ("ls", "a\n", ("ok", "exit 0"))
+
+
+@pytest.mark.parametrize(
+    ("result", "split"),
+    [
+        ("Exit code: 2\nWall time: 0.1 seconds\nOutput:\nno", ("no", 2)),
+        ('{"output": 7}', ('{"output": 7}', None)),
+        ("plain", ("plain", None)),
+    ],
+)
+def test_results_of_commands_are_split(result: str, split: tuple[str, int | None]) -> None:
+    assert split_command_result(result) == split
+
+
+def test_an_edit_is_a_difference_by_word() -> None:
+    shown = view("Edit", {"file_path": "/w/a.py", "old_string": "x = 1\ny = 2", "new_string": "x = 1\ny = 3"}, "Done.")
+    (hunk,) = shown.content["files"][0].hunks
+    assert [(line.sign, str(line.html)) for line in hunk] == [
+        ("same", 'x = <span class="hl-m">1</span>'),
+        ("del", 'y =<del> </del><del><span class="hl-m">2</span></del>'),
+        ("ins", 'y =<ins> </ins><ins><span class="hl-m">3</span></ins>'),
+    ]
+    assert (shown.target, shown.chip) == ("/w/a.py", ("ok", "+1 −1"))
+
+
+def test_markup_in_a_difference_is_escaped() -> None:
+    lines = diff_lines.build_diff_lines("<b>old</b>", "<script>new</script>", "html")
+    assert all("<b>" not in line.html and "<script>" not in line.html for line in lines)
+
+
+def test_secrets_are_masked_in_every_view() -> None:
+    token = "ghp_" + "a1B2" * 9
+    shown = [
+        view("Bash", {"command": f"curl -H 'Authorization: Bearer {token}'"}, token),
+        view("Edit", {"file_path": "a", "old_string": token, "new_string": f"x {token}"}, token),
+        view("Read", {"file_path": "a"}, f"     1→{token}"),
+        view("Grep", {"pattern": token}, token),
+        view("WebFetch", {"url": "https://example.org/", "prompt": token}, token),
+        view("Task", {"prompt": token, "description": token}, token),
+        view("AskUserQuestion", {"questions": [{"question": token, "options": [{"label": token}]}]}, token),
+    ]
+    assert all(each is not None and token not in repr(each) for each in shown)
+    assert MASK in repr(view("Bash", {"command": "ls", "description": token}))
+    hidden = view("bash", {"command": "ls", "password": "hunter2hunter2"}, "ok")
+    assert "hunter2" not in repr(hidden)
+
+
+def test_a_read_file_keeps_its_line_numbers() -> None:
+    shown = view(
+        "Read", {"file_path": "a.py"}, "    41→def f():\n    42→    pass\n\n<system-reminder>Careful.</system-reminder>"
+    )
+    assert [(line.number, "def" in line.html) for line in shown.content["lines"]] == [(41, True), (42, False)]
+    assert shown.content["chips"] == ["Careful."]
+
+
+def test_a_patch_is_read_by_file() -> None:
+    changes = file_changes.read_patch(PATCH)
+    assert [(change.path, change.kind, change.hunks) for change in changes] == [
+        ("a.py", "edited", (Hunk("    return 1", "    return 2"),)),
+        ("b.txt", "written", (Hunk("", "new", 1),)),
+        ("c.txt", "deleted", ()),
+    ]
+    unified = file_changes.read_patch("--- a/x\n+++ b/x\n@@ -4,2 +4,2 @@\n a\n-b\n+c\n")
+    assert unified == (FileChange("x", "edited", (Hunk("a\nb", "a\nc", 4),)),)
+    assert view("shell", {"command": ["apply_patch", PATCH]}).kind == "diff"
+
+
+def test_lists_servers_and_unknown_tools() -> None:
+    todo = view(
+        "TodoWrite", {"todos": [{"content": "a", "status": "completed"}, {"content": "b", "status": "pending"}]}
+    )
+    assert (todo.kind, todo.note) == ("todo", "1 of 2 done")
+    server = view("mcp__mail__send", {"to": "a"})
+    assert (server.kind, server.label, server.note) == ("", "send", "MCP server mail")
+    assert view("refund_card", {"order": 17}) is None
+    assert view("find_order", {"order": 17}, "{}") is None
+    assert view("Bash", "no object", "") is not None
+    assert view("Edit", {"file_path": 3, "old_string": []}) is None
+
+
+def test_a_long_text_is_cut_in_a_conversation_and_paged_on_its_own_page() -> None:
+    long = "line\n" * LONGEST
+    shown = view("Bash", {"command": "cat a"}, long)
+    assert not shown.is_complete
+    assert len(str(shown.content["output"])) < 10_000
+    assert view("Bash", {"command": "cat a"}, long, is_whole=True) is None
+    assert view("Bash", {"command": "cat a"}, "short", is_whole=True).is_complete
+
+
+def test_tags_of_programs_become_chips_and_nothing_else_is_lost() -> None:
+    pieces = message_tags.split_tagged_text(
+        "<command-message>review</command-message>\n<command-name>/review</command-name><command-args>all</command-args>"
+        "Please.<system-reminder>One.</system-reminder> <b>kept</b> <system-reminder>open"
+    )
+    assert [(piece.text, str(piece.chip[1]) if piece.chip else "") for piece in pieces] == [
+        ("/review all", "Slash command"),
+        ("Please.", ""),
+        ("One.", "Reminder of the program"),
+        (" <b>kept</b> <system-reminder>open", ""),
+    ]
+
+
+def test_the_net_change_of_a_file_leaves_out_what_was_taken_back() -> None:
+    file = TouchedFile("a")
+    for old, new in (("one", "two"), ("two", "three"), ("x", "y"), ("y", "x")):
+        apply_change(file, FileChange("a", "edited", (Hunk(old, new),)))
+    assert file.hunks == [Hunk("one", "three")]
+    apply_change(file, FileChange("a", "written", (Hunk("", "all", 1),)))
+    apply_change(file, FileChange("a", "edited", (Hunk("all", "all of it"),)))
+    assert (file.hunks, file.is_written) == ([Hunk("", "all of it", 1)], True)
+
+
+TAGGED = """<cell id="a1"><cell_type>markdown</cell_type># Title</cell id="a1">
+<cell id="b2">total = 1 + 2
+print(total)</cell id="b2">
+
+3
+
+<cell id="c3"><language>r</language>plot(x)</cell id="c3">"""
+FILE = {
+    "metadata": {"kernelspec": {"language": "julia"}},
+    "cells": [
+        {"cell_type": "markdown", "id": "a1", "source": ["# Title\n", "text"]},
+        {
+            "cell_type": "code",
+            "source": "f(x)",
+            "outputs": [
+                {"output_type": "stream", "text": ["one\n", "two\n"]},
+                {"output_type": "execute_result", "data": {"text/plain": "3", "text/html": "<b>3</b>"}},
+                {"output_type": "display_data", "data": {"image/png": "AAAA", "text/plain": "<Figure>"}},
+                {"output_type": "error", "ename": "E", "evalue": "no", "traceback": []},
+                7,
+            ],
+        },
+        "no cell",
+    ],
+}
+
+
+def test_a_notebook_is_shown_as_cells_with_their_outputs() -> None:
+    shown = view("Read", {"file_path": "/w/a.ipynb"}, TAGGED)
+    assert (shown.kind, shown.note, shown.is_complete) == ("notebook", "3 cells", True)
+    cells = [(cell.name, cell.kind, cell.language, cell.source, cell.output) for cell in shown.content["cells"]]
+    assert cells == [
+        ("a1", "markdown", "python", "# Title", ""),
+        ("b2", "code", "python", "total = 1 + 2\nprint(total)", "3"),
+        ("c3", "code", "r", "plot(x)", ""),
+    ]
+    numbered = view("NotebookRead", {"notebook_path": "/w/a"}, "<cell 0>x = 1</cell 0>\n1\n<cell 1>y</cell 1>")
+    assert [(cell.name, cell.source, cell.output) for cell in numbered.content["cells"]] == [
+        ("0", "x = 1", "1"),
+        ("1", "y", ""),
+    ]
+    title, code = view("read_file", {"path": "a.ipynb"}, json.dumps(FILE)).content["cells"]
+    assert (title.source, title.is_prose, code.name, code.language) == ("# Title\ntext", True, "1", "julia")
+    assert code.output == "one\ntwo\n3\n<Figure>\n[image/png, 4 bytes]\nE: no"
+
+
+def test_a_long_notebook_is_folded_and_other_results_are_plain() -> None:
+    many = "".join(f"<cell {number}>password = 'hunter22'</cell {number}>" for number in range(8))
+    folded = view("Read", {"file_path": "a.ipynb"}, many)
+    assert (len(folded.content["cells"]), folded.is_complete) == (6, False)
+    assert "hunter22" not in str(folded.content)
+    assert len(view("Read", {"file_path": "a.ipynb"}, many, is_whole=True).content["cells"]) == 8
+    assert view("Read", {"file_path": "a.ipynb"}, '{"cells": 7}') is None
+    assert view("Read", {"file_path": "a.ipynb"}, "<cell 0>cut off").content["cells"][0].source == "cut off"
+    assert view("Read", {"file_path": "a.ipynb"}, "1\tplain").kind == "read"
+    assert view("NotebookRead", {"notebook_path": "a.ipynb"}, "no such file", is_error=True) is None
+
+
+def test_a_changed_cell_is_shown_as_a_cell() -> None:
+    args = {"notebook_path": "/w/a.ipynb", "cell_id": "b2", "new_source": "x = 2", "edit_mode": "insert"}
+    shown = view("NotebookEdit", args, "Inserted cell")
+    (cell,) = shown.content["cells"]
+    assert (shown.note, cell.name, cell.kind, cell.source) == ("new cell", "b2", "code", "x = 2")
+    assert shown.content["returned"] == "Inserted cell"
+    deleted = view(
+        "NotebookEdit", {"notebook_path": "a.ipynb", "cell_number": 0, "new_source": "", "edit_mode": "delete"}
+    )
+    assert (deleted.note, deleted.content["cells"][0].name) == ("cell deleted", "0")
+    assert view("NotebookEdit", {"notebook_path": "a.ipynb", "new_source": ["x"]}) is None
