@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
 from checkpoints.audit import append_events
@@ -44,7 +45,7 @@ from checkpoints.formats.canonical import parse_json
 from checkpoints.ids import validate_id
 from checkpoints.loop_state.phase_details import RunTerminal
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
-from checkpoints.models import Run, Session, ToolCall
+from checkpoints.models import Decision, Run, Session, ToolCall
 from checkpoints.resume import resume_plan
 from checkpoints.resume.resume_plan import TranscriptTail
 from checkpoints.resume.stored_results import ReplayableResults
@@ -388,7 +389,10 @@ def _activate_session_after_decisions(store: Store, owned_session: OwnedSession)
         owned_row = Session.objects.using(store.using).filter(
             pk=owned_session.pk, fence=owned_session.fence, owner=owned_session.run
         )
-        if owned_session.run.status != RunStatus.RUNNING or not owned_row.filter(status=SessionStatus.ACTIVE).exists():
+        # A call that was dispatched after a decision has made the session active; the decision is used only now.
+        decided = Decision.objects.using(store.using).filter(session=OuterRef("pk"))
+        nothing_to_use = owned_row.filter(~Exists(decided), status=SessionStatus.ACTIVE)
+        if owned_session.run.status != RunStatus.RUNNING or not nothing_to_use.exists():
             with transaction.atomic(using=store.using):
                 session = owned_row.select_for_update().first()
                 if session is not None and call_queries.list_undecided_calls(store, session):

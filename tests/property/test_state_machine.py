@@ -174,7 +174,8 @@ class Life(RuleBasedStateMachine):
 
     def begin(self, data: st.DataObject) -> None:
         """Dispatch a call up to the moment when the tool runs: under its usual id, a new one, or that of another."""
-        operation = data.draw(operations)
+        allowed = [each.operation for each in self.model.with_status(CallStatus.APPROVED, CallStatus.RERUN_APPROVED)]
+        operation = data.draw(st.sampled_from(allowed) | operations if allowed else operations)
         named = data.draw(operations) if data.draw(st.integers(0, 5)) == 0 else operation
         call_id = f"{named.tool} {named.order}{data.draw(st.sampled_from(['', ' again']))}"
         flow = dispatch_call_flow(

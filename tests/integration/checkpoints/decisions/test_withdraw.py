@@ -81,6 +81,33 @@ def test_a_run_that_passed_the_gate_has_used_the_decision(cp: SyncCheckpointer, 
     assert (statuses(), Decision.objects.count()) == ([("call_1", 1, "failed")], 1)
 
 
+def test_resume_uses_a_decision_although_another_call_has_made_the_session_active(
+    cp: SyncCheckpointer, open_checkpointer: Open
+) -> None:
+    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+
+    @registry.tool(requires_approval=True)
+    def pay(order: int) -> str:
+        return "paid"
+
+    @registry.tool()
+    def look_up(order: int) -> str:
+        return "open"
+
+    with pytest.raises(ApprovalRequired):
+        registry.dispatch("pay", {"order": 17}, "call_1")
+    cp.reject_call("s", "call_1", "Not this one.", actor="alice", reason="Wrong order.", revision=1)
+    registry.dispatch("look_up", {"order": 17}, "call_2")
+    assert Session.objects.get().status == "active"
+    withdraw(cp, 2)  # the run was told to wait, and has not asked again
+    cp.reject_call("s", "call_1", "Not this one.", actor="alice", reason="Wrong order.", revision=3)
+    registry.dispatch("look_up", {"order": 18}, "call_3")
+    cp.release_session("s")
+    open_checkpointer().resume("s")
+    with pytest.raises(DecisionUsed):
+        withdraw(cp, 4)
+
+
 def test_resume_stops_at_a_withdrawn_decision(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     taker, revision = interrupted(cp, open_checkpointer)
     taker.confirm_landed("s", "call_1", "paid", actor="alice", reason="I looked.", revision=revision)
