@@ -165,7 +165,7 @@ def test_a_hostile_name_stays_text(people: dict[str, Client], lost: Lost) -> Non
 
 @pytest.mark.parametrize(("role", "offered"), [(Role.APPROVER, False), (Role.ADMIN, True)])
 def test_after_the_deadline_only_who_can_decide_is_offered_to_claim(client: Client, role: Role, offered: bool) -> None:
-    call = make_call(session=make_session(), decide_within=60)  # interrupted long ago
+    call = make_call(session=make_session(), decide_within=timedelta(minutes=1))  # interrupted long ago
     client.force_login(make_user(role=role))
     card = f"/review/calls/{call.pk}/"
     client.post(f"{card}claim/")
