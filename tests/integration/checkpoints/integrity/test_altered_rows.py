@@ -165,6 +165,9 @@ def test_row_whose_seal_was_removed_is_refused_unless_that_is_configured(cp: Syn
     with pytest.raises(RowNotSealed):
         cp.load_latest("s")
     settings.HARNESS_SEAL_REQUIRED = False
+    with pytest.raises(IntegrityError, match="newest version of s"):  # the session is sealed, and says so
+        cp.load_latest("s")
+    plain(Session).update(row_seal=None)
     latest = cp.load_latest("s")
     assert latest
     assert latest["version"] == 2
