@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 from django.db import connection
-from django.test import TransactionTestCase
+from django.test import TransactionTestCase, override_settings
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
@@ -45,6 +45,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def database_is_emptied_quickly() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", empty)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def static_files_are_found_when_asked_for() -> Iterator[None]:
+    """A client of a test asks for pages; listing all static files for each client takes a tenth of the whole run."""
+    with override_settings(WHITENOISE_AUTOREFRESH=True):
         yield
 
 

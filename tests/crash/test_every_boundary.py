@@ -43,9 +43,9 @@ def test_killed_at_every_boundary(agent: Callable[..., object], fresh_session: F
         points.check_random_kills(6, seed=17)
 
 
-def test_connection_lost_at_every_boundary(agent: Callable[..., object], fresh_session: Fresh) -> None:
+def test_connection_lost_at_every_boundary(fresh_session: Fresh) -> None:
     # Here the agent may make a call again whose answer was lost on the way, so that it is replayed.
-    with CrashPoints(Script(agent, observe, decide), fresh_session) as points:
+    with CrashPoints(Script(act_with_approval, observe, decide), fresh_session) as points:
         points.check(Fault.DISCONNECT)
 
 

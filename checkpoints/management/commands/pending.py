@@ -15,6 +15,8 @@ from checkpoints.models import DEFAULT_WORKSPACE, ToolCall
 
 class Command(BaseCommand):
     help = "List the tool calls that have no outcome: running, interrupted, or awaiting approval."
+    #: Checks load the views of the site, which takes longer than the work of this command.
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("session_id", nargs="?", help="one session; without it, all sessions of the workspace")

@@ -19,6 +19,8 @@ BATCH_SIZE = 100
 
 class Command(BaseCommand):
     help = "Remove versions that a retention rule does not keep, and the messages that nothing reaches any more."
+    #: Checks load the views of the site, which takes longer than the work of this command.
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("session_id", nargs="*", help="these sessions; without any, all of the workspace")

@@ -18,6 +18,8 @@ class Command(BaseCommand):
         "End runs whose lease has run out and put the calls they left open before a person; give up calls to other "
         "agents whose deadline has passed. The site does the same by itself, every few seconds."
     )
+    #: Checks load the views of the site, which takes longer than the work of this command.
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--limit", type=int, default=DEFAULT_LIMIT, help="sessions, and calls, to handle at most")

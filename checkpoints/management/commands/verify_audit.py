@@ -10,6 +10,8 @@ from checkpoints.models import DEFAULT_WORKSPACE, Workspace
 
 class Command(BaseCommand):
     help = "Checks that no entry of the audit trail was changed, removed or moved. Exits with 1 where one was."
+    #: Checks load the views of the site, which takes longer than the work of this command.
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--workspace", help="its slug; without it, every workspace is checked")

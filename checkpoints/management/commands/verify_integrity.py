@@ -20,6 +20,8 @@ BATCH_SIZE = 100
 
 class Command(BaseCommand):
     help = "Checks the seals and the transcripts of sessions. Exits with 1 where a row is not as it was written."
+    #: Checks load the views of the site, which takes longer than the work of this command.
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         which = parser.add_mutually_exclusive_group(required=True)

@@ -13,6 +13,8 @@ class Command(BaseCommand):
         "Notice calls that wait for a person, and send what is due by e-mail and to webhooks. The site does the same "
         "by itself, every few seconds; from cron, this needs no web process."
     )
+    #: Checks load the views of the site, which takes longer than the work of this command.
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--limit", type=int, default=LIMIT, help="messages to send at most")

@@ -14,6 +14,8 @@ _PATIENCE: Final = 1.0
 
 class Command(BaseCommand):
     help = "Brings the search index and the numbers of the overview up to the store, and ends when nothing is left."
+    #: Checks load the views of the site, which takes longer than the work of this command.
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
