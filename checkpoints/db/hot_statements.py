@@ -367,8 +367,9 @@ def _insert_call_and_move_head_sql(fields: tuple[str, ...], allowed: int, head_f
     place = ", ".join(_session_column(name) for name in ("id", "workspace", "latest_version"))
     return (
         f"WITH held AS (SELECT {place} FROM {quote_table(Session)} "
-        f"WHERE {_session_column('id')} = %s AND {_session_column('fence')} = %s "
-        f"AND {_session_column('status')} IN ({make_placeholders(allowed)}) {_expect_head_sql(head_fields)}"
+        f"WHERE {_session_column('id')} = %s "
+        f"AND {_session_column('fence')} = %s AND {_session_column('status')} IN ({make_placeholders(allowed)}) "
+        f"{_expect_head_sql(head_fields)}"
         f"FOR NO KEY UPDATE), inserted AS (INSERT INTO {quote_table(ToolCall)} "
         f"({quote_columns(ToolCall, (*_PLACE_FIELDS, *fields))}) "
         f"SELECT held.{_session_column('id')}, held.{_session_column('workspace')}, "
