@@ -24,6 +24,7 @@ from checkpoints.models import (
     Workflow,
     WorkflowStep,
 )
+from checkpoints.seals.session_heads import HEAD_FIELDS
 
 #: Name of each table in a file, in an order in which rows point only to earlier ones. The audit trail is excluded:
 #: it belongs to the database where it was recorded, and is chained there.
@@ -54,7 +55,8 @@ _JSON_NATIVE_TYPES = frozenset({int, str, bool, type(None)})
 
 def list_columns(model: type[models.Model]) -> list[models.Field[Any, Any]]:
     """List the columns of a table in a file. Seals are left out: each database seals its rows with its own key."""
-    return [field for field in model._meta.concrete_fields if field.name != "row_seal"]
+    seals = {"row_seal", *(HEAD_FIELDS if model is Session else ())}
+    return [field for field in model._meta.concrete_fields if field.name not in seals]
 
 
 def serialize_row(row: models.Model) -> dict[str, Any]:

@@ -7,6 +7,7 @@ that reporting an outcome, or answering a call in a version, reads nothing; the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints.db import clock
@@ -15,6 +16,7 @@ from checkpoints.enums import POLICIES_MATCHING_ARGUMENTS, SETTLED_CALL_STATUSES
 from checkpoints.models import ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.keys import SealKeys, get_seal_keys
+from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store.store import OwnedSession
 
 #: Values of the columns that the statement which issues a call does not set.
@@ -42,46 +44,66 @@ def seal_new_call(
     return {**columns, "row_seal": row_seals.seal_values(keys, ToolCall, columns)}
 
 
-def seal_outcome(
-    using: str, owned_session: OwnedSession, call_pk: int, values: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the `values` of an outcome with its time and the seal of the call after it, and all columns of the call.
+@dataclass(frozen=True)
+class SealedOutcome:
+    """Outcome of a call with its time and the seal of the call after it.
 
-    If sealing is off, the values are returned as they are, and no columns. Raises `IntegrityError` for a call that does
-    not match its seal.
+    `columns` are all columns of the call then, and `seal_before` its seal until then.
     """
-    keys = get_seal_keys()
-    if keys is None:
-        return values, None
+
+    values: dict[str, Any]
+    columns: dict[str, Any]
+    seal_before: bytes | None
+
+
+def seal_outcome(
+    using: str, owned_session: OwnedSession, keys: SealKeys, call_pk: int, values: dict[str, Any]
+) -> SealedOutcome | None:
+    """Return the `values` of an outcome with their seal; None if the call is not issued by this run any more.
+
+    Raises `IntegrityError` for a call that does not match its seal.
+    """
     columns = owned_session.sealed_calls.pop(call_pk, None) or _read_columns(using, [call_pk]).get(call_pk)
-    if columns is None:
-        return values, None
+    if columns is None or (columns["status"], columns["run"]) != (CallStatus.ISSUED, owned_session.run_id):
+        return None
     time_field = "interrupted_at" if values["status"] == CallStatus.INTERRUPTED else "settled_at"
     values = {**values, time_field: clock.now()}
-    columns = {**columns, **values, "revision": columns["revision"] + 1}
-    return {**values, "row_seal": row_seals.seal_values(keys, ToolCall, columns)}, columns
+    after = {**columns, **values, "revision": columns["revision"] + 1}
+    after["row_seal"] = row_seals.seal_values(keys, ToolCall, after)
+    return SealedOutcome({**values, "row_seal": after["row_seal"]}, after, columns["row_seal"])
+
+
+@dataclass
+class AnsweredCalls:
+    """Calls that a version answers, and the rows that this replaces in the session's sum, if sealing is on."""
+
+    rows: list[AnsweredCall] = field(default_factory=list)
+    changes: RowChanges = field(default_factory=RowChanges)
 
 
 def seal_answered_calls(
     using: str, owned_session: OwnedSession | None, call_pks: Sequence[int], version: int
-) -> list[AnsweredCall]:
+) -> AnsweredCalls:
     """Return the calls that the version `version` answers, with their seals after that if sealing is on.
 
     Raises `IntegrityError` for a call that does not match its seal.
     """
     keys = get_seal_keys()
     if keys is None or not call_pks:
-        return [AnsweredCall(pk) for pk in call_pks]
+        return AnsweredCalls([AnsweredCall(pk) for pk in call_pks])
     remembered = {} if owned_session is None else owned_session.sealed_calls
     known = {pk: remembered[pk] for pk in call_pks if pk in remembered}
     if len(known) < len(call_pks):
         known |= _read_columns(using, [pk for pk in call_pks if pk not in known])
-    return [_seal_answered_call(keys, pk, known[pk], version) for pk in call_pks if pk in known]
-
-
-def _seal_answered_call(keys: SealKeys, pk: int, columns: Mapping[str, Any], version: int) -> AnsweredCall:
-    seal = row_seals.seal_values(keys, ToolCall, {**columns, "answered_version": version})
-    return AnsweredCall(pk, columns["revision"], seal)
+    answered = AnsweredCalls()
+    for pk in call_pks:
+        columns = known.get(pk)
+        if columns is None or columns["status"] not in SETTLED_CALL_STATUSES or columns["answered_version"] is not None:
+            continue
+        seal = row_seals.seal_values(keys, ToolCall, {**columns, "answered_version": version})
+        answered.rows.append(AnsweredCall(pk, columns["revision"], seal))
+        answered.changes.add(ToolCall, columns["row_seal"], seal)
+    return answered
 
 
 def remember_call(owned_session: OwnedSession, call_pk: int, columns: dict[str, Any]) -> None:
@@ -106,5 +128,6 @@ def _read_columns(using: str, call_pks: Sequence[int]) -> dict[int, dict[str, An
     columns = {}
     for call in ToolCall.objects.using(using).filter(pk__in=call_pks):
         row_seals.verify_row(call)
-        columns[call.pk] = row_seals.read_sealed_columns(call)
+        seal = None if call.row_seal is None else bytes(call.row_seal)
+        columns[call.pk] = {**row_seals.read_sealed_columns(call), "row_seal": seal}
     return columns

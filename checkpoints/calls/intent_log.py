@@ -35,7 +35,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Session, ToolCall
 from checkpoints.seals import row_seals
-from checkpoints.store import row_lookups
+from checkpoints.store import owned_heads, row_lookups
 from checkpoints.store.call_records import CallIntent, IssuedCall
 from checkpoints.store.store import OwnedSession, Store
 
@@ -89,11 +89,20 @@ def _insert_sealed_call(
     """Run the statement that logs a call, with its seal if sealing is on."""
     sealed_step = owned_session.head.version if step is None else step
     columns = call_seals.seal_new_call(owned_session, store.workspace_id, sealed_step, values)
+    after = head_write = None
     if columns is not None:
         step, values = sealed_step, {**values, **{name: columns[name] for name in ("issued_at", "row_seal")}}
+        after, head_write = owned_heads.advance_head(
+            owned_heads.get_head(store.using, owned_session),
+            added=[(ToolCall, columns["row_seal"])],
+            status=hot_statements.get_status_while_issuing(under_review=under_review),
+        )
+        if head_write is None:  # the session was deleted
+            return None
     row = hot_statements.insert_call(
-        connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review
+        connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=head_write
     )
+    owned_session.sealed_head = None if row is None else after
     if row is not None and columns is not None:
         call_seals.remember_call(owned_session, row[0], columns)
     return row
@@ -227,6 +236,7 @@ def _insert_attempt(
     values = _build_call_values(owned_session, intent, attempt, None if approved is None else approved.pk)
     under_review = session.status not in DISPATCHABLE_SESSION_STATUSES
     connection = connections[store.using]
+    owned_heads.reload_head(store.using, owned_session)
     row = _insert_sealed_call(store, connection, owned_session, step, values, under_review=under_review)
     if row is not None:
         return IssuedCall(row[0], intent.call_id, row[1], attempt, intent.args)

@@ -12,7 +12,7 @@ from checkpoints.audit import append_events
 from checkpoints.calls import call_queries, call_seals
 from checkpoints.db import hot_statements
 from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
-from checkpoints.enums import SETTLED_CALL_STATUSES, AuditKind, CallStatus, InterruptReason
+from checkpoints.enums import SETTLED_CALL_STATUSES, AuditKind, CallStatus, InterruptReason, SessionStatus
 from checkpoints.exceptions import (
     InvalidInput,
     LateResultRefused,
@@ -22,7 +22,9 @@ from checkpoints.exceptions import (
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import LateResult, ToolCall
-from checkpoints.store import row_lookups
+from checkpoints.seals.keys import SealKeys, get_seal_keys
+from checkpoints.seals.session_heads import RowChanges
+from checkpoints.store import owned_heads, row_lookups
 from checkpoints.store.call_records import CallOutcome, IssuedCall
 from checkpoints.store.store import OwnedSession, Store
 
@@ -56,12 +58,36 @@ def _write_outcome(
     connection: BaseDatabaseWrapper, owned_session: OwnedSession, call_pk: int, values: dict[str, Any]
 ) -> bool:
     """Run the statement that writes an outcome, with the seal of the call after it. Returns whether it was written."""
-    values, columns = call_seals.seal_outcome(connection.alias, owned_session, call_pk, values)
-    is_settled = hot_statements.settle_call(
-        connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, values
+    keys = get_seal_keys()
+    if keys is None:
+        return hot_statements.settle_call(
+            connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, values
+        )
+    return owned_heads.write_with_current_head(
+        connection.alias,
+        owned_session,
+        lambda: _write_sealed_outcome(connection, owned_session, keys, call_pk, values),
+        failed=False,
     )
-    if is_settled and columns is not None:
-        call_seals.remember_call(owned_session, call_pk, columns)
+
+
+def _write_sealed_outcome(
+    connection: BaseDatabaseWrapper, owned_session: OwnedSession, keys: SealKeys, call_pk: int, values: dict[str, Any]
+) -> bool:
+    outcome = call_seals.seal_outcome(connection.alias, owned_session, keys, call_pk, values)
+    head = owned_heads.get_head(connection.alias, owned_session)
+    if outcome is None or head is None:
+        return False
+    changes, is_interrupted = RowChanges(), values["status"] == CallStatus.INTERRUPTED
+    changes.add(ToolCall, outcome.seal_before, outcome.columns["row_seal"])
+    status = {"status": SessionStatus.NEEDS_REVIEW} if is_interrupted else {}
+    after, head_write = owned_heads.advance_head(head, removed=changes.removed, added=changes.added, **status)
+    is_settled = hot_statements.settle_call(
+        connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, outcome.values, head_write
+    )
+    owned_session.sealed_head = after if is_settled else None
+    if is_settled:
+        call_seals.remember_call(owned_session, call_pk, outcome.columns)
     return is_settled
 
 

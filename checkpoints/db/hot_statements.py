@@ -55,6 +55,15 @@ class AnsweredCall(NamedTuple):
     row_seal: bytes | None = None
 
 
+@dataclass(frozen=True)
+class HeadWrite:
+    """Change of a session's head by a statement: its seal before, which has to be the stored one, and its columns
+    after."""
+
+    before: bytes
+    columns: Mapping[str, Any]
+
+
 _MESSAGE_FIELDS = NewMessage._fields
 
 
@@ -70,12 +79,10 @@ class SaveBase:
     version: int
 
 
-def _mark_session_changed_sql(vendor: str) -> str:
+def _mark_session_changed_sql(vendor: str, table: str = "") -> str:
     """SQL of the columns that every write changes on the session, so that its pages refresh."""
-    return (
-        f"{_session_column('revision')} = {_session_column('revision')} + 1, "
-        f"{_session_column('updated_at')} = {NOW_SQL[vendor]}"
-    )
+    stored = f"{table}.{_session_column('revision')}" if table else _session_column("revision")
+    return f"{_session_column('revision')} = {stored} + 1, {_session_column('updated_at')} = {NOW_SQL[vendor]}"
 
 
 def _session_column(field: str) -> str:
@@ -96,13 +103,15 @@ def save_version(
     messages: Sequence[NewMessage],
     checkpoint_values: Mapping[str, Any],
     answered: Sequence[AnsweredCall] = (),
+    head: HeadWrite | None = None,
 ) -> int | None:
     """Append `messages` to the segment in `checkpoint_values`, write the next version, move the session's head.
 
     `answered` are the calls whose results are among the messages: those that are settled, and that no version
     has answered before, are marked as answered by this one.
 
-    Returns the new version, or None if the session is not as `base` says (fence, head or version).
+    Returns the new version, or None if the session is not as `base` says (fence, head or version), or has another seal
+    than `head` says.
     """
     expected = {
         "id": base.session_pk,
@@ -112,6 +121,8 @@ def save_version(
         "head_chain": base.chain,
         "latest_version": base.version,
     }
+    if head is not None:
+        session_values, expected["row_seal"] = {**session_values, **head.columns}, head.before
     head_move = _HeadMove(connection.vendor, tuple(session_values), tuple(expected))
     params = [*convert_values(connection, Session, session_values), *convert_values(connection, Session, expected)]
     if connection.vendor == "postgresql" and len(messages) <= _MAX_INLINE_MESSAGES:
@@ -262,18 +273,30 @@ def insert_call(
     values: Mapping[str, Any],
     *,
     under_review: bool = False,
+    head: HeadWrite | None = None,
 ) -> tuple[int, int] | None:
     """Log a call before it runs. `step` None means the session's latest version.
 
-    Returns (id, step), or None if the fence no longer holds, the session is not open for mutating calls, or
-    the call or its key exists already. `under_review` is for calls that may be made in spite of a review.
+    Returns (id, step), or None if the fence no longer holds, the session is not open for mutating calls, the call or
+    its key exists already, or the session has another seal than `head` says. `under_review` is for calls that may be
+    made in spite of a review.
     """
     allowed = _UNDER_REVIEW_STATUSES if under_review else _OPEN_STATUSES
-    status = SessionStatus.NEEDS_REVIEW if under_review else SessionStatus.ACTIVE
-    holding: list[Any] = [status.value, session_pk, fence, *allowed]
+    status = get_status_while_issuing(under_review=under_review)
     column_values = convert_values(connection, ToolCall, values)
-    hold_sql = _lock_session_sql(connection.vendor, len(allowed))
+    head_fields = () if head is None else tuple(head.columns)
+    head_values = [] if head is None else [*convert_values(connection, Session, head.columns)]
+    before = [] if head is None else [head.before]
     row: tuple[int, int] | None
+    if connection.vendor == "postgresql" and head is not None:
+        sql = _insert_call_and_move_head_sql(tuple(values), len(allowed), head_fields)
+        keys = [session_pk, fence, *allowed, head.before, step]
+        with connection.cursor() as cursor:
+            cursor.execute(sql, [*keys, *column_values, status.value, *head_values])
+            row = cursor.fetchone()
+        return row
+    holding: list[Any] = [status.value, *head_values, session_pk, fence, *allowed, *before]
+    hold_sql = _lock_session_sql(connection.vendor, len(allowed), head_fields)
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(_insert_call_sql(hold_sql, tuple(values)), [*holding, step, *column_values])
@@ -291,7 +314,14 @@ def insert_call(
             [*keys, *column_values],
         )
         row = cursor.fetchone()
+        if row is None and head is not None:  # the head counts a call that was not inserted
+            transaction.set_rollback(True, using=connection.alias)
         return row
+
+
+def get_status_while_issuing(*, under_review: bool) -> SessionStatus:
+    """Return the status that a session gets when a call is issued."""
+    return SessionStatus.NEEDS_REVIEW if under_review else SessionStatus.ACTIVE
 
 
 _UNDER_REVIEW_STATUSES = [SessionStatus.NEEDS_REVIEW.value]
@@ -299,13 +329,22 @@ _PLACE_FIELDS = ("session", "workspace", "step")
 _OPEN_STATUSES = sorted(status.value for status in DISPATCHABLE_SESSION_STATUSES)
 
 
+def _set_head_sql(head_fields: Sequence[str]) -> str:
+    return "".join(f", {_session_column(name)} = %s" for name in head_fields)
+
+
+def _expect_head_sql(head_fields: Sequence[str]) -> str:
+    return f"AND {_session_column('row_seal')} = %s " if head_fields else ""
+
+
 @cache
-def _lock_session_sql(vendor: str, allowed: int) -> str:
+def _lock_session_sql(vendor: str, allowed: int, head_fields: tuple[str, ...] = ()) -> str:
     """SQL that locks the session of a call under its fence and sets its status, if it has one of `allowed` statuses."""
     return (
-        f"UPDATE {quote_table(Session)} SET {_session_column('status')} = %s, {_mark_session_changed_sql(vendor)} "
+        f"UPDATE {quote_table(Session)} SET {_session_column('status')} = %s, {_mark_session_changed_sql(vendor)}"
+        f"{_set_head_sql(head_fields)} "
         f"WHERE {_session_column('id')} = %s AND {_session_column('fence')} = %s "
-        f"AND {_session_column('status')} IN ({make_placeholders(allowed)}) "
+        f"AND {_session_column('status')} IN ({make_placeholders(allowed)}) {_expect_head_sql(head_fields)}"
         f"RETURNING {_session_column('id')} AS session_pk, {_session_column('workspace')} AS workspace_pk, "
         f"{_session_column('latest_version')} AS version"
     )
@@ -322,31 +361,65 @@ def _insert_call_sql(hold_sql: str, fields: tuple[str, ...]) -> str:
     )
 
 
+@cache
+def _insert_call_and_move_head_sql(fields: tuple[str, ...], allowed: int, head_fields: tuple[str, ...]) -> str:
+    """SQL that inserts a call, and only with it moves the head of its session."""
+    place = ", ".join(_session_column(name) for name in ("id", "workspace", "latest_version"))
+    return (
+        f"WITH held AS (SELECT {place} FROM {quote_table(Session)} "
+        f"WHERE {_session_column('id')} = %s "
+        f"AND {_session_column('fence')} = %s AND {_session_column('status')} IN ({make_placeholders(allowed)}) "
+        f"{_expect_head_sql(head_fields)}"
+        f"FOR NO KEY UPDATE), inserted AS (INSERT INTO {quote_table(ToolCall)} "
+        f"({quote_columns(ToolCall, (*_PLACE_FIELDS, *fields))}) "
+        f"SELECT held.{_session_column('id')}, held.{_session_column('workspace')}, "
+        f"COALESCE(%s, held.{_session_column('latest_version')}), "
+        f"{make_placeholders(len(fields))} FROM held "
+        f"{_on_conflict_do_nothing_sql()}, {_call_column('session')} AS session_pk) "
+        f"UPDATE {quote_table(Session)} SET {_session_column('status')} = %s, "
+        f"{_mark_session_changed_sql('postgresql', quote_table(Session))}{_set_head_sql(head_fields)} "
+        f"FROM inserted WHERE {quote_table(Session)}.{_session_column('id')} = inserted.session_pk "
+        f"RETURNING inserted.{_call_column('id')}, inserted.{_call_column('step')}"
+    )
+
+
 def _on_conflict_do_nothing_sql() -> str:
     return f"ON CONFLICT DO NOTHING RETURNING {_call_column('id')}, {_call_column('step')}"
 
 
 def settle_call(
-    connection: BaseDatabaseWrapper, session_pk: int, fence: int, call_pk: int, run_id: Any, values: Mapping[str, Any]
+    connection: BaseDatabaseWrapper,
+    session_pk: int,
+    fence: int,
+    call_pk: int,
+    run_id: Any,
+    values: Mapping[str, Any],
+    head: HeadWrite | None = None,
 ) -> bool:
     """Write the outcome of a call onto the attempt that its own run issued.
 
-    Returns False if the fence no longer holds or the call is not `issued` by that run any more. An unknown outcome
-    (`interrupted`) puts the session under review in the same transaction. The time of the outcome is the database's,
-    unless `values` has it.
+    Returns False if the fence no longer holds, the call is not `issued` by that run any more, or the session has
+    another seal than `head` says. An unknown outcome (`interrupted`) puts the session under review in the same
+    transaction. The time of the outcome is the database's, unless `values` has it.
     """
     is_interrupted = values["status"] == CallStatus.INTERRUPTED
-    holding: list[Any] = [*([SessionStatus.NEEDS_REVIEW.value] if is_interrupted else []), session_pk, fence]
+    holding: list[Any] = [SessionStatus.NEEDS_REVIEW.value] if is_interrupted else []
+    head_fields: tuple[str, ...] = ()
+    if head is None:
+        holding += [session_pk, fence]
+    else:
+        head_fields = tuple(head.columns)
+        holding += [*convert_values(connection, Session, head.columns), session_pk, fence, head.before]
     params = convert_values(connection, ToolCall, values)
     source_status = call_transitions.get_ending_transition(values["status"]).before
     params += convert_values(connection, ToolCall, {"id": call_pk, "run": run_id, "status": source_status})
     vendor, fields = connection.vendor, tuple(values)
     if vendor == "postgresql" and not is_interrupted:
         with connection.cursor() as cursor:
-            cursor.execute(_settle_sql(fields), [*holding, *params])
+            cursor.execute(_settle_sql(fields, head_fields), [*holding, *params])
             return cursor.fetchone() is not None
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
-        cursor.execute(_lock_session_to_settle_sql(vendor, is_interrupted), holding)
+        cursor.execute(_lock_session_to_settle_sql(vendor, is_interrupted, head_fields), holding)
         if cursor.fetchone() is None:
             return False
         cursor.execute(_update_outcome_sql(vendor, fields, is_interrupted), [*params, session_pk])
@@ -357,11 +430,11 @@ def settle_call(
 
 
 @cache
-def _lock_session_to_settle_sql(vendor: str, is_interrupted: bool) -> str:
+def _lock_session_to_settle_sql(vendor: str, is_interrupted: bool, head_fields: tuple[str, ...]) -> str:
     status = f"{_session_column('status')} = %s, " if is_interrupted else ""
     return (
-        f"UPDATE {quote_table(Session)} SET {status}{_mark_session_changed_sql(vendor)} "
-        f"WHERE {_session_column('id')} = %s AND {_session_column('fence')} = %s "
+        f"UPDATE {quote_table(Session)} SET {status}{_mark_session_changed_sql(vendor)}{_set_head_sql(head_fields)} "
+        f"WHERE {_session_column('id')} = %s AND {_session_column('fence')} = %s {_expect_head_sql(head_fields)}"
         f"RETURNING {_session_column('id')} AS session_pk"
     )
 
@@ -382,7 +455,7 @@ def _update_outcome_sql(
 
 
 @cache
-def _settle_sql(fields: tuple[str, ...]) -> str:
-    hold_sql = _lock_session_to_settle_sql("postgresql", is_interrupted=False)
+def _settle_sql(fields: tuple[str, ...], head_fields: tuple[str, ...]) -> str:
+    hold_sql = _lock_session_to_settle_sql("postgresql", is_interrupted=False, head_fields=head_fields)
     outcome = _update_outcome_sql("postgresql", fields, False, " FROM held", "held.session_pk")
     return f"WITH held AS ({hold_sql}) {outcome} RETURNING {_call_column('id')}"

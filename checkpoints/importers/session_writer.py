@@ -23,6 +23,8 @@ from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_session import SessionEnd, TranscriptOrigin
 from checkpoints.models import Message, Run, Session, ToolCall
+from checkpoints.seals.session_heads import RowChanges, SessionHead
+from checkpoints.store import owned_heads
 from checkpoints.store.store import Store, TranscriptHead
 from checkpoints.store.version_state import VersionState, count_total_tokens
 from checkpoints.versions import segment_queries, transcript_segments, version_seals
@@ -69,6 +71,7 @@ class ImportWriter:
         self._row: Session | None = None
         self._run: Run | None = None
         self._head: TranscriptHead | None = None
+        self._sealed_head: SessionHead | None = None
 
     def load_existing(self, calls: ImportedCallLog) -> None:
         """Load what earlier imports wrote. Raises `ImportRefused`."""
@@ -110,6 +113,7 @@ class ImportWriter:
         try:
             with self.open_transaction():
                 row, run = self._create_session(first) if is_new else self._lock_session()
+                self._sealed_head = owned_heads.lock_head(self.store.using, row.pk)
                 for turn in turns:
                     self._write_turn(row, run, turn)
                 calls.insert_calls(row, run, [call for turn in turns for call in turn.calls])
@@ -160,6 +164,9 @@ class ImportWriter:
                 "created_at": last.created_at,
             },
         )
+        after, head_write = version_seals.count_new_version(
+            self._sealed_head, base.version + 1, checkpoint_values, RowChanges()
+        )
         version = hot_statements.save_version(
             connections[self.store.using],
             base,
@@ -171,9 +178,11 @@ class ImportWriter:
             },
             messages,
             checkpoint_values,
+            head=head_write,
         )
         if version is None:
             raise ImportOvertaken(self.origin.session_id)
+        self._sealed_head = after
         for call in turn.calls:
             call.step = version
         self._head = TranscriptHead(head.segment_id, length, last.chain, version)

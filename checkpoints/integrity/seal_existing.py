@@ -34,7 +34,10 @@ def seal_session(using: str, session_pk: int) -> int:
         count = 0
         tables: tuple[type[models.Model], ...] = (*verification.SESSION_MODELS, Message)
         for model in tables:
-            count += _seal_rows(model._default_manager.using(using).filter(session=session, row_seal=None))
+            count += _seal_rows(
+                model._default_manager.using(using).filter(session=session, row_seal=None),
+                counted=bool(session.row_seal),
+            )
         count += _seal_rows(Session.objects.using(using).filter(pk=session_pk, row_seal=None))
         session.refresh_from_db(using=using)
         problem = next(verification.find_session_problems(using, session, verification.VerificationCounts()), None)
@@ -59,9 +62,9 @@ def seal_events_without_session(using: str) -> int:
         return _seal_rows(AuditEvent.objects.using(using).filter(row_seal=None))
 
 
-def _seal_rows(rows: models.QuerySet[Any]) -> int:
+def _seal_rows(rows: models.QuerySet[Any], *, counted: bool = True) -> int:
     count = 0
     while pks := list(rows.order_by("pk").values_list("pk", flat=True)[:_CHUNK_SIZE]):
-        sealed_model.seal_stored_rows(rows.filter(pk__in=pks))
+        sealed_model.seal_stored_rows(rows.filter(pk__in=pks), counted=counted)
         count += len(pks)
     return count

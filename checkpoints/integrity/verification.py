@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from django.db import connections, models
+from django.db import connections, models, transaction
 
 from checkpoints.db.row_batches import iterate_rows
 from checkpoints.exceptions import IntegrityError
@@ -24,8 +25,9 @@ from checkpoints.models import (
     ToolCall,
     WorkflowStep,
 )
-from checkpoints.seals import row_seals
+from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.keys import get_seal_keys
+from checkpoints.seals.session_heads import CountedRow
 from checkpoints.versions import segment_queries
 
 #: Tables whose rows decide what a resumed run does, beside its transcript.
@@ -58,15 +60,66 @@ class VerificationCounts:
     rows: int = 0
 
 
-def verify_session_records(using: str, session_pk: int) -> None:
+def verify_session_records(using: str, session: Session) -> None:
     """Verify all calls, decisions, steps and answers of other agents of a session, before a run uses them.
 
-    Raises `IntegrityError` naming the first row that is not as it was written. Nothing if sealing is off.
+    None of them, and no version, may be missing, added, or in a former state. Raises `IntegrityError` naming the first
+    row that is not as it was written. Nothing if sealing is off.
+
+    Args:
+        using: Connection alias.
+        session: The session, locked.
     """
-    if get_seal_keys() is None:
+    keys = get_seal_keys()
+    if keys is None:
         return
+    head = session_heads.read_head(session, keys)
+    rows: list[CountedRow] = []
     for model in RECORD_MODELS:
-        row_seals.verify_rows(iterate_rows(model._default_manager.using(using).filter(session=session_pk)))
+        for row in iterate_rows(model._default_manager.using(using).filter(session=session)):
+            row_seals.verify_row(row)
+            _add_counted_row(rows, model, getattr(row, "row_seal", None))
+    versions = Checkpoint.objects.using(using).filter(session=session)
+    for seal in versions.values_list("row_seal", flat=True):
+        _add_counted_row(rows, Checkpoint, seal)
+    if head.seal is not None and session_heads.sum_rows(keys, rows) != head.total:
+        raise _build_sum_error(session)
+    newest = versions.order_by("-version").first()
+    problem = _find_head_problem(session, newest)
+    if problem is not None:
+        raise IntegrityError(problem.table, problem.row, problem.why)
+
+
+def _add_counted_row(rows: list[CountedRow], model: type[models.Model], seal: Any) -> None:
+    if seal:
+        rows.append((model, bytes(seal)))
+
+
+def _build_sum_error(session: Session) -> IntegrityError:
+    why = (
+        "the sum over its versions, calls, decisions and other rows does not match: one of them is missing, was added, "
+        "or was put back to a former state"
+    )
+    return IntegrityError(Session._meta.db_table, row_seals.describe_row(session), why)
+
+
+def _find_head_problem(session: Session, newest: Checkpoint | None) -> IntegrityProblem | None:
+    """Compare what a session says about its newest version with that version."""
+    if not session.row_seal:
+        return None
+    newest_seal = None if newest is None or newest.row_seal is None else bytes(newest.row_seal)
+    if newest_seal != (None if session.newest_seal is None else bytes(session.newest_seal)):
+        error = session_heads.build_newest_error(session.session_id)
+        return IntegrityProblem(error.table, error.row, error.why)
+    if newest is None:
+        return None
+    if (problem := _find_row_problem(newest)) is not None:
+        return problem
+    known = (session.head_segment_id, session.message_count, bytes(session.head_chain))
+    if known != (newest.segment_id, newest.length, bytes(newest.chain)):
+        row = row_seals.describe_row(session)
+        return IntegrityProblem(Session._meta.db_table, row, "its transcript does not end as its newest version does")
+    return None
 
 
 def find_session_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
@@ -79,8 +132,27 @@ def find_session_problems(using: str, session: Session, counts: VerificationCoun
             counts.rows += 1
             if (problem := _find_row_problem(row)) is not None:
                 yield problem
+    yield from _find_sum_problems(using, session)
     yield from _find_message_problems(using, session, counts)
     yield from _find_version_problems(using, session)
+
+
+def _find_sum_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
+    """Verify the sum of a session, and what it says about its newest version, as they are stored at one moment."""
+    keys = get_seal_keys()
+    if keys is None:
+        return
+    with transaction.atomic(using=using):
+        row = Session.objects.using(using).select_for_update().filter(pk=session.pk).first()
+        if row is None or not row.row_seal or _find_row_problem(row) is not None:
+            return  # deleted, or reported already
+        head = session_heads.build_head(row, keys)
+        if session_heads.compute_total(using, row.pk, keys) != head.total:
+            error = _build_sum_error(row)
+            yield IntegrityProblem(error.table, error.row, error.why)
+        newest = Checkpoint.objects.using(using).filter(session=row).order_by("-version").first()
+        if (problem := _find_head_problem(row, newest)) is not None:
+            yield problem
 
 
 def _find_row_problem(row: models.Model) -> IntegrityProblem | None:

@@ -16,6 +16,7 @@ class Checkpoint(SealedModel):
     JSON string for a `Decimal`.
     """
 
+    counted_in_head = True
     sealed_fields = (
         "session",
         "version",

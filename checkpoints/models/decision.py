@@ -16,6 +16,7 @@ class Decision(SealedModel):
     `evidence` (`{"link": …, "text": …}`) and `result` are canonical JSON text, NULL if none was given.
     """
 
+    counted_in_head = True
     sealed_fields = (
         "session",
         "tool_call",

@@ -16,6 +16,7 @@ class PausedTask(SealedModel):
     `state` is canonical JSON text in which secrets are sealed.
     """
 
+    counted_in_head = True
     sealed_fields = (
         "session",
         "number",
@@ -68,6 +69,7 @@ class Join(SealedModel):
     `taken_version` tells whether they have been given to a run.
     """
 
+    counted_in_head = True
     sealed_fields = (
         "session",
         "task",

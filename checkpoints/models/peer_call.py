@@ -16,6 +16,7 @@ class PeerCall(SealedModel):
     sealed. `receipt` names the attempt that settled the call, so that its writer can recognise it.
     """
 
+    counted_in_head = True
     sealed_fields = (
         "workspace",
         "session",

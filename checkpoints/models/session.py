@@ -27,16 +27,19 @@ class Session(SealedModel):
         "workspace",
         "session_id",
         "key_space",
+        "status",
+        "result",
+        "latest_version",
+        "newest_seal",
+        "head_number",
+        "row_sum",
     )
     unsealed_fields = {
         "agent": "a headline for lists",
         "title": "a headline for lists",
-        "status": "changes with every step of the agent; a resume derives it from the calls",
-        "result": "written once, at the end",
         "metadata": "a description",
         "labels": "people change them",
         "scratchpad_root": "a description",
-        "latest_version": "the versions are sealed with their numbers",
         "head_segment": "the newest version names its segment",
         "head_chain": "the newest version has it",
         "message_count": "the newest version has it",
@@ -92,6 +95,12 @@ class Session(SealedModel):
     key_space = models.CharField(max_length=32, default=generate_key_space, editable=False)
     forked_from = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="forks")
     forked_version = models.BigIntegerField(null=True)
+
+    #: Head of the session, if sealing is on: the seal of its newest version, the number of its last write, and the
+    #: masked sum of its rows. See `checkpoints.seals.session_heads`.
+    newest_seal = models.BinaryField(max_length=32, null=True)
+    head_number = models.BigIntegerField(default=0, db_default=0)
+    row_sum = models.BinaryField(max_length=48, null=True)
 
     revision = models.BigIntegerField(default=0, db_default=0)
     created_at = models.DateTimeField(db_default=Now())

@@ -31,6 +31,7 @@ class ToolCall(SealedModel):
     hex. `revision` grows with every change, and a decision names the revision it was made on.
     """
 
+    counted_in_head = True
     sealed_fields = (
         "workspace",
         "session",
@@ -192,6 +193,7 @@ class ToolCall(SealedModel):
 class LateResult(SealedModel):
     """Result that came too late to count: kept as evidence, shown to the people who decide."""
 
+    counted_in_head = True
     sealed_fields = (
         "session",
         "tool_call",

@@ -26,6 +26,7 @@ class WorkflowStep(SealedModel):
     requested. `generation` counts the identities a step has had; only a step that never happened can be given another.
     """
 
+    counted_in_head = True
     sealed_fields = (
         "session",
         "workflow",

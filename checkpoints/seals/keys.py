@@ -36,7 +36,7 @@ _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false":
 class SealKey:
     """One key. `id` is public: it does not reveal the key.
 
-    `compute_digest` is keyed with this key, and separate for each `purpose` of at most 16 characters.
+    What it computes is separate for each `purpose` of at most 16 characters.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -46,14 +46,19 @@ class SealKey:
 
     def compute_seal(self, purpose: str, content: bytes) -> bytes:
         """Return the seal of `content`: the id of this key, and a keyed digest."""
+        return self.id + self._compute_digest(purpose, content, SEAL_SIZE - KEY_ID_SIZE)
+
+    def compute_number(self, purpose: str, content: bytes) -> int:
+        """Return a keyed number of 256 bits for `content`."""
+        return int.from_bytes(self._compute_digest(purpose, content, 32), "big")
+
+    def _compute_digest(self, purpose: str, content: bytes, size: int) -> bytes:
         state = self._states.get(purpose)
         if state is None:
-            state = self._states[purpose] = blake2b(
-                key=self._secret, digest_size=SEAL_SIZE - KEY_ID_SIZE, person=purpose.encode()
-            )
+            state = self._states[purpose] = blake2b(key=self._secret, digest_size=size, person=purpose.encode())
         digest = state.copy()
         digest.update(content)
-        return self.id + bytes(digest.digest())
+        return bytes(digest.digest())
 
     def __repr__(self) -> str:
         return f"<SealKey {self.id.hex()}>"

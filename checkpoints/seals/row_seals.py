@@ -45,21 +45,36 @@ def verify_row(row: Any) -> None:
     Raises `IntegrityError` if its seal does not match its columns, `RowNotSealed` if it has none and one is required,
     and `SealKeyMissing` if it was sealed with a key that is not configured.
     """
-    keys, seal = get_seal_keys(), row.row_seal
+    model: type[models.Model] = type(row)
+    if not _matches_seal(model, lambda: _get_reader(model)(row), row.row_seal, lambda: describe_row(row)):
+        raise IntegrityError(describe_table(row), describe_row(row), "its columns do not match its seal")
+
+
+def verify_columns(model: type[models.Model], values: Iterable[Any], seal: bytes | None, described_as: str) -> None:
+    """Verify the sealed columns of a row, in the order of its `sealed_fields`, as `verify_row` does."""
+    if not _matches_seal(model, lambda: values, seal, lambda: described_as):
+        raise IntegrityError(str(model._meta.db_table), described_as, "its columns do not match its seal")
+
+
+def _matches_seal(
+    model: type[models.Model],
+    read_values: Callable[[], Iterable[Any]],
+    seal: bytes | None,
+    describe: Callable[[], str],
+) -> bool:
+    """Return whether columns match a seal. Raises `RowNotSealed`, `SealKeyMissing`."""
+    keys = get_seal_keys()
     if keys is None:
         if seal:
             raise SealKeyMissing(f"the rows are sealed, and {KEY_SETTING} is empty")
-        return
+        return True
     if not seal:
         if keys.required:
-            raise RowNotSealed(describe_table(row), describe_row(row))
-        return
+            raise RowNotSealed(str(model._meta.db_table), describe())
+        return True
     seal = bytes(seal)
     key = keys.get_key_of(seal)
-    model: type[models.Model] = type(row)
-    expected = key.compute_seal(_get_purpose(model), _encode_values(_get_reader(model)(row)))
-    if not hmac.compare_digest(expected, seal):
-        raise IntegrityError(describe_table(row), describe_row(row), "its columns do not match its seal")
+    return hmac.compare_digest(key.compute_seal(_get_purpose(model), _encode_values(read_values())), seal)
 
 
 def verify_rows(rows: Iterable[Any]) -> None:

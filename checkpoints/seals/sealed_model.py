@@ -7,13 +7,15 @@ statements, which bypass the ORM, compute the seals of their rows themselves.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from django.db import models, router, transaction
 
-from checkpoints.seals import row_seals
+from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.keys import SEAL_SIZE, SealKeys, get_seal_keys
+from checkpoints.seals.session_heads import RowChanges
 
 SomeModel = TypeVar("SomeModel", bound=models.Model)
 
@@ -27,6 +29,7 @@ class SealedQuerySet(models.QuerySet[SomeModel]):
         if keys is None or not _changes_sealed_fields(self.model, changes):
             return super().update(**changes)
         with transaction.atomic(using=self.db):
+            _lock_sessions(self, keys)
             rows = list(self.order_by().select_for_update(of=("self",)))
             row_seals.verify_rows(rows)
             pks = [row.pk for row in rows]
@@ -35,6 +38,23 @@ class SealedQuerySet(models.QuerySet[SomeModel]):
         return count
 
     update.alters_data = True  # type: ignore[attr-defined]
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Delete the rows, and subtract them from the heads of their sessions."""
+        keys = get_seal_keys()
+        if keys is None or not _is_counted(self.model):
+            return super().delete()
+        with transaction.atomic(using=self.db):
+            _lock_sessions(self, keys)
+            changes: defaultdict[int, RowChanges] = defaultdict(RowChanges)
+            for session_pk, seal in self.order_by().values_list("session_id", "row_seal"):
+                changes[session_pk].add(self.model, seal, None)
+            deleted = super().delete()
+            session_heads.apply_changes(self.db, changes, keys)
+        return deleted
+
+    delete.alters_data = True  # type: ignore[attr-defined]
+    delete.queryset_only = True  # type: ignore[attr-defined]
 
     def bulk_create(self, objs: Iterable[SomeModel], *args: Any, **kwargs: Any) -> list[SomeModel]:
         """Insert the rows with their seals."""
@@ -45,6 +65,7 @@ class SealedQuerySet(models.QuerySet[SomeModel]):
         incomplete = [row for row in rows if not _seal_before_insert(row, keys)]
         with transaction.atomic(using=self.db):
             created = super().bulk_create(rows, *args, **kwargs)
+            _count_new_rows(self.model, self.db, [row for row in rows if row.row_seal], keys)  # type: ignore[attr-defined]
             if incomplete:
                 seals = _seal_stored_rows(self.model, self.db, [row.pk for row in incomplete], keys)
                 for row in incomplete:
@@ -61,6 +82,8 @@ class SealedModel(models.Model):
 
     sealed_fields: ClassVar[tuple[str, ...]] = ()
     unsealed_fields: ClassVar[Mapping[str, str]] = {}
+    #: Whether the rows are in the sum of their session's head.
+    counted_in_head: ClassVar[bool] = False
 
     #: Id of the key and keyed digest over the sealed fields; NULL if the row was written without a key.
     row_seal = models.BinaryField(max_length=SEAL_SIZE, null=True)
@@ -79,10 +102,13 @@ class SealedModel(models.Model):
             return
         using = kwargs.get("using") or router.db_for_write(model, instance=self)
         if self._state.adding and _seal_before_insert(self, keys):
-            super().save(*args, **kwargs)
+            with transaction.atomic(using=using):
+                super().save(*args, **kwargs)
+                _count_new_rows(model, using, [self], keys)
             return
         with transaction.atomic(using=using):
             if not self._state.adding:
+                _lock_sessions(_select_rows(model, using, [self.pk]), keys)
                 row_seals.verify_rows(_select_rows(model, using, [self.pk]).select_for_update())
             super().save(*args, **kwargs)
             self.row_seal = _seal_stored_rows(model, using, [self.pk], keys)[self.pk]
@@ -90,11 +116,34 @@ class SealedModel(models.Model):
     save.alters_data = True  # type: ignore[attr-defined]
 
 
-def seal_stored_rows(rows: models.QuerySet[Any]) -> None:
-    """Seal rows that SQL has written past the ORM, in the transaction that wrote them. Nothing without a key."""
+def seal_stored_rows(rows: models.QuerySet[Any], *, counted: bool = True) -> None:
+    """Seal rows that SQL has written past the ORM, in the transaction that wrote them. Nothing without a key.
+
+    If `counted` is False, the caller writes the head of their session.
+    """
     keys = get_seal_keys()
     if keys is not None:
-        _seal_stored_rows(rows.model, rows.db, list(rows.values_list("pk", flat=True)), keys)
+        _seal_stored_rows(rows.model, rows.db, list(rows.values_list("pk", flat=True)), keys, counted=counted)
+
+
+def _is_counted(model: type[models.Model]) -> bool:
+    return bool(getattr(model, "counted_in_head", False))
+
+
+def _lock_sessions(rows: models.QuerySet[Any], keys: SealKeys) -> None:
+    """Lock the sessions of rows that are about to change, before the rows."""
+    if _is_counted(rows.model):
+        session_heads.lock_sessions(rows.db, list(rows.order_by().values_list("session_id", flat=True).distinct()))
+
+
+def _count_new_rows(model: type[models.Model], using: str, rows: Sequence[Any], keys: SealKeys) -> None:
+    """Add rows that were inserted with their seals to the heads of their sessions."""
+    if not _is_counted(model):
+        return
+    changes: defaultdict[int, RowChanges] = defaultdict(RowChanges)
+    for row in rows:
+        changes[row.session_id].add(model, None, row.row_seal)
+    session_heads.apply_changes(using, changes, keys)
 
 
 def _changes_sealed_fields(model: type[models.Model], names: Iterable[str]) -> bool:
@@ -119,10 +168,28 @@ def _select_rows(model: type[models.Model], using: str, pks: Sequence[Any]) -> m
     return models.QuerySet(model, using=using).filter(pk__in=pks)
 
 
-def _seal_stored_rows(model: type[models.Model], using: str, pks: Sequence[Any], keys: SealKeys) -> dict[Any, bytes]:
+def _seal_stored_rows(
+    model: type[models.Model], using: str, pks: Sequence[Any], keys: SealKeys, *, counted: bool = True
+) -> dict[Any, bytes]:
     """Seal rows as they are stored now, inside the transaction that wrote them. Returns the seals by key."""
+    if model is session_heads.get_session_model():
+        return {row.pk: _seal_session(row, using, keys) for row in _select_rows(model, using, pks)}
     seals = {}
+    changes: defaultdict[int, RowChanges] = defaultdict(RowChanges)
+    is_counted = counted and _is_counted(model)
     for row in _select_rows(model, using, pks):
         seals[row.pk] = row_seals.seal_row(keys, row)
+        if is_counted:
+            changes[row.session_id].add(model, row.row_seal, seals[row.pk])
         _select_rows(model, using, [row.pk]).update(row_seal=seals[row.pk])
+    session_heads.apply_changes(using, changes, keys)
     return seals
+
+
+def _seal_session(row: Any, using: str, keys: SealKeys) -> bytes:
+    head = session_heads.build_head(row, keys)
+    newest_seal = session_heads.find_newest_seal(using, head, RowChanges())
+    head = head.advance(keys, newest_seal=newest_seal)
+    session_heads.write_head(using, head)
+    assert head.seal is not None  # noqa: S101 - of a head that was advanced
+    return head.seal

@@ -33,7 +33,7 @@ from checkpoints.formats import message_calls
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
 from checkpoints.sessions import ownership, paused_task_effects
-from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store import owned_heads, row_lookups, run_liveness
 from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.store import Store, UnconfirmedAppend
 from checkpoints.store.version_state import VersionChange, VersionState
@@ -117,7 +117,8 @@ class _AppendAttempt:
             else []
         )
         answered = call_seals.seal_answered_calls(store.using, None, answered_rows, head.version + 1)
-        version = save_version.write_version(store.using, base, end, state, None, answered)
+        sealed_head = owned_heads.lock_head(store.using, row.pk)
+        version, _ = save_version.write_version(store.using, base, end, state, None, answered, sealed_head)
         return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
 
     def _is_repeated_append(self, lost_append: UnconfirmedAppend, row: Session, newest: Checkpoint | None) -> bool:

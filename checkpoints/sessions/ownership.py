@@ -67,7 +67,7 @@ def _try_to_take_session(store: Store, session_id: str, *, takeover: bool | str,
         if row.finished:
             raise SessionFinished(session_id, row.status)
         _require_known_schema(store, row)
-        verification.verify_session_records(store.using, row.pk)
+        verification.verify_session_records(store.using, row)
         previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
         if previous is not None and previous.status in OWNING_RUN_STATUSES:
             _end_previous_run(store, row, previous, takeover)

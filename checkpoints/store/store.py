@@ -22,6 +22,7 @@ from checkpoints.db.operation_context import database_operation
 from checkpoints.exceptions import InvalidInput, NotOwner, ReleasedWhenIdle, WorkspaceNotFound
 from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
 from checkpoints.process_identity import ProcessIdentity
+from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store.call_records import IssuedCall
 from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.version_state import VersionState
@@ -98,6 +99,8 @@ class OwnedSession:
     issued_calls: dict[str, IssuedCall] = field(default_factory=dict)
     #: Sealed columns of the calls that this run has issued, by row, if sealing is on.
     sealed_calls: dict[int, dict[str, Any]] = field(default_factory=dict)
+    #: Head of the session after the last statement of this run, if sealing is on.
+    sealed_head: SessionHead | None = None
     #: Rows of calls that this run answered from the log instead of running them, and their number in earlier runs.
     replayed: set[int] = field(default_factory=set)
     replayed_before: int | None = None

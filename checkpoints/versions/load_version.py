@@ -18,7 +18,8 @@ from checkpoints.formats import money
 from checkpoints.formats.canonical import parse_json, parse_json_object
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Checkpoint, Message, Session
-from checkpoints.seals import row_seals
+from checkpoints.seals import row_seals, session_heads
+from checkpoints.seals.keys import get_seal_keys
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
 from checkpoints.versions import segment_queries, version_seals
@@ -164,14 +165,31 @@ def _select_checkpoints(store: Store, session_id: str) -> QuerySet[Checkpoint]:
 
 
 def _find_newest_version(store: Store, session_id: str) -> Checkpoint | None:
-    """Find the newest version by a raw statement: a queryset would take longer to build than the statement to run."""
+    """Find the newest version by a raw statement: a queryset would take longer to build than the statement to run.
+
+    If sealing is on, the same statement reads the head of the session. Raises `IntegrityError` if another version is
+    the newest one of that head.
+    """
     store.flush_pending_writes(session_id)
     connection = connections[store.using]
+    is_sealed = get_seal_keys() is not None
     with connection.cursor() as cursor:
-        cursor.execute(_newest_version_sql(), [store.workspace_id, validate_id("session id", session_id)])
+        cursor.execute(
+            _newest_version_and_head_sql() if is_sealed else _newest_version_sql(),
+            [store.workspace_id, validate_id("session id", session_id)],
+        )
         values = cursor.fetchone()
     if values is None:
         return None
+    if is_sealed:
+        columns = len(_checkpoint_attributes())
+        values, (*sealed_columns, seal) = values[:columns], values[columns:]
+        newest_seal = values[_checkpoint_attributes().index("row_seal")]
+        if values[0] is not None and not newest_seal:
+            row_seals.verify_row(Checkpoint.from_db(store.using, _checkpoint_attributes(), values))
+        session_heads.verify_newest_version(sealed_columns, seal, newest_seal, session_id)
+        if values[0] is None:
+            return None
     row = Checkpoint.from_db(store.using, _checkpoint_attributes(), values)
     if connection.vendor == "sqlite":  # which has no types for these
         row.created_at = segment_queries.parse_time(row.created_at)
@@ -193,6 +211,22 @@ def _newest_version_sql() -> str:
         f"{quote_column(Checkpoint, 'session')} = "
         f"(SELECT id FROM {quote_table(Session)} WHERE {workspace} = %s AND {name} = %s) "
         f"ORDER BY {quote_column(Checkpoint, 'version')} DESC LIMIT 1"
+    )
+
+
+@cache
+def _newest_version_and_head_sql() -> str:
+    versions, sessions = quote_table(Checkpoint), quote_table(Session)
+    columns = [
+        *(f"{versions}.{quote_column(Checkpoint, field.name)}" for field in Checkpoint._meta.concrete_fields),
+        *(f"{sessions}.{quote_column(Session, name)}" for name in (*Session.sealed_fields, "row_seal")),
+    ]
+    workspace, name = quote_column(Session, "workspace"), quote_column(Session, "session_id")
+    return (
+        f"SELECT {', '.join(columns)} FROM {sessions} LEFT JOIN {versions} ON {versions}.id = "  # noqa: S608 - names of the models
+        f"(SELECT newest.id FROM {versions} newest WHERE newest.{quote_column(Checkpoint, 'session')} = {sessions}.id "
+        f"ORDER BY newest.{quote_column(Checkpoint, 'version')} DESC LIMIT 1) "
+        f"WHERE {sessions}.{workspace} = %s AND {sessions}.{name} = %s"
     )
 
 

@@ -11,9 +11,10 @@ from uuid import UUID
 from django.db import connections, transaction
 
 from checkpoints.calls import call_queries, call_seals
+from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db import hot_statements
-from checkpoints.db.hot_statements import AnsweredCall, NewMessage, SaveBase
+from checkpoints.db.hot_statements import NewMessage, SaveBase
 from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
@@ -22,7 +23,8 @@ from checkpoints.formats.canonical import parse_json, parse_json_object, to_cano
 from checkpoints.ids import validate_number
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
-from checkpoints.store import row_lookups
+from checkpoints.seals.session_heads import SessionHead
+from checkpoints.store import owned_heads, row_lookups
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead, UnconfirmedSave
 from checkpoints.store.version_state import VersionChange, VersionState, count_total_tokens
 from checkpoints.versions import segment_queries, transcript_segments, version_seals
@@ -369,9 +371,17 @@ def _execute_save_statement(
         else []
     )
     start_version = head.version if expected is None else expected
-    answered = call_seals.seal_answered_calls(store.using, owned_session, answered_rows, start_version + 1)
     base = SaveBase(owned_session.pk, owned_session.fence, head.segment_id, head.length, head.chain, start_version)
-    version = write_version(store.using, base, end, state, owned_session.run_id, answered)
+
+    def write() -> int | None:
+        answered = call_seals.seal_answered_calls(store.using, owned_session, answered_rows, start_version + 1)
+        sealed_head = owned_heads.get_head(store.using, owned_session)
+        version, owned_session.sealed_head = write_version(
+            store.using, base, end, state, owned_session.run_id, answered, sealed_head
+        )
+        return version
+
+    version = owned_heads.write_with_current_head(store.using, owned_session, write, failed=None)
     if version is not None:
         call_seals.forget_calls(owned_session, answered_rows)
         owned_session.head = TranscriptHead(head.segment_id, end.length, end.chain, version, state, end.snapshot)
@@ -387,12 +397,22 @@ def write_version(
     end: TranscriptEnd,
     state: VersionState,
     run_id: UUID | None,
-    answered: Sequence[AnsweredCall] = (),
-) -> int | None:
+    answered: AnsweredCalls,
+    sealed_head: SessionHead | None,
+) -> tuple[int | None, SessionHead | None]:
     """Write the version that continues from `base` to `end`, for a run or for none.
 
-    `answered` are the calls whose results it contains. Returns its number, or None if the session is not at
-    `base`.
+    Args:
+        using: Connection alias.
+        base: State of the session that the version continues from.
+        end: New messages, and the end of the transcript after them.
+        state: State of the version beside its transcript.
+        run_id: Run that writes it; None if there is none.
+        answered: Calls whose results it contains.
+        sealed_head: Head of the session before; None if sealing is off.
+
+    Returns:
+        Its number, or None if the session is not at `base`; and the head of the session after, if that is known.
     """
     messages, checkpoint_values = version_seals.seal_new_version(
         base,
@@ -410,7 +430,10 @@ def write_version(
             "schema_version": SCHEMA_VERSION,
         },
     )
-    return hot_statements.save_version(
+    after, head_write = version_seals.count_new_version(
+        sealed_head, base.version + 1, checkpoint_values, answered.changes
+    )
+    version = hot_statements.save_version(
         connections[using],
         base,
         {
@@ -421,8 +444,10 @@ def write_version(
         },
         messages,
         checkpoint_values,
-        answered,
+        answered.rows,
+        head_write,
     )
+    return version, None if version is None else after
 
 
 def _build_save_error(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import QuerySet
 
 from checkpoints.db import clock
-from checkpoints.db.hot_statements import NewMessage, SaveBase
+from checkpoints.db.hot_statements import HeadWrite, NewMessage, SaveBase
 from checkpoints.db.row_batches import iterate_rows
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import digests
 from checkpoints.models import Checkpoint, Message
 from checkpoints.seals import row_seals
 from checkpoints.seals.keys import get_seal_keys
+from checkpoints.seals.session_heads import CountedRow, RowChanges, SessionHead
+from checkpoints.store import owned_heads
 from checkpoints.versions import segment_queries
 
 #: Number of messages that are verified at once.
@@ -45,6 +47,24 @@ def seal_new_version(
     values = {"created_at": clock.now(), **checkpoint_values}
     columns = {**values, "session": base.session_pk, "version": base.version + 1}
     return sealed_messages, {**values, "row_seal": row_seals.seal_values(keys, Checkpoint, columns)}
+
+
+def count_new_version(
+    head: SessionHead | None, number: int, checkpoint_values: Mapping[str, Any], changes: RowChanges
+) -> tuple[SessionHead | None, HeadWrite | None]:
+    """Return the head of a session after version `number`, and what the save has to write for it.
+
+    Args:
+        head: Head before; None if sealing is off.
+        number: Number of the new version.
+        checkpoint_values: Columns of the version, with its seal.
+        changes: Other rows that the save replaces.
+    """
+    if head is None:
+        return None, None
+    seal = checkpoint_values["row_seal"]
+    added: list[CountedRow] = [*changes.added, (Checkpoint, seal)]
+    return owned_heads.advance_head(head, removed=changes.removed, added=added, latest_version=number, newest_seal=seal)
 
 
 class VerifiedTranscripts:

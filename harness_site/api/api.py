@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -9,6 +11,7 @@ from django.urls import register_converter
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from ninja.openapi.schema import OpenAPISchema
+from ninja.operation import Operation
 from ninja.parser import Parser
 
 from checkpoints import __version__
@@ -44,10 +47,15 @@ class _StrictParser(Parser):
         return parse_body(request.content)  # type: ignore[attr-defined]
 
 
+class _Api(NinjaAPI):
+    def get_openapi_operation_id(self, operation: Operation) -> str:
+        return str(operation.view_func.__name__)
+
+
 def _create_api() -> NinjaAPI:
     from harness_site.api import calls, decisions, events, exports, peers, sessions, versions
 
-    created = NinjaAPI(
+    created = _Api(
         title="Harness",
         version=__version__,
         description=DESCRIPTION,
@@ -95,10 +103,35 @@ def build_openapi_document(prefix: str) -> OpenAPISchema:
         for method, operation in path.items():
             operation["responses"]["default"] = problem
             if method in {"post", "patch", "delete", "put"}:
-                operation.setdefault("parameters", []).append(_KEY_PARAMETER)
+                operation.setdefault("parameters", []).extend([_KEY_PARAMETER, _CLIENT_PARAMETER])
     return document
 
 
+def list_query_parameters(route: str, method: str) -> frozenset[str]:
+    """List the parameters that the query of a route may have. `route` is as Django's URL patterns have it."""
+    return _load_query_parameters().get((_PATH_PARAMETER.sub(r"{\1}", route), method.lower()), frozenset())
+
+
+@cache
+def _load_query_parameters() -> dict[tuple[str, str], frozenset[str]]:
+    return {
+        (path.lstrip("/"), method): frozenset(
+            parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"
+        )
+        for path, operations in build_openapi_document("")["paths"].items()
+        for method, operation in operations.items()
+    }
+
+
+#: Parameter of a path in a URL pattern: its converter is no part of the document.
+_PATH_PARAMETER: Final = re.compile(r"<(?:\w+:)?(\w+)>")
+_CLIENT_PARAMETER: Final = {
+    "name": "Harness-Client",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "maxLength": 255},
+    "description": "Name of the process, a random text: what one process opens is not another one's.",
+}
 _KEY_PARAMETER: Final = {
     "name": "Idempotency-Key",
     "in": "header",

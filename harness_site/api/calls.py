@@ -28,7 +28,7 @@ from checkpoints.tools.dispatch import DispatchRequest, StoreCallLog, WaitOption
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from checkpoints.tools.registry import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head
-from harness_site.api import readings, schemas
+from harness_site.api import answers, readings, schemas
 from harness_site.api.client_stores import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
@@ -40,9 +40,12 @@ router = Router(tags=["calls"])
 
 
 @router.post(
-    "/sessions/{escaped:session_id}/calls", auth=AGENT, summary="Log that a call is about to run, or get its answer"
+    "/sessions/{escaped:session_id}/calls",
+    auth=AGENT,
+    response=answers.ISSUED,
+    summary="Log that a call is about to run, or get its answer",
 )
-def issue_call(request: HttpRequest, session_id: str, body: schemas.IssueCall) -> HttpResponse:
+def issue_call(request: HttpRequest, session_id: schemas.Identifier, body: schemas.IssueCall) -> HttpResponse:
     """Answer 201: run it now. 200: its stored result. 202: it runs elsewhere. 409: a person has to decide."""
     checkpointer = get_client(request)
     store = checkpointer.store
@@ -156,8 +159,15 @@ def _issue_with_key(
     return _respond_with_issued_call(owned_session.issued_calls[body.call_id])
 
 
-@router.patch("/sessions/{escaped:session_id}/calls/{escaped:call_id}", auth=AGENT, summary="Log the outcome of a call")
-def settle_call(request: HttpRequest, session_id: str, call_id: str, body: schemas.CallOutcome) -> HttpResponse:
+@router.patch(
+    "/sessions/{escaped:session_id}/calls/{escaped:call_id}",
+    auth=AGENT,
+    response=answers.Status,
+    summary="Log the outcome of a call",
+)
+def settle_call(
+    request: HttpRequest, session_id: schemas.Identifier, call_id: schemas.Identifier, body: schemas.CallOutcome
+) -> HttpResponse:
     store = get_client(request).store
     session = row_lookups.get_session(store, session_id)
     call = row_lookups.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
@@ -197,9 +207,12 @@ def _find_run_of_outcome(store: Store, session_id: str, session_pk: int, fence: 
 @router.post(
     "/sessions/{escaped:session_id}/calls/{escaped:call_id}/probe",
     auth=AGENT,
+    response=answers.Outcome,
     summary="Record what the verify hook of an interrupted call answered",
 )
-def record_probe(request: HttpRequest, session_id: str, call_id: str, body: schemas.ProbeAnswer) -> HttpResponse:
+def record_probe(
+    request: HttpRequest, session_id: schemas.Identifier, call_id: schemas.Identifier, body: schemas.ProbeAnswer
+) -> HttpResponse:
     checkpointer = get_client(request)
     hold_run(checkpointer, session_id, body.fence)
     store = checkpointer.store
@@ -216,20 +229,26 @@ def record_probe(request: HttpRequest, session_id: str, call_id: str, body: sche
     return mark_as_storable(respond({"outcome": outcome}))
 
 
-@router.get("/sessions/{escaped:session_id}/calls", auth=READER, summary="List the calls that have no outcome")
-def list_pending_calls(request: HttpRequest, session_id: str) -> HttpResponse:
+@router.get(
+    "/sessions/{escaped:session_id}/calls",
+    auth=READER,
+    response=answers.CallList,
+    summary="List the calls that have no outcome",
+)
+def list_pending_calls(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
     return respond({"calls": mask_json_value(get_client(request).pending_tool_calls(session_id))})
 
 
 @router.get(
     "/sessions/{escaped:session_id}/calls/{escaped:call_id}",
     auth=READER,
+    response=answers.CallCard,
     summary="Read a call, or wait until it changes",
 )
 def read_call(
     request: HttpRequest,
-    session_id: str,
-    call_id: str,
+    session_id: schemas.Identifier,
+    call_id: schemas.Identifier,
     step: int | None = None,
     attempt: int | None = None,
     revision: int | None = None,
@@ -269,6 +288,11 @@ def encode_call(store: Store, call: ToolCall) -> dict[str, Any]:
     }
 
 
-@router.get("/completed-call", auth=READER, summary="Find the completed call with an idempotency key")
+@router.get(
+    "/completed-call",
+    auth=READER,
+    response=answers.FoundCall,
+    summary="Find the completed call with an idempotency key",
+)
 def find_completed_call(request: HttpRequest, key: str) -> HttpResponse:
     return respond({"call": mask_json_value(get_client(request).find_completed_call(key))})

@@ -18,7 +18,7 @@ from checkpoints.formats.canonical import parse_or_text
 from checkpoints.models import Decision, ToolCall
 from checkpoints.store import row_lookups
 from harness_site.accounts.api_tokens import build_token_actor
-from harness_site.api import readings, schemas
+from harness_site.api import answers, readings, schemas
 from harness_site.api.calls import encode_call
 from harness_site.api.idempotent_writes import KEPT_FOR, mark_as_storable
 from harness_site.api.json_responses import respond
@@ -40,7 +40,9 @@ _KINDS = {
 }
 
 
-@router.get("/pending", auth=READER, summary="List the calls that wait for a person, oldest first")
+@router.get(
+    "/pending", auth=READER, response=answers.PendingPage, summary="List the calls that wait for a person, oldest first"
+)
 def list_pending(
     request: HttpRequest, agent: str | None = None, after: int | None = None, limit: int = 50
 ) -> HttpResponse:
@@ -50,9 +52,14 @@ def list_pending(
 
 
 @router.post(
-    "/sessions/{escaped:session_id}/calls/{escaped:call_id}/decision", auth=APPROVER, summary="Decide about a call"
+    "/sessions/{escaped:session_id}/calls/{escaped:call_id}/decision",
+    auth=APPROVER,
+    response=answers.CallCard | answers.Outcome,
+    summary="Decide about a call",
 )
-def decide(request: HttpRequest, session_id: str, call_id: str, body: schemas.Decide) -> HttpResponse:
+def decide(
+    request: HttpRequest, session_id: schemas.Identifier, call_id: schemas.Identifier, body: schemas.Decide
+) -> HttpResponse:
     checkpointer = get_client(request)
     actor = build_token_actor(request.token)  # type: ignore[attr-defined]
     if body.kind == "verify":

@@ -12,6 +12,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_or_text
 from checkpoints.ids import validate_number
 from checkpoints.models import AuditEvent, Session
+from harness_site.api import answers
 from harness_site.api.json_responses import respond
 from harness_site.api.serving import READER
 from harness_site.core.masking.masker import mask_json_value
@@ -69,7 +70,7 @@ def encode_event(event: AuditEvent, session_id: str | None) -> dict[str, Any]:
     }
 
 
-@router.get("/events", auth=READER, summary="Read or stream what happens in the workspace")
+@router.get("/events", auth=READER, response=answers.EventPage, summary="Read or stream what happens in the workspace")
 def read_events(request: HttpRequest, after: int | None = None, limit: int = 100, wait: int = 0) -> HttpResponse:
     """List the events after the one with the number `after`; with `wait`, wait until there is one.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
@@ -11,7 +13,7 @@ from checkpoints.ids import validate_number
 from checkpoints.models import Session, Workflow
 from checkpoints.store import row_lookups
 from checkpoints.workflows import steps
-from harness_site.api import readings
+from harness_site.api import answers, readings, schemas
 from harness_site.api.json_responses import respond
 from harness_site.api.serving import READER, get_client
 from harness_site.core.masking.masker import mask_json_value
@@ -22,14 +24,19 @@ from harness_site.sessions.jsonl_export import generate_jsonl_lines
 router = Router(tags=["reading"])
 
 
-@router.get("/sessions/{escaped:session_id}/export", auth=READER, summary="Export a session as JSON Lines")
-def export_session(request: HttpRequest, session_id: str) -> HttpResponse:
+@router.get(
+    "/sessions/{escaped:session_id}/export",
+    auth=READER,
+    summary="Export a session as JSON Lines",
+    openapi_extra={"responses": {HTTPStatus.OK: {"content": {"application/jsonl": {"schema": {"type": "string"}}}}}},
+)
+def export_session(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
     session = row_lookups.get_session(get_client(request).store, session_id)
     readings.record_reading(request, session, AuditKind.EXPORTED, what="session", form="jsonl")
     return HttpResponse(b"".join(generate_jsonl_lines(session.pk)), content_type="application/jsonl")
 
 
-@router.get("/search", auth=READER, summary="Search messages, calls and titles")
+@router.get("/search", auth=READER, response=answers.PassagePage, summary="Search messages, calls and titles")
 def search(request: HttpRequest, q: str, before: int | None = None) -> HttpResponse:
     query = SearchQuery.parse(q)
     if not query:
@@ -51,8 +58,13 @@ def search(request: HttpRequest, q: str, before: int | None = None) -> HttpRespo
     )
 
 
-@router.get("/sessions/{escaped:session_id}/workflows", auth=READER, summary="List workflows with their steps")
-def list_workflows(request: HttpRequest, session_id: str) -> HttpResponse:
+@router.get(
+    "/sessions/{escaped:session_id}/workflows",
+    auth=READER,
+    response=answers.WorkflowList,
+    summary="List workflows with their steps",
+)
+def list_workflows(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
     store = get_client(request).store
     session = row_lookups.get_session(store, session_id)
     readings.record_reading(request, session)

@@ -10,7 +10,7 @@ from ninja import Router
 
 from checkpoints.peers.peer_requests import Join, PeerCall
 from checkpoints.store import row_lookups
-from harness_site.api import readings, schemas
+from harness_site.api import answers, readings, schemas
 from harness_site.api.client_stores import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
@@ -20,8 +20,13 @@ from harness_site.core.masking.masker import mask_json_value
 router = Router(tags=["peers"])
 
 
-@router.post("/sessions/{escaped:session_id}/pause", auth=AGENT, summary="Wait for the answers of other agents")
-def pause_session(request: HttpRequest, session_id: str, body: schemas.Pause) -> HttpResponse:
+@router.post(
+    "/sessions/{escaped:session_id}/pause",
+    auth=AGENT,
+    response={HTTPStatus.CREATED: answers.PausedState},
+    summary="Wait for the answers of other agents",
+)
+def pause_session(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Pause) -> HttpResponse:
     checkpointer = get_client(request)
     hold_run(checkpointer, session_id, body.fence)
     joins = [
@@ -38,20 +43,34 @@ def pause_session(request: HttpRequest, session_id: str, body: schemas.Pause) ->
     return mark_as_storable(respond(dataclasses.asdict(paused), HTTPStatus.CREATED))
 
 
-@router.post("/peer-calls/{escaped:peer_call_id}/response", auth=AGENT, summary="Match the answer of another agent")
-def accept_response(request: HttpRequest, peer_call_id: str, body: schemas.PeerResponseBody) -> HttpResponse:
+@router.post(
+    "/peer-calls/{escaped:peer_call_id}/response",
+    auth=AGENT,
+    response=answers.PEER_RESPONSE,
+    summary="Match the answer of another agent",
+)
+def accept_response(
+    request: HttpRequest, peer_call_id: schemas.Identifier, body: schemas.PeerResponseBody
+) -> HttpResponse:
     answer = get_client(request).accept_response(
         peer_call_id, body.result, session_id=body.session_id, peer=body.peer, token=body.token
     )
     return respond({"answer": type(answer).__name__, **dataclasses.asdict(answer)})
 
 
-@router.post("/peer-calls/{escaped:peer_call_id}/deadline", auth=AGENT, summary="Extend a deadline")
-def extend_deadline(request: HttpRequest, peer_call_id: str, body: schemas.ExtendDeadline) -> HttpResponse:
+@router.post(
+    "/peer-calls/{escaped:peer_call_id}/deadline",
+    auth=AGENT,
+    response=answers.DeadlineTime,
+    summary="Extend a deadline",
+)
+def extend_deadline(
+    request: HttpRequest, peer_call_id: schemas.Identifier, body: schemas.ExtendDeadline
+) -> HttpResponse:
     return mark_as_storable(respond({"deadline": get_client(request).extend_deadline(peer_call_id, body.seconds)}))
 
 
-@router.get("/paused", auth=READER, summary="List the sessions that wait for other agents")
+@router.get("/paused", auth=READER, response=answers.PausedList, summary="List the sessions that wait for other agents")
 def list_paused(
     request: HttpRequest, ready: bool | None = None, agent: str | None = None, limit: int = 50
 ) -> HttpResponse:
@@ -60,8 +79,13 @@ def list_paused(
     )
 
 
-@router.get("/sessions/{escaped:session_id}/peer-calls", auth=READER, summary="List the calls to other agents")
-def list_peer_calls(request: HttpRequest, session_id: str) -> HttpResponse:
+@router.get(
+    "/sessions/{escaped:session_id}/peer-calls",
+    auth=READER,
+    response=answers.PeerCallList,
+    summary="List the calls to other agents",
+)
+def list_peer_calls(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
     checkpointer = get_client(request)
     calls = checkpointer.peer_calls(session_id)
     readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))

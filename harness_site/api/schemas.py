@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 
+#: Identifier; the library itself checks it, with an error that says what is wrong.
+Identifier = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 255})]
 JsonObject = dict[str, Any]
 Amount = int | float | str
 
@@ -37,7 +39,7 @@ class Process(Body):
 class OpenSession(Body):
     """Start or resume a session."""
 
-    session_id: str
+    session_id: Identifier
     mode: Literal["open", "start", "resume"] = Field(
         "open",
         description="`open` creates the session if it does not exist; `resume` does not; `start` refuses a finished "
@@ -70,7 +72,7 @@ class Finish(Fenced):
 class Fork(Body):
     """Create a session that continues from a version of another one."""
 
-    new_session_id: str
+    new_session_id: Identifier
     version: int | None = None
 
 
@@ -101,14 +103,14 @@ class TakenResult(Body):
     """Stored result that the agent used by its call id."""
 
     number: int
-    call_id: str
+    call_id: Identifier
 
 
 class IssueCall(Fenced):
     """Log that a call is about to run, or get its stored answer."""
 
-    call_id: str
-    tool: str
+    call_id: Identifier
+    tool: Identifier
     args: Any
     step: int | None = None
     side_effects: list[str] = ["mutate"]
@@ -117,7 +119,7 @@ class IssueCall(Fenced):
         description="`function`: `key` is what the tool's own function made of the arguments. `key`: it is the whole "
         "key.",
     )
-    key: str | None = None
+    key: Identifier | None = None
     scope: str = "session"
     risk: str | None = None
     sentence: str = ""
@@ -170,8 +172,8 @@ class Decide(Body):
 class PeerCallBody(Body):
     """One request to another agent."""
 
-    id: str
-    peer: str
+    id: Identifier
+    peer: Identifier
     request: Any = None
     deadline_seconds: float = 600
     token: str | None = None
@@ -181,7 +183,7 @@ class PeerCallBody(Body):
 class JoinBody(Body):
     """Calls that are waited for together."""
 
-    id: str
+    id: Identifier
     calls: list[PeerCallBody]
 
 

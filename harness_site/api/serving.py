@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from http import HTTPStatus
 from typing import Any, Final, cast
 
@@ -16,7 +16,7 @@ from django.views.decorators.csrf import csrf_exempt
 from ninja.security import HttpBearer
 
 from checkpoints import SyncCheckpointer
-from checkpoints.exceptions import RoleInsufficient, RouteNotFound, TokenInvalid
+from checkpoints.exceptions import InvalidFields, RoleInsufficient, RouteNotFound, TokenInvalid
 from harness_site.accounts import api_tokens, unmasking
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
@@ -53,6 +53,8 @@ def get_client(request: HttpRequest) -> SyncCheckpointer:
 class RoleToken(HttpBearer):
     """Bearer token whose role covers one of `roles`; the token itself is checked before."""
 
+    openapi_description = "Token from the settings of the site, of the role agent, auditor or approver."
+
     def __init__(self, *roles: TokenRole) -> None:
         super().__init__()
         self.roles: Sequence[TokenRole] = roles
@@ -74,15 +76,24 @@ APPROVER: Final = RoleToken(TokenRole.APPROVER)
 View = Callable[..., HttpResponse]
 
 
-def serve_route(view: View) -> View:
-    """Wrap the view of a route. Browsers never send the Authorization header by themselves, and no cookie is read."""
+def _list_no_parameters(method: str) -> frozenset[str]:
+    return frozenset()
+
+
+def serve_route(view: View, list_parameters: Callable[[str], frozenset[str]] = _list_no_parameters) -> View:
+    """Wrap the view of a route. Browsers never send the Authorization header by themselves, and no cookie is read.
+
+    `list_parameters` returns the parameters that the query may have for a method.
+    """
 
     @login_not_required
     @csrf_exempt
     @wraps(view)
     def serve(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
-            response = _serve_authenticated(cast(ApiRequest, request), lambda: view(request, *args, **kwargs))
+            response = _serve_authenticated(
+                cast(ApiRequest, request), partial(view, request, *args, **kwargs), list_parameters
+            )
         except Exception as error:  # every error becomes a problem
             response = convert_to_problem(error)
         return _compress(request, response)
@@ -90,13 +101,17 @@ def serve_route(view: View) -> View:
     return serve
 
 
-def _serve_authenticated(request: ApiRequest, view: Callable[[], HttpResponse]) -> HttpResponse:
+def _serve_authenticated(
+    request: ApiRequest, view: Callable[[], HttpResponse], list_parameters: Callable[[str], frozenset[str]]
+) -> HttpResponse:
     try:
         address = get_adapter().get_client_ip(request)
         request.token = api_tokens.authenticate_token(request.headers.get("Authorization", ""), address=address)
     except api_tokens.TokenRefused:
         raise TokenInvalid from None
     rate_limit.take_request(request.token.pk)
+    if request.GET:
+        _require_known_parameters(request, list_parameters(request.method or ""))
     request.content = request_bodies.read_body(request) if request.method in _WRITES else b""
     request._body = request.content  # Django would refuse to read the stream again
     key = request.headers.get("Idempotency-Key", "") if request.method in _WRITES else ""
@@ -117,6 +132,13 @@ def _serve_authenticated(request: ApiRequest, view: Callable[[], HttpResponse]) 
         return answer(False)
     parts = (request.method or "", request.get_full_path(), request.content)
     return idempotent_writes.serve_once(request.token, key, parts, answer)
+
+
+def _require_known_parameters(request: HttpRequest, known: frozenset[str]) -> None:
+    problems = {name: "There is no such parameter." for name in request.GET if name not in known}
+    problems |= {name: "It is given twice." for name in known if len(request.GET.getlist(name)) > 1}
+    if problems:
+        raise InvalidFields(problems)
 
 
 @contextmanager

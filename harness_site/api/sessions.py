@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints.calls import call_queries
+from checkpoints.conf import LEASE_SECONDS
 from checkpoints.enums import CallStatus, RunStatus
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -28,7 +29,7 @@ from checkpoints.sessions import create_finish_release, heartbeat, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import OwnedSession, Store
-from harness_site.api import readings, schemas
+from harness_site.api import answers, readings, schemas
 from harness_site.api.client_stores import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
@@ -38,7 +39,7 @@ from harness_site.core.masking.masker import mask_json_value
 router = Router(tags=["sessions"])
 
 
-@router.get("/sessions", auth=READER, summary="List sessions, newest activity first")
+@router.get("/sessions", auth=READER, response=answers.SessionPage, summary="List sessions, newest activity first")
 def list_sessions(
     request: HttpRequest,
     status: str | None = None,
@@ -55,7 +56,7 @@ def list_sessions(
     return respond({"sessions": mask_json_value(sessions), "next": following})
 
 
-@router.post("/sessions", auth=AGENT, summary="Start or resume a session, and own it")
+@router.post("/sessions", auth=AGENT, response=answers.OPENING, summary="Start or resume a session, and own it")
 def open_session(request: HttpRequest, body: schemas.OpenSession) -> HttpResponse:
     checkpointer = get_client(request)
     store = checkpointer.store
@@ -144,8 +145,8 @@ def encode_run(run: Run | None) -> dict[str, Any] | None:
         "fence": run.fence,
         "status": run.status,
         "resumed_from": None if run.resumed_from_id is None else str(run.resumed_from_id),
-        "started_at": str(run.started_at),
-        "lease_seconds": 30,
+        "started_at": run.started_at,
+        "lease_seconds": LEASE_SECONDS,
     }
 
 
@@ -181,36 +182,55 @@ def encode_undecided_call(store: Store, call: ToolCall) -> dict[str, Any]:
     }
 
 
-@router.get("/sessions/{escaped:session_id}", auth=READER, summary="Read what is known about a session")
-def read_session(request: HttpRequest, session_id: str) -> HttpResponse:
+@router.get(
+    "/sessions/{escaped:session_id}",
+    auth=READER,
+    response=answers.SessionDetails,
+    summary="Read what is known about a session",
+)
+def read_session(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
     store = get_client(request).store
     session = row_lookups.get_session(store, session_id)
     readings.record_reading(request, session)
     return respond(mask_json_value(readings.encode_session(store, session)), etag=session.revision)
 
 
-@router.delete("/sessions/{escaped:session_id}", auth=AGENT, summary="Delete a session and all its data")
-def delete_session(request: HttpRequest, session_id: str, dry_run: bool = False) -> HttpResponse:
+@router.delete(
+    "/sessions/{escaped:session_id}", auth=AGENT, response=answers.Removal, summary="Delete a session and all its data"
+)
+def delete_session(request: HttpRequest, session_id: schemas.Identifier, dry_run: bool = False) -> HttpResponse:
     counts = get_client(request).delete_session(session_id, dry_run=dry_run)
     return mark_as_storable(respond(dataclasses.asdict(counts)))
 
 
-@router.get("/sessions/{escaped:session_id}/gate", auth=AGENT, summary="Wait at the gate until people have decided")
-def wait_at_gate(request: HttpRequest, session_id: str, fence: int, wait: int = 0) -> HttpResponse:
+@router.get(
+    "/sessions/{escaped:session_id}/gate",
+    auth=AGENT,
+    response=answers.OPENING,
+    summary="Wait at the gate until people have decided",
+)
+def wait_at_gate(request: HttpRequest, session_id: schemas.Identifier, fence: int, wait: int = 0) -> HttpResponse:
     checkpointer = get_client(request)
     hold_run(checkpointer, session_id, fence)
     return enter_gate(checkpointer.store, session_id, hold=True)
 
 
-@router.post("/sessions/{escaped:session_id}/heartbeat", auth=AGENT, summary="Renew the lease of a run")
-def renew_lease(request: HttpRequest, session_id: str, body: schemas.Fenced) -> HttpResponse:
+@router.post(
+    "/sessions/{escaped:session_id}/heartbeat", auth=AGENT, response=answers.Alive, summary="Renew the lease of a run"
+)
+def renew_lease(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Fenced) -> HttpResponse:
     checkpointer = get_client(request)
     heartbeat.renew_lease(checkpointer.store, hold_run(checkpointer, session_id, body.fence))
     return mark_as_storable(respond({"alive": True}))
 
 
-@router.post("/sessions/{escaped:session_id}/release", auth=AGENT, summary="Let another process continue at once")
-def release_session(request: HttpRequest, session_id: str, body: schemas.Fenced) -> HttpResponse:
+@router.post(
+    "/sessions/{escaped:session_id}/release",
+    auth=AGENT,
+    response=answers.Released,
+    summary="Let another process continue at once",
+)
+def release_session(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Fenced) -> HttpResponse:
     checkpointer = get_client(request)
     try:
         hold_run(checkpointer, session_id, body.fence)
@@ -226,8 +246,10 @@ def _has_run_ended_as(store: Store, session_id: str, fence: int, status: RunStat
     return Run.objects.filter(session=session, fence=fence, status=status, owner_token=store.token).exists()
 
 
-@router.post("/sessions/{escaped:session_id}/finish", auth=AGENT, summary="End a session with a result")
-def finish_session(request: HttpRequest, session_id: str, body: schemas.Finish) -> HttpResponse:
+@router.post(
+    "/sessions/{escaped:session_id}/finish", auth=AGENT, response=answers.Status, summary="End a session with a result"
+)
+def finish_session(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Finish) -> HttpResponse:
     checkpointer = get_client(request)
     try:
         hold_run(checkpointer, session_id, body.fence)
@@ -239,8 +261,13 @@ def finish_session(request: HttpRequest, session_id: str, body: schemas.Finish) 
     return mark_as_storable(respond({"status": body.status}))
 
 
-@router.post("/sessions/{escaped:session_id}/fork", auth=AGENT, summary="Continue from a version in a new session")
-def fork_session(request: HttpRequest, session_id: str, body: schemas.Fork) -> HttpResponse:
+@router.post(
+    "/sessions/{escaped:session_id}/fork",
+    auth=AGENT,
+    response={HTTPStatus.CREATED: answers.VersionNumber},
+    summary="Continue from a version in a new session",
+)
+def fork_session(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Fork) -> HttpResponse:
     checkpointer = get_client(request)
     try:
         version = checkpointer.fork_session(session_id, body.new_session_id, version=body.version)
@@ -256,15 +283,22 @@ def fork_session(request: HttpRequest, session_id: str, body: schemas.Fork) -> H
     return mark_as_storable(respond({"version": version}, HTTPStatus.CREATED))
 
 
-@router.get("/sessions/{escaped:session_id}/preview", auth=READER, summary="Compute what a resume would do now")
-def preview_resume(request: HttpRequest, session_id: str) -> HttpResponse:
+@router.get(
+    "/sessions/{escaped:session_id}/preview",
+    auth=READER,
+    response=answers.Preview,
+    summary="Compute what a resume would do now",
+)
+def preview_resume(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
     checkpointer = get_client(request)
     readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))
     return respond(mask_json_value(checkpointer.preview_resume(session_id)))
 
 
-@router.post("/sessions/{escaped:session_id}/prune", auth=AGENT, summary="Delete old versions")
-def prune_versions(request: HttpRequest, session_id: str, body: schemas.Prune) -> HttpResponse:
+@router.post(
+    "/sessions/{escaped:session_id}/prune", auth=AGENT, response=answers.Removal, summary="Delete old versions"
+)
+def prune_versions(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Prune) -> HttpResponse:
     older_than = None
     if body.older_than_seconds is not None:
         try:
@@ -281,7 +315,7 @@ def prune_versions(request: HttpRequest, session_id: str, body: schemas.Prune) -
     return mark_as_storable(respond(dataclasses.asdict(counts)))
 
 
-@router.get("/runs/{run_id}", auth=READER, summary="Find the session of a run")
+@router.get("/runs/{run_id}", auth=READER, response=answers.SessionOfRun, summary="Find the session of a run")
 def find_session_of_run(request: HttpRequest, run_id: str) -> HttpResponse:
     session_id = resume_gate.find_session_id_of_run(get_client(request).store, run_id)
     return respond({"session_id": session_id})

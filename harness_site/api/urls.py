@@ -1,9 +1,10 @@
 from collections.abc import Iterator
+from functools import partial
 
 from django.urls import URLPattern, path, re_path
 
 from harness_site.api import views
-from harness_site.api.api import api
+from harness_site.api.api import api, list_query_parameters
 from harness_site.api.serving import refuse_route, serve_route
 
 app_name = "harness_api"
@@ -13,7 +14,8 @@ def _guard_routes() -> Iterator[URLPattern]:
     """Serve each route of the API with everything that all routes have in common."""
     for pattern in api.urls[0]:
         if isinstance(pattern, URLPattern) and pattern.name != "api-root":
-            yield URLPattern(pattern.pattern, serve_route(pattern.callback), pattern.default_args, pattern.name)
+            view = serve_route(pattern.callback, partial(list_query_parameters, str(pattern.pattern)))
+            yield URLPattern(pattern.pattern, view, pattern.default_args, pattern.name)
 
 
 urlpatterns = [

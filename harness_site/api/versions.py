@@ -17,7 +17,7 @@ from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.store.version_state import UNCHANGED, VersionChange
 from checkpoints.versions import save_version as saving
-from harness_site.api import readings, schemas
+from harness_site.api import answers, readings, schemas
 from harness_site.api.client_stores import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
@@ -28,8 +28,13 @@ from harness_site.core.masking.masker import mask_json_value
 router = Router(tags=["versions"])
 
 
-@router.post("/sessions/{escaped:session_id}/versions", auth=AGENT, summary="Save the next version")
-def save_version(request: HttpRequest, session_id: str, body: schemas.SaveVersion) -> HttpResponse:
+@router.post(
+    "/sessions/{escaped:session_id}/versions",
+    auth=AGENT,
+    response={HTTPStatus.CREATED: answers.VersionNumber},
+    summary="Save the next version",
+)
+def save_version(request: HttpRequest, session_id: schemas.Identifier, body: schemas.SaveVersion) -> HttpResponse:
     checkpointer = get_client(request)
     expected = read_if_match(request, body.expected_version, "expected_version")
     change = _read_change(body)
@@ -108,8 +113,15 @@ def _save(
     )
 
 
-@router.get("/sessions/{escaped:session_id}/versions", auth=READER, summary="List versions, newest first")
-def list_versions(request: HttpRequest, session_id: str, before: int | None = None, limit: int = 50) -> HttpResponse:
+@router.get(
+    "/sessions/{escaped:session_id}/versions",
+    auth=READER,
+    response=answers.VersionPage,
+    summary="List versions, newest first",
+)
+def list_versions(
+    request: HttpRequest, session_id: schemas.Identifier, before: int | None = None, limit: int = 50
+) -> HttpResponse:
     checkpointer = get_client(request)
     versions = checkpointer.list_checkpoints(session_id, before=before, limit=limit)
     readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))
@@ -117,8 +129,13 @@ def list_versions(request: HttpRequest, session_id: str, before: int | None = No
     return respond({"versions": mask_json_value(versions), "next": following})
 
 
-@router.get("/sessions/{escaped:session_id}/versions/latest", auth=READER, summary="Load the newest version")
-def load_latest(request: HttpRequest, session_id: str) -> HttpResponse:
+@router.get(
+    "/sessions/{escaped:session_id}/versions/latest",
+    auth=READER,
+    response=answers.LatestVersion,
+    summary="Load the newest version",
+)
+def load_latest(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
     checkpointer = get_client(request)
     latest = checkpointer.load_latest(session_id)
     if latest is None:
@@ -127,8 +144,13 @@ def load_latest(request: HttpRequest, session_id: str) -> HttpResponse:
     return _respond_with_version(latest)
 
 
-@router.get("/sessions/{escaped:session_id}/versions/{int:version}", auth=READER, summary="Load one version")
-def load_version(request: HttpRequest, session_id: str, version: int) -> HttpResponse:
+@router.get(
+    "/sessions/{escaped:session_id}/versions/{int:version}",
+    auth=READER,
+    response=answers.LoadedVersion,
+    summary="Load one version",
+)
+def load_version(request: HttpRequest, session_id: schemas.Identifier, version: int) -> HttpResponse:
     checkpointer = get_client(request)
     loaded = checkpointer.load(session_id, version)
     readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))
@@ -139,15 +161,25 @@ def _respond_with_version(loaded: dict[str, Any]) -> HttpResponse:
     return respond({"version": mask_json_value(loaded)}, etag=loaded["version"])
 
 
-@router.delete("/sessions/{escaped:session_id}/versions/{int:version}", auth=AGENT, summary="Delete one version")
-def delete_version(request: HttpRequest, session_id: str, version: int) -> HttpResponse:
+@router.delete(
+    "/sessions/{escaped:session_id}/versions/{int:version}",
+    auth=AGENT,
+    response=answers.Removal,
+    summary="Delete one version",
+)
+def delete_version(request: HttpRequest, session_id: schemas.Identifier, version: int) -> HttpResponse:
     counts = get_client(request).delete_checkpoint(session_id, version)
     return mark_as_storable(respond(dataclasses.asdict(counts)))
 
 
-@router.get("/sessions/{escaped:session_id}/messages", auth=READER, summary="Load messages after a position")
+@router.get(
+    "/sessions/{escaped:session_id}/messages",
+    auth=READER,
+    response=answers.MessagePage,
+    summary="Load messages after a position",
+)
 def list_messages(
-    request: HttpRequest, session_id: str, after: int = 0, limit: int = 100, version: int | None = None
+    request: HttpRequest, session_id: schemas.Identifier, after: int = 0, limit: int = 100, version: int | None = None
 ) -> HttpResponse:
     checkpointer = get_client(request)
     messages = checkpointer.messages(session_id, after=after, limit=limit, version=version)

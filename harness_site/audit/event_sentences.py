@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import AuditKind, CallStatus, DecisionKind
 from harness_site.audit.audit_entries import AuditEntry
-from harness_site.core.formatting import format_status_chip, shorten_to_one_line
+from harness_site.core.formatting import format_number, format_status_chip, shorten_to_one_line
 
 #: Kind → sentences. The first one of which all values are known is used.
 _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
@@ -156,7 +156,7 @@ def build_group_sentence(entry: AuditEntry, number: int) -> SafeString:
         sentence,
         actor=_format_actor_in_sentence(entry),
         label=_format_value_in_sentence(entry.label),
-        number=f"{number:,}",
+        number=format_number(number),
     )
 
 

@@ -2,10 +2,13 @@
 
 import json
 import logging
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
+from decimal import Decimal
 from itertools import islice
 from typing import Any, Final, Protocol
 
+from django.utils.dateformat import format as format_date
+from django.utils.formats import number_format
 from django.utils.functional import Promise
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -181,12 +184,29 @@ def format_unknown_outcome_reason(reason: str, *, verifiable: bool) -> str:
     return f"{why} · {how}"
 
 
+def format_number(number: Decimal | float, digits: int = 0) -> str:
+    """Format a number with `digits` decimal places and the separators of the reader's language: 1,234.5 or 1.234,5."""
+    return number_format(f"{number:.{digits}f}", digits, use_l10n=True, force_grouping=True)
+
+
+def format_day(day: date) -> str:
+    """Format a day and its month, abbreviated: 10 Nov."""
+    # Translators: a format of Django's filter `date`: the day and the abbreviated month, such as 10 Nov
+    return format_date(day, gettext("j M"))
+
+
+def format_weekday(day: date) -> str:
+    """Format a day with its weekday and month, abbreviated: Tue 10 Nov."""
+    # Translators: a format of Django's filter `date`: weekday, day and abbreviated month, such as Tue 10 Nov
+    return format_date(day, gettext("D j M"))
+
+
 def format_duration(seconds: float) -> str:
     """Format a duration in one unit, rounded down: 3.4 s, 42 min, 3 h, 2 days."""
     if seconds < 1:
         return gettext("%(count)s ms") % {"count": round(seconds * 1000)}
     if seconds < 10:
-        return gettext("%(count)s s") % {"count": f"{seconds:.1f}"}
+        return gettext("%(count)s s") % {"count": format_number(seconds, 1)}
     return _format_whole_unit(seconds)
 
 

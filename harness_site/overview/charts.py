@@ -9,11 +9,10 @@ from decimal import Decimal
 from math import ceil, floor, log10
 from typing import Final
 
-from django.utils.dateformat import format as format_date
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from harness_site.core.formatting import format_duration
+from harness_site.core.formatting import format_day, format_duration, format_number, format_weekday
 from harness_site.overview.periods import Period
 from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.sessions.session_formatting import format_count, format_money
@@ -148,7 +147,7 @@ def draw_waiting_times(period: Period, steps: Sequence[tuple[datetime, WaitingTi
 
 
 def format_step(period: Period, step: datetime) -> str:
-    return _("%(time)s UTC") % {"time": f"{step:%H:%M}"} if period.hourly else format_date(step.date(), "D j M")
+    return _("%(time)s UTC") % {"time": f"{step:%H:%M}"} if period.hourly else format_weekday(step.date())
 
 
 def build_time_labels(period: Period) -> tuple[str, ...]:
@@ -156,11 +155,11 @@ def build_time_labels(period: Period) -> tuple[str, ...]:
     steps = period.list_steps()
     number = min(5, len(steps))
     chosen = [steps[round(index * (len(steps) - 1) / max(1, number - 1))] for index in range(number)]
-    return tuple(f"{step:%H:%M}" if period.hourly else format_date(step.date(), "j M") for step in chosen)
+    return tuple(f"{step:%H:%M}" if period.hourly else format_day(step.date()) for step in chosen)
 
 
 def _format_dollars(amount: float) -> str:
-    return format_money(Decimal(str(round(amount, 4)))) if amount else "$0"
+    return format_money(Decimal(str(round(amount, 4)))) if amount else _("$%(amount)s") % {"amount": format_number(0)}
 
 
 def _draw_bars(

@@ -52,6 +52,15 @@ _APPROVED: Final = {
 }
 
 
+def _is_overdue(call: ToolCall) -> bool:
+    return call.deadline is not None and call.deadline < clock.now()
+
+
+def may_decide(call: ToolCall, reader: Membership) -> bool:
+    """Return whether the role of a member allows a decision about a call now; after its deadline only admins decide."""
+    return reader.role == Role.ADMIN or (reader.role == Role.APPROVER and not _is_overdue(call))
+
+
 def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     evidence = pending_calls.load_call_evidence(call)
     events_of_runs = run_events.load_run_events(call.session_id)
@@ -66,7 +75,8 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "secrets_hidden": is_masking_active(),
         "undecided": undecided,
         "asking": call.status == CallStatus.AWAITING_APPROVAL,
-        "overdue": call.deadline is not None and call.deadline < clock.now(),
+        "overdue": _is_overdue(call),
+        "may_decide": may_decide(call, reader),
         "late_for": reader.role != Role.ADMIN,
         "heading": get_card_heading(call, decision),
         "known": evidence,

@@ -45,7 +45,7 @@ def compute_call_tally(workspace: int, call: Any) -> Tally | None:
     if call.status in _UNCOUNTED:
         return None
     interrupted = call.interrupted_at is not None
-    timed = not interrupted and call.settled_at is not None
+    timed = not interrupted and call.settled_at not in {None, call.issued_at}
     seconds = (call.settled_at - call.issued_at).total_seconds() if timed else 0.0
     amounts = (1, call.status == CallStatus.FAILED, interrupted, timed, max(seconds, 0.0))
     return Tally(ToolSums, (workspace, _get_hour(call.issued_at), True, call.tool), amounts)

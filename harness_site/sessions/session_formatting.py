@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json, parse_or_text
 from checkpoints.formats.content_blocks import AudioPart, ImagePart, Part, TextPart
+from checkpoints.models import ToolCall
 from checkpoints.sessions.display_status import Standing
 from harness_site.core import formatting
 from harness_site.core.masking.masker import mask_secret_fields_only, mask_text, mask_text_beginning
@@ -86,7 +87,7 @@ def format_session_status(
             return "wait", gettext("Paused — all answers have arrived")
         return "wait", ngettext(
             "Paused — waiting for %(count)s answer", "Paused — waiting for %(count)s answers", waiting.open
-        ) % {"count": f"{waiting.open:,}"}
+        ) % {"count": format_count(waiting.open)}
     if value is Standing.NEEDS_REVIEW and undecided and awaiting == undecided:
         return "wait", ngettext(
             "Paused — %(count)s call awaits approval", "Paused — %(count)s calls await approval", undecided
@@ -194,10 +195,15 @@ def format_side_effect(name: str) -> str:
     return {"read": gettext("reads"), "write": gettext("writes"), "mutate": gettext("mutates")}.get(name, name)
 
 
+def format_side_effects(call: ToolCall) -> str:
+    """Return the labels of the side effects of a call, separated by commas."""
+    return ", ".join(format_side_effect(name) for name in call.side_effects.split(","))
+
+
 def format_number_of_times(number: int) -> str:
     if number in {1, 2}:
         return gettext("once") if number == 1 else gettext("twice")
-    return ngettext("%(count)s time", "%(count)s times", number) % {"count": f"{number:,}"}
+    return ngettext("%(count)s time", "%(count)s times", number) % {"count": format_count(number)}
 
 
 def format_time_without_driver(before: RunFacts, after: RunFacts) -> str:
@@ -208,7 +214,8 @@ def format_time_without_driver(before: RunFacts, after: RunFacts) -> str:
 
 
 def format_count(number: int) -> str:
-    return f"{number:,}"
+    """Format a whole number with the separators of the reader's language."""
+    return formatting.format_number(number)
 
 
 def format_count_with_share(part: int, whole: int) -> str:
@@ -216,23 +223,24 @@ def format_count_with_share(part: int, whole: int) -> str:
     if not part or not whole:
         return format_count(part)
     percent = 100 * part / whole
-    return f"{part:,} ({percent:.0f} %)" if percent >= 9.95 else f"{part:,} ({max(percent, 0.1):.1f} %)"
+    share = formatting.format_number(percent, 0) if percent >= 9.95 else formatting.format_number(max(percent, 0.1), 1)
+    return f"{format_count(part)} ({share} %)"
 
 
 def format_signed_number(number: int) -> str:
     """Format a number with its sign: +3, −2, 0."""
-    return f"{'+' if number > 0 else '−' if number < 0 else ''}{abs(number):,}"
+    return f"{'+' if number > 0 else '−' if number < 0 else ''}{format_count(abs(number))}"
 
 
 def format_money(amount: Decimal | None) -> str:
-    """Format an amount in US dollars with two to six decimal places: $0.031."""
+    """Format an amount in US dollars with two to six decimal places, in the reader's language: $0.031 or 0,031 $."""
     if amount is None:
         return "–"
     rounded = amount.quantize(_MICRO, rounding=ROUND_HALF_UP)
     exact = rounded.normalize()
-    if exact == exact.quantize(_CENT, rounding=ROUND_HALF_UP):
-        return f"${rounded:,.2f}"
-    return f"${exact:,f}"
+    digits = 2 if exact == exact.quantize(_CENT, rounding=ROUND_HALF_UP) else -int(exact.as_tuple().exponent)
+    # Translators: an amount in US dollars; German puts the sign after the number: 0,06 $
+    return gettext("$%(amount)s") % {"amount": formatting.format_number(rounded, digits)}
 
 
 def format_money_delta(amount: Decimal | None) -> str:

@@ -105,6 +105,8 @@ def build_session_lines(
 
 def _format_activity(row: SessionRow) -> SafeString | str:
     owner = row.owner
+    if row.finished and not row.has_times:
+        return ""
     if row.finished:
         return _("after %(duration)s") % {"duration": formatting.format_duration(row.duration.total_seconds())}
     if owner is None:

@@ -264,6 +264,13 @@ def breakable(name: str, autoescape: bool = True) -> SafeString:
 
 
 @register.filter
+def quoted(text: str) -> str:
+    """Put a text between the quotation marks of the reader's language."""
+    # Translators: a text of somebody else between quotation marks
+    return _("“%(text)s”") % {"text": text}
+
+
+@register.filter
 def duration(seconds: float) -> str:
     return formatting.format_duration(seconds)
 

@@ -75,8 +75,8 @@ MUTATIONS = [
     Mutation(
         "an outcome names the fence",
         "checkpoints/db/hot_statements.py",
-        "{_session_column('fence')} = %s \"\n        f\"RETURNING {_session_column('id')} AS session_pk\"",
-        "{_session_column('fence')} >= %s \"\n        f\"RETURNING {_session_column('id')} AS session_pk\"",
+        "{_session_column('fence')} = %s {_expect_head_sql(head_fields)}\"\n",
+        "{_session_column('fence')} >= %s {_expect_head_sql(head_fields)}\"\n",
         f"{FENCES}::test_outcome_under_a_fence_that_has_grown_is_refused",
     ),
     Mutation(

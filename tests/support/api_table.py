@@ -23,6 +23,7 @@ INPUTS: Final = (
     "too large",
     "reused key",
     "bad parameter",
+    "unknown parameter",
 )
 #: Status of each type of problem.
 STATUSES: Final = {
@@ -55,7 +56,7 @@ class Route(NamedTuple):
 
 def read(route: str, path: str, foreign: str, parameter: str = "", problem: str = "InvalidFields") -> Route:
     """Build the row of a route that reads."""
-    cells = ["TokenInvalid", "TokenInvalid", "-", foreign, *["-"] * 9, problem if parameter else "-"]
+    cells = ["TokenInvalid", "TokenInvalid", "-", foreign, *["-"] * 9, problem if parameter else "-", "InvalidFields"]
     return Route("GET", route, path, None, tuple(cells), parameter)
 
 
@@ -75,6 +76,7 @@ def write(
         "TooLarge",
         "IdempotencyKeyReused",
         "-",
+        "InvalidFields",
     ]
     return Route(method, route, path, body, tuple(cells), wrong)
 
@@ -162,7 +164,15 @@ TABLE: Final = (
         f"{_SESSION}/gate",
         "/sessions/s/gate?fence={fence}",
         None,
-        ("TokenInvalid", "TokenInvalid", "RoleInsufficient", "SessionNotFound", *["-"] * 9, "InvalidFields"),
+        (
+            "TokenInvalid",
+            "TokenInvalid",
+            "RoleInsufficient",
+            "SessionNotFound",
+            *["-"] * 9,
+            "InvalidFields",
+            "InvalidFields",
+        ),
         "fence=x",
     ),
     Route(
@@ -170,7 +180,15 @@ TABLE: Final = (
         _SESSION,
         "/sessions/s",
         None,
-        ("TokenInvalid", "TokenInvalid", "RoleInsufficient", "SessionNotFound", *["-"] * 9, "InvalidFields"),
+        (
+            "TokenInvalid",
+            "TokenInvalid",
+            "RoleInsufficient",
+            "SessionNotFound",
+            *["-"] * 9,
+            "InvalidFields",
+            "InvalidFields",
+        ),
         "dry_run=x",
     ),
     Route(
@@ -178,6 +196,6 @@ TABLE: Final = (
         f"{_SESSION}/versions/<int:version>",
         "/sessions/s/versions/1",
         None,
-        ("TokenInvalid", "TokenInvalid", "RoleInsufficient", "SessionNotFound", *["-"] * 10),
+        ("TokenInvalid", "TokenInvalid", "RoleInsufficient", "SessionNotFound", *["-"] * 10, "InvalidFields"),
     ),
 )

@@ -25,6 +25,7 @@ def save_version(
     messages: Sequence[NewMessage],
     checkpoint_values: Mapping[str, Any],
     answered: Sequence[AnsweredCall] = (),
+    head: None = None,
 ) -> int | None:
     with transaction.atomic(using=connection.alias):
         sessions = Session.objects.using(connection.alias).filter(
@@ -61,6 +62,7 @@ def insert_call(
     values: Mapping[str, Any],
     *,
     under_review: bool = False,
+    head: None = None,
 ) -> tuple[int, int] | None:
     allowed_statuses = [SessionStatus.NEEDS_REVIEW] if under_review else sorted(DISPATCHABLE_SESSION_STATUSES)
     status = SessionStatus.NEEDS_REVIEW if under_review else SessionStatus.ACTIVE

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from django.utils.formats import number_format
 from django.utils.text import Truncator
 from django.utils.translation import ngettext
 
@@ -46,7 +47,8 @@ def format_byte_size(count: int) -> str:
         return ngettext("%(count)s byte", "%(count)s bytes", count) % {"count": count}
     power = min(len(_UNITS), int(math.log(count, 1000) + 1e-9))
     amount = count / 1000**power
-    return f"{amount:.1f} {_UNITS[power - 1]}" if amount < 9.95 else f"{amount:.0f} {_UNITS[power - 1]}"
+    number = number_format(f"{amount:.{int(amount < 9.95)}f}", use_l10n=True)
+    return f"{number} {_UNITS[power - 1]}"
 
 
 def fold_text(text: str, limit: int, lines: int | None = None) -> FoldedText:

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from harness_site.core.formatting import format_iso_time
+from harness_site.core.formatting import format_iso_time, format_number
 from harness_site.overview.charts import Bar, Chart, format_step
 from harness_site.overview.periods import Period
 from harness_site.sessions.session_formatting import format_money
@@ -24,7 +24,7 @@ def format_share(part: float) -> str:
     percent = part * 100
     if percent == 0:
         return "0 %"
-    return f"{percent:.0f} %" if percent >= 9.5 else f"{max(percent, 0.1):.1f} %"
+    return f"{format_number(percent)} %" if percent >= 9.5 else f"{format_number(max(percent, 0.1), 1)} %"
 
 
 @register.filter

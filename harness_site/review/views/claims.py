@@ -12,6 +12,7 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.notifications.models import Event
 from harness_site.notifications.recipients import find_email_recipient
 from harness_site.review import claim_services, presence
+from harness_site.review.card_context import may_decide
 from harness_site.review.forms import CommentForm
 from harness_site.review.views.decision_card import get_call_or_404, list_colleagues, render_card
 
@@ -20,7 +21,7 @@ from harness_site.review.views.decision_card import get_call_or_404, list_collea
 @require_member(Role.APPROVER)
 def claim_call(request: MemberRequest, pk: int) -> HttpResponse:
     call = get_call_or_404(request, pk)
-    if call.undecided:
+    if call.undecided and may_decide(call, request.membership):
         claim_services.claim_call(call, by=request.membership, request=request)
     return redirect("harness_review:card", pk)
 
@@ -67,4 +68,8 @@ def report_presence(request: MemberRequest, pk: int) -> HttpResponse:
     call, people = get_call_or_404(request, pk), presence.load_presence_of_call(pk, request.membership)
     if call.undecided:
         claim_services.record_card_presence(call, by=request.membership, mine=people.mine is not None)
-    return render(request, "review/parts/people.html", {"call": call, "company": people})
+    return render(
+        request,
+        "review/parts/people.html",
+        {"call": call, "company": people, "may_decide": may_decide(call, request.membership)},
+    )

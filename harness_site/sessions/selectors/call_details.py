@@ -92,8 +92,12 @@ class CallRecord:
 
     @property
     def duration(self) -> timedelta | None:
-        """Return how long the tool ran; None if it did not run or the end is unknown, as after an interruption."""
-        if self.settled_at is None or self.interrupted_at is not None or self.idle:
+        """Return how long the tool ran.
+
+        None if it did not run or the end is unknown: after an interruption, or in a transcript that gives one time for
+        both.
+        """
+        if self.settled_at in {None, self.issued_at} or self.interrupted_at is not None or self.idle:
             return None
         return max(self.settled_at - self.issued_at, timedelta())
 

@@ -139,7 +139,7 @@ def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QueryS
             failed=Count("pk", filter=Q(status=CallStatus.FAILED)),
             interrupted=Count("interrupted_at"),
             replays=Count("pk", filter=Q(replay_count__gt=0)),
-            took=Avg(duration, filter=completed & Q(interrupted_at=None)),
+            took=Avg(duration, filter=completed & Q(interrupted_at=None) & ~Q(settled_at=F("issued_at"))),
         )
     )
     return sums.order_by("-calls", "tool")[:_TOOLS]

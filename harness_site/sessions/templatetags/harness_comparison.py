@@ -156,7 +156,7 @@ def fold_unchanged_middle(piece: DiffPiece) -> str:
             "%(begin)s … %(count)s unchanged characters … %(end)s",
             left_out,
         )
-        % {"begin": begin, "count": f"{left_out:,}", "end": end}
+        % {"begin": begin, "count": session_formatting.format_count(left_out), "end": end}
     )
 
 

@@ -215,4 +215,4 @@ def _format_tick_text(moment: datetime, step: float, day: str) -> str:
     text = f"{moment:%H:%M}" if step >= 60 else f"{moment:%H:%M:%S}"
     if step < 1:
         text += f".{moment.microsecond // 1000:03}"
-    return text if day == f"{moment:%Y-%m-%d}" else f"{moment:%d %b} {text}"
+    return text if day == f"{moment:%Y-%m-%d}" else f"{formatting.format_day(moment.date())} {text}"

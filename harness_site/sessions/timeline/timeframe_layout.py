@@ -232,9 +232,14 @@ def _describe_timeframe(kinds: Counter[str], frame: Timeframe) -> str:
 
 
 def _format_group_title(count: int, kinds: Counter[str]) -> str:
-    return _("%(count)s entries (%(counts)s)") % {"count": f"{count:,}", "counts": _format_item_counts(kinds)}
+    return _("%(count)s entries (%(counts)s)") % {
+        "count": formatting.format_number(count),
+        "counts": _format_item_counts(kinds),
+    }
 
 
 def _format_item_counts(kinds: Counter[str]) -> str:
     """Format counts, most severe kinds first: “Failed: 2, Tool call: 40”."""
-    return ", ".join(f"{label}: {kinds[kind]:,}" for kind, label in KINDS.items() if kinds[kind])
+    return ", ".join(
+        f"{label}: {formatting.format_number(kinds[kind])}" for kind, label in KINDS.items() if kinds[kind]
+    )

@@ -30,7 +30,7 @@ from harness_site.sessions.selectors.message_windows import WINDOW
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.selectors.transcript_matches import Landmark
 from harness_site.sessions.session_environment import read_session_environment
-from harness_site.sessions.session_formatting import parse_stored_value
+from harness_site.sessions.session_formatting import format_count, parse_stored_value
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
@@ -251,6 +251,6 @@ def _build_missing_message_error(head: SessionHead, place: Place, position: int)
         ngettext(
             "It has %(count)s message, counted from 0.", "It has %(count)s messages, counted from 0.", place.length
         )
-        % {"count": f"{place.length:,}"},
+        % {"count": format_count(place.length)},
         head,
     )

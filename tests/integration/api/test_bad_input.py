@@ -84,6 +84,8 @@ class Situation:
         elif bad == "bad parameter":
             path = path.partition(f"?{row.parameter.partition('=')[0]}=")[0]
             path += ("&" if "?" in path else "?") + row.parameter
+        elif bad == "unknown parameter":
+            path += ("&" if "?" in path else "?") + "colour=red"
         return ApiClient(token).send(row.method, path, None if row.body is None else self.wrong_text(row, bad), headers)
 
     def wrong_token(self, row: Route, bad: str) -> str:
@@ -125,6 +127,33 @@ def test_every_route_refuses_bad_input(settings: Any) -> None:
                 wrong.append((row.method, row.path, bad, found, expected))
     assert wrong == []
     assert before == list(Session.objects.values_list("pk", "revision", "latest_version"))
+
+
+#: Writes in the order in which one session can have them; each list ends the run of the session.
+_WRITES = (
+    ("calls", "calls/c1", "heartbeat", "versions", "prune", "fork", "pause"),
+    ("calls/c1", "finish", ""),
+    ("release",),
+)
+
+
+@pytest.mark.parametrize("paths", _WRITES)
+def test_every_route_answers_as_the_document_says(paths: tuple[str, ...]) -> None:
+    """`ApiClient` compares each answer with the document."""
+    situation = Situation()
+    reads = [row for row in TABLE if row.method == "GET" and "/gate" not in row.path]
+    writes = [
+        row for path in paths for row in TABLE if row.path == f"/sessions/s/{path}".rstrip("/") and row not in reads
+    ]
+    for row in [*reads, *writes]:
+        response = situation.send(row, "", None)
+        assert response.status_code < 300, (row.path, response.content)
+        if row in reads:
+            assert ApiClient(situation.auditor).get(situation.path(row)).status_code == 200
+    assert situation.send(next(row for row in TABLE if row.path == "/peer-calls/p0/response"), "", None).json() == {
+        "answer": "Early",
+        "call_id": "p0",
+    }
 
 
 def test_fence_of_a_run_that_was_taken_over_writes_nothing() -> None:

@@ -28,7 +28,7 @@ def alice(client: Client) -> Client:
 def test_the_card_asks_whether_it_may_happen(alice: Client) -> None:
     page = said(alice.get(url(awaiting())))
     assert "May this happen? Awaiting approval · " in page
-    assert "pay · agent accounts · mutate · high risk" in page
+    assert "pay · agent accounts · mutates · high risk" in page
     assert 'amount "40.00" order 17 Raw JSON' in page
     assert "2025-03-04 10:42:07.118 Run 1 asked for approval; the tool was not started" in page
     assert "probe" not in page.partition("next or previous item")[0]

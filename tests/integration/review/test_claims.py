@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from checkpoints.db import clock
-from checkpoints.enums import AuditKind, CallStatus
+from checkpoints.enums import AuditKind, CallStatus, Role
 from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Session, ToolCall
 from harness_site.accounts.models import Membership
@@ -14,7 +14,7 @@ from harness_site.review import claim_services
 from harness_site.review.models import Claim, Presence
 from harness_site.review.presence import CLAIMED_FOR, PRESENT_FOR
 from tests.integration.review.conftest import Lost
-from tests.support.factories import make_decision
+from tests.support.factories import make_call, make_decision, make_session, make_user
 from tests.support.pages import said
 
 pytestmark = pytest.mark.django_db
@@ -161,3 +161,15 @@ def test_a_hostile_name_stays_text(people: dict[str, Client], lost: Lost) -> Non
     user.save()
     for path in (url(call), "/review/"):
         assert "<script>alert" not in people["bob"].get(path).content.decode()
+
+
+@pytest.mark.parametrize(("role", "offered"), [(Role.APPROVER, False), (Role.ADMIN, True)])
+def test_after_the_deadline_only_who_can_decide_is_offered_to_claim(client: Client, role: Role, offered: bool) -> None:
+    call = make_call(session=make_session(), decide_within=timedelta(minutes=1))  # interrupted long ago
+    client.force_login(make_user(role=role))
+    card = f"/review/calls/{call.pk}/"
+    client.post(f"{card}claim/")
+    assert Claim.objects.filter(call=call).exists() == offered
+    Claim.objects.all().delete()
+    for html in (client.get(card).content.decode(), client.post(f"{card}present/").content.decode()):
+        assert (f'action="{card}claim/"' in html) == offered

@@ -24,7 +24,7 @@ def test_the_sentence_and_who_called(reader: Client) -> None:
     shown = page(reader, lost_call(sentence="Refund 40.00 EUR for order 17"))
     assert "Did this happen? Outcome unknown" in shown
     assert "Refund 40.00 EUR for order 17" in shown
-    assert "refund_card · agent refund-desk · mutate · high risk" in shown
+    assert "refund_card · agent refund-desk · mutates · high risk" in shown
 
 
 def test_the_arguments_are_complete_as_a_list_and_as_stored(reader: Client) -> None:
@@ -42,7 +42,7 @@ def test_the_arguments_are_complete_as_a_list_and_as_stored(reader: Client) -> N
 
 
 def test_a_call_without_arguments_says_so(reader: Client) -> None:
-    assert "refund_card · agent refund-desk · mutate · high risk · no arguments" in page(reader, lost_call(args={}))
+    assert "refund_card · agent refund-desk · mutates · high risk · no arguments" in page(reader, lost_call(args={}))
 
 
 @pytest.mark.parametrize("args", ['{"a":"\\ud800"}', '{"a":"\\u0000\\u202e"}', "[" * 180 + "]" * 180, "not json"])

@@ -7,10 +7,12 @@ import pytest
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError, SealKeyMissing
 from checkpoints.formats import digests
+from checkpoints.integrity import verification
 from checkpoints.integrity.verification import VerificationCounts, find_session_problems
 from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.sealed_model import SealedModel
+from checkpoints.versions import load_version
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, change, plain, play, undone
@@ -165,6 +167,9 @@ def test_row_whose_seal_was_removed_is_refused_unless_that_is_configured(cp: Syn
     with pytest.raises(RowNotSealed):
         cp.load_latest("s")
     settings.HARNESS_SEAL_REQUIRED = False
+    with pytest.raises(IntegrityError, match="newest version of s"):  # the session is sealed, and says so
+        cp.load_latest("s")
+    plain(Session).update(row_seal=None)
     latest = cp.load_latest("s")
     assert latest
     assert latest["version"] == 2
@@ -188,3 +193,25 @@ def test_former_key_verifies_and_the_present_one_seals(cp: SyncCheckpointer, set
     settings.HARNESS_SEAL_REQUIRED = None
     with pytest.raises(SealKeyMissing):
         cp.load_latest("s")
+
+
+def test_row_that_is_missing_or_in_a_former_state_is_found_by_the_sum(open_checkpointer: Open) -> None:
+    play(open_checkpointer, "s")
+    session = Session.objects.get(session_id="s")
+    before = plain(ToolCall).filter(session=session).values().order_by("pk")[0]
+    ToolCall.objects.filter(pk=before["id"]).update(reason="abandoned")
+    assert problems("s") == []
+    with undone():  # a former state, with its own valid seal
+        plain(ToolCall).filter(pk=before["id"]).update(**before)
+        assert [problem.table for problem in problems("s")] == ["checkpoints_session"]
+    for model in (Decision, Checkpoint):
+        with undone():
+            row = plain(model).filter(session=session).order_by("pk").last()
+            assert row
+            plain(model).filter(pk=row.pk).delete()
+            assert problems("s"), model
+            with pytest.raises(IntegrityError):
+                verification.verify_session_records("default", Session.objects.get(pk=session.pk))
+            if model is Checkpoint:
+                with pytest.raises(IntegrityError, match="newest version of s"):
+                    load_version.load_latest_version(open_checkpointer().store, "s")

@@ -1,0 +1,241 @@
+"""Head of a session: one seal over its state and over the set of its rows.
+
+The seal of a session covers its status, its result, its newest version and the sum of its rows: each row counts as a
+keyed number of its table and its seal, and the sum is taken modulo 2**256. A row that is missing, that was added, that
+is there twice or that was put back to a former state changes the sum, whatever its own seal says. Each write of a row
+subtracts what it replaces and adds what it writes.
+
+The sum is stored with a mask that changes with each write, so that the numbers of rows stay secret: otherwise other
+rows with an equal sum could be searched for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from django.apps import apps
+from django.db import models
+from django.db.models import Value
+
+from checkpoints.exceptions import IntegrityError
+from checkpoints.seals import row_seals
+from checkpoints.seals.keys import SealKey, SealKeys
+
+_MODULUS = 1 << 256
+_SUM_SIZE = 32
+_NONCE_SIZE = 16
+#: Columns of a session that every write of its rows changes.
+HEAD_FIELDS = ("newest_seal", "head_number", "row_sum")
+
+#: Table of a row, and its seal.
+CountedRow = tuple[type[models.Model], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHead:
+    """Sealed columns of a session, the sum of its rows, and its seal; no seal if it has none yet."""
+
+    columns: Mapping[str, Any]
+    total: int
+    seal: bytes | None
+
+    @property
+    def session_pk(self) -> int:
+        return int(self.columns["id"])
+
+    @property
+    def number(self) -> int:
+        return int(self.columns["head_number"])
+
+    def advance(
+        self, keys: SealKeys, *, removed: Iterable[CountedRow] = (), added: Iterable[CountedRow] = (), **changes: Any
+    ) -> SessionHead:
+        """Return the head after a write that replaces the rows `removed` by `added`, and `changes` sealed columns."""
+        total = self.total
+        for model, seal in added:
+            total += _compute_element(keys, model, seal)
+        for model, seal in removed:
+            total -= _compute_element(keys, model, seal)
+        total %= _MODULUS
+        columns = {**self.columns, **changes, "head_number": self.number + 1}
+        columns["row_sum"] = _mask_sum(keys.current, self.session_pk, total)
+        return SessionHead(columns, total, row_seals.seal_values(keys, get_session_model(), columns))
+
+    def get_written_columns(self) -> dict[str, Any]:
+        """Return the columns that every write of a head changes, with the seal."""
+        return {name: self.columns[name] for name in HEAD_FIELDS} | {"row_seal": self.seal}
+
+
+@dataclass
+class RowChanges:
+    """Rows of one session that a write has replaced."""
+
+    removed: list[CountedRow] = field(default_factory=list)
+    added: list[CountedRow] = field(default_factory=list)
+
+    def add(self, model: type[models.Model], old: bytes | None, new: bytes | None) -> None:
+        if old:
+            self.removed.append((model, bytes(old)))
+        if new:
+            self.added.append((model, bytes(new)))
+
+
+@cache
+def get_session_model() -> type[models.Model]:
+    return apps.get_model("checkpoints", "Session")
+
+
+@cache
+def list_counted_models() -> tuple[type[models.Model], ...]:
+    """List the models whose rows are in the sums."""
+    return tuple(
+        model for model in apps.get_app_config("checkpoints").get_models() if getattr(model, "counted_in_head", False)
+    )
+
+
+def read_head(row: models.Model, keys: SealKeys) -> SessionHead:
+    """Return the head of a session that was read. Raises `IntegrityError`.
+
+    The sum of a session without a seal, where those are accepted, is computed from its rows.
+    """
+    row_seals.verify_row(row)
+    return build_head(row, keys)
+
+
+def build_head(row: Any, keys: SealKeys) -> SessionHead:
+    """Return the head of a session as `read_head` does, without verification."""
+    columns = row_seals.read_sealed_columns(row)
+    if not row.row_seal:
+        return SessionHead(columns, compute_total(row._state.db, row.pk, keys), None)
+    seal = bytes(row.row_seal)
+    return SessionHead(columns, _unmask_sum(keys.get_key_of(seal), row.pk, bytes(row.row_sum)), seal)
+
+
+def lock_head(using: str, session_pk: int, keys: SealKeys) -> SessionHead | None:
+    """Lock a session, and return its head; None if there is no such session. Raises `IntegrityError`."""
+    row: models.Model | None = (
+        models.QuerySet(get_session_model(), using=using).select_for_update().filter(pk=session_pk).first()
+    )
+    return None if row is None else read_head(row, keys)
+
+
+def lock_sessions(using: str, session_pks: Any) -> None:
+    """Lock the sessions of rows before the rows are written, in the order of all writers."""
+    sessions: Any = models.QuerySet(get_session_model(), using=using).select_for_update().filter(pk__in=session_pks)
+    list(sessions.order_by("pk").values_list("pk", flat=True))
+
+
+def write_head(using: str, head: SessionHead) -> None:
+    """Store a head, in the transaction that has locked its session."""
+    models.QuerySet(get_session_model(), using=using).filter(pk=head.session_pk).update(**head.get_written_columns())
+
+
+def apply_changes(using: str, changes: Mapping[int, RowChanges], keys: SealKeys) -> None:
+    """Count changed rows in the heads of their sessions, in the transaction that has written them.
+
+    Raises `IntegrityError` for a session that does not match its seal.
+    """
+    for session_pk, change in sorted(changes.items()):
+        head = lock_head(using, session_pk, keys)
+        if head is None or (head.seal is not None and not (change.removed or change.added)):
+            continue
+        if head.seal is None:  # its sum was computed from the rows as they are now
+            change = RowChanges()
+        newest = find_newest_seal(using, head, change)
+        write_head(using, head.advance(keys, removed=change.removed, added=change.added, newest_seal=newest))
+
+
+def find_newest_seal(using: str, head: SessionHead, change: RowChanges) -> bytes | None:
+    """Return the seal of the newest version after a change: another one only if that version was written or removed."""
+    known: bytes | None = head.columns["newest_seal"]
+    model = apps.get_model("checkpoints", "Checkpoint")
+    removed = {seal for changed_model, seal in change.removed if changed_model is model}
+    added = {seal for changed_model, seal in change.added if changed_model is model}
+    if not (removed or added) and head.seal is not None:
+        return known
+    newest: Any = models.QuerySet(model, using=using).filter(session=head.session_pk).order_by("-version").first()
+    if newest is None:
+        return None
+    seal = None if newest.row_seal is None else bytes(newest.row_seal)
+    if head.seal is None or seal in added or known is None or bytes(known) in removed:
+        row_seals.verify_row(newest)
+        return seal
+    return known
+
+
+def compute_total(using: str, session_pk: int, keys: SealKeys) -> int:
+    """Compute the sum of the rows of a session that have a seal, in one statement."""
+    by_name = {str(model._meta.model_name): model for model in list_counted_models()}
+    counted: list[Any] = [
+        models.QuerySet(model, using=using)
+        .filter(session=session_pk, row_seal__isnull=False)
+        .values_list(Value(name), "row_seal")
+        for name, model in by_name.items()
+    ]
+    first, *others = counted
+    rows = first.union(*others, all=True)
+    return sum(_compute_element(keys, by_name[name], bytes(seal)) for name, seal in rows) % _MODULUS
+
+
+def sum_rows(keys: SealKeys, rows: Iterable[CountedRow]) -> int:
+    """Compute the sum of rows."""
+    return sum(_compute_element(keys, model, seal) for model, seal in rows) % _MODULUS
+
+
+def verify_newest_version(
+    values: Sequence[Any], seal: bytes | None, newest_seal: bytes | None, session_id: str
+) -> None:
+    """Verify that a version is the newest one of its session.
+
+    Args:
+        values: Sealed columns of the session, in the order of its `sealed_fields`.
+        seal: Seal of the session.
+        newest_seal: Seal of the newest version that was found; None if there is none.
+        session_id: Name of the session, for the error.
+
+    Raises:
+        IntegrityError: The session does not match its seal, or the version is not the one that it names.
+    """
+    model = get_session_model()
+    row_seals.verify_columns(model, values, seal, f"{values[0]} ({session_id})")
+    if not seal:
+        return
+    known = dict(zip(row_seals.get_sealed_fields(model), values, strict=True))["newest_seal"]
+    if (None if known is None else bytes(known)) != (None if newest_seal is None else bytes(newest_seal)):
+        raise build_newest_error(session_id)
+
+
+def build_newest_error(session_id: str) -> IntegrityError:
+    """Build the error of a session whose newest version is not the one that its head names."""
+    table = apps.get_model("checkpoints", "Checkpoint")._meta.db_table
+    return IntegrityError(
+        table, f"newest version of {session_id}", "it is missing, or another version stands in its place"
+    )
+
+
+@cache
+def _get_label(model: type[models.Model]) -> bytes:
+    return f"{model._meta.model_name}:".encode()
+
+
+def _compute_element(keys: SealKeys, model: type[models.Model], seal: bytes) -> int:
+    return keys.get_key_of(seal).compute_number("head element", _get_label(model) + seal)
+
+
+def _compute_mask(key: SealKey, session_pk: int, nonce: bytes) -> int:
+    return key.compute_number("head mask", nonce + b"%d" % session_pk)
+
+
+def _mask_sum(key: SealKey, session_pk: int, total: int) -> bytes:
+    nonce = os.urandom(_NONCE_SIZE)
+    masked = (total + _compute_mask(key, session_pk, nonce)) % _MODULUS
+    return nonce + masked.to_bytes(_SUM_SIZE, "big")
+
+
+def _unmask_sum(key: SealKey, session_pk: int, stored: bytes) -> int:
+    nonce, masked = stored[:_NONCE_SIZE], int.from_bytes(stored[_NONCE_SIZE:], "big")
+    return (masked - _compute_mask(key, session_pk, nonce)) % _MODULUS
