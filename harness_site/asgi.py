@@ -23,6 +23,7 @@ from harness_site.api.senders import has_valid_token  # noqa: E402
 from harness_site.live.change_feed import handle_lifespan  # noqa: E402
 from harness_site.live.routing import websocket_application  # noqa: E402
 from harness_site.live.websocket_access import is_member_request  # noqa: E402
+from harness_site.mcp_server.endpoint import McpEndpoint  # noqa: E402
 from harness_site.serving.asgi_types import Receive, Scope, Send  # noqa: E402
 from harness_site.serving.client_address import ClientAddressMiddleware  # noqa: E402
 from harness_site.serving.request_bodies import RequestBodyMiddleware  # noqa: E402
@@ -46,7 +47,9 @@ async def _run_in_thread(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 _pages = ResponseDeadlines(
-    RequestBodyMiddleware(EventStreams(LongPolls(_run_in_thread)), settings.SERVER_LIMITS, is_known_sender),
+    RequestBodyMiddleware(
+        McpEndpoint(EventStreams(LongPolls(_run_in_thread))), settings.SERVER_LIMITS, is_known_sender
+    ),
     limits=settings.SERVER_LIMITS,
     threads=THREADS,
 )

@@ -14,11 +14,15 @@ def main(arguments: list[str] | None = None) -> None:
     """Run one management command, such as `harness migrate` or `harness serve`.
 
     Settings come from `DJANGO_SETTINGS_MODULE` if it is set. Otherwise they are the site's if its packages are
-    installed, and those of the library alone if not, on the database of `HARNESS_DATABASE_URL`.
+    installed, and those of the library alone if not, on the database of `HARNESS_DATABASE_URL`. `harness mcp` needs
+    neither settings nor a database.
     """
     from django.core.management import execute_from_command_line
 
     command_line = ["harness", *(sys.argv[1:] if arguments is None else arguments)]
+    if command_line[1:2] == ["mcp"]:
+        _run_mcp_server(command_line[2:])
+        return
     if "DJANGO_SETTINGS_MODULE" not in os.environ:
         missing = missing_site_packages()
         if not missing:
@@ -27,6 +31,19 @@ def main(arguments: list[str] | None = None) -> None:
         else:
             _configure_library(missing)
     execute_from_command_line(command_line)
+
+
+def _run_mcp_server(arguments: list[str]) -> None:
+    _require_packages("mcp", "httpx", extra="mcp")
+    from harness_site.mcp_server.stdio import run_stdio_server
+
+    run_stdio_server(arguments)
+
+
+def _require_packages(*names: str, extra: str) -> None:
+    """Exit with a hint unless the packages of an extra are installed."""
+    if any(find_spec(name) is None for name in names):
+        raise SystemExit(f'harness: this command needs more packages: pip install "harness-checkpoints[{extra}]"')
 
 
 def missing_site_packages() -> list[str]:

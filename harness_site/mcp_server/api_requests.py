@@ -1,0 +1,118 @@
+"""Requests of the MCP tools to the HTTP API, over the network or inside the process of the site."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import anyio
+import httpx
+
+#: Pauses in seconds before a request is repeated whose answer was lost.
+PAUSES: Final = (0.1, 0.5, 2.0)
+#: Seconds for the answer of a request.
+ANSWER_SECONDS: Final = 60.0
+
+
+@dataclass
+class ApiProblem(Exception):
+    """Problem that the API answered, or that the API could not be reached."""
+
+    type: str
+    detail: str
+    hint: str = ""
+    may_have_happened: bool = False
+
+    def __str__(self) -> str:
+        parts = [f"{self.type}: {self.detail}", self.hint]
+        if self.may_have_happened:
+            parts.append("It may have happened all the same: read the call again.")
+        return " ".join(part for part in parts if part)
+
+
+def build_path(*parts: str) -> str:
+    """Build a path of the API from identifiers and names, with the escapes that `docs/http-api.md` describes."""
+    return "/".join(_escape_part(part) for part in parts)
+
+
+def _escape_part(part: str) -> str:
+    escaped = part.replace("~", "~0").replace("/", "~1")
+    if set(escaped) == {"."}:
+        escaped = escaped.replace(".", "~2")
+    return quote(escaped, safe="~")
+
+
+class ApiRequests:
+    """Client of the HTTP API with one token, for one or many requests."""
+
+    def __init__(
+        self,
+        address: str,
+        headers: Mapping[str, str],
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._client = httpx.AsyncClient(
+            base_url=f"{address.rstrip('/')}/api/v1/",
+            headers=dict(headers),
+            transport=transport,
+            timeout=httpx.Timeout(ANSWER_SECONDS, connect=5.0),
+            trust_env=transport is None,
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def read(self, path: str, **parameters: Any) -> Any:
+        """Request a resource. Parameters that are None are left out. Raises `ApiProblem`."""
+        given = {name: value for name, value in parameters.items() if value is not None}
+        return await self._send("GET", path, params=given)
+
+    async def write(self, path: str, fields: Mapping[str, Any]) -> Any:
+        """Do a write, once: all attempts have the same key. Fields that are None are left out. Raises `ApiProblem`."""
+        given = {name: value for name, value in fields.items() if value is not None}
+        return await self._send("POST", path, json=given, headers={"Idempotency-Key": uuid.uuid4().hex})
+
+    async def _send(self, method: str, path: str, **options: Any) -> Any:
+        sent = False
+        for pause in (*PAUSES, None):
+            try:
+                return _read_answer(await self._client.request(method, path, **options))
+            except httpx.TransportError as error:
+                sent |= not isinstance(error, httpx.ConnectError)
+                if pause is None:
+                    raise ApiProblem(
+                        "ServerUnavailable",
+                        f"{self._client.base_url} did not answer ({type(error).__name__}).",
+                        "Start the site with `harness serve`, or check HARNESS_URL.",
+                        sent and method != "GET",
+                    ) from error
+            except ApiProblem as problem:
+                if pause is None or problem.type not in {"RateLimited", "RequestInProgress"}:
+                    raise
+            await anyio.sleep(pause)
+        raise AssertionError  # the loop ends by an answer or an error
+
+
+def _read_answer(response: httpx.Response) -> Any:
+    try:
+        value = response.json()
+    except ValueError:
+        value = None
+    if response.is_success and value is not None:
+        return value
+    if isinstance(value, dict) and "type" in value and "detail" in value:
+        raise ApiProblem(
+            str(value["type"]),
+            str(value["detail"]),
+            str(value.get("hint", "")),
+            bool(value.get("may_have_happened")),
+        )
+    raise ApiProblem(
+        "ServerFailed",
+        f"The server answered {response.status_code} without a problem document.",
+        "Check that HARNESS_URL is the address of a Harness site.",
+    )
