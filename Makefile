@@ -22,9 +22,11 @@ ON_POSTGRES := $(RUN) -m tests.support.cluster --
 BESIDE := --numprocesses 4 --dist worksteal
 NEWEST_MATTERS := review site $(addprefix checkpoints/,resume versions)
 # What reads and writes the database in ways of its own: the pages above it are much the same on every database.
-POSTGRES_MATTERS := $(addprefix tests/,property concurrency crash $(addprefix integration/,api checkpoints search sessions/test_session_list.py review/test_queue.py)) \
+POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,state_machine.py statements.py altered_histories.py) \
+	$(addprefix crash/test_,every_boundary.py requests.py opening.py) \
+	$(addprefix integration/,api checkpoints search sessions/test_session_list.py review/test_queue.py)) \
 	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_database_setup.py) \
-		$(addprefix crash/test_,misplays.py page.py peers.py) concurrency/test_peers_over_http.py)
+		concurrency/test_peers_over_http.py)
 
 # ------------------------------------------------------------------------------------------------ to run it
 

@@ -58,7 +58,6 @@ def test_next_demo_takes_the_next_number(cp: SyncCheckpointer, tmp_path: Path) -
     [
         (signal.SIGTERM, RunStatus.WAITING),  # at the gate
         (signal.SIGINT, RunStatus.RUNNING),
-        (signal.SIGHUP, RunStatus.RUNNING),
     ],
 )
 def test_nothing_is_left_running(
