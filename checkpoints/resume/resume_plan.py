@@ -112,7 +112,7 @@ def _list_calls_since_last_version(store: Store, session: Session) -> list[ToolC
 def _select_calls_at_step(session: int, step: int) -> QuerySet[ToolCall]:
     steps = WorkflowStep.objects.filter(session=session).values("call_id")
     calls = ToolCall.objects.filter(session=session, step=step).exclude(call_id__in=steps)
-    return calls.select_related("run").order_by("attempt")
+    return calls.select_related("run").order_by("attempt", "pk")
 
 
 def _find_logged_call(
