@@ -20,6 +20,7 @@ const state = { socket: null, connected: false, signedOut: false, failure: "" };
 const press = { down: false, waiting: false };
 const behind = new Set(); // ids of the parts whose last fetch the server refused or failed
 let heard = Date.now();
+let changed = 0; // when the server last named a session that changed
 let shown = live && new Date(live.dataset.shown);
 
 function announce(name) {
@@ -49,6 +50,7 @@ function receive(message) {
   heard = Date.now();
   if (!failing()) shown = new Date();
   if (message.session === null) announceEverything();
+  if (message.session !== undefined) changed = performance.now();
   if (!message.session) return;
   announce(`live:session-${message.session}`);
   announce("live:any");
@@ -170,8 +172,17 @@ function released() {
   setTimeout(announceEverything);
 }
 
+// The answer to a form may be older than what a live update has shown while it was under way, and what it brings listens
+// only once it has settled: what has changed since the form was sent is fetched again.
+function catchUp({ requestConfig }) {
+  if (!requestConfig || requestConfig.elt.matches(PARTS) || changed < requestConfig.asked) return;
+  requestConfig.asked = Infinity; // once for each answer, which may settle in several places
+  announceEverything();
+}
+
 // A sign-in in another tab makes the token of an open form worthless; the newest one came with the last part.
 function prepare(request) {
+  request.asked = performance.now();
   const token = document.getElementById("waiting")?.dataset.token;
   if (token && request.parameters.csrfmiddlewaretoken) request.parameters.csrfmiddlewaretoken = token;
   if (request.elt.matches(PARTS)) request.timeout = PATIENCE;
@@ -209,7 +220,10 @@ if (live) {
   window.addEventListener("pointermove", (event) => event.buttons || released(), true);
   window.addEventListener("offline", show);
   window.addEventListener("online", online);
-  document.body.addEventListener("htmx:afterSettle", show);
+  document.body.addEventListener("htmx:afterSettle", ({ detail }) => {
+    show();
+    catchUp(detail);
+  });
   // Only the server knows whether this tab is signed out, too: it is asked at once.
   tabs.addEventListener("message", announceEverything);
   setInterval(watch, POLL);

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import APIResponse, Page, Route, expect
 
 from tests.e2e import steps
 from tests.e2e.conftest import Visit
@@ -48,6 +48,27 @@ def heading(page: Page, words: str) -> None:
     expect(page.get_by_role("heading", level=1, name=words)).to_be_visible()
 
 
+class HeldAnswer:
+    """Answer of the server to a form, kept back until a test releases it."""
+
+    def __init__(self, page: Page) -> None:
+        self._held: list[tuple[Route, APIResponse]] = []
+        self._page = page
+        page.route("**/review/calls/*/", self._hold)
+
+    def _hold(self, route: Route) -> None:
+        if route.request.method == "POST":
+            self._held.append((route, route.fetch()))
+        else:
+            route.continue_()
+
+    def release(self, now: str, then: str) -> None:
+        """Answer with what the page said earlier: `then` in place of `now`."""
+        ((route, answer),) = self._held
+        route.fulfill(response=answer, body=answer.text().replace(now, then))
+        self._page.unroute("**/review/calls/*/", self._hold)
+
+
 def test_two_people_change_and_approve_a_payment(start_payer: StartPayer, visit: Visit) -> None:
     payer = start_payer("--approvals=2")
     alice, bob, dora = visit("alice"), visit("bob"), visit("dora")
@@ -77,7 +98,13 @@ def test_two_people_change_and_approve_a_payment(start_payer: StartPayer, visit:
     alice.get_by_role("link", name="reload the page").click()
     expect(alice.get_by_role("radio", name="Approve")).to_be_disabled()
     dora.get_by_role("link", name="reload the page").click()
+    # an answer that comes late and was made before the call ran is brought up to date
+    answer = HeldAnswer(dora)
     approve(dora, "Agreed.")
+    for page in (alice, bob):
+        heading(page, "Approved: it has run")
+        expect(steps.finished(page)).to_be_visible()
+    answer.release("Approved: it has run", "Approved: it has not run yet")
     for page in (alice, bob, dora):
         heading(page, "Approved: it has run")
         expect(page.get_by_text("Paid 1230.00 EUR to Northwind GmbH.").first).to_be_visible()
