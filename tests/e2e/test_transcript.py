@@ -91,7 +91,7 @@ def test_scrolling_brings_the_rest_and_reload_finds_the_place(visit: Visit, long
     page = visit("carol")
     page.goto(f"{long_session}?v=12&after=300")
     page.mouse.move(600, 400)
-    for _ in range(300):
+    for _ in range(1500):
         page.mouse.wheel(0, 3000)
         page.wait_for_timeout(20)
         if positions(page)[-1] >= 590:
@@ -102,9 +102,9 @@ def test_scrolling_brings_the_rest_and_reload_finds_the_place(visit: Visit, long
     expect(page).to_have_url(re.compile(r"#m-\d+$"))
     page.mouse.wheel(0, 1)
     expect(page).to_have_url(re.compile(r"#m-[4-9]\d\d$"))
-    page.wait_for_timeout(600)
-    place = page.url.partition("#")[2]
     page.reload()
+    expect(page).to_have_url(re.compile(r"#m-[4-9]\d\d$"))
+    place = page.url.partition("#")[2]
     expect(page.locator(f"#{place}")).to_be_in_viewport()
 
 
