@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from benchmarks import databases as places
-from benchmarks import django_setup, environment, plan
+from benchmarks import django_setup, environment, measurement_extent
 
 PAGE = environment.ROOT / "docs" / "benchmarks.md"
 
@@ -23,7 +23,8 @@ def main() -> None:
         django_setup.configure_django(databases.get_urls(django_setup.NAMES))
         from benchmarks import measuring, report  # models can be imported only now
 
-        page = report.format_page(measuring.measure_all(databases, plan.QUICK if options.quick else plan.FULL, say))
+        extent = measurement_extent.QUICK if options.quick else measurement_extent.FULL
+        page = report.format_page(measuring.measure_all(databases, extent, say))
     output: Path | None = options.output or (None if options.quick else PAGE)
     if output is None:
         print(page)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Protocol
 
-from benchmarks.plan import Plan
+from benchmarks.measurement_extent import Plan
 from benchmarks.samples import Samples, shuffle_for_turn
 
 ARGS = {"amount": "40.00", "note": "second parcel, the first one was lost " * 4}

@@ -13,7 +13,7 @@ from typing import IO
 from benchmarks.crowds.crowd import Crowd
 from benchmarks.databases import Databases, Kind
 from benchmarks.django_setup import create_library_tables, create_plain_tables
-from benchmarks.plan import Plan
+from benchmarks.measurement_extent import Plan
 
 WAYS = ("library", "statement")
 

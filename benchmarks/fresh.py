@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.databases import Databases, Kind
 from benchmarks.django_setup import create_library_tables
-from benchmarks.plan import Plan
+from benchmarks.measurement_extent import Plan
 from benchmarks.samples import Samples
 
 WAYS = ("setup", "save")

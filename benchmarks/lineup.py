@@ -11,12 +11,12 @@ from benchmarks.contenders.library import Append, AsyncAppend, CallDispatch, Cal
 from benchmarks.contenders.older_library import DjangoSaver
 from benchmarks.contenders.plain_orm import PlainOrm
 from benchmarks.contenders.statements import Driver, Statement
-from benchmarks.conversation import Conversation
 from benchmarks.crowds.crowd import Crowd
 from benchmarks.crowds.langgraph_saver import LangGraph
 from benchmarks.crowds.library_crowd import Library
 from benchmarks.crowds.statement_crowd import Statements
 from benchmarks.databases import Databases, Kind
+from benchmarks.generated_conversation import Conversation
 
 CONTENDERS: tuple[type[Contender], ...] = (
     Append,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.contenders.contender import Contender
-from benchmarks.plan import Plan
+from benchmarks.measurement_extent import Plan
 from benchmarks.samples import Samples
 
 TAIL = 50

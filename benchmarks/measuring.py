@@ -13,9 +13,9 @@ from importlib.metadata import version
 
 from benchmarks import call_costs, concurrent_saves, fresh, lineup, loading, saving
 from benchmarks.concurrent_saves import Rates
-from benchmarks.conversation import Conversation, build_conversation
 from benchmarks.databases import KINDS, TITLES, Databases, Kind
-from benchmarks.plan import Plan
+from benchmarks.generated_conversation import Conversation, build_conversation
+from benchmarks.measurement_extent import Plan
 from benchmarks.results import Measured, Results
 
 PACKAGES = ("Django", "psycopg", "langgraph-checkpoint", "langgraph-checkpoint-postgres", "langgraph-checkpoint-sqlite")

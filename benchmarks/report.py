@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from benchmarks.databases import TITLES
-from benchmarks.plan import FULL
+from benchmarks.measurement_extent import FULL
 from benchmarks.results import Measured, Results
 from benchmarks.samples import Samples
 from benchmarks.targets import check_targets

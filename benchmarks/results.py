@@ -8,7 +8,7 @@ from datetime import date
 from benchmarks.concurrent_saves import Rates
 from benchmarks.databases import Kind
 from benchmarks.loading import Loading
-from benchmarks.plan import Plan
+from benchmarks.measurement_extent import Plan
 from benchmarks.samples import Samples
 from benchmarks.saving import Saving
 

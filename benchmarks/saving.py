@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.contenders.contender import Contender
-from benchmarks.plan import Plan
+from benchmarks.measurement_extent import Plan
 from benchmarks.samples import Samples, shuffle_for_turn
 
 WARM_UP = 10

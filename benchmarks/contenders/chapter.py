@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from benchmarks.contenders.contender import Contender
 from benchmarks.contenders.statements import connect, to_sqlite_placeholders
-from benchmarks.conversation import PLAN, SPENT_USD, Conversation, Message
 from benchmarks.databases import Database
+from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation, Message
 
 TABLES = (
     "CREATE TABLE sessions (session_id TEXT PRIMARY KEY, created_at TEXT, updated_at TEXT, status TEXT)",

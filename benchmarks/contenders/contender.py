@@ -7,8 +7,8 @@ import time
 from abc import ABC, abstractmethod
 from typing import ClassVar, Self
 
-from benchmarks.conversation import Conversation, Message
 from benchmarks.databases import Database, Kind
+from benchmarks.generated_conversation import Conversation, Message
 
 
 class Contender(ABC):

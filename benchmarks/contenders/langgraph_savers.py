@@ -19,8 +19,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from psycopg.rows import dict_row
 
 from benchmarks.contenders.contender import Contender
-from benchmarks.conversation import PLAN, SPENT_USD, Conversation, Message
 from benchmarks.databases import Database
+from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation, Message
 
 #: Default number of updates between two whole lists of the delta channel.
 SNAPSHOT_EVERY = 100

@@ -7,9 +7,9 @@ import time
 from typing import Any, ClassVar
 
 from benchmarks.contenders.contender import Contender
-from benchmarks.conversation import PLAN, SPENT_USD, Conversation, Message
 from benchmarks.databases import Database
 from benchmarks.django_setup import create_library_tables
+from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation, Message
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
 from checkpoints.versions import load_version
 

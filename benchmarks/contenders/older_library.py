@@ -8,8 +8,8 @@ import subprocess
 from typing import Any, ClassVar
 
 from benchmarks.contenders.contender import Contender
-from benchmarks.conversation import MESSAGES_PER_TURN, Conversation, Message
 from benchmarks.databases import Database
+from benchmarks.generated_conversation import MESSAGES_PER_TURN, Conversation, Message
 
 
 def describe_missing() -> str:

@@ -10,9 +10,9 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from benchmarks.contenders.contender import Contender
-from benchmarks.conversation import PLAN, SPENT_USD, Conversation, Message, to_compact_json
 from benchmarks.databases import Database
 from benchmarks.django_setup import create_plain_tables
+from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation, Message, to_compact_json
 from benchmarks.plain.models import Entry, Thread, Version
 
 

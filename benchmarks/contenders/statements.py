@@ -11,9 +11,9 @@ import psycopg
 from django.db import connections, transaction
 
 from benchmarks.contenders.contender import Contender
-from benchmarks.conversation import MESSAGES_PER_TURN, PLAN, SPENT_USD, Conversation, Message, to_compact_json
 from benchmarks.databases import Database
 from benchmarks.django_setup import create_plain_tables
+from benchmarks.generated_conversation import MESSAGES_PER_TURN, PLAN, SPENT_USD, Conversation, Message, to_compact_json
 
 #: PostgreSQL: everything in one statement. Parameters: the thread, three times role and body, plan, budget.
 SAVE = """

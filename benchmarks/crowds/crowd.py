@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from benchmarks.conversation import Conversation
 from benchmarks.databases import Database
+from benchmarks.generated_conversation import Conversation
 
 
 class Crowd(ABC):

@@ -9,9 +9,9 @@ from uuid import uuid4
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 
-from benchmarks.conversation import PLAN, SPENT_USD, Conversation
 from benchmarks.crowds.crowd import Crowd
 from benchmarks.databases import Database
+from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation
 from checkpoints.conf import POOL_SIZE
 
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 from django.db import connections
 
 from benchmarks.contenders import statements
-from benchmarks.conversation import Conversation
 from benchmarks.crowds.crowd import Crowd
 from benchmarks.databases import Database
 from benchmarks.django_setup import create_plain_tables
+from benchmarks.generated_conversation import Conversation
 from checkpoints.conf import POOL_SIZE
 
 

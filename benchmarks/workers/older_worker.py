@@ -18,7 +18,7 @@ import django
 from django.conf import settings
 from django.core.management import call_command
 
-from benchmarks.conversation import PLAN, SPENT_USD, Conversation, build_conversation
+from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation, build_conversation
 
 
 def main(kind: str, address: str) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks.conversation import PLAN, SPENT_USD, Message, build_conversation
 from benchmarks.django_setup import configure_django
+from benchmarks.generated_conversation import PLAN, SPENT_USD, Message, build_conversation
 
 Save = Callable[[list[Message]], None]
 TURNS = 400

@@ -16,8 +16,8 @@ from ninja.parser import Parser
 
 from checkpoints import __version__
 from checkpoints.exceptions import InvalidFields, MalformedRequest
+from harness_site.api.json_bodies import parse_body
 from harness_site.api.problems import convert_to_problem, respond_with_problem
-from harness_site.api.request_bodies import parse_body
 
 DESCRIPTION: Final = (
     "Durable agent sessions. Every write takes an `Idempotency-Key`; a write of a run names the `fence` of its "

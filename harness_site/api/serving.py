@@ -20,7 +20,7 @@ from checkpoints.exceptions import InvalidFields, RoleInsufficient, RouteNotFoun
 from harness_site.accounts import api_tokens, unmasking
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
-from harness_site.api import client_stores, idempotent_writes, rate_limit, request_bodies
+from harness_site.api import client_stores, idempotent_writes, json_bodies, rate_limit
 from harness_site.api.problems import convert_to_problem, respond_with_problem
 from harness_site.core.masking import masker
 
@@ -112,7 +112,7 @@ def _serve_authenticated(
     rate_limit.take_request(request.token.pk)
     if request.GET:
         _require_known_parameters(request, list_parameters(request.method or ""))
-    request.content = request_bodies.read_body(request) if request.method in _WRITES else b""
+    request.content = json_bodies.read_body(request) if request.method in _WRITES else b""
     request._body = request.content  # Django would refuse to read the stream again
     key = request.headers.get("Idempotency-Key", "") if request.method in _WRITES else ""
 

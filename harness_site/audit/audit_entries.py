@@ -142,7 +142,7 @@ class AuditPage:
 
 @dataclass(frozen=True, slots=True)
 class EntryGroup:
-    """Consecutive entries that differ in their session alone, newest first. A group of few is not folded."""
+    """Consecutive entries that differ in their session alone, or imports, newest first. A few are not folded."""
 
     entries: tuple[AuditEntry | UnreadableRecord, ...]
 
@@ -182,13 +182,15 @@ def load_audit_page(
 
 
 def group_entries(entries: Iterable[AuditEntry | UnreadableRecord]) -> list[EntryGroup]:
-    """Group consecutive entries that say the same; entries that are not intact stay alone."""
+    """Group consecutive entries that say the same, and consecutive imports; entries that are not intact stay alone."""
     return [EntryGroup(tuple(group)) for _key, group in groupby(entries, key=_get_group_key)]
 
 
 def _get_group_key(entry: AuditEntry | UnreadableRecord) -> tuple[Any, ...]:
     if isinstance(entry, UnreadableRecord) or not entry.intact:
         return (entry.pk,)
+    if entry.kind == AuditKind.SESSION_IMPORTED:
+        return entry.kind, entry.actor, entry.actor_kind, entry.details.get("format") is None
     return entry.kind, entry.actor, entry.actor_kind, tuple(sorted(map(repr, entry.details.items())))
 
 

@@ -10,11 +10,13 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import AuditKind, CallStatus, DecisionKind
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind
 from harness_site.audit.audit_entries import AuditEntry
+from harness_site.audit.event_details import format_actor, format_detail_value
 from harness_site.core.formatting import format_number, format_status_chip, shorten_to_one_line
 
 #: Kind → sentences. The first one of which all values are known is used.
@@ -121,14 +123,14 @@ _HOOK_ANSWERS: Final[dict[str, str]] = {
     DecisionKind.PROBE_NOT_LANDED: DecisionKind.MARK_FAILED,
     DecisionKind.PROBE_UNKNOWN: CallStatus.INTERRUPTED,
 }
-#: Actor of what the library does by itself.
-_GATE: Final = "gate"
+#: Kinds of actors whose names are displayed as they are.
+_ACCOUNTS: Final = frozenset({ActorKind.PERSON, ActorKind.TOKEN})
 
 
 def build_entry_sentence(entry: AuditEntry) -> SafeString:
     """Build the sentence of an entry, with a link to its session."""
     values = {
-        name: _format_value_in_sentence(value)
+        name: _format_value_in_sentence(format_detail_value(value, name))
         for name, value in entry.details.items()
         if isinstance(value, (str, int)) and value != ""
     }
@@ -150,6 +152,8 @@ def build_group_sentence(entry: AuditEntry, number: int) -> SafeString:
         sentence = gettext("{actor} saw excerpts of {number} sessions")
     elif entry.kind == AuditKind.VIEWED:
         sentence = gettext("{actor} read sessions, {number} times")
+    elif entry.kind == AuditKind.SESSION_IMPORTED:
+        sentence = gettext("{actor} imported {number} sessions")
     else:
         sentence = gettext("{actor}: {label}, {number} times")
     return format_html(
@@ -173,10 +177,10 @@ def _list_placeholders(sentence: str) -> set[str]:
 
 
 def _format_actor_in_sentence(entry: AuditEntry) -> SafeString:
-    if entry.actor_kind == "machine" and entry.actor == _GATE:
-        return format_html("<b>{}</b>", gettext("Harness"))
     note = gettext("(API token)") if entry.actor_kind == "token" else ""
-    name = format_html("<b>{}</b>", _format_value_in_sentence(entry.actor))
+    known = format_actor(entry.actor, entry.actor_kind)
+    is_first_word = entry.actor_kind not in _ACCOUNTS and entry.kind != AuditKind.TAKEOVER
+    name = format_html("<b>{}</b>", shorten_to_one_line(capfirst(known) if is_first_word else known, _NAMED))
     return format_html('{} <span class="muted">{}</span>', name, note) if note else name
 
 

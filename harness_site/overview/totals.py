@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from itertools import chain
 from typing import Any, Final
 
 from django.db.models import Model, QuerySet, Sum
 
+from checkpoints.enums import CallStatus
+from checkpoints.models import ToolCall
 from harness_site.overview.periods import Period
 from harness_site.search.hourly_call_statistics import convert_wait_class_to_seconds
 from harness_site.search.models import DecisionSums, ModelSums, SessionSums, ToolSums
@@ -20,6 +23,8 @@ NAMED: Final = 8
 TOOLS: Final = 6
 #: Minimum number of calls for a meaningful share.
 ENOUGH: Final = 3
+#: Largest number of undecided interrupted calls that are counted.
+_UNDECIDED: Final = 10_000
 _COUNTS: Final = ("sessions", "completed", "failed", "undecided")
 
 
@@ -133,7 +138,7 @@ class PeriodTotals:
 
 
 def load_period_totals(workspace: int, period: Period) -> PeriodTotals:
-    """Load everything about a period with eight queries, each of which reads one range of an index."""
+    """Load everything about a period with nine queries, each of which reads one range of an index."""
     sessions = {row["start"]: row for row in _query_sessions(workspace, period)}
     agents, models = _load_agents(workspace, period), _load_models(workspace, period)
     waits = _load_waits(workspace, period)
@@ -141,7 +146,8 @@ def load_period_totals(workspace: int, period: Period) -> PeriodTotals:
     by_step = _group_by_step(period, sessions.items(), _add_session_rows)
     wait_steps = _group_by_step(period, waits.items(), _sum_counters)
     interrupted = _query_interruptions(workspace, period).values_list("start", "number")
-    interruptions = _group_by_step(period, interrupted, sum)
+    undecided = ((moment, 1) for moment in _query_undecided_interruptions(workspace, period))
+    interruptions = _group_by_step(period, chain(interrupted, undecided), sum)
     return PeriodTotals(
         steps=tuple((step, by_step.get(step, SessionTotals())) for step in period.list_steps()),
         total=_add_session_rows(sessions.values()),
@@ -263,6 +269,13 @@ def _query_interruptions(workspace: int, period: Period) -> QuerySet[Any, Any]:
     rows: QuerySet[Any, Any] = _query_rows(ToolSums, workspace, period).values("start")
     annotated: QuerySet[Any, Any] = rows.annotate(number=Sum("interrupted"))
     return annotated
+
+
+def _query_undecided_interruptions(workspace: int, period: Period) -> QuerySet[ToolCall, datetime]:
+    """Query the times of the interrupted calls that the sums do not contain, because nobody has decided yet."""
+    undecided = ToolCall.objects.filter(workspace=workspace, status=CallStatus.INTERRUPTED)
+    in_period = undecided.filter(issued_at__gte=period.start, issued_at__lt=period.end)
+    return in_period.order_by("interrupted_at", "pk").values_list("issued_at", flat=True)[:_UNDECIDED]
 
 
 def _query_tools(workspace: int, period: Period) -> QuerySet[Any, Any]:

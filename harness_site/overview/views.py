@@ -11,6 +11,7 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
 from harness_site.core.formatting import format_duration
 from harness_site.overview import charts, current_counts, periods, totals
+from harness_site.overview.totals import WaitingTimes
 from harness_site.review.selectors import pending_calls
 from harness_site.search.index_status import get_index_completion_time
 
@@ -33,7 +34,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "oldest": oldest,
         "sums": sums,
         "cost_change": _describe_change(sums.total.cost, sums.preceding_cost),
-        "wait_change": _describe_wait(sums.preceding_waits.p95),
+        "wait_words": _describe_waits(sums.waits, sums.preceding_waits),
         "charts": {
             "sessions": charts.draw_sessions(period, sums.steps),
             "waits": charts.draw_waiting_times(period, sums.wait_steps),
@@ -57,5 +58,13 @@ def _describe_change(amount: Decimal, before: Decimal) -> str:
     return _("%(change)s on the period before") % {"change": f"{sign}{abs(percent)} %"}
 
 
-def _describe_wait(before: float | None) -> str:
-    return "" if before is None else _("was %(duration)s") % {"duration": format_duration(before)}
+def _describe_waits(waits: WaitingTimes, preceding: WaitingTimes) -> str:
+    """Describe how long nearly all decisions took, and how long in the preceding period if it had decisions."""
+    if waits.p95 is None:
+        return _("no decision")
+    if preceding.p95 is None:
+        return _("95 %% within %(duration)s") % {"duration": format_duration(waits.p95)}
+    return _("95 %% within %(duration)s (before: %(preceding)s)") % {
+        "duration": format_duration(waits.p95),
+        "preceding": format_duration(preceding.p95),
+    }

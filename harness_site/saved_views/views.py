@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 
 from checkpoints.enums import Role
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, require_member
-from harness_site.saved_views import services
+from harness_site.saved_views import saved_view_storage
 from harness_site.saved_views.filterable_lists import ADDRESSES, FILTERS, normalize_filter_query
 from harness_site.saved_views.models import SavedView
 
@@ -28,8 +28,10 @@ def create_saved_view(request: MemberRequest, page: str) -> HttpResponse:
     form = NameForm(request.POST)
     if form.is_valid():
         try:
-            services.create_saved_view(request.membership, page=page, name=form.cleaned_data["name"], query=query)
-        except services.SavedViewRefused as refused:
+            saved_view_storage.create_saved_view(
+                request.membership, page=page, name=form.cleaned_data["name"], query=query
+            )
+        except saved_view_storage.SavedViewRefused as refused:
             form.add_error("name", str(refused))
         else:
             messages.success(request, _("The view “%(name)s” was saved.") % {"name": form.cleaned_data["name"]})
@@ -46,7 +48,7 @@ def delete_saved_view(request: MemberRequest, pk: int) -> HttpResponse:
     view = get_object_or_404(SavedView, pk=pk, workspace=request.membership.workspace)
     if not view.can_be_removed_by(request.membership):
         raise RoleTooSmall(request.membership, Role.ADMIN)
-    services.delete_saved_view(view)
+    saved_view_storage.delete_saved_view(view)
     messages.success(request, _("The view “%(name)s” was deleted.") % {"name": view.name})
     return _redirect_to_list(view.page, view.query)
 

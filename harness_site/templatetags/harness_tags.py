@@ -35,7 +35,7 @@ from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.json_tree import dump_masked_json
 from harness_site.core.rendering.safe_text import escape_hidden, replace_unencodable
 from harness_site.core.unreadable_rows import UnreadableRecord
-from harness_site.display.services import get_theme
+from harness_site.display.display_choice import get_theme
 
 logger = logging.getLogger(__name__)
 

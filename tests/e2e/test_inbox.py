@@ -32,7 +32,7 @@ def parcels(own_site: Site) -> Site:
 
 def group(page: Page) -> None:
     """Wait for what stands above the list."""
-    expect(page.get_by_role("link", name="50 calls of ship_parcel lost in one outage")).to_be_visible()
+    expect(page.get_by_role("link", name="50 calls of ship_parcel interrupted by one outage")).to_be_visible()
 
 
 def listen(page: Page) -> list[Response]:
@@ -158,7 +158,7 @@ def test_an_outage_on_a_phone_and_for_everybody(parcels: Site, visit: Visit) -> 
     page.goto("/review/?sort=risk")
     page.get_by_text("Filter and sort").click()
     assert axe.violations(page) == []
-    page.get_by_role("link", name="50 calls of ship_parcel lost in one outage").click()
+    page.get_by_role("link", name="50 calls of ship_parcel interrupted by one outage").click()
     expect(page.get_by_role("button", name="Decide 40 calls by their evidence")).to_be_visible()
     assert axe.violations(page) == []
     assert sticking_out(page) == []
@@ -167,7 +167,7 @@ def test_an_outage_on_a_phone_and_for_everybody(parcels: Site, visit: Visit) -> 
 def test_an_outage_without_javascript(parcels: Site, visit: Visit) -> None:
     page = visit("alice", parcels, java_script_enabled=False)
     page.goto("/review/")
-    page.get_by_role("link", name="50 calls of ship_parcel lost in one outage").click()
+    page.get_by_role("link", name="50 calls of ship_parcel interrupted by one outage").click()
     page.get_by_role("region", name="2. Decide by late results").get_by_role("textbox").fill(WHY)
     page.get_by_role("button", name="Decide 40 calls by their evidence").click()
     expect(page.get_by_role("heading", level=1, name="10 of 50 calls need a decision")).to_be_visible()
@@ -191,5 +191,5 @@ def test_the_desktop_tells_of_an_outage_once_and_only_who_wants_it(own_site: Sit
         expect(page).to_have_title(re.compile(r"^\(50\) "))
         expect(page.locator("#favicon")).to_have_attribute("href", re.compile("favicon-many"))
     pages[0].wait_for_function("window.shown.some((one) => !one.startsWith('Did this'))")
-    told = ["Calls of ship_parcel were lost in one outage Their outcome is unknown."]
+    told = ["Calls of ship_parcel were interrupted by one outage Their outcome is unknown."]
     assert [page.evaluate("window.shown.filter((one) => !one.startsWith('Did this'))") for page in pages] == [told, []]

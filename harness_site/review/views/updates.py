@@ -79,7 +79,7 @@ def _build_notifications(calls: Sequence[ToolCall], outages: list[Outage]) -> It
         outage = outages_by_call.get(call.pk)
         if outage is not None:
             tag = f"outage {build_masked_reference(outage.tool)} {formatting.format_iso_time(outage.first)}"
-            title = _("Calls of {tool} were lost in one outage").format(tool=mask_and_reveal_hidden(outage.tool))
+            title = _("Calls of {tool} were interrupted by one outage").format(tool=mask_and_reveal_hidden(outage.tool))
             yield BrowserNotification(tag, title, _("Their outcome is unknown."), build_outage_url(outage))
         else:
             question = _("May this happen?") if call.status == CallStatus.AWAITING_APPROVAL else _("Did this happen?")

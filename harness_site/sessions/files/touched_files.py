@@ -9,7 +9,7 @@ from typing import Any, Final
 from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_or_text
 from checkpoints.models import ToolCall
-from harness_site.sessions.tool_views import edits, file_changes, notebooks, reads, registry
+from harness_site.sessions.tool_views import edits, file_changes, notebooks, reads, tool_view_table
 from harness_site.sessions.tool_views.file_changes import FileChange, Hunk
 
 #: Largest number of calls, and of characters of their arguments, that are read for one page.
@@ -76,8 +76,8 @@ def load_touched_files(session_pk: int) -> TouchedFiles:
 
 
 def _touches_files(tool: str) -> bool:
-    builders = registry.find_view_builders(tool)
-    return any(build in _FILE_VIEWS for build in builders) or registry.is_command(tool)
+    builders = tool_view_table.find_view_builders(tool)
+    return any(build in _FILE_VIEWS for build in builders) or tool_view_table.is_command(tool)
 
 
 def _order_files(files: Iterable[TouchedFile]) -> tuple[TouchedFile, ...]:
@@ -102,11 +102,11 @@ def _add_call(files: dict[str, TouchedFile], pk: int, tool: str, args: Any, is_a
 
 def iterate_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
     """Yield what a call does to files; a file that is only read has no hunks."""
-    builders = registry.find_view_builders(tool)
-    if edits.view_patch in builders or registry.is_command(tool):
+    builders = tool_view_table.find_view_builders(tool)
+    if edits.view_patch in builders or tool_view_table.is_command(tool):
         yield from file_changes.read_patch(file_changes.find_patch_text(args))
         return
-    readers: dict[registry.BuildView, Callable[[Mapping[str, Any]], FileChange | None]] = {
+    readers: dict[tool_view_table.BuildView, Callable[[Mapping[str, Any]], FileChange | None]] = {
         edits.view_edit: file_changes.read_edit,
         edits.view_write: file_changes.read_write,
         notebooks.view_notebook_edit: file_changes.read_notebook_edit,

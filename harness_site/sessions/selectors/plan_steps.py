@@ -39,8 +39,9 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One step. `state` is None if the plan has none; `word` is the plan's own word for it; `rest` holds the other
-    fields."""
+    """One step. `state` is None if the plan has none; `word` is the plan's own word for one that is unknown; `rest`
+    holds the other fields.
+    """
 
     text: str
     state: StepState | None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import merge
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 from django.db.models import TextChoices
@@ -19,14 +20,17 @@ from harness_site.sessions.selectors import message_origins
 from harness_site.sessions.selectors.message_origins import RunFacts
 
 PAGE = 40
+#: Kinds of entries that are recorded again and again while somebody reads.
+_READING = frozenset({AuditKind.VIEWED, AuditKind.EXCERPTED})
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryItem:
     """An audit event, or a decision about a call (then `call_pk` and `tool` are set), with its key. `details` is JSON.
 
-    `final` is False if more of the `approvals` people have to agree; `intact` is False if the event does not match its
-    recorded hash.
+    `times` is the number of equal entries that this one stands for, the oldest of them recorded at `since`. `final` is
+    False if more of the `approvals` people have to agree; `intact` is False if the event does not match its recorded
+    hash.
     """
 
     pk: int
@@ -45,6 +49,8 @@ class HistoryItem:
     final: bool = True
     approvals: int = 1
     intact: bool = True
+    times: int = 1
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,19 @@ def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None,
     top = before or (2**62, 2**62)
     last = [min((row[1] for row in page_rows if row[2] == source), default=top[source]) for source in (0, 1)]
     return HistoryPage(tuple(row[3] for row in page_rows), (last[0], last[1]))
+
+
+def fold_repeated_reading(rows: Iterable[HistoryItem]) -> Iterator[HistoryItem]:
+    """Yield the rows; consecutive ones that say of the same person that they read the session become one."""
+    for _key, equal_rows in groupby(rows, key=_get_reading_key):
+        newest, *others = equal_rows
+        yield replace(newest, times=1 + len(others), since=others[-1].at) if others else newest
+
+
+def _get_reading_key(row: HistoryItem) -> tuple[Any, ...]:
+    if row.kind not in _READING or row.call_pk is not None or not row.intact:
+        return row.pk, row.call_pk
+    return row.kind, row.actor, row.actor_kind, tuple(sorted(map(repr, row.details.items())))
 
 
 def _build_event_item(event: AuditEvent, intact: bool) -> HistoryItem:

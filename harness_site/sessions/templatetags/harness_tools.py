@@ -12,7 +12,7 @@ from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.sessions.selectors.conversation import CallCard
 from harness_site.sessions.session_environment import SessionEnvironment, read_session_environment
 from harness_site.sessions.session_formatting import format_count, get_call_result_parts
-from harness_site.sessions.tool_views import message_tags, registry
+from harness_site.sessions.tool_views import message_tags, tool_view_table
 from harness_site.sessions.tool_views.message_tags import TextPiece
 from harness_site.sessions.tool_views.tool_use import ToolView
 from harness_site.sessions.tree import session_tree
@@ -32,7 +32,7 @@ class HeadFacts:
 @register.simple_tag
 def build_tool_view(card: CallCard, whole: Any = False) -> ToolView | None:
     """Build the view of a call; None if it is shown as its arguments and its result."""
-    return registry.build_call_view(card, is_whole=bool(whole))
+    return tool_view_table.build_call_view(card, is_whole=bool(whole))
 
 
 @register.simple_tag

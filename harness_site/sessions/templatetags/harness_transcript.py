@@ -1,7 +1,7 @@
 """Tags of the session pages: safe HTML of messages, calls, plans and history."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -10,12 +10,14 @@ from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from checkpoints.enums import ActorKind, AuditKind, InterruptReason, RunStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
 from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.list_filters import Sort
+from harness_site.audit import event_details
 from harness_site.core import formatting
 from harness_site.core.masking.masked_references import mask_file_digests
 from harness_site.core.masking.masker import mask_text
@@ -41,8 +43,16 @@ _LINES = 60
 #: Characters and lines of the first prompt, where the last answer has to be in sight as well.
 _BRIEF = 700
 _BRIEF_LINES = 10
-#: Shortest length of a timestamp with a time zone.
-_ISO = len("2026-01-01T00:00:00+00:00")
+_STEP_STATES = {
+    StepState.TODO: gettext_lazy("to do"),
+    StepState.DOING: gettext_lazy("in progress"),
+    StepState.DONE: gettext_lazy("done"),
+    StepState.BLOCKED: gettext_lazy("blocked"),
+    StepState.FAILED: gettext_lazy("failed"),
+    StepState.SKIPPED: gettext_lazy("skipped"),
+}
+#: Kind of a history entry → details that its template displays itself.
+_SAID_IN_LINE = {AuditKind.TAKEOVER.value: frozenset({"last_seen", "why", "taken_by", "host", "pid"})}
 
 register.filter("visible", display_text.mask_and_reveal_hidden)
 register.filter("size", display_text.format_byte_size)
@@ -301,24 +311,15 @@ def format_text_excerpt(content: str) -> str:
     return display_text.mask_and_reveal_hidden(session_formatting.format_text_beginning(content))
 
 
-@register.filter
-def format_key_as_words(key: str) -> str:
-    return display_text.mask_and_reveal_hidden(key.replace("_", " "))
+register.filter("format_detail_name", event_details.format_detail_name)
+register.filter("format_event_detail", event_details.format_detail_value)
+register.filter("format_actor", event_details.format_actor)
 
 
 @register.filter
-def format_event_detail(value: Any) -> str:
-    """Format a value of an audit event: times for display, texts without quotes."""
-    if not isinstance(value, str):
-        return json_tree.dump_masked_json(value)
-    try:
-        return (
-            formatting.format_exact_time(datetime.fromisoformat(value))
-            if len(value) >= _ISO
-            else display_text.mask_and_reveal_hidden(value)
-        )
-    except ValueError:
-        return display_text.mask_and_reveal_hidden(value)
+def list_shown_details(row: HistoryItem) -> list[tuple[str, str]]:
+    """Return the words for the details of a history entry, without those that its line already says."""
+    return event_details.list_shown_details(row.details, _SAID_IN_LINE.get(row.kind, frozenset()))
 
 
 @register.filter
@@ -344,6 +345,12 @@ def get_plan_step_symbol(step: PlanStep) -> str:
         StepState.FAILED: "✗",
         StepState.SKIPPED: "–",
     }.get(step.state or StepState.TODO, "○")
+
+
+@register.filter
+def format_plan_step_state(step: PlanStep) -> str:
+    """Return the state of a step in the reader's language, or the plan's own word for one that is unknown."""
+    return str(_STEP_STATES[step.state]) if step.state else display_text.mask_and_reveal_hidden(step.word)
 
 
 @register.filter

@@ -201,7 +201,7 @@ def test_equal_entries_are_one_line_that_opens(reader: Client) -> None:
     happened(AuditKind.EXCERPTED, session=make_session(session_id="other"), page="search")
     page = reader.get("/audit/")
     assert "alice saw excerpts of 30 sessions" in said(page)
-    assert "alice saw excerpts of other on the page “search”" in said(page)
+    assert "alice saw excerpts of other on the page “Search”" in said(page)
     assert page.content.decode().count('class="person group"') == 1
     assert page.content.decode().count('id="entry-') == 31
 

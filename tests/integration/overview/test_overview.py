@@ -77,7 +77,7 @@ def test_the_number_of_queries_does_not_depend_on_what_there_is(
         settled(f"other-{number}")
     complete()
     hourly_session_totals.update_session_sums(None)
-    with django_assert_num_queries(20):
+    with django_assert_num_queries(21):
         page = said(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
 
@@ -288,9 +288,11 @@ def test_each_call_counts_once_when_it_is_settled() -> None:
     assert found["lost"].mean is None
     assert [tool.name for tool in sums.slowest_tools] == ["slow", "quick"]
     assert [tool.name for tool in sums.most_interrupted_tools] == ["lost"]
+    assert sums.interrupted == 2
     ToolCall.objects.filter(pk=waiting.pk).update(status="failed", revision=9)
     complete()
     assert ToolSums.objects.get(tool="waiting").interrupted == 1
+    assert load().interrupted == 2
 
 
 def test_an_index_that_is_made_anew_counts_nothing_twice() -> None:

@@ -54,8 +54,8 @@ def test_of_many_losses_the_newest_are_looked_at(lost: Lost, monkeypatch: pytest
 def test_the_queue_leads_to_the_outage(people: dict[str, Client], lost: Lost) -> None:
     calls = [lost(second / 10) for second in range(3)]
     page = people["carol"].get("/review/")
-    assert "3 calls of refund_card lost in one outage" in said(page)
-    assert said(page).count("One of 3 calls lost in the same outage") == 0
+    assert "3 calls of refund_card interrupted by one outage" in said(page)
+    assert said(page).count("One of 3 calls interrupted by the same outage") == 0
     address = page.context["groups"][0].address
     assert [row.call.pk for row in people["carol"].get(address).context["rows"]] == [call.pk for call in calls]
 
@@ -68,7 +68,7 @@ def test_an_outage_of_a_moment_has_one_time(people: dict[str, Client], lost: Los
     for second in (0, apart):
         lost(second)
     page = people["carol"].get("/review/")
-    assert ("in one outage 2025-03-04 10:42:07 – 2025-03-04 " in said(page)) is (apart > 1)
+    assert ("by one outage 2025-03-04 10:42:07 – 2025-03-04 " in said(page)) is (apart > 1)
     shown = said(people["carol"].get(page.context["groups"][0].address)).replace("2025-03-04 ", "")
     assert on_page in shown
 

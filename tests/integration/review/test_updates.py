@@ -55,9 +55,10 @@ def test_an_outage_is_told_once(people: dict[str, Client], lost: Lost) -> None:
     calls = [now(lost) for _ in range(50)]
     alone = now(lost, tool="ring")
     found = told(people["carol"])
-    assert [one["title"] for one in found] == ["Calls of refund_card were lost in one outage", "Did this happen?"], (
-        found
-    )
+    assert [one["title"] for one in found] == [
+        "Calls of refund_card were interrupted by one outage",
+        "Did this happen?",
+    ], found
     outage, other = found
     page = people["carol"].get(outage["url"])
     assert {row.call.pk for row in page.context["rows"]} == {call.pk for call in calls}

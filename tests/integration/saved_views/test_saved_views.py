@@ -7,7 +7,7 @@ from django.http import QueryDict
 from django.test import Client
 
 from checkpoints.enums import Role
-from harness_site.saved_views import services
+from harness_site.saved_views import saved_view_storage
 from harness_site.saved_views.filterable_lists import normalize_filter_query
 from harness_site.saved_views.models import SavedView
 from tests.support.factories import make_session, make_user, make_workspace
@@ -94,7 +94,7 @@ def test_a_name_that_is_none_is_refused(alice: Client, name: str) -> None:
 
 
 def test_there_are_not_more_views_than_fit(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(services, "MOST", 1)
+    monkeypatch.setattr(saved_view_storage, "MOST", 1)
     assert keep(alice) == 302
     assert keep(alice, "Another") == 422
 

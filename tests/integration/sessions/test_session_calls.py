@@ -1,5 +1,6 @@
 """Tool calls, plan and history of a session."""
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -153,7 +154,27 @@ def test_history_tells_events_and_decisions_in_order(session: Session, reader: C
     ]
     page = said(reader.get(f"/sessions/{session.pk}/history/"))
     assert "It happened: refund_card by alice — Seen in the bank's export. Recorded result: refund re_1" in page
-    assert "Run started by run 1 host vm · pid 7" in page
+    assert "Run started · run 1 · host vm · process id 7" in page
+
+
+def test_history_is_in_the_language_and_the_time_zone_of_the_reader(session: Session, reader: Client) -> None:
+    event(session, AuditKind.RUN_LOST, details='{"last_seen":"2025-03-04T10:42:07+00:00"}', created_at=THEN)
+    event(session, AuditKind.SESSION_FINISHED, details='{"status":"completed"}', created_at=THEN)
+    reader.cookies["harness_zone"] = "Asia%2FTokyo"
+    page = said(reader.get(f"/sessions/{session.pk}/history/", headers={"Accept-Language": "de"}))
+    assert "Lauf verloren · Lauf 1 · letztes Lebenszeichen 2025-03-04 19:42:07" in page
+    assert "Lauf 1 · Status Abgeschlossen" in page
+
+
+def test_reading_again_and_again_is_one_line(session: Session, reader: Client) -> None:
+    for second in range(3):
+        event(
+            session, AuditKind.EXCERPTED, details='{"page":"review queue"}', created_at=THEN + timedelta(seconds=second)
+        )
+    AuditEvent.objects.update(actor="bob", actor_kind=ActorKind.PERSON)
+    page = said(reader.get(f"/sessions/{session.pk}/history/"))
+    assert page.count("Excerpts shown by bob") == 1
+    assert re.search(r"by bob, 3 times since [\d: -]+ · page Review", page)
 
 
 def test_pages_of_history_follow_each_other(session: Session) -> None:
@@ -178,7 +199,7 @@ def test_an_event_of_a_newer_version_is_shown_as_it_is(session: Session, reader:
     event(session, AuditKind.RUN_STARTED, details="damaged")
     AuditEvent.objects.update(kind="teleported")
     page = said(reader.get(f"/sessions/{session.pk}/history/"))
-    assert "Teleported by run 1 details damaged" in page
+    assert "Teleported · run 1 · details damaged" in page
 
 
 class TestIntegrity:
@@ -204,7 +225,7 @@ class TestIntegrity:
         AuditEvent.objects.filter(kind=AuditKind.RUN_STARTED).update(actor="run 7")
         page = self.page(reader, session)
         assert page.count("This entry was changed or moved after it was recorded.") == 1
-        assert "Run started by run 7 This entry was changed or moved" in page
+        assert "Run started · run 7 This entry was changed or moved" in page
 
     @pytest.mark.parametrize("events", [1, 3])
     def test_the_number_of_queries_does_not_depend_on_the_number_of_events(

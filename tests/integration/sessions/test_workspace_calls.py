@@ -68,7 +68,7 @@ def test_calls_of_all_sessions_are_listed_newest_first(session: Session, reader:
     words = said(reader.get("/calls/"))
     assert "send late A lamp mailer" in words
     assert "not ours" not in words
-    assert "By tool all 3 calls" in words
+    assert "Success and duration by tool all 3 calls" in words
 
 
 def test_filters_narrow_the_list(session: Session) -> None:
@@ -112,7 +112,7 @@ def test_what_was_not_looked_at_is_said_and_a_link_away(
     assert "Search older calls" in said(response)
     rates = workspace_call_log.load_tool_success_rates(session.workspace_id, wanted)
     assert (rates.counted, rates.since) == (4, THEN + timedelta(hours=6))
-    assert "By tool the newest 4 calls, since" in said(response)
+    assert "Success and duration by tool the newest 4 calls, since" in said(response)
 
 
 def test_calls_of_one_moment_come_once_however_few_are_looked_at(

@@ -12,8 +12,8 @@ from harness_site.sessions.selectors.conversation import CallCard
 from harness_site.sessions.tool_views import diff_lines, file_changes, message_tags
 from harness_site.sessions.tool_views.commands import split_command_result
 from harness_site.sessions.tool_views.file_changes import FileChange, Hunk
-from harness_site.sessions.tool_views.registry import build_call_view
 from harness_site.sessions.tool_views.tool_use import LONGEST, ToolView
+from harness_site.sessions.tool_views.tool_view_table import build_call_view
 
 PATCH = """*** Begin Patch
 *** Update File: a.py

@@ -1,0 +1,179 @@
+"""Words for the details and the actors of audit events, in the language and the time zone of the reader."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from checkpoints.enums import ActorKind, Role
+from harness_site.core import formatting
+from harness_site.core.rendering import json_tree
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.templatetags.harness_tags import at
+
+_NAMES: Final[dict[str, Promise]] = {
+    "added": _("added"),
+    "address": _("IP address"),
+    "args_digest": _("fingerprint of the arguments"),
+    "attempt": _("attempt"),
+    "before": _("before"),
+    "call_id": _("call id"),
+    "checked": _("entries checked"),
+    "decision": _("decision"),
+    "ended": _("sign-ins ended"),
+    "events": _("events"),
+    "factor": _("second factor"),
+    "fields": _("fields"),
+    "file": _("file"),
+    "flaws": _("entries that are not intact"),
+    "form": _("form"),
+    "format": _("format"),
+    "host": _("host"),
+    "idle_seconds": _("time without activity"),
+    "invitation": _("invitation"),
+    "join": _("join"),
+    "key": _("key"),
+    "label": _("label"),
+    "last_seen": _("last sign of life"),
+    "member": _("member"),
+    "message": _("message"),
+    "messages": _("messages"),
+    "methods": _("signed in with"),
+    "minutes": _("minutes"),
+    "name": _("name"),
+    "origin": _("origin"),
+    "page": _("page"),
+    "path": _("path"),
+    "pause": _("pause"),
+    "peer": _("other agent"),
+    "peer_call": _("call of the other agent"),
+    "pid": _("process id"),
+    "prices": _("price table"),
+    "reason": _("reason"),
+    "removed": _("removed"),
+    "role": _("role"),
+    "rows": _("rows"),
+    "session_id": _("session"),
+    "status": _("status"),
+    "step": _("step"),
+    "taken_by": _("taken by"),
+    "to_member": _("handed to"),
+    "token_name": _("API token"),
+    "tool": _("tool"),
+    "version": _("version"),
+    "versions": _("versions"),
+    "webhook": _("webhook"),
+    "what": _("content"),
+    "why": _("reason"),
+}
+#: Page on which excerpts were shown → its name.
+_PAGES: Final[dict[str, Promise]] = {
+    "card": _("Decision page"),
+    "news": _("Notifications"),
+    "outage": _("Outage"),
+    "overview": _("Overview"),
+    "review queue": _("Review"),
+    "search": _("Search"),
+    "tool calls": _("Tool calls"),
+}
+_STATUS_DETAILS: Final = frozenset({"status", "decision"})
+_ROLE_DETAILS: Final = frozenset({"role", "before"})
+_METHOD_DETAILS: Final = frozenset({"methods", "factor"})
+_METHODS: Final[dict[str, Promise]] = {
+    "password": _("password"),
+    "recovery_codes": _("recovery code"),
+    "sign-in link": _("sign-in link"),
+    "single sign-on": _("single sign-on"),
+    "totp": _("code of an app"),
+    "webauthn": _("passkey"),
+}
+#: Actor of what the library does by itself → its name.
+_MACHINES: Final[dict[str, Promise]] = {
+    "gate": _("Harness"),
+    "peers": _("other agents"),
+    "retention": _("the clean-up of old versions"),
+    "sweeper": _("the sweeper"),
+    "unknown run": _("an unknown run"),
+}
+_RUN: Final = re.compile(r"run (\d+)")
+_VERIFY_HOOK: Final = "verify hook of "
+_RUN_NAME: Final = _("run %(number)s")
+_HOOK_NAME: Final = _("the verify hook of %(tool)s")
+#: Shortest length of a timestamp with a time zone.
+_ISO: Final = len("2026-01-01T00:00:00+00:00")
+
+
+def format_detail_name(key: str) -> str:
+    """Return the words for the name of a detail; those of a newer version are returned with spaces."""
+    return str(_NAMES[key]) if key in _NAMES else mask_and_reveal_hidden(key.replace("_", " "))
+
+
+def format_detail_value(value: Any, key: str = "") -> str:
+    """Format a detail for display, masked: a time in the reader's zone, known words in the reader's language.
+
+    Args:
+        value: The value from the JSON of the event.
+        key: The name of the detail, which says what kind of word the value is.
+
+    Returns:
+        Text, or HTML that is marked as safe.
+    """
+    if key == "idle_seconds" and isinstance(value, int | float) and value >= 0:
+        return formatting.format_duration(value)
+    if not isinstance(value, str):
+        return json_tree.dump_masked_json(value)
+    if (word := _find_word(value, key)) is not None:
+        return str(word)
+    moment = _parse_time(value)
+    return mask_and_reveal_hidden(value) if moment is None else at(moment)
+
+
+def format_actor(name: str, kind: str) -> str:
+    """Return the name of an actor, masked: a run, a verify hook or a part of the product in the reader's language.
+
+    Args:
+        name: The recorded name, such as `run 2` or `verify hook of pay`.
+        kind: The recorded kind; the names of people and API tokens are returned as they are.
+    """
+    if kind == ActorKind.HOOK and name.startswith(_VERIFY_HOOK):
+        return _HOOK_NAME % {"tool": mask_and_reveal_hidden(name.removeprefix(_VERIFY_HOOK))}
+    if kind == ActorKind.MACHINE:
+        if run := _RUN.fullmatch(name):
+            return _RUN_NAME % {"number": run[1]}
+        if name in _MACHINES:
+            return str(_MACHINES[name])
+    return mask_and_reveal_hidden(name)
+
+
+def list_shown_details(details: Mapping[str, Any], hidden: frozenset[str] = frozenset()) -> list[tuple[str, str]]:
+    """Return the words for the names and values of the details, without those that are `hidden` or None."""
+    return [
+        (format_detail_name(key), format_detail_value(value, key))
+        for key, value in details.items()
+        if key not in hidden and value is not None
+    ]
+
+
+def _find_word(value: str, key: str) -> str | Promise | None:
+    if key == "page":
+        return _PAGES.get(value)
+    if key in _STATUS_DETAILS:
+        return formatting.format_status_chip(value)[1]
+    if key in _ROLE_DETAILS and value in Role.values:
+        return Role(value).label
+    if key in _METHOD_DETAILS and all(method in _METHODS for method in value.split(", ")):
+        return ", ".join(str(_METHODS[method]) for method in value.split(", "))
+    return None
+
+
+def _parse_time(value: str) -> datetime | None:
+    if len(value) < _ISO:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
