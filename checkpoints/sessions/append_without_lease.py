@@ -32,7 +32,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats import message_calls
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
-from checkpoints.sessions import ownership, paused_task_effects
+from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import owned_heads, row_lookups, run_liveness
 from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.store import Store, UnconfirmedAppend
@@ -173,7 +173,7 @@ def _find_append_error(store: Store, row: Session, newest: Checkpoint | None, ex
         ownership.declare_lost(store, row, owner)
     if row.latest_version != expected:
         return VersionConflict(row.session_id, expected, row.latest_version)
-    if paused_task_effects.get_blocking_paused_task(store, row) is not None:
+    if paused_task_guards.get_blocking_paused_task(store, row) is not None:
         return PausedForPeers(row.session_id)
     undecided_calls = call_queries.list_undecided_calls(store, row)
     if undecided_calls:
