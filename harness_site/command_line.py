@@ -15,13 +15,16 @@ def main(arguments: list[str] | None = None) -> None:
 
     Settings come from `DJANGO_SETTINGS_MODULE` if it is set. Otherwise they are the site's if its packages are
     installed, and those of the library alone if not, on the database of `HARNESS_DATABASE_URL`. `harness mcp` needs
-    neither settings nor a database.
+    neither settings nor a database, and `harness mcp-guard` no settings.
     """
     from django.core.management import execute_from_command_line
 
     command_line = ["harness", *(sys.argv[1:] if arguments is None else arguments)]
     if command_line[1:2] == ["mcp"]:
         _run_mcp_server(command_line[2:])
+        return
+    if command_line[1:2] == ["mcp-guard"]:
+        _run_mcp_guard(command_line[2:])
         return
     if "DJANGO_SETTINGS_MODULE" not in os.environ:
         missing = missing_site_packages()
@@ -38,6 +41,13 @@ def _run_mcp_server(arguments: list[str]) -> None:
     from harness_site.mcp_server.stdio import run_stdio_server
 
     run_stdio_server(arguments)
+
+
+def _run_mcp_guard(arguments: list[str]) -> None:
+    _require_packages("mcp", "httpx", extra="mcp")
+    from harness_site.mcp_guard.command import run_guard
+
+    run_guard(arguments)
 
 
 def _require_packages(*names: str, extra: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -17,9 +17,15 @@ _PLAIN_TYPES = frozenset({int, str, bytes, type(None)})
 _NATIVE_TYPES = {"sqlite": _PLAIN_TYPES, "postgresql": _PLAIN_TYPES | {datetime, Decimal, UUID}}
 #: Conversions that depend only on the database, by type: the same result as the field's, in one step.
 _ADAPTERS: dict[type, Callable[[BaseDatabaseWrapper, Any], Any]] = {
-    datetime: lambda connection, moment: connection.ops.adapt_datetimefield_value(moment),
+    datetime: lambda connection, moment: _adapt_datetime(connection, moment),
     UUID: lambda _, number: number.hex,
 }
+
+
+def _adapt_datetime(connection: BaseDatabaseWrapper, moment: datetime) -> Any:
+    if moment.tzinfo is UTC and connection.vendor == "sqlite" and connection.timezone_name == "UTC":
+        return moment.isoformat(" ")[: -len("+00:00")]  # the text of Django's conversion, which takes longer
+    return connection.ops.adapt_datetimefield_value(moment)
 
 
 @cache

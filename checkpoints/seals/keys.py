@@ -53,12 +53,13 @@ class SealKey:
         return int.from_bytes(self._compute_digest(purpose, content, 32), "big")
 
     def _compute_digest(self, purpose: str, content: bytes, size: int) -> bytes:
-        state = self._states.get(purpose)
-        if state is None:
-            state = self._states[purpose] = blake2b(key=self._secret, digest_size=size, person=purpose.encode())
-        digest = state.copy()
+        try:
+            digest = self._states[purpose].copy()
+        except KeyError:
+            self._states[purpose] = blake2b(key=self._secret, digest_size=size, person=purpose.encode())
+            digest = self._states[purpose].copy()
         digest.update(content)
-        return bytes(digest.digest())
+        return digest.digest()  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"<SealKey {self.id.hex()}>"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -16,21 +16,42 @@ from django.db import models
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealKeyMissing
 from checkpoints.seals.keys import KEY_SETTING, SealKeys, get_seal_keys
 
-_PLAIN_TYPES = frozenset({str, int, bool, type(None)})
-#: ASCII and without spaces, so that equal values have one encoding in every process.
-_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _MICROSECOND = timedelta(microseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _to_plain(value: Any) -> Any:
+    """Convert a value that JSON does not have. The type of a column is fixed, so numbers may stand for other types."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime):
+        return _count_microseconds(value - _EPOCH)
+    if isinstance(value, UUID):
+        return value.int
+    if isinstance(value, timedelta):
+        return _count_microseconds(value)
+    if isinstance(value, memoryview):
+        return bytes(value).hex()
+    raise TypeError(f"{type(value).__name__} has no encoding in a seal")
+
+
+def _count_microseconds(duration: timedelta) -> int:
+    return duration // _MICROSECOND
+
+
+#: ASCII and without spaces, so that equal values have one encoding in every process.
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_to_plain).encode
 
 
 def seal_values(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> bytes:
     """Return the seal of a row with `values`, by the names of its fields; all sealed fields have to be given."""
-    return _compute_seal(keys, model, [values[name] for name in get_sealed_fields(model)])
+    return compute_seal(keys, model, _get_selector(model)(values))
 
 
 def seal_row(keys: SealKeys, row: models.Model) -> bytes:
     """Return the seal of a row as its object has it."""
     model: type[models.Model] = type(row)
-    return _compute_seal(keys, model, _get_reader(model)(row))
+    return compute_seal(keys, model, _get_reader(model)(row))
 
 
 def read_sealed_columns(row: models.Model) -> dict[str, Any]:
@@ -50,7 +71,7 @@ def verify_row(row: Any) -> None:
         raise IntegrityError(describe_table(row), describe_row(row), "its columns do not match its seal")
 
 
-def verify_columns(model: type[models.Model], values: Iterable[Any], seal: bytes | None, described_as: str) -> None:
+def verify_columns(model: type[models.Model], values: Sequence[Any], seal: bytes | None, described_as: str) -> None:
     """Verify the sealed columns of a row, in the order of its `sealed_fields`, as `verify_row` does."""
     if not _matches_seal(model, lambda: values, seal, lambda: described_as):
         raise IntegrityError(str(model._meta.db_table), described_as, "its columns do not match its seal")
@@ -58,7 +79,7 @@ def verify_columns(model: type[models.Model], values: Iterable[Any], seal: bytes
 
 def _matches_seal(
     model: type[models.Model],
-    read_values: Callable[[], Iterable[Any]],
+    read_values: Callable[[], Sequence[Any]],
     seal: bytes | None,
     describe: Callable[[], str],
 ) -> bool:
@@ -74,7 +95,7 @@ def _matches_seal(
         return True
     seal = bytes(seal)
     key = keys.get_key_of(seal)
-    return hmac.compare_digest(key.compute_seal(_get_purpose(model), _encode_values(read_values())), seal)
+    return hmac.compare_digest(key.compute_seal(_get_purpose(model), _encode(read_values()).encode()), seal)
 
 
 def verify_rows(rows: Iterable[Any]) -> None:
@@ -112,31 +133,19 @@ def _get_purpose(model: type[models.Model]) -> str:
 
 
 @cache
-def _get_reader(model: type[models.Model]) -> Callable[[models.Model], Iterable[Any]]:
+def _get_reader(model: type[models.Model]) -> Callable[[models.Model], tuple[Any, ...]]:
     """Return the function that reads the sealed columns of a row."""
     return attrgetter(
         *[str(getattr(model._meta.get_field(name), "attname", name)) for name in get_sealed_fields(model)]
     )
 
 
-def _compute_seal(keys: SealKeys, model: type[models.Model], values: Iterable[Any]) -> bytes:
-    return keys.current.compute_seal(_get_purpose(model), _encode_values(values))
+@cache
+def _get_selector(model: type[models.Model]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """Return the function that selects the sealed columns from values by the names of their fields."""
+    return itemgetter(*get_sealed_fields(model))
 
 
-def _encode_values(values: Iterable[Any]) -> bytes:
-    return _encode([value if type(value) in _PLAIN_TYPES else _to_plain(value) for value in values]).encode()
-
-
-def _to_plain(value: Any) -> Any:
-    if isinstance(value, str):  # an enum member
-        return str(value)
-    if isinstance(value, datetime):
-        moment = value if value.tzinfo is UTC else value.astimezone(UTC)  # a conversion takes longer than the rest
-        return moment.isoformat(timespec="microseconds")
-    if isinstance(value, UUID):
-        return value.hex
-    if isinstance(value, timedelta):
-        return value // _MICROSECOND
-    if isinstance(value, bytes | memoryview):
-        return bytes(value).hex()
-    raise TypeError(f"{type(value).__name__} has no encoding in a seal")
+def compute_seal(keys: SealKeys, model: type[models.Model], values: Sequence[Any]) -> bytes:
+    """Return the seal of a row with `values`, in the order of its `sealed_fields`."""
+    return keys.current.compute_seal(_get_purpose(model), _encode(values).encode())

@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 from django.apps import apps
@@ -30,6 +31,7 @@ _SUM_SIZE = 32
 _NONCE_SIZE = 16
 #: Columns of a session that every write of its rows changes.
 HEAD_FIELDS = ("newest_seal", "head_number", "row_sum")
+_select_head_fields = itemgetter(*HEAD_FIELDS)
 
 #: Table of a row, and its seal.
 CountedRow = tuple[type[models.Model], bytes]
@@ -61,13 +63,15 @@ class SessionHead:
         for model, seal in removed:
             total -= _compute_element(keys, model, seal)
         total %= _MODULUS
-        columns = {**self.columns, **changes, "head_number": self.number + 1}
-        columns["row_sum"] = _mask_sum(keys.current, self.session_pk, total)
+        columns = {**self.columns, **changes}
+        columns["head_number"] += 1
+        columns["row_sum"] = _mask_sum(keys.current, columns["id"], total)
         return SessionHead(columns, total, row_seals.seal_values(keys, get_session_model(), columns))
 
     def get_written_columns(self) -> dict[str, Any]:
         """Return the columns that every write of a head changes, with the seal."""
-        return {name: self.columns[name] for name in HEAD_FIELDS} | {"row_seal": self.seal}
+        newest_seal, number, row_sum = _select_head_fields(self.columns)
+        return {"newest_seal": newest_seal, "head_number": number, "row_sum": row_sum, "row_seal": self.seal}
 
 
 @dataclass

@@ -18,8 +18,12 @@ from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import InvalidInput, StillNeeded, VersionNotFound
 from checkpoints.models import (
+    Blob,
+    CallValue,
     Checkpoint,
     Decision,
+    FrameworkState,
+    FrameworkWrite,
     Join,
     LateResult,
     Message,
@@ -239,7 +243,8 @@ def delete_session(store: Store, session_id: str, *, dry_run: bool = False) -> R
 
 
 def _delete_session_rows(store: Store, row: Session) -> RemovalCounts:
-    of_session: list[type[Model]] = [Decision, LateResult, ToolCall, PeerCall, Join, PausedTask]
+    of_session: list[type[Model]] = [Decision, LateResult, CallValue, ToolCall, PeerCall, Join, PausedTask]
+    of_session += [FrameworkWrite, FrameworkState, Blob]
     for model in of_session:
         model._default_manager.using(store.using).filter(session=row).delete()
     versions = Checkpoint.objects.using(store.using).filter(session=row).delete()[0]

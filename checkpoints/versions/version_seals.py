@@ -41,7 +41,7 @@ def seal_new_version(
         return messages, checkpoint_values
     segment = checkpoint_values["segment"]
     sealed_messages = [
-        message._replace(row_seal=row_seals.seal_values(keys, Message, {"segment": segment, **message._asdict()}))
+        NewMessage(*message[:-1], row_seals.compute_seal(keys, Message, (segment, *message[:4], message.chain)))
         for message in messages
     ]
     values = {"created_at": clock.now(), **checkpoint_values}

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints.calls import call_queries
+from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.conf import LEASE_SECONDS
 from checkpoints.enums import CallStatus, RunStatus
 from checkpoints.exceptions import (
@@ -135,6 +136,13 @@ def enter_gate(
     )
 
 
+def _describe_result(result: ToolResult) -> dict[str, Any]:
+    """Describe a result without its value, which only the process of the tool has."""
+    fields = dataclasses.asdict(dataclasses.replace(result, value=None))
+    del fields["value"]
+    return fields
+
+
 def encode_run(run: Run | None) -> dict[str, Any] | None:
     """Encode a run; its `fence` goes with every write."""
     if run is None:
@@ -161,7 +169,7 @@ def encode_point(point: ResumePoint) -> dict[str, Any]:
         "version": point.version,
         "pending_response": point.pending_response,
         "replayable": [
-            {**dataclasses.asdict(result), "number": numbers.get(call_id)}
+            {**_describe_result(result), "number": numbers.get(call_id)}
             for call_id, result in dict.items(point.replayable)
         ],
         "snapshot": None if point.snapshot is None else dataclasses.asdict(point.snapshot),

@@ -6,8 +6,9 @@ from uuid import UUID
 import pytest
 from django.apps import apps
 
+from checkpoints.db.hot_statements import NewMessage
 from checkpoints.enums import CallStatus
-from checkpoints.models import ToolCall
+from checkpoints.models import Message, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.keys import SealKey, SealKeys
 from checkpoints.seals.sealed_model import SealedModel
@@ -15,6 +16,7 @@ from checkpoints.seals.sealed_model import SealedModel
 SEALED_MODELS = [model for model in apps.get_app_config("checkpoints").get_models() if issubclass(model, SealedModel)]
 #: Tables without seals: what they hold decides nothing that an agent does, or is in sealed rows too.
 UNSEALED_MODELS = {
+    "Blob",  # sealed rows name its content by its digest
     "AuditChain",  # the end of the hash chain
     "EarlyResponse",  # a response is verified against its call when a pause adopts it
     "ImportedFile",  # what an import need not read again
@@ -49,18 +51,17 @@ def test_equal_values_of_different_types_have_one_seal() -> None:
 
 
 def test_different_values_have_different_seals() -> None:
-    values = [
-        None,
-        "",
-        "0",
-        0,
-        False,
-        b"",
-        UUID(int=0),
-        timedelta(microseconds=1),
-        "None",
-        datetime(2026, 1, 1, tzinfo=UTC),
-    ]
-    assert len({_seal(result=value) for value in values}) == len(values) - 1  # b"" is written as ""
+    for values in (
+        [None, "", "0", "None", "null", "\ud800", "\ud801"],
+        [None, 0, False, 1],
+        [None, b"", b"\0", b"0"],
+        [None, UUID(int=0), UUID(int=1)],
+        [None, timedelta(microseconds=1), timedelta(microseconds=2), timedelta(days=-1)],
+        [None, datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 0, 0, 0, 1, tzinfo=UTC)],
+    ):
+        assert len({_seal(result=value) for value in values}) == len(values)
     assert _seal(tool="a", args="b") != _seal(tool="ab", args="")
-    assert _seal(result="\ud800") != _seal(result="\ud801")
+
+
+def test_a_message_is_sealed_in_the_order_that_the_hot_path_gives() -> None:
+    assert Message.sealed_fields == ("segment", *NewMessage._fields[:4], "chain")
