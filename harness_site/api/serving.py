@@ -111,7 +111,7 @@ def _serve_authenticated(
 ) -> HttpResponse:
     try:
         address = get_adapter().get_client_ip(request)
-        request.token = api_tokens.authenticate_token(request.headers.get("Authorization", ""), address=address)
+        request.token = api_tokens.authenticate_bearer_header(request.headers.get("Authorization", ""), address=address)
     except api_tokens.TokenRefused:
         raise TokenInvalid from None
     rate_limit.take_request(request.token.pk)
