@@ -22,6 +22,7 @@ urlpatterns = [
     path("overview/", include("harness_site.overview.urls")),
     path("saved/", include("harness_site.saved_views.urls")),
     path("api/v1/", include("harness_site.api.urls")),
+    path("v1/", include("harness_site.api.conversation_urls")),
     path("audit/", include("harness_site.audit.urls")),
     path("", include("harness_site.notifications.urls")),
     path("settings/", include("harness_site.accounts.settings_urls")),
