@@ -16,7 +16,7 @@ from checkpoints.sessions import append_without_lease
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
 from checkpoints.store.version_state import VersionChange
-from harness_site.api import readings
+from harness_site.api import read_audit
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_bodies import parse_body
 from harness_site.api.json_responses import JSON, respond
@@ -109,7 +109,7 @@ def list_items(request: HttpRequest, session_id: str) -> HttpResponse:
     """List a page of items, newest first unless `order` is `asc`."""
     READER(request)
     session = _get_conversation(request, session_id)
-    readings.record_reading(request, session)
+    read_audit.record_session_read(request, session)
     order, after = request.GET.get("order", "desc"), request.GET.get("after")
     limit = _read_limit(request.GET.get("limit"))
     if order not in {"asc", "desc"}:
