@@ -19,11 +19,12 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 
 from checkpoints import SyncCheckpointer
-from checkpoints.exceptions import CheckpointsError, MalformedRequest, NotFound
+from checkpoints.exceptions import CheckpointsError, MalformedRequest
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_errors import ImportOvertaken
-from checkpoints.importers.imported_session import make_session_id
+from checkpoints.importers.imported_session import IMPORT_MARK, make_session_id
 from checkpoints.importers.opentelemetry import SpanIdentity, identify_span, iterate_spans
+from checkpoints.models import Session
 from harness_site.accounts.models import ApiToken
 from harness_site.api.json_bodies import parse_body
 from harness_site.api.json_responses import respond
@@ -144,31 +145,37 @@ def _build_session(checkpointer: SyncCheckpointer, token: ApiToken, session_id: 
     """Build a session from all its spans. Raises what an import raises."""
     with _build_alone(token.workspace.slug, session_id):
         for attempt in range(_ATTEMPTS):
-            rows = ObservedSpan.objects.filter(workspace=token.workspace, session_id=session_id).order_by("pk")
-            bodies = [json.loads(zlib.decompress(row.body)) for row in rows]
-            export = [{"resource": body["resource"], "scopeSpans": [{"spans": [body["span"]]}]} for body in bodies]
             try:
-                import_transcripts(
-                    checkpointer,
-                    [{"resourceSpans": export}],
-                    format=_FORMAT,
-                    session_id=session_id,
-                    imported_by=f"token {token.name}",
-                )
-                break
+                traces = _import_spans(checkpointer, token, session_id)
             except ImportOvertaken:
                 if attempt == _ATTEMPTS - 1:
                     raise
-        _delete_sessions_of_traces(checkpointer, session_id, {row.trace_id for row in rows})
+            else:
+                _delete_sessions_of_traces(checkpointer, token.workspace_id, traces - {session_id})
+                return
 
 
-def _delete_sessions_of_traces(checkpointer: SyncCheckpointer, session_id: str, traces: set[str]) -> None:
-    """Delete the sessions that were named after traces of this conversation, before its name was known."""
-    for trace in traces - {session_id}:
-        try:
-            checkpointer.delete_session(trace)
-        except NotFound:
-            continue
+def _import_spans(checkpointer: SyncCheckpointer, token: ApiToken, session_id: str) -> set[str]:
+    """Import all spans of a session. Returns their traces."""
+    rows = list(ObservedSpan.objects.filter(workspace=token.workspace, session_id=session_id).order_by("pk"))
+    bodies = [json.loads(zlib.decompress(row.body)) for row in rows]
+    export = [{"resource": body["resource"], "scopeSpans": [{"spans": [body["span"]]}]} for body in bodies]
+    import_transcripts(
+        checkpointer,
+        [{"resourceSpans": export}],
+        format=_FORMAT,
+        session_id=session_id,
+        imported_by=f"token {token.name}",
+    )
+    return {row.trace_id for row in rows}
+
+
+def _delete_sessions_of_traces(checkpointer: SyncCheckpointer, workspace: int, traces: set[str]) -> None:
+    """Delete the observed sessions that were named after traces of a conversation, before its name was known."""
+    for session in Session.objects.filter(workspace=workspace, session_id__in=traces):
+        mark = json.loads(session.metadata or "{}").get(IMPORT_MARK)
+        if isinstance(mark, dict) and mark.get("format") == _FORMAT and "path" not in mark:
+            checkpointer.delete_session(session.session_id)
 
 
 @contextmanager

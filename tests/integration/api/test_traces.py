@@ -168,6 +168,12 @@ def test_session_of_an_agent_is_left_alone(token: str) -> None:
     answer = send(token, export(ROOT, FIRST)).json()["partialSuccess"]
     assert answer["rejectedSpans"] == 2
     assert "was not imported" in answer["errorMessage"]
+    with SyncCheckpointer() as cp:
+        cp.start_session(TRACE, "mine, and named like a trace")
+    other = [{**span, "attributes": [*span["attributes"][:2]]} for span in (ROOT, FIRST)]
+    other[0]["attributes"].append({"key": "session.id", "value": {"stringValue": "chat-2"}})
+    assert send(token, export(*other)).json() == {"partialSuccess": {}}
+    assert Session.objects.filter(session_id__in=[TRACE, "chat-2"]).count() == 2
     foreign = make_token(TokenRole.AGENT, name="x", workspace=make_workspace(slug="elsewhere"))
     assert send(foreign, export(ROOT, FIRST)).json() == {"partialSuccess": {}}
     assert Session.objects.filter(session_id="chat-1").count() == 2
