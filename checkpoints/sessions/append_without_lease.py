@@ -33,7 +33,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats import message_calls
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
-from checkpoints.sessions import ownership, paused_task_effects
+from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import owned_heads, row_lookups, run_liveness
 from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.store import Store, UnconfirmedAppend
@@ -136,10 +136,8 @@ class _AppendAttempt:
         """State of the new version beside its transcript.
 
         The writer of a message does not know the state of the lost run: its snapshot and its journaled answer are
-        kept for
-        the next run, unless the message is that answer, or a result that it waited for. Raises
-        `CheckpointCorrupted` if the
-        state cannot be read.
+        kept for the next run, unless the message is that answer, or a result that it waited for. Raises
+        `CheckpointCorrupted` if the state cannot be read.
         """
         previous_state = save_version.parse_version_state(self.session_id, source)
         state = self.change.apply_to(previous_state)
@@ -183,7 +181,7 @@ def _find_append_error(store: Store, row: Session, newest: Checkpoint | None, ex
         return busy
     if row.latest_version != expected:
         return VersionConflict(row.session_id, expected, row.latest_version)
-    if paused_task_effects.get_blocking_paused_task(store, row) is not None:
+    if paused_task_guards.get_blocking_paused_task(store, row) is not None:
         return PausedForPeers(row.session_id)
     undecided_calls = call_queries.list_undecided_calls(store, row)
     if undecided_calls:

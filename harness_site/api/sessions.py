@@ -30,7 +30,7 @@ from checkpoints.sessions import create_finish_release, heartbeat, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import OwnedSession, Store
-from harness_site.api import answers, readings, schemas
+from harness_site.api import answers, read_audit, schemas, serializers
 from harness_site.api.client_stores import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
@@ -199,8 +199,8 @@ def encode_undecided_call(store: Store, call: ToolCall) -> dict[str, Any]:
 def read_session(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
     store = get_client(request).store
     session = row_lookups.get_session(store, session_id)
-    readings.record_reading(request, session)
-    return respond(mask_json_value(readings.encode_session(store, session)), etag=session.revision)
+    read_audit.record_session_read(request, session)
+    return respond(mask_json_value(serializers.serialize_session(store, session)), etag=session.revision)
 
 
 @router.delete(
@@ -299,7 +299,7 @@ def fork_session(request: HttpRequest, session_id: schemas.Identifier, body: sch
 )
 def preview_resume(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
     checkpointer = get_client(request)
-    readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))
+    read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     return respond(mask_json_value(checkpointer.preview_resume(session_id)))
 
 
