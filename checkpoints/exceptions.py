@@ -352,6 +352,8 @@ class OwnershipLost(OwnershipError):
 
     code = "ownership_lost"
     hint = "Stop this run: another one goes on from the last checkpoint. Nothing was written."
+    #: By this attribute, frameworks recognise a writer that another one has replaced.
+    is_stale_write_owner_error = True
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id

@@ -10,8 +10,12 @@ from django.db import models
 
 from checkpoints.enums import CostBasis, get_default_risk
 from checkpoints.models import (
+    Blob,
+    CallValue,
     Checkpoint,
     Decision,
+    FrameworkState,
+    FrameworkWrite,
     Join,
     LateResult,
     Message,
@@ -42,6 +46,10 @@ TABLES: dict[str, type[models.Model]] = {
     "paused_task": PausedTask,
     "join": Join,
     "peer_call": PeerCall,
+    "call_value": CallValue,
+    "blob": Blob,
+    "framework_state": FrameworkState,
+    "framework_write": FrameworkWrite,
 }
 #: Version of the format that added the risk of a call.
 RISK_SINCE_VERSION = 2

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from checkpoints.importers.imported_message import TRANSCRIPT_START, parse_time, read_count
@@ -36,6 +39,11 @@ _INSERTED_TEXTS: Final = (
 )
 #: Line between what is open in the editor and what the person wrote, in prompts from an editor.
 _REQUEST: Final = "## My request for Codex:"
+#: First lines of a result as text: `Wall time: 1.3 seconds`.
+_WALL_TIME: Final = re.compile(r"(?:[^\n]{0,80}\n){0,3}Wall time: (\d{1,6}(?:\.\d{1,6})?) seconds")
+#: Characters at the end of a result in which its metadata is named, and the longest duration in seconds.
+_METADATA: Final = 200
+_LONGEST: Final = 10**6
 
 
 class CodexReader:
@@ -46,6 +54,8 @@ class CodexReader:
         self._builder: TranscriptBuilder | None = None
         self._totals: dict[str, int] = {}
         self._events: list[tuple[str, str, Any]] = []
+        #: Times of the calls without a result, by call id.
+        self._issued: dict[str, datetime] = {}
 
     def add_value(self, number: int, value: Any) -> None:
         """Read a line: an item becomes a message, everything else a fact or a note."""
@@ -103,8 +113,27 @@ class CodexReader:
             role = {} if is_prompt or body.get("role") != "user" else {"role": "system"}
             if is_prompt:
                 builder.set_title(_get_first_text(body).partition(_REQUEST)[2])
-            builder.add_message({**body, **role}, at=parse_time(timestamp), begins_turn=is_prompt)
+            builder.add_message(
+                {**body, **role},
+                at=parse_time(timestamp),
+                begins_turn=is_prompt,
+                times=self._find_result_times(item, parse_time(timestamp)),
+            )
         builder.interrupted = False
+
+    def _find_result_times(self, item: Body, at: datetime | None) -> dict[str, datetime]:
+        """Return when a call ended if its result states how long it took.
+
+        Call and result are often written at one time, after both.
+        """
+        call_id = get_text(item, "call_id")
+        if at is None or not call_id:
+            return {}
+        if not get_text(item, "type").endswith("_output"):
+            self._issued[call_id] = at
+            return {}
+        issued_at, seconds = self._issued.pop(call_id, at), _read_stated_duration(item.get("output"))
+        return {} if seconds is None else {call_id: issued_at + timedelta(seconds=seconds)}
 
     def _add_compaction(self, builder: TranscriptBuilder, payload: Body, timestamp: object) -> None:
         text = payload.get("message")
@@ -157,6 +186,24 @@ def _to_known_tokens(counts: Mapping[str, int]) -> dict[str, int]:
         "output_tokens": counts["output_tokens"],
         "reasoning_output_tokens": counts["reasoning_output_tokens"],
     }
+
+
+def _read_stated_duration(output: object) -> float | None:
+    """Read the seconds that the result of a command states, in its metadata or its first lines; None without them."""
+    if not isinstance(output, str):
+        return None
+    if match := _WALL_TIME.match(output):
+        return float(match[1])
+    if "duration_seconds" not in output[-_METADATA:]:
+        return None
+    try:
+        value = json.loads(output)
+    except (ValueError, RecursionError):
+        return None
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    seconds = metadata.get("duration_seconds") if isinstance(metadata, dict) else None
+    is_duration = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds <= _LONGEST
+    return float(seconds) if is_duration and isinstance(seconds, int | float) else None
 
 
 def _get_first_text(body: Body) -> str:

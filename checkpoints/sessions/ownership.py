@@ -19,7 +19,7 @@ from checkpoints.enums import OWNING_RUN_STATUSES, AuditKind, CallStatus, Interr
 from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished, StorageError
 from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
-from checkpoints.sessions import heartbeat, paused_task_effects
+from checkpoints.sessions import heartbeat, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.store import OwnedSession, Store
@@ -73,7 +73,7 @@ def _try_to_take_session(store: Store, session_id: str, *, takeover: bool | str,
         if previous is not None and previous.status in OWNING_RUN_STATUSES:
             _end_previous_run(store, row, previous, takeover)
         if previous is not None and not paused:
-            paused_task_effects.require_not_paused(store, row)
+            paused_task_guards.require_not_paused(store, row)
         run = _create_run(store, row, previous)
         if previous is None:
             append_events.record_event(store, AuditKind.SESSION_STARTED, session_pk=row.pk, actor=row.agent or "agent")

@@ -64,7 +64,7 @@ def _describe_waits(waits: WaitingTimes, preceding: WaitingTimes) -> str:
         return _("no decision")
     if preceding.p95 is None:
         return _("95 %% within %(duration)s") % {"duration": format_duration(waits.p95)}
-    return _("95 %% within %(duration)s (before: %(preceding)s)") % {
+    return _("95 %% within %(duration)s, before: %(preceding)s") % {
         "duration": format_duration(waits.p95),
         "preceding": format_duration(preceding.p95),
     }

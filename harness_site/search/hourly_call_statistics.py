@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from django.db import connection
 
-from checkpoints.db.column_names import build_insert, convert_values, quote_table
-from checkpoints.enums import ActorKind, CallStatus, DecisionKind
+from checkpoints.db.sql_fragments import build_insert, convert_values, quote_table
+from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason
 from harness_site.search.models import DecisionSums, ToolSums
 
 KEYS: Final[dict[type[ToolSums] | type[DecisionSums], str]] = {ToolSums: "tool", DecisionSums: "wait"}
@@ -41,8 +41,11 @@ class Tally:
 
 
 def compute_call_tally(workspace: int, call: Any) -> Tally | None:
-    """Return the amounts of a call that is settled for good; `call` has the required fields of `ToolCall`."""
-    if call.status in _UNCOUNTED:
+    """Return the amounts of a call that is settled for good; `call` has the required fields of `ToolCall`.
+
+    None for one that tells nothing about its tool, and for one of an imported session without times or results.
+    """
+    if call.status in _UNCOUNTED or call.reason == InterruptReason.NO_RESULT or not call.session__has_times:
         return None
     interrupted = call.interrupted_at is not None
     timed = not interrupted and call.settled_at not in {None, call.issued_at}

@@ -11,7 +11,7 @@ from typing import Any, Final
 from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 
-from checkpoints.enums import ActorKind, CallStatus
+from checkpoints.enums import ActorKind, CallStatus, InterruptReason
 from checkpoints.models import Workspace
 from checkpoints.sessions.known_agents_and_labels import deserialize_labels
 from harness_site.accounts import known_secret_values, unmasking
@@ -37,7 +37,7 @@ _FIELDS: Final[dict[Kind, tuple[str, ...]]] = {
     Kind.MESSAGE: ("pk", "session_id", "message_id", "body", "position", "created_at"),
     Kind.CALL: (
         *("pk", "session_id", "call_id", "tool", "sentence", "args", "result", "error_type", "status", "revision"),
-        *("issued_at", "settled_at", "interrupted_at"),
+        *("issued_at", "settled_at", "interrupted_at", "reason", "session__has_times"),
     ),
     Kind.DECISION: (
         *("pk", "session_id", "kind", "final", "actor", "actor_kind", "reason", "evidence", "result", "created_at"),
@@ -156,7 +156,8 @@ def _build_message_text(row: Any, workspace: int) -> IndexedText:
 
 def _build_call_text(row: Any, workspace: int) -> IndexedText:
     still_open, extract = row.status not in SETTLED_CALL, text_extraction.extract_call_text(row)
-    interrupted = ((Trait.INTERRUPTED, ""),) if row.interrupted_at is not None else ()
+    is_interrupted = row.interrupted_at is not None and row.reason != InterruptReason.NO_RESULT
+    interrupted = ((Trait.INTERRUPTED, ""),) if is_interrupted else ()
     return IndexedText(
         row.session_id,
         workspace,

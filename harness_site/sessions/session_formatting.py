@@ -22,7 +22,7 @@ from harness_site.core.rendering.safe_text import has_hidden_characters
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.conversation import CallCard
 from harness_site.sessions.selectors.message_origins import RunFacts
-from harness_site.sessions.selectors.peer_calls import PeerWaitSummary
+from harness_site.sessions.selectors.session_pauses import PeerWaitSummary
 
 #: Image types that a page embeds; none of them can contain a script.
 DATA_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp|avif));base64,([A-Za-z0-9+/=\s]+)\Z", re.ASCII)

@@ -225,7 +225,7 @@ def _build_decision_context(
         form = new_form  # the typed data answers another question
         form.initial["kind"] = _get_preselected_answer(request, answers)
     elif problem:
-        form = _get_current_form(request, call)
+        form = _rebind_form_to_current_revision(request, call)
     return {"answers": answers, "form": form}
 
 
@@ -244,7 +244,7 @@ def _build_seen_query(request: MemberRequest) -> str:
     return f"?{urlencode({'seen': revision})}" if (revision := _get_seen_revision(request)) else ""
 
 
-def _get_current_form(request: MemberRequest, call: ToolCall) -> OutcomeForm | ApprovalForm:
+def _rebind_form_to_current_revision(request: MemberRequest, call: ToolCall) -> OutcomeForm | ApprovalForm:
     """Bind the typed data to the current revision of the call."""
     data = request.POST.copy()
     data["revision"] = str(call.revision)

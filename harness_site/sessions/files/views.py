@@ -14,22 +14,27 @@ from harness_site.sessions.files import touched_files
 from harness_site.sessions.files.touched_files import FileCall, TouchedFile
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
-from harness_site.sessions.tool_views import edits
+from harness_site.sessions.tool_views import diff_lines, edits
+from harness_site.sessions.tool_views.base import ToolUse
 from harness_site.sessions.tool_views.edits import ShownFile
-from harness_site.sessions.tool_views.tool_use import ToolUse
 
 #: Files whose difference is displayed in the list, passages of each, and calls that are named.
 _FILES: Final = 25
 _HUNKS: Final = 6
 _CALLS: Final = 12
 _ALL_HUNKS: Final = 200
+#: Characters of differences that are compared only to count their lines.
+_COUNTED: Final = 300_000
 #: Rows of the list.
 _ROWS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """A file for display; `number` names it in the URL. `shown` is None if its difference is not displayed here."""
+    """A file for display; `number` names it in the URL. `shown` is None if its difference is not displayed here.
+
+    `added` and `removed` are the numbers of lines of the whole difference, None if it is too large to be counted.
+    """
 
     number: int
     path: str
@@ -38,6 +43,8 @@ class FileRow:
     is_complete: bool
     calls: tuple[FileCall, ...]
     more_calls: int
+    added: int | None
+    removed: int | None
 
 
 @require_GET
@@ -51,7 +58,8 @@ def list_files(request: MemberRequest, pk: int) -> HttpResponse:
     numbered = list(enumerate(touched.files[:_ROWS]))
     if wanted is not None:
         numbered = [(number, file) for number, file in numbered if number == wanted]
-    rows = [_build_row(number, file, folders, is_whole=wanted is not None) for number, file in numbered]
+    budget = _CharacterBudget(_COUNTED)
+    rows = [_build_row(number, file, folders, budget, is_whole=wanted is not None) for number, file in numbered]
     context = {
         "head": head,
         "tab": "files",
@@ -65,11 +73,35 @@ def list_files(request: MemberRequest, pk: int) -> HttpResponse:
     return render(request, "sessions/files.html", context)
 
 
-def _build_row(number: int, file: TouchedFile, folders: tuple[str, ...], *, is_whole: bool) -> FileRow:
+@dataclass
+class _CharacterBudget:
+    """Characters of differences that are still compared to count their lines."""
+
+    left: int
+
+    def count_lines(self, file: TouchedFile) -> tuple[int, int] | tuple[None, None]:
+        """Return the number of added and removed lines of a file; None if its difference is too large."""
+        self.left -= sum(len(hunk.old) + len(hunk.new) for hunk in file.hunks)
+        if self.left < 0:
+            return None, None
+        counts = [diff_lines.count_changed_lines(hunk.old, hunk.new) for hunk in file.hunks]
+        return sum(added for added, _removed in counts), sum(removed for _added, removed in counts)
+
+
+def _build_row(
+    number: int, file: TouchedFile, folders: tuple[str, ...], budget: _CharacterBudget, *, is_whole: bool
+) -> FileRow:
     use = ToolUse("", {}, None, is_whole=is_whole)
     shown, is_complete = None, True
     if file.is_changed and (is_whole or number < _FILES):
         shown, is_complete = edits.show_file_change(use, file.to_change(), _ALL_HUNKS if is_whole else _HUNKS)
+    lines = (
+        (shown.added, shown.removed)
+        if shown is not None and is_complete
+        else budget.count_lines(file)
+        if file.is_changed
+        else (None, None)
+    )
     return FileRow(
         number,
         use.show_line(_make_relative(file.path, folders)),
@@ -78,6 +110,7 @@ def _build_row(number: int, file: TouchedFile, folders: tuple[str, ...], *, is_w
         is_complete,
         tuple(file.calls[:_CALLS]),
         max(0, len(file.calls) - _CALLS),
+        *lines,
     )
 
 

@@ -193,8 +193,12 @@ def _query_calls_by_call_id(session: int, call_ids: list[str]) -> QuerySet[ToolC
 
 
 def _query_calls_since_step(session: int, since_step: int) -> QuerySet[ToolCall]:
-    """Query the calls since a step, separately from those by id, as no index covers both."""
+    """Query the calls since a step, separately from those by id, as no index covers both.
+
+    Imported calls are left out: they come from the transcript, so there is none that it does not contain yet.
+    """
     calls = ToolCall.objects.filter(Q(status__in=OPEN_CALL) | Q(step__gte=since_step), session=session)
+    calls = calls.exclude(side_effects=IMPORTED_MARK)
     return select_record_columns(calls.order_by(keyset_pagination.order_newest_first())[:OPEN_LIMIT])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -19,8 +20,11 @@ from harness_site.sessions.selectors import transcript_matches
 from harness_site.sessions.selectors.conversation import Place
 from harness_site.sessions.tool_views import message_tags
 
-#: Maximum number of messages of people that are read.
+#: Maximum number of messages of people that are read for the outline; half of them on each side of a position.
 MAX_PROMPTS: Final = 300
+_HALF: Final = MAX_PROMPTS // 2
+#: Messages of people among which the first prompt is.
+_FIRST: Final = 20
 #: Characters of a stored message that are read.
 _BEGINNING: Final = 1_000
 #: Characters of a prompt in the outline.
@@ -48,30 +52,63 @@ class Prompt:
     messages: int
 
 
-def load_prompts(at: Place) -> list[Prompt]:
-    """Load and verify the first prompts of a version in order. Texts that programs wrote are no prompts.
+@dataclass(frozen=True, slots=True)
+class PromptOutline:
+    """Prompts in order; `has_earlier` and `has_later` tell that there are more before and after them.
 
-    One query without sealing, which needs the whole messages. Raises `IntegrityError` for one that was altered.
+    `first` is the first prompt of the version that is a text, else the first command; None without any.
     """
-    rows = _select_beginnings(transcript_matches.query_version_messages(at).filter(role__in=_ROLES))[:MAX_PROMPTS]
+
+    prompts: tuple[Prompt, ...]
+    first: Prompt | None
+    has_earlier: bool = False
+    has_later: bool = False
+
+
+def load_prompts(at: Place, *, around: int = 0) -> PromptOutline:
+    """Load and verify the prompts of a version in order, those around a position if there are too many.
+
+    Texts that programs wrote are no prompts. No message is sealed, which needs the whole messages.
+
+    Args:
+        at: The version.
+        around: The position of the message that is displayed.
+
+    Raises:
+        IntegrityError: A message was altered.
+    """
+    messages = transcript_matches.query_version_messages(at).filter(role__in=_ROLES)
+    rows = list(_select_beginnings(messages)[: MAX_PROMPTS + 1])
+    if len(rows) <= MAX_PROMPTS:
+        prompts = _build_prompts(at, rows, at.length)
+        return PromptOutline(prompts, _find_first_text_prompt(prompts))
+    first = _find_first_text_prompt(_build_prompts(at, rows[:_FIRST], at.length))
+    nearest = _select_beginnings(messages.filter(position__lte=around), "-position")[: _HALF + 1]
+    before = list(nearest)
+    after = list(_select_beginnings(messages.filter(position__gt=around))[: _HALF + 1])
+    end = after[_HALF][0] if len(after) > _HALF else at.length
+    prompts = _build_prompts(at, [*reversed(before[:_HALF]), *after[:_HALF]], end)
+    return PromptOutline(prompts, first, has_earlier=len(before) > _HALF, has_later=len(after) > _HALF)
+
+
+def _build_prompts(at: Place, rows: Sequence[_Row], end: int) -> tuple[Prompt, ...]:
+    """Build the prompts of rows in order; `end` is the position after the last message of the last one."""
     titles = {
         position: (moment, *title) for position, moment, text, size in rows if (title := _read_title(text, size))[0]
     }
     beginnings = {position: text for position, _moment, text, _size in rows if position in titles}
     transcript_matches.verify_messages_at(at, beginnings)
-    return [
-        Prompt(position, *titles[position], following - position)
-        for position, following in pairwise([*titles, at.length])
-    ]
+    return tuple(
+        Prompt(position, *titles[position], following - position) for position, following in pairwise([*titles, end])
+    )
 
 
-def _select_beginnings(messages: QuerySet[Message]) -> QuerySet[Message, _Row]:
+def _select_beginnings(messages: QuerySet[Message], order: str = "position") -> QuerySet[Message, _Row]:
     beginnings = messages.annotate(beginning=Substr("body", 1, _BEGINNING), size=Length("body"))
-    return beginnings.order_by("position").values_list("position", "created_at", "beginning", "size")
+    return beginnings.order_by(order).values_list("position", "created_at", "beginning", "size")
 
 
-def find_first_text_prompt(prompts: list[Prompt]) -> Prompt | None:
-    """Return the first prompt that is a text, else the first command; None without any."""
+def _find_first_text_prompt(prompts: Sequence[Prompt]) -> Prompt | None:
     return next((prompt for prompt in prompts if not prompt.is_command), next(iter(prompts), None))
 
 

@@ -15,7 +15,7 @@ from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Q,
 
 from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import Cursor
-from checkpoints.enums import CallStatus
+from checkpoints.enums import CallStatus, InterruptReason
 from checkpoints.models import ToolCall
 from harness_site.sessions.selectors import call_details
 from harness_site.sessions.selectors.call_details import CallFilter, CallRecord
@@ -137,7 +137,7 @@ def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QueryS
             calls=Count("pk"),
             completed=Count("pk", filter=completed),
             failed=Count("pk", filter=Q(status=CallStatus.FAILED)),
-            interrupted=Count("interrupted_at"),
+            interrupted=Count("interrupted_at", filter=~Q(reason=InterruptReason.NO_RESULT)),
             replays=Count("pk", filter=Q(replay_count__gt=0)),
             took=Avg(duration, filter=completed & Q(interrupted_at=None) & ~Q(settled_at=F("issued_at"))),
         )

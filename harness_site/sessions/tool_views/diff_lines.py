@@ -67,6 +67,14 @@ def build_diff_lines(old: str, new: str, language: str, *, first: int | None = N
     return _fold_unchanged_lines(lines)
 
 
+def count_changed_lines(old: str, new: str) -> tuple[int, int]:
+    """Return the number of lines that a change adds and removes."""
+    old, new = old.removesuffix("\n"), new.removesuffix("\n")
+    before, after = old.split("\n") if old else [], new.split("\n") if new else []
+    changes = [opcode for opcode in _compare_lines(before, after) if opcode[0] != "equal"]
+    return sum(j2 - j1 for _, _, _, j1, j2 in changes), sum(i2 - i1 for _, i1, i2, _, _ in changes)
+
+
 def build_numbered_lines(text: str, language: str, first: int) -> list[DiffLine]:
     """Number the lines of a masked text."""
     side = _Side.of(text.removesuffix("\n"), language)

@@ -75,9 +75,10 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     facts = read_session_environment(stored)
     is_live = not any(request.GET.get(name) for name in ("v", "before", "after", "at", "find"))
     piece = _get_requested_end(request)
-    prompts = [] if piece else prompt_outline.load_prompts(place)
-    prompt = prompt_outline.find_first_text_prompt(prompts)
     is_opening = is_live and head.row.finished and "since" not in request.GET
+    around = at if at is not None else 0 if is_opening else window.first
+    outline = None if piece else prompt_outline.load_prompts(place, around=around)
+    prompt = outline.first if outline else None
     opening = conversation.load_opening(stored, window, prompt.position) if is_opening and prompt else None
     if opening is not None:
         window = opening.answer
@@ -89,7 +90,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "conversation": window,
         "opening": opening,
         "between": parse_number_parameter(request, "until") if piece == "later" else None,
-        "prompts": prompts,
+        "outline": outline,
         "reading": reading_choices.read_choices(request),
         "following": is_live,
         "words": words,

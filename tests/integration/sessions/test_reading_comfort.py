@@ -10,6 +10,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
+from harness_site.sessions.selectors import prompt_outline
 from tests.integration.sessions.test_transcript_page import positions
 from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session
 from tests.support.pages import said
@@ -36,6 +37,7 @@ def finished() -> Session:
     write(session, "assistant", "All of it is done.")
     write(session, "tool", "A note after the answer")
     make_checkpoint(session=session)
+    make_call(session=session, step=1, side_effects="imported", status=CallStatus.COMPLETED)
     return session
 
 
@@ -48,6 +50,7 @@ def test_a_session_that_has_ended_opens_with_its_first_prompt_and_last_answer(
     assert positions(html) == [2, 45, 46]
     assert f'hx-get="{here}?since=45"' in html
     text = said(response)
+    assert "Not in the transcript yet" not in text
     assert "42 messages between: show" in text
     assert "2 messages before the first prompt" in text
     assert re.findall(r'data-place="(\d+)"', html) == ["1", "2", "44", "45"]
@@ -61,6 +64,22 @@ def test_a_session_that_has_ended_opens_with_its_first_prompt_and_last_answer(
     Session.objects.update(status=SessionStatus.ACTIVE)
     assert positions(reader.get(here).content.decode())[-3:] == [44, 45, 46]
     assert "between: show" not in said(reader.get(here))
+
+
+def test_of_many_prompts_the_outline_has_the_nearest(
+    finished: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompt_outline, "MAX_PROMPTS", 2)
+    monkeypatch.setattr(prompt_outline, "_HALF", 1)
+
+    def places(query: str) -> list[tuple[str, str]]:
+        response = reader.get(f"/sessions/{finished.pk}/{query}")
+        outline = response.content.decode().partition('id="outline"')[2].partition("</nav>")[0]
+        return re.findall(r'data-place="(\d+)"|(Earlier prompts|Later prompts)', outline)
+
+    assert places("?v=1&at=2") == [("", "Earlier prompts"), ("2", ""), ("", "Later prompts")]
+    assert places("?v=1&at=45") == [("", "Earlier prompts"), ("44", "")]
+    assert "2 messages before the first prompt" in said(reader.get(f"/sessions/{finished.pk}/"))
 
 
 def test_a_typed_time_leads_to_the_first_message_at_or_after_it_in_the_readers_zone(

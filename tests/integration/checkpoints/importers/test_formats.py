@@ -359,6 +359,24 @@ def test_a_sample_keeps_messages_calls_tokens_times_and_costs(
     assert (again.new_messages, again.new_calls, again.messages) == (0, 0, report.messages)
 
 
+@pytest.mark.parametrize(
+    "output",
+    [
+        '{"output":"done","metadata":{"exit_code":0,"duration_seconds":0.4}}',
+        "Exit code: 0\nWall time: 0.4 seconds\nOutput:",
+    ],
+)
+def test_a_stated_duration_counts_where_call_and_result_have_one_time(
+    cp: SyncCheckpointer, tmp_path: Path, output: str
+) -> None:
+    call = {"type": "function_call", "name": "shell", "call_id": "x", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "x", "output": output}
+    read_sample(cp, tmp_path, [CODEX[0], line(2, "response_item", call), line(2, "response_item", result)])
+    logged = ToolCall.objects.get()
+    assert logged.settled_at is not None
+    assert (logged.settled_at - logged.issued_at).total_seconds() == 0.4
+
+
 def test_facts_are_stored_where_the_documentation_says(cp: SyncCheckpointer, tmp_path: Path) -> None:
     read_sample(cp, tmp_path, CODEX)
     metadata = json.loads(Session.objects.get().metadata)
