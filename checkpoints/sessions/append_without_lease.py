@@ -96,6 +96,7 @@ class _AppendAttempt:
         """Write the new version and return its number, or return the error that forbids it."""
         store = self.store
         row = row_lookups.get_session(store, self.session_id, lock=True)
+        row_lookups.require_not_quarantined(row)
         newest = save_version.find_newest_version(store.using, row.pk)
         lost_append = store.lost_appends.get(self.session_id)
         if lost_append is not None and self._is_repeated_append(lost_append, row, newest):

@@ -31,6 +31,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.ids import validate_id, validate_number
+from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
 from checkpoints.sansio import Flow, Invoke, Sleep, Transact
 from checkpoints.store import row_lookups, run_liveness
@@ -317,9 +318,7 @@ def issue_call_flow(
     end.
     """
     while True:
-        call: IssuedCall | ToolCall = yield Transact(
-            lambda: intent_log.issue_call(store, owned_session, intent, executing=True)
-        )
+        call: IssuedCall | ToolCall = yield Transact(partial(_issue_call, store, owned_session, intent))
         if isinstance(call, IssuedCall):
             return call
         if call.status in _ANSWER_STATUSES:
@@ -328,6 +327,11 @@ def issue_call_flow(
                 return call
             continue  # a person has just withdrawn the decision that made the result
         yield from _wait_for_other_call_flow(store, owned_session, call, wait_options)
+
+
+def _issue_call(store: Store, owned_session: OwnedSession, intent: CallIntent) -> IssuedCall | ToolCall:
+    with quarantine.quarantine_if_altered(store, owned_session.session_id):
+        return intent_log.issue_call(store, owned_session, intent, executing=True)
 
 
 def _build_result_of_logged_call(owned_session: OwnedSession, request: DispatchRequest, call: ToolCall) -> ToolResult:
