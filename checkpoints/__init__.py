@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from checkpoints.calls.outcome_types import NotLanded as NotLanded
     from checkpoints.calls.outcome_types import ToolResult as ToolResult
     from checkpoints.calls.outcome_types import Unknown as Unknown
+    from checkpoints.calls.outcome_types import ValueCodec as ValueCodec
     from checkpoints.client import SyncCheckpointer as SyncCheckpointer
     from checkpoints.decisions.actors import Actor as Actor
     from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot as RuntimeSnapshot
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from checkpoints.session_handle import SessionHandle as SessionHandle
     from checkpoints.session_handle import SyncSessionHandle as SyncSessionHandle
     from checkpoints.store.version_state import UNCHANGED as UNCHANGED
+    from checkpoints.tools.guard import ToolPolicies as ToolPolicies
+    from checkpoints.tools.guard import aguard as aguard
+    from checkpoints.tools.guard import guard as guard
     from checkpoints.tools.registry import Tool as Tool
     from checkpoints.tools.registry import ToolRegistry as ToolRegistry
     from checkpoints.tools.registry import tool as tool
@@ -52,13 +56,17 @@ _HOME = {
     "SyncWriteBehind": "checkpoints.versions.write_behind",
     "SyncWorkflow": "checkpoints.workflows.workflow",
     "Tool": "checkpoints.tools.registry",
+    "ToolPolicies": "checkpoints.tools.guard",
     "ToolRegistry": "checkpoints.tools.registry",
     "ToolResult": "checkpoints.calls.outcome_types",
+    "ValueCodec": "checkpoints.calls.outcome_types",
     "UNCHANGED": "checkpoints.store.version_state",
     "Unknown": "checkpoints.calls.outcome_types",
     "Workflow": "checkpoints.workflows.workflow",
     "WriteBehind": "checkpoints.versions.write_behind",
+    "aguard": "checkpoints.tools.guard",
     "check_pending_tool_calls": "checkpoints.aio",
+    "guard": "checkpoints.tools.guard",
     "tool": "checkpoints.tools.registry",
 }
 

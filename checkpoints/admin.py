@@ -15,9 +15,13 @@ from django.http import HttpRequest
 from checkpoints.models import (
     AuditChain,
     AuditEvent,
+    Blob,
+    CallValue,
     Checkpoint,
     Decision,
     EarlyResponse,
+    FrameworkState,
+    FrameworkWrite,
     ImportedFile,
     Join,
     LateResult,
@@ -107,6 +111,7 @@ _COLUMNS: dict[type[Model], tuple[_Names, _Names, _Names]] = {
         ("status", "risk", "reason"),
         ("=call_id", "=tool", "=session__session_id"),
     ),
+    CallValue: (("tool_call", "type"), (), ("=tool_call__call_id",)),
     LateResult: (("tool_call", "success", "received_at"), (), ("=tool_call__call_id",)),
     Decision: (
         ("kind", "tool_call", "actor", "actor_kind", "final", "created_at"),
@@ -128,6 +133,17 @@ _COLUMNS: dict[type[Model], tuple[_Names, _Names, _Names]] = {
     ),
     EarlyResponse: (("call_id", "workspace", "peer", "received_at"), (), ("=call_id", "=peer")),
     ImportedFile: (("workspace", "format", "size", "live", "read_at"), ("format", "live"), ("workspace__slug",)),
+    Blob: (("digest", "session", "type", "compressed"), ("type",), ("=digest", "=session__session_id")),
+    FrameworkState: (
+        ("state_id", "session", "namespace", "parent_id", "created_at"),
+        (),
+        ("=state_id", "=run_key", "=session__session_id"),
+    ),
+    FrameworkWrite: (
+        ("channel", "session", "namespace", "state_id", "task_id", "position"),
+        (),
+        ("=state_id", "=task_id", "=session__session_id"),
+    ),
     Workflow: (("workflow_id", "session", "created_at"), (), ("=workflow_id", "=session__session_id")),
     WorkflowStep: (
         ("step_id", "workflow", "position", "function", "generation", "created_at"),

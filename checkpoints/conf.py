@@ -145,7 +145,7 @@ def build_library_settings(database: dict[str, Any] | None = None) -> dict[str, 
     }
 
 
-def register_alias(url: str) -> str:
+def get_or_create_alias(url: str) -> str:
     """Return a connection alias for the database at `url`."""
     database = database_from_url(url)
     ensure_configured()

@@ -41,7 +41,7 @@ def open_database(url: str | Path, *, migrate: bool | None = None) -> str:
     `InvalidDatabaseUrl`, `DriverMissing`, and subclasses of `StorageError`: `ConnectionFailed` at once if a PostgreSQL
     server refuses the connection.
     """
-    alias = conf.register_alias(str(url))
+    alias = conf.get_or_create_alias(str(url))
     connection = find_connection(alias)
     if connection.vendor == "postgresql":
         _check_connection(connection)

@@ -262,6 +262,8 @@ class AuditKind(TextChoices):
     RUN_RELEASED = "run_released", _("Run released the session")
     RUN_LOST = "run_lost", _("Run lost")
     SESSION_SEALED = "session_sealed", _("Session sealed")
+    SESSION_QUARANTINED = "session_quarantined", _("Session quarantined")
+    QUARANTINE_RELEASED = "quarantine_released", _("Quarantine released")
     VERSIONS_REMOVED = "versions_removed", _("Versions removed")
     SESSION_DELETED = "session_deleted", _("Session deleted")
     TAKEOVER = "takeover", _("Session taken over")

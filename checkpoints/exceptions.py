@@ -50,6 +50,7 @@ __all__ = [
     "NotOwner",
     "NotPaused",
     "NotPermitted",
+    "NotQuarantined",
     "NotRepresentable",
     "NotUndecided",
     "OwnershipError",
@@ -60,6 +61,7 @@ __all__ = [
     "PeerCallOver",
     "PeerError",
     "PreconditionFailed",
+    "QuarantineStays",
     "RateLimited",
     "ReasonRequired",
     "RegistryNotBound",
@@ -83,6 +85,7 @@ __all__ = [
     "SessionExists",
     "SessionFinished",
     "SessionNotFound",
+    "SessionQuarantined",
     "StaleRevision",
     "StepIdentityChanged",
     "StepRejected",
@@ -349,6 +352,8 @@ class OwnershipLost(OwnershipError):
 
     code = "ownership_lost"
     hint = "Stop this run: another one goes on from the last checkpoint. Nothing was written."
+    #: By this attribute, frameworks recognise a writer that another one has replaced.
+    is_stale_write_owner_error = True
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -1170,6 +1175,48 @@ class RowNotSealed(IntegrityError):
 
     def __init__(self, table: str, row: str) -> None:
         super().__init__(table, row, "it has no seal")
+
+
+class SessionQuarantined(SealError):
+    """The session has a row that this library did not write, and stands still until an admin releases it."""
+
+    code = "session_quarantined"
+    hint = (
+        "Nothing was run. The session's page and `manage.py verify_integrity --session` name the rows. After they were "
+        "restored, an admin releases the session there or by release_quarantine."
+    )
+
+    def __init__(self, session_id: str, since: datetime) -> None:
+        self.session_id, self.since = session_id, since
+        super().__init__(f"Session {session_id!r} is quarantined since {since:%Y-%m-%d %H:%M} UTC.")
+
+
+class NotQuarantined(SealError):
+    """The session is not quarantined, so there is nothing to release."""
+
+    code = "not_quarantined"
+    hint = "Read the session again: somebody else may have released it. Nothing was changed."
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"Session {session_id!r} is not quarantined.")
+
+
+class QuarantineStays(SealError):
+    """A quarantined session still has rows that this library did not write. `table` and `row` name the first of them.
+
+    `count` is their number.
+    """
+
+    code = "quarantine_stays"
+    hint = (
+        "Restore the rows from a backup and release the session then. accept_altered=True seals rows as they are; an "
+        "altered transcript can only be restored, or the session be deleted. Nothing was changed."
+    )
+
+    def __init__(self, session_id: str, count: int, table: str, row: str) -> None:
+        self.session_id, self.count, self.table, self.row = session_id, count, table, row
+        super().__init__(f"Session {session_id!r} stays quarantined: row {row} of {table} does not match.")
 
 
 class SealKeyMissing(SealError):

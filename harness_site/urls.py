@@ -2,7 +2,7 @@ from django.conf import settings
 from django.urls import include, path
 
 from harness_site import views
-from harness_site.sessions.views import workspace_calls
+from harness_site.sessions.views import call_log
 
 _pages = [
     path("", views.redirect_to_home_page, name="home"),
@@ -10,7 +10,7 @@ _pages = [
     path("health/live", views.check_live, name="health-live"),
     path("health/ready", views.check_ready, name="health-ready"),
     path("words.js", views.show_words, name="words"),
-    path("calls/", workspace_calls.show_call_log, name="calls-log"),
+    path("calls/", call_log.show_call_log, name="calls-log"),
 ]
 urlpatterns = [
     path("", include((_pages, "harness"))),
@@ -22,6 +22,7 @@ urlpatterns = [
     path("overview/", include("harness_site.overview.urls")),
     path("saved/", include("harness_site.saved_views.urls")),
     path("api/v1/", include("harness_site.api.urls")),
+    path("v1/", include("harness_site.api.conversation_urls")),
     path("audit/", include("harness_site.audit.urls")),
     path("", include("harness_site.notifications.urls")),
     path("settings/", include("harness_site.accounts.settings_urls")),

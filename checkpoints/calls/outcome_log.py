@@ -21,7 +21,8 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.models import LateResult, ToolCall
+from checkpoints.models import CallValue, LateResult, ToolCall
+from checkpoints.seals import row_seals
 from checkpoints.seals.keys import SealKeys, get_seal_keys
 from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store import owned_heads, row_lookups
@@ -44,7 +45,7 @@ def settle_call(store: Store, owned_session: OwnedSession, call: IssuedCall, out
     }
     try:
         with database_operation(store.using) as connection:
-            is_settled = _write_outcome(connection, owned_session, call.pk, values)
+            is_settled = _write_outcome_with_value(connection, owned_session, call.pk, values, outcome.value)
             if not is_settled:
                 raise keep_late_result(store, owned_session.session_id, call.pk, owned_session, outcome)
     except StorageUnavailable as error:
@@ -52,6 +53,35 @@ def settle_call(store: Store, owned_session: OwnedSession, call: IssuedCall, out
     store.issued.discard(call.pk)
     if outcome.status in SETTLED_CALL_STATUSES:
         owned_session.operations.record_settled_call(call.pk)
+
+
+def _write_outcome_with_value(
+    connection: BaseDatabaseWrapper,
+    owned_session: OwnedSession,
+    call_pk: int,
+    values: dict[str, Any],
+    value: tuple[str, bytes] | None,
+) -> bool:
+    if value is None:
+        return _write_outcome(connection, owned_session, call_pk, values)
+    with transaction.atomic(using=connection.alias):
+        is_settled = _write_outcome(connection, owned_session, call_pk, values)
+        if is_settled:
+            CallValue.objects.using(connection.alias).create(
+                session_id=owned_session.pk, tool_call_id=call_pk, type=value[0], content=value[1]
+            )
+            owned_session.sealed_head = None
+    return is_settled
+
+
+def load_value(store: Store, call: ToolCall) -> tuple[str, bytes] | None:
+    """Load the encoded value of a call; None if only its text is stored. Raises `IntegrityError`."""
+    with database_operation(store.using, writes=False):
+        row = CallValue.objects.using(store.using).filter(tool_call=call.pk).first()
+    if row is None:
+        return None
+    row_seals.verify_row(row)
+    return row.type, bytes(row.content)
 
 
 def _write_outcome(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -21,6 +21,8 @@ class ToolResult:
         attempt: Number of the attempt, from 1.
         answered_before: Whether the replayed result already was in the transcript of a saved version: the model has
             seen it and asked once more.
+        value: Value that the tool returned, or its decoded copy. None if the call failed, or if the tool has no codec
+            and the call was replayed.
     """
 
     call_id: str
@@ -29,6 +31,22 @@ class ToolResult:
     replayed: bool = False
     attempt: int = 1
     answered_before: bool = False
+    value: Any = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class ValueCodec:
+    """Encoder of a tool's values for the log of calls.
+
+    Attributes:
+        encode: Function that returns the name of a format, of at most 40 characters, and the bytes of a value.
+        decode: Function that returns the value of such a pair.
+        to_text: Function that returns the text of a value for the model. None: text as it is, anything else as JSON.
+    """
+
+    encode: Callable[[Any], tuple[str, bytes]]
+    decode: Callable[[tuple[str, bytes]], Any]
+    to_text: Callable[[Any], str] | None = None
 
 
 #: Result for the agent if the verify hook says that the call landed, but not with what result.

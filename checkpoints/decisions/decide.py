@@ -46,6 +46,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.sessions import ownership
@@ -188,8 +189,13 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
     reason = validate_decision_reason(verdict.reason, verdict.actor)
     evidence = dump_evidence(verdict.evidence)
     changes = _build_call_changes(verdict, rule)
-    with database_operation(store.using), transaction.atomic(using=store.using):
+    with (
+        quarantine.quarantine_if_altered(store, target.session_id),
+        database_operation(store.using),
+        transaction.atomic(using=store.using),
+    ):
         session = row_lookups.get_session(store, target.session_id, lock=True)
+        row_lookups.require_not_quarantined(session)
         seen_call = row_lookups.get_latest_attempt(
             store, session, target.call_id, step=target.step, attempt=target.attempt
         )

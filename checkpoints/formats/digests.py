@@ -9,6 +9,8 @@ from hashlib import blake2b
 from checkpoints.formats.canonical import to_canonical_json
 
 DIGEST_SIZE = 32
+#: Bytes of the digest of a blob, which only has to be unique in its session.
+BLOB_DIGEST_SIZE = 16
 #: Chain before the first message.
 EMPTY_CHAIN = b""
 
@@ -46,3 +48,8 @@ def digest_text(text: str) -> str:
 def digest_key_parts(*parts: object) -> str:
     """Return the hex digest of an unambiguous encoding of `parts`: a JSON array keeps their borders and types apart."""
     return blake2b(to_canonical_json(list(parts), "key").encode(), digest_size=DIGEST_SIZE, person=b"key").hexdigest()
+
+
+def digest_blob(type_: str, content: bytes) -> str:
+    """Return the digest of opaque bytes and the name of their format: 32 hexadecimal digits."""
+    return blake2b(content, digest_size=BLOB_DIGEST_SIZE, key=type_.encode()[:64], person=b"blob").hexdigest()

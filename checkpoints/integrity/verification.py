@@ -13,8 +13,12 @@ from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import digests
 from checkpoints.models import (
     AuditEvent,
+    Blob,
+    CallValue,
     Checkpoint,
     Decision,
+    FrameworkState,
+    FrameworkWrite,
     Join,
     LateResult,
     Message,
@@ -35,13 +39,16 @@ RECORD_MODELS: tuple[type[models.Model], ...] = (
     ToolCall,
     Decision,
     LateResult,
+    CallValue,
     WorkflowStep,
     PausedTask,
     Join,
     PeerCall,
 )
+#: Tables whose rows are verified when they are read, and counted before a run.
+COUNTED_MODELS: tuple[type[models.Model], ...] = (Checkpoint, FrameworkState, FrameworkWrite)
 #: All tables whose rows belong to a session, beside its messages.
-SESSION_MODELS: tuple[type[models.Model], ...] = (Segment, Checkpoint, *RECORD_MODELS, AuditEvent)
+SESSION_MODELS: tuple[type[models.Model], ...] = (Segment, *COUNTED_MODELS, *RECORD_MODELS, AuditEvent)
 
 
 @dataclass(frozen=True)
@@ -79,9 +86,11 @@ def verify_session_records(using: str, session: Session) -> None:
         for row in iterate_rows(model._default_manager.using(using).filter(session=session)):
             row_seals.verify_row(row)
             _add_counted_row(rows, model, getattr(row, "row_seal", None))
+    for model in COUNTED_MODELS:
+        of_session = model._default_manager.using(using).filter(session=session)
+        for seal in of_session.values_list("row_seal", flat=True):
+            _add_counted_row(rows, model, seal)
     versions = Checkpoint.objects.using(using).filter(session=session)
-    for seal in versions.values_list("row_seal", flat=True):
-        _add_counted_row(rows, Checkpoint, seal)
     if head.seal is not None and session_heads.sum_rows(keys, rows) != head.total:
         raise _build_sum_error(session)
     newest = versions.order_by("-version").first()
@@ -135,6 +144,7 @@ def find_session_problems(using: str, session: Session, counts: VerificationCoun
     yield from _find_sum_problems(using, session)
     yield from _find_message_problems(using, session, counts)
     yield from _find_version_problems(using, session)
+    yield from _find_blob_problems(using, session, counts)
 
 
 def _find_sum_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
@@ -198,3 +208,13 @@ def _find_version_problems(using: str, session: Session) -> Iterator[IntegrityPr
                 row_seals.describe_row(version),
                 "its transcript is not the one it was saved with",
             )
+
+
+def _find_blob_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
+    """Verify the opaque content of a session by its digests, which sealed rows name."""
+    for blob in iterate_rows(Blob.objects.using(using).filter(session=session)):
+        counts.rows += 1
+        try:
+            blob.read_content()
+        except ValueError as error:
+            yield IntegrityProblem(Blob._meta.db_table, row_seals.describe_row(blob), str(error))

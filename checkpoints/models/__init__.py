@@ -1,12 +1,13 @@
 from checkpoints.models.audit import AuditChain, AuditEvent
 from checkpoints.models.checkpoint import Checkpoint
 from checkpoints.models.decision import Decision
+from checkpoints.models.framework_state import Blob, FrameworkState, FrameworkWrite
 from checkpoints.models.imported_file import ImportedFile
 from checkpoints.models.paused_task import Join, PausedTask
 from checkpoints.models.peer_call import EarlyResponse, PeerCall
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
-from checkpoints.models.tool_call import LateResult, ToolCall
+from checkpoints.models.tool_call import CallValue, LateResult, ToolCall
 from checkpoints.models.transcript import Message, Segment
 from checkpoints.models.workflow import Workflow, WorkflowStep
 from checkpoints.models.workspace import DEFAULT_WORKSPACE, Workspace
@@ -15,9 +16,13 @@ __all__ = [
     "DEFAULT_WORKSPACE",
     "AuditChain",
     "AuditEvent",
+    "Blob",
+    "CallValue",
     "Checkpoint",
     "Decision",
     "EarlyResponse",
+    "FrameworkState",
+    "FrameworkWrite",
     "ImportedFile",
     "Join",
     "LateResult",

@@ -220,3 +220,33 @@ class LateResult(SealedModel):
     @property
     def result_text(self) -> str | None:
         return None if self.result is None else decode_json_text(self.result)
+
+
+class CallValue(SealedModel):
+    """Value of a completed call as its tool returned it, beside the text for the model.
+
+    `content` are bytes of the encoder that the tool or its adapter chose, and `type` the name of their format.
+    """
+
+    counted_in_head = True
+    sealed_fields = (
+        "session",
+        "tool_call",
+        "type",
+        "content",
+    )
+    unsealed_fields = {
+        "id": "chosen by the database at the insert; what a row is called is sealed",
+        "row_seal": "the seal itself",
+    }
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+", db_index=False)
+    tool_call = models.OneToOneField(ToolCall, on_delete=models.CASCADE, related_name="value")
+    type = models.CharField(max_length=40)
+    content = models.BinaryField()
+
+    class Meta:
+        indexes = (models.Index(fields=["session"], name="value_of_session"),)
+
+    def __str__(self) -> str:
+        return f"value of {self.tool_call_id}"

@@ -14,7 +14,7 @@ from checkpoints.peers import notice_outbox
 from checkpoints.peers.notice_outbox import SendNotice
 from checkpoints.peers.peer_requests import Told
 from checkpoints.sansio import Flow, Transact
-from checkpoints.sessions import ownership, paused_task_effects
+from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import Store
 
@@ -41,8 +41,8 @@ def _cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
         if row.finished:
             raise SessionFinished(session_id, row.status)
         if (
-            paused_task_effects.get_blocking_paused_task(store, row) is None
-            and not paused_task_effects.select_open_peer_calls(store, row).exists()
+            paused_task_guards.get_blocking_paused_task(store, row) is None
+            and not paused_task_guards.select_open_peer_calls(store, row).exists()
         ):
             raise NotPaused(session_id)
         owner = row.owner
@@ -51,11 +51,11 @@ def _cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
             raise SessionBusy(session_id, owner_name, owner.heartbeat_at, owner.lease_expires_at)
         if owner is not None and owner.is_owning:
             ownership.declare_lost(store, row, owner)
-        calls = paused_task_effects.close_all_paused_tasks(store, row, PauseStatus.CANCELLED)
+        calls = paused_task_guards.close_all_paused_tasks(store, row, PauseStatus.CANCELLED)
         Session.objects.using(store.using).filter(pk=row.pk).update(
             status=SessionStatus.CANCELLED, owner=None, fence=F("fence") + 1
         )
-        paused_task_effects.bump_revision(store, row)
+        paused_task_guards.bump_revision(store, row)
         append_events.record_event(
             store, AuditKind.PEERS_CANCELLED, session_pk=row.pk, actor="peers", calls=calls, reason=reason
         )

@@ -23,7 +23,7 @@ from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, Join, PausedTask, PeerCall, Session
 from checkpoints.peers import join_counters, peer_requests, secret_encryption
 from checkpoints.peers.peer_requests import Deadline, Paused
-from checkpoints.sessions import create_finish_release, ownership, paused_task_effects
+from checkpoints.sessions import create_finish_release, ownership, paused_task_guards
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
 
@@ -125,7 +125,7 @@ def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _Pause
     if row is None:
         raise row_lookups.build_fence_lost_error(store, owned_session)
     create_finish_release.require_settled(store, owned_session, row)
-    paused_task_effects.close_saved_joins(store, row, saved_now=True)
+    paused_task_guards.close_saved_joins(store, row, saved_now=True)
     task = _create_paused_task(store, owned_session, row, request.state)
     receipt = owned_session.run_id.hex
     complete = [
@@ -144,13 +144,13 @@ def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _Pause
         owned_session.session_id,
         task.number,
         tuple(complete),
-        paused_task_effects.select_takeable_joins(store, row).exists(),
+        paused_task_guards.select_takeable_joins(store, row).exists(),
     )
 
 
 def _create_paused_task(store: Store, owned_session: OwnedSession, row: Session, state: str) -> PausedTask:
     tasks = PausedTask.objects.using(store.using).filter(session=row)
-    paused_task_effects.supersede_paused_tasks(tasks)
+    paused_task_guards.supersede_paused_tasks(tasks)
     number = tasks.aggregate(last=Max("number"))["last"] or 0
     return tasks.create(session=row, number=number + 1, run=owned_session.run, version=row.latest_version, state=state)
 
@@ -238,7 +238,7 @@ def _read_pause_after_lost_commit(store: Store, owned_session: OwnedSession, err
                 owned_session.session_id,
                 task.number,
                 join_ids,
-                paused_task_effects.select_takeable_joins(store, task.session).exists(),
+                paused_task_guards.select_takeable_joins(store, task.session).exists(),
             )
     raise StorageUnavailable(error.what, may_have_happened=False) from error
 

@@ -24,7 +24,7 @@ from checkpoints.models import EarlyResponse, Join, PeerCall, Session
 from checkpoints.peers import join_counters
 from checkpoints.peers.pause_run import parse_deadline
 from checkpoints.peers.peer_requests import Deadline, Swept
-from checkpoints.sessions import paused_task_effects
+from checkpoints.sessions import paused_task_guards
 from checkpoints.store.store import Store
 
 #: Largest number of calls that one sweep expires, plus the remaining ones of the last session.
@@ -52,7 +52,7 @@ def extend_deadline(store: Store, call_id: str, deadline: Deadline) -> datetime:
         call.refresh_from_db(using=store.using)
         if not count:
             raise PeerCallOver(call_id, call.status)
-        paused_task_effects.bump_revision(store, row)
+        paused_task_guards.bump_revision(store, row)
         return call.deadline
 
 
@@ -95,13 +95,13 @@ def _sweep_session(store: Store, session_pk: int) -> Swept:
             )
         joins = Join.objects.using(store.using).filter(pk__in={call.join_id for call in calls}).order_by("pk")
         complete = [join.join_id for join in joins if _add_expired_calls_to_join(store, join, calls, receipt)]
-        paused_task_effects.bump_revision(store, row)
+        paused_task_guards.bump_revision(store, row)
         return Swept(tuple(call.call_id for call in calls), tuple((row.session_id, join) for join in complete))
 
 
 def _expire_calls(store: Store, row: Session, receipt: str) -> int:
     """Expire the calls of a session whose deadline has passed, in one statement."""
-    due_calls = paused_task_effects.select_open_peer_calls(store, row).filter(deadline__lte=Now())
+    due_calls = paused_task_guards.select_open_peer_calls(store, row).filter(deadline__lte=Now())
     return due_calls.update(
         status=PeerCallStatus.EXPIRED,
         settled_at=Now(),

@@ -22,7 +22,7 @@ from checkpoints.models import EarlyResponse, PeerCall, Session
 from checkpoints.peers import join_counters, pause_run, secret_encryption
 from checkpoints.peers.response_outcomes import Accepted, Answer, Cancelled, Duplicate, Early, Foreign, Late, Unknown
 from checkpoints.seals import row_seals
-from checkpoints.sessions import paused_task_effects
+from checkpoints.sessions import paused_task_guards
 from checkpoints.store.store import Store
 
 
@@ -95,14 +95,14 @@ def _find_peer_call(store: Store, call_id: str) -> PeerCall | None:
 def _settle_call_with_response(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
     if pause_run.settle_peer_call(store, call, response.result, response.receipt):
         complete = join_counters.add_settled_calls_to_join(store, call.join, 1, response.receipt)
-        paused_task_effects.bump_revision(store, row)
+        paused_task_guards.bump_revision(store, row)
         return _build_acceptance(call, complete)
     if call.status == PeerCallStatus.ANSWERED:
-        ready = paused_task_effects.select_takeable_joins(store, row).filter(pk=call.join_id).exists()
+        ready = paused_task_guards.select_takeable_joins(store, row).filter(pk=call.join_id).exists()
         return Duplicate(call.call_id, row.session_id, same=call.result == response.result, ready=ready)
     if call.status == PeerCallStatus.EXPIRED:
         if _keep_late_response(store, call, response):
-            paused_task_effects.bump_revision(store, row)
+            paused_task_guards.bump_revision(store, row)
         return Late(call.call_id, row.session_id, call.deadline)
     return Cancelled(call.call_id, row.session_id)
 

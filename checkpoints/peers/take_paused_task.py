@@ -19,7 +19,7 @@ from checkpoints.peers.peer_requests import PeerResult, TakenJoin, TakenTask
 from checkpoints.resume.resume_gate import ResumePoint, resume_flow
 from checkpoints.sansio import Flow, Transact
 from checkpoints.seals import row_seals
-from checkpoints.sessions import ownership, paused_task_effects
+from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
 
@@ -84,7 +84,7 @@ def _load_pause_state(store: Store, session_id: str) -> dict[str, Any]:
 
 
 def _require_join_complete(store: Store, row: Session) -> None:
-    if paused_task_effects.select_takeable_joins(store, row).exists():
+    if paused_task_guards.select_takeable_joins(store, row).exists():
         return
     joins = Join.objects.using(store.using).filter(session=row, status=JoinStatus.WAITING)
     counts = joins.aggregate(completed=Sum("completed"), total=Sum("total"))
@@ -113,8 +113,8 @@ def _mark_paused_task_taken(store: Store, session_id: str) -> _TakenRows:
         )
         if row is None:
             raise row_lookups.build_fence_lost_error(store, owned_session)
-        paused_task_effects.close_saved_joins(store, row)
-        joins = list(paused_task_effects.select_takeable_joins(store, row).order_by("pk").select_related("task"))
+        paused_task_guards.close_saved_joins(store, row)
+        joins = list(paused_task_guards.select_takeable_joins(store, row).order_by("pk").select_related("task"))
         row_seals.verify_rows(joins)
         Join.objects.using(store.using).filter(pk__in=[join.pk for join in joins]).update(
             taken_version=row.latest_version
@@ -125,7 +125,7 @@ def _mark_paused_task_taken(store: Store, session_id: str) -> _TakenRows:
             status=PauseStatus.TAKEN, taken_version=row.latest_version, taken_at=Now()
         )
         tasks.update(times_taken=F("times_taken") + 1)
-        paused_task_effects.bump_revision(store, row)
+        paused_task_guards.bump_revision(store, row)
         task.refresh_from_db(using=store.using)
         open_joins = Join.objects.using(store.using).filter(session=row, status=JoinStatus.WAITING).order_by("pk")
         results = [TakenJoin(join.join_id, join.task.number, _load_join_results(store, join)) for join in joins]

@@ -25,6 +25,7 @@ from checkpoints.exceptions import (
     ReleasedWhenIdle,
     ReviewRequired,
     SchemaFromFuture,
+    SessionBusy,
     SessionFinished,
     StorageUnavailable,
     VersionConflict,
@@ -32,7 +33,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats import message_calls
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
-from checkpoints.sessions import ownership, paused_task_effects
+from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import owned_heads, row_lookups, run_liveness
 from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.store import Store, UnconfirmedAppend
@@ -95,6 +96,7 @@ class _AppendAttempt:
         """Write the new version and return its number, or return the error that forbids it."""
         store = self.store
         row = row_lookups.get_session(store, self.session_id, lock=True)
+        row_lookups.require_not_quarantined(row)
         newest = save_version.find_newest_version(store.using, row.pk)
         lost_append = store.lost_appends.get(self.session_id)
         if lost_append is not None and self._is_repeated_append(lost_append, row, newest):
@@ -135,10 +137,8 @@ class _AppendAttempt:
         """State of the new version beside its transcript.
 
         The writer of a message does not know the state of the lost run: its snapshot and its journaled answer are
-        kept for
-        the next run, unless the message is that answer, or a result that it waited for. Raises
-        `CheckpointCorrupted` if the
-        state cannot be read.
+        kept for the next run, unless the message is that answer, or a result that it waited for. Raises
+        `CheckpointCorrupted` if the state cannot be read.
         """
         previous_state = save_version.parse_version_state(self.session_id, source)
         state = self.change.apply_to(previous_state)
@@ -160,20 +160,29 @@ class _AppendAttempt:
         return save_version.extend_transcript_head(save_version.get_version_transcript_head(source), self.new)
 
 
+def find_live_owner_error(store: Store, row: Session) -> SessionBusy | None:
+    """Return the error that forbids a write beside a live run of somebody else. A lost owner is declared lost."""
+    owner = row.owner
+    if owner is None or not owner.is_owning:
+        return None
+    if run_liveness.is_run_alive(owner) and not _is_unreleased_run_of_this_client(store, owner, row.session_id):
+        return ownership.build_session_busy(row, owner)
+    ownership.declare_lost(store, row, owner)
+    return None
+
+
 def _find_append_error(store: Store, row: Session, newest: Checkpoint | None, expected: int) -> CheckpointsError | None:
     """Return the error that forbids an append, as it would forbid a run. A lost owner is declared lost."""
     if row.finished:
         return SessionFinished(row.session_id, row.status)
     if newest is not None and newest.schema_version > SCHEMA_VERSION:
         return SchemaFromFuture(row.session_id, newest.schema_version, SCHEMA_VERSION)
-    owner = row.owner
-    if owner is not None and owner.is_owning:
-        if run_liveness.is_run_alive(owner) and not _is_unreleased_run_of_this_client(store, owner, row.session_id):
-            return ownership.build_session_busy(row, owner)
-        ownership.declare_lost(store, row, owner)
+    busy = find_live_owner_error(store, row)
+    if busy is not None:
+        return busy
     if row.latest_version != expected:
         return VersionConflict(row.session_id, expected, row.latest_version)
-    if paused_task_effects.get_blocking_paused_task(store, row) is not None:
+    if paused_task_guards.get_blocking_paused_task(store, row) is not None:
         return PausedForPeers(row.session_id)
     undecided_calls = call_queries.list_undecided_calls(store, row)
     if undecided_calls:

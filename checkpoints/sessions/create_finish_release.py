@@ -17,7 +17,7 @@ from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Session
 from checkpoints.seals import sealed_model
-from checkpoints.sessions import ownership, paused_task_effects
+from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
 
@@ -94,7 +94,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
             if row is None:
                 raise row_lookups.build_fence_lost_error(store, owned_session)
             _settle_open_work(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
-            paused_task_effects.close_all_paused_tasks(store, row, PauseStatus.OVER)
+            paused_task_guards.close_all_paused_tasks(store, row, PauseStatus.OVER)
             ownership.end_ownership_in_transaction(
                 store, owned_session, RunStatus(status), status=status, result=result_json
             )

@@ -17,7 +17,7 @@ from checkpoints.formats import money
 from checkpoints.ids import validate_id
 from checkpoints.models import Checkpoint, Run, Segment, Session
 from checkpoints.seals import row_seals
-from checkpoints.sessions import fork_calls
+from checkpoints.sessions import fork_copy
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
 from checkpoints.store.version_state import count_total_tokens
@@ -51,6 +51,7 @@ def fork_session(
     store.flush_pending_writes(session_id)
     with database_operation(store.using), transaction.atomic(using=store.using):
         origin = row_lookups.get_session(store, session_id, lock=True)
+        row_lookups.require_not_quarantined(origin)
         source = _find_source_version(store, origin, version)
         fork = _create_forked_session(store, origin, new_session_id, source)
         run = _create_first_run(store, fork)
@@ -59,7 +60,7 @@ def fork_session(
         )
         _create_first_version(store, fork, run, segment, source)
         connection = connections[store.using]
-        fork_calls.copy_calls_to_fork(
+        fork_copy.copy_calls_to_fork(
             connection,
             origin.pk,
             fork.pk,
@@ -69,7 +70,7 @@ def fork_session(
             origin.latest_version + 1,
             source.version,
         )
-        fork_calls.copy_workflows_to_fork(store.using, origin.pk, fork.pk)
+        fork_copy.copy_workflows_to_fork(store.using, origin.pk, fork.pk)
         has_undecided_calls = bool(call_queries.list_undecided_calls(store, fork))
         fork.head_segment = segment
         fork.status = SessionStatus.NEEDS_REVIEW if has_undecided_calls else SessionStatus.ACTIVE

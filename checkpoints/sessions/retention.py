@@ -18,8 +18,12 @@ from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import InvalidInput, StillNeeded, VersionNotFound
 from checkpoints.models import (
+    Blob,
+    CallValue,
     Checkpoint,
     Decision,
+    FrameworkState,
+    FrameworkWrite,
     Join,
     LateResult,
     Message,
@@ -30,7 +34,7 @@ from checkpoints.models import (
     Session,
     ToolCall,
 )
-from checkpoints.sessions import paused_task_effects
+from checkpoints.sessions import paused_task_guards
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import Store
 from checkpoints.versions import phases
@@ -147,8 +151,8 @@ def _require_not_in_use(store: Store, row: Session) -> None:
     if row.status in _UNDELETABLE_STATUSES:
         raise StillNeeded(row.session_id, f"it is {row.status.replace('_', ' ')}")
     if (
-        paused_task_effects.get_blocking_paused_task(store, row) is not None
-        or paused_task_effects.select_open_peer_calls(store, row).exists()
+        paused_task_guards.get_blocking_paused_task(store, row) is not None
+        or paused_task_guards.select_open_peer_calls(store, row).exists()
     ):
         raise StillNeeded(row.session_id, "it waits for other agents, or their answers are not used yet")
     owned_session = store.find_owned(row.session_id)
@@ -239,7 +243,8 @@ def delete_session(store: Store, session_id: str, *, dry_run: bool = False) -> R
 
 
 def _delete_session_rows(store: Store, row: Session) -> RemovalCounts:
-    of_session: list[type[Model]] = [Decision, LateResult, ToolCall, PeerCall, Join, PausedTask]
+    of_session: list[type[Model]] = [Decision, LateResult, CallValue, ToolCall, PeerCall, Join, PausedTask]
+    of_session += [FrameworkWrite, FrameworkState, Blob]
     for model in of_session:
         model._default_manager.using(store.using).filter(session=row).delete()
     versions = Checkpoint.objects.using(store.using).filter(session=row).delete()[0]

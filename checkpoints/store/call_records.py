@@ -78,12 +78,16 @@ class IssuedCall:
 
 @dataclass(frozen=True)
 class CallOutcome:
-    """Outcome of a call: completed, failed or interrupted. `result` is canonical JSON text."""
+    """Outcome of a call: completed, failed or interrupted. `result` is canonical JSON text.
+
+    `value` is the value of a completed call as its tool's codec encoded it.
+    """
 
     status: CallStatus
     result: str | None
     error_type: str = ""
     reason: InterruptReason | str = ""
+    value: tuple[str, bytes] | None = None
 
 
 def validate_side_effects(given: Iterable[str]) -> frozenset[str]:

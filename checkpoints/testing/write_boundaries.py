@@ -95,8 +95,8 @@ class ConnectionWatch:
             return
         self._watched.append(connection)
         connection.execute_wrappers.append(self._wrap_execute)
-        connection.commit = partial(self._wrap_commit, connection)  # type: ignore[method-assign]
-        connection.rollback = partial(self._wrap_rollback, connection)  # type: ignore[method-assign]
+        connection.commit = partial(self._on_commit, connection)  # type: ignore[method-assign]
+        connection.rollback = partial(self._on_rollback, connection)  # type: ignore[method-assign]
 
     def stop_watching(self) -> None:
         for connection in self._watched:
@@ -114,7 +114,7 @@ class ConnectionWatch:
             return execute(sql, params, many, context)
         return self._call_between_boundaries(connection, lambda: execute(sql, params, many, context))
 
-    def _wrap_commit(self, connection: BaseDatabaseWrapper) -> None:
+    def _on_commit(self, connection: BaseDatabaseWrapper) -> None:
         commit = partial(type(connection).commit, connection)
         if id(connection) not in self._wrote:
             commit()
@@ -122,7 +122,7 @@ class ConnectionWatch:
         self._wrote.discard(id(connection))
         self._call_between_boundaries(connection, commit)
 
-    def _wrap_rollback(self, connection: BaseDatabaseWrapper) -> None:
+    def _on_rollback(self, connection: BaseDatabaseWrapper) -> None:
         self._wrote.discard(id(connection))
         type(connection).rollback(connection)
 

@@ -31,6 +31,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.ids import validate_id, validate_number
+from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
 from checkpoints.sansio import Flow, Invoke, Sleep, Transact
 from checkpoints.store import row_lookups, run_liveness
@@ -177,7 +178,8 @@ class StoreCallLog:
                 return ToolResult(request.call_id, str(error), is_error=True)
             issued_call: IssuedCall | ToolCall = yield from issue_call_flow(store, owned_session, intent, wait_options)
             if isinstance(issued_call, ToolCall):
-                return _build_result_of_logged_call(owned_session, request, issued_call)
+                result = _build_result_of_logged_call(owned_session, request, issued_call)
+                return (yield from _load_value_flow(store, request.tool, issued_call, result))
             return StoreExecution(store, owned_session, request.tool, issued_call, request)
         except (ApprovalRequired, CallInProgress):  # will be requested again with the same call id
             raise
@@ -303,7 +305,7 @@ def _run_unlogged_flow(tool: Tool, bound_args: dict[str, Any], call_id: str) -> 
         value = yield Invoke(tool.run, bound_args, tool.timeout)
     except Exception as error:
         return ToolResult(call_id, _describe_tool_error(tool, error), is_error=True)
-    return ToolResult(call_id, to_model_content(value))
+    return ToolResult(call_id, _to_text(tool, value), value=value)
 
 
 def issue_call_flow(
@@ -316,9 +318,7 @@ def issue_call_flow(
     end.
     """
     while True:
-        call: IssuedCall | ToolCall = yield Transact(
-            lambda: intent_log.issue_call(store, owned_session, intent, executing=True)
-        )
+        call: IssuedCall | ToolCall = yield Transact(partial(_issue_call, store, owned_session, intent))
         if isinstance(call, IssuedCall):
             return call
         if call.status in _ANSWER_STATUSES:
@@ -327,6 +327,11 @@ def issue_call_flow(
                 return call
             continue  # a person has just withdrawn the decision that made the result
         yield from _wait_for_other_call_flow(store, owned_session, call, wait_options)
+
+
+def _issue_call(store: Store, owned_session: OwnedSession, intent: CallIntent) -> IssuedCall | ToolCall:
+    with quarantine.quarantine_if_altered(store, owned_session.session_id):
+        return intent_log.issue_call(store, owned_session, intent, executing=True)
 
 
 def _build_result_of_logged_call(owned_session: OwnedSession, request: DispatchRequest, call: ToolCall) -> ToolResult:
@@ -342,6 +347,15 @@ def _build_result_of_logged_call(owned_session: OwnedSession, request: DispatchR
         attempt=call.attempt,
         answered_before=is_answered,
     )
+
+
+def _load_value_flow(store: Store, tool: Tool, call: ToolCall, result: ToolResult) -> Flow[ToolResult]:
+    """Add the value of a replayed call, if its tool has a codec and the value is stored."""
+    codec = tool.codec
+    if codec is None or result.is_error:
+        return result
+    encoded: tuple[str, bytes] | None = yield Transact(lambda: outcome_log.load_value(store, call))
+    return result if encoded is None else replace(result, value=codec.decode(encoded))
 
 
 #: Tools of this process whose replay was logged, by object identity.
@@ -429,10 +443,34 @@ def _run_logged_flow(execution: Execution, bound_args: dict[str, Any]) -> Flow[T
         return ToolResult(
             issued_call.call_id, _describe_tool_error(tool, error), is_error=True, attempt=issued_call.attempt
         )
-    content = to_model_content(value)
-    outcome = CallOutcome(CallStatus.COMPLETED, to_canonical_json(content, "result"))
+    content = _to_text(tool, value)
+    outcome = CallOutcome(CallStatus.COMPLETED, to_canonical_json(content, "result"), value=_encode_value(tool, value))
     yield from record_outcome_flow(execution, outcome, content)
-    return ToolResult(issued_call.call_id, content, attempt=issued_call.attempt)
+    return ToolResult(issued_call.call_id, content, attempt=issued_call.attempt, value=value)
+
+
+def _to_text(tool: Tool, value: Any) -> str:
+    """Return the model's text of a value. The call has happened, so this never fails."""
+    if tool.codec is not None and tool.codec.to_text is not None:
+        try:
+            value = tool.codec.to_text(value)
+        except Exception:
+            logger.warning("The codec of tool %r could not make a text of its value.", tool.name, exc_info=True)
+    return to_model_content(value)
+
+
+def _encode_value(tool: Tool, value: Any) -> tuple[str, bytes] | None:
+    """Encode a value for the log; None if the tool has no codec, or if that fails: the call has happened."""
+    if tool.codec is None:
+        return None
+    try:
+        type_, content = tool.codec.encode(value)
+        if len(content) <= MAX_VALUE_BYTES:
+            return str(type_)[:40], bytes(content)
+        logger.warning("The value of tool %r is too large, so only its text is stored.", tool.name)
+    except Exception:
+        logger.warning("The value of tool %r could not be encoded: only its text is stored.", tool.name, exc_info=True)
+    return None
 
 
 def _parse_stored_args(execution: Execution) -> Any:

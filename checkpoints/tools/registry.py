@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
 from checkpoints import sansio
-from checkpoints.calls.outcome_types import AmbiguousErrors, Answer, ToolResult, is_outcome_unknown
+from checkpoints.calls.outcome_types import AmbiguousErrors, Answer, ToolResult, ValueCodec, is_outcome_unknown
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, Risk, SideEffect
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.ids import validate_number
@@ -58,6 +58,8 @@ class Tool:
         timeout: Longest run time in seconds. None: no limit.
         sentence: Format string over the arguments that says what a call does, for the person who decides.
         risk: Risk people sort by. None: derived from the side effects (`enums.usual_risk`).
+        codec: Encoder of the values that the tool returns, so that a replayed value equals the first one. None: only
+            the text for the model is stored.
 
     Raises:
         InvalidInput: The verify hook cannot be called with one positional argument.
@@ -77,6 +79,7 @@ class Tool:
     timeout: float | None = None
     sentence: str = ""
     risk: Risk | None = None
+    codec: ValueCodec | None = None
 
     def __post_init__(self) -> None:
         """Check the verify hook."""
@@ -210,6 +213,7 @@ class ToolOptions(TypedDict, total=False):
     timeout: float | None
     sentence: str
     risk: str | None
+    codec: ValueCodec | None
 
 
 @overload
@@ -233,12 +237,13 @@ def tool(
     """
 
     def make(run: Callable[..., Any]) -> Tool:
-        return _make_tool(run, options)
+        return make_tool(run, options)
 
     return make if function is None else make(function)
 
 
-def _make_tool(run: Callable[..., Any], options: ToolOptions) -> Tool:
+def make_tool(run: Callable[..., Any], options: ToolOptions) -> Tool:
+    """Make a tool of a function. Raises `InvalidInput`."""
     values = {**options}
     name = validate_tool_name(values.pop("name", run.__name__))
     effects = validate_side_effects(options.get("side_effects", (SideEffect.MUTATE,)))
@@ -395,7 +400,7 @@ class ToolRegistry:
         """
 
         def register(run: F) -> F:
-            self.add(_make_tool(run, typing.cast("ToolOptions", options)))
+            self.add(make_tool(run, typing.cast("ToolOptions", options)))
             return run
 
         return register if function is None else register(function)

@@ -25,6 +25,7 @@ from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store import owned_heads, row_lookups
+from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead, UnconfirmedSave
 from checkpoints.store.version_state import VersionChange, VersionState, count_total_tokens
 from checkpoints.versions import segment_queries, transcript_segments, version_seals
@@ -74,7 +75,7 @@ def _save_next_version(
             version = (
                 None
                 if end is None
-                else _execute_save_statement(store, owned_session, head, end, state, expected_version)
+                else execute_save_statement(store, owned_session, head, end, state, expected_version)
             )
             if version is None:
                 version = _save_version_under_session_lock(store, owned_session, transcript, state, expected_version)
@@ -106,7 +107,7 @@ def _find_continuation(head: TranscriptHead, transcript: Sequence[dict[str, Any]
         return replace(end, snapshot=None if copy is None else (head.snapshot or []) + copy)
     prepared, copy = _prepare_transcript(transcript)
     return (
-        _build_transcript_end(prepared, head.length, copy)
+        build_transcript_end(prepared, head.length, copy)
         if transcript_segments.is_continuation(prepared, head)
         else None
     )
@@ -148,7 +149,7 @@ def _append_next_version(
 ) -> int:
     try:
         with database_operation(store.using):
-            version = _execute_save_statement(store, owned_session, head, end, state, head.version)
+            version = execute_save_statement(store, owned_session, head, end, state, head.version)
             if version is None:
                 raise _build_save_error(store, owned_session, head.version)
             return version
@@ -179,7 +180,7 @@ def _count_results_by_call_id(messages: Sequence[Any]) -> Counter[str]:
     return Counter(call_id for message in messages for call_id in message_calls.list_answered_call_ids(message))
 
 
-def _build_transcript_end(prepared: PreparedTranscript, keep: int, copy: list[Any] | None) -> TranscriptEnd:
+def build_transcript_end(prepared: PreparedTranscript, keep: int, copy: list[Any] | None) -> TranscriptEnd:
     chain = prepared.chains[-1] if prepared.chains else digests.EMPTY_CHAIN
     new_messages = transcript_segments.build_new_messages(prepared, keep, keep)
     return TranscriptEnd(new_messages, len(prepared.chains), chain, copy, prepared.messages[keep:])
@@ -187,7 +188,7 @@ def _build_transcript_end(prepared: PreparedTranscript, keep: int, copy: list[An
 
 def _build_end_of_whole_transcript(transcript: Sequence[dict[str, Any]]) -> TranscriptEnd:
     prepared, copy = _prepare_transcript(transcript)
-    return _build_transcript_end(prepared, len(prepared.chains), copy)
+    return build_transcript_end(prepared, len(prepared.chains), copy)
 
 
 def extend_transcript_head(head: TranscriptHead, added: Sequence[dict[str, Any]]) -> TranscriptEnd:
@@ -310,19 +311,27 @@ def _save_version_under_session_lock(
             raise VersionConflict(owned_session.session_id, expected_version, head.version)
         if not transcript_segments.is_continuation(prepared, head):
             keep = transcript_segments.count_common_prefix(store.using, prepared, head)
-            repeated = _count_results_after_edited_message(store, owned_session, head, prepared, keep)
+            repeated = count_results_after_edited_message(
+                store, owned_session.pk, owned_session.session_id, owned_session.operations, head, prepared, keep
+            )
             segment = transcript_segments.create_branch_segment(store.using, owned_session.pk, head, keep)
             Session.objects.using(store.using).filter(pk=owned_session.pk).update(head_segment=segment)
             head = TranscriptHead(segment.pk, head.length, head.chain, head.version)
-        end = replace(_build_transcript_end(prepared, keep, copy), repeated=repeated)
-        version = _execute_save_statement(store, owned_session, head, end, state, head.version)
+        end = replace(build_transcript_end(prepared, keep, copy), repeated=repeated)
+        version = execute_save_statement(store, owned_session, head, end, state, head.version)
         if version is None:
             raise row_lookups.build_fence_lost_error(store, owned_session)
         return version
 
 
-def _count_results_after_edited_message(
-    store: Store, owned_session: OwnedSession, head: TranscriptHead, prepared: PreparedTranscript, first: int
+def count_results_after_edited_message(
+    store: Store,
+    session_pk: int,
+    session_id: str,
+    operations: OpenOperations,
+    head: TranscriptHead,
+    prepared: PreparedTranscript,
+    first: int,
 ) -> Counter[str]:
     """Count the results that an edited transcript has from message `first` on and that are not new in it, by call id.
 
@@ -330,9 +339,7 @@ def _count_results_after_edited_message(
     message that the transcript up to `head` has as well, and as far as there are more of them than in that one.
     """
     results = _count_results_by_call_id(prepared.messages[first:])
-    call_ids = owned_session.operations.filter_known_call_ids(
-        results, lambda: call_queries.list_unanswered_calls(store, owned_session.pk)
-    )
+    call_ids = operations.filter_known_call_ids(results, lambda: call_queries.list_unanswered_calls(store, session_pk))
     if not call_ids:
         return Counter()
     texts = [to_canonical_json(call_id)[1:-1] for call_id in call_ids]
@@ -344,7 +351,7 @@ def _count_results_after_edited_message(
             [parse_json(body) for body in bodies if any(text in body for text in texts)]
         )
     except ValueError as error:
-        raise CheckpointCorrupted(owned_session.session_id, "a message of its transcript", str(error)) from error
+        raise CheckpointCorrupted(session_id, "a message of its transcript", str(error)) from error
     stored_bodies = set(bodies)
     end = max(
         (position for position in range(first, len(prepared.bodies)) if prepared.bodies[position] in stored_bodies),
@@ -353,7 +360,7 @@ def _count_results_after_edited_message(
     return results - (_count_results_by_call_id(prepared.messages[end + 1 :]) | (results - earlier_results))
 
 
-def _execute_save_statement(
+def execute_save_statement(
     store: Store,
     owned_session: OwnedSession,
     head: TranscriptHead,

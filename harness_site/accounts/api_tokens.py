@@ -86,7 +86,7 @@ def revoke_token(token: ApiToken, *, by: TokenIssuer) -> None:
             _record_token_event(token, AuditKind.TOKEN_REVOKED, by.kind, by.name, by.told(token=token.name))
 
 
-def authenticate_token(header: str, *, address: str = "") -> ApiToken:
+def authenticate_bearer_header(header: str, *, address: str = "") -> ApiToken:
     """Return the token of an `Authorization` header. Raises `TokenRefused`."""
     secret = _parse_bearer_header(header)
     token = (

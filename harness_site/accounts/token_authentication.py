@@ -47,7 +47,7 @@ def require_token(*roles: TokenRole) -> Callable[[TokenView[P]], View[P]]:
         def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
             try:
                 address = get_adapter().get_client_ip(request)
-                token = api_tokens.authenticate_token(request.headers.get("Authorization", ""), address=address)
+                token = api_tokens.authenticate_bearer_header(request.headers.get("Authorization", ""), address=address)
             except api_tokens.TokenRefused:
                 return _build_refusal_response(
                     401, "invalid_token", "Send a token that is valid: Authorization: Bearer …"

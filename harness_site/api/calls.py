@@ -28,11 +28,11 @@ from checkpoints.tools.dispatch import DispatchRequest, StoreCallLog, WaitOption
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from checkpoints.tools.registry import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head
-from harness_site.api import answers, readings, schemas
+from harness_site.api import answers, read_audit, schemas
 from harness_site.api.client_stores import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
-from harness_site.api.sentence_templates import validate_sentence_template
+from harness_site.api.sentence_validation import validate_sentence_template
 from harness_site.api.serving import AGENT, READER, get_client
 from harness_site.core.masking.masker import mask_json_value, mask_text
 
@@ -260,7 +260,7 @@ def read_call(
     call = row_lookups.get_latest_attempt(store, session, call_id, step=step, attempt=attempt)
     if call.status == CallStatus.ISSUED:
         call = ownership.interrupt_call_if_lost(store, session, call)
-    readings.record_reading(request, session)
+    read_audit.record_session_read(request, session)
     unchanged = revision is not None and call.revision == revision
     return respond(encode_call(store, call), etag=call.revision, waiting=unchanged)
 

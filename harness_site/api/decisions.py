@@ -18,7 +18,7 @@ from checkpoints.formats.canonical import parse_or_text
 from checkpoints.models import Decision, ToolCall
 from checkpoints.store import row_lookups
 from harness_site.accounts.api_tokens import build_token_actor
-from harness_site.api import answers, readings, schemas
+from harness_site.api import answers, read_audit, schemas
 from harness_site.api.calls import encode_call
 from harness_site.api.idempotent_writes import KEPT_FOR, mark_as_storable
 from harness_site.api.json_responses import respond
@@ -87,7 +87,7 @@ def decide(
         if not request.repeated or not _has_decided(call, actor, body, revision):  # type: ignore[attr-defined]
             raise
     decided_call = _find_call(checkpointer, session_id, call_id, body)
-    readings.record_reading(request, decided_call.session)
+    read_audit.record_session_read(request, decided_call.session)
     return respond(encode_call(checkpointer.store, decided_call), etag=decided_call.revision)
 
 

@@ -65,7 +65,7 @@ class EventStreams:
 
 def _authenticate(authorization: str) -> ApiToken:
     try:
-        return api_tokens.authenticate_token(authorization)
+        return api_tokens.authenticate_bearer_header(authorization)
     except api_tokens.TokenRefused:
         raise TokenInvalid from None
 

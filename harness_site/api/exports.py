@@ -13,7 +13,7 @@ from checkpoints.ids import validate_number
 from checkpoints.models import Session, Workflow
 from checkpoints.store import row_lookups
 from checkpoints.workflows import steps
-from harness_site.api import answers, readings, schemas
+from harness_site.api import answers, read_audit, schemas
 from harness_site.api.json_responses import respond
 from harness_site.api.serving import READER, get_client
 from harness_site.core.masking.masker import mask_json_value
@@ -32,7 +32,7 @@ router = Router(tags=["reading"])
 )
 def export_session(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
     session = row_lookups.get_session(get_client(request).store, session_id)
-    readings.record_reading(request, session, AuditKind.EXPORTED, what="session", form="jsonl")
+    read_audit.record_session_read(request, session, AuditKind.EXPORTED, what="session", form="jsonl")
     return HttpResponse(b"".join(generate_jsonl_lines(session.pk)), content_type="application/jsonl")
 
 
@@ -51,7 +51,7 @@ def search(request: HttpRequest, q: str, before: int | None = None) -> HttpRespo
         session = sessions.get(passage.session_id)
         if session is None:
             continue
-        readings.record_reading(request, session, AuditKind.EXCERPTED, page="search")
+        read_audit.record_session_read(request, session, AuditKind.EXCERPTED, page="search")
         found.append({"session_id": session.session_id, "title": session.title, "text": passage.text[:1000]})
     return respond(
         {"passages": mask_json_value(found), "next": page.before, "partial": page.partly, "timed_out": page.slow}
@@ -67,7 +67,7 @@ def search(request: HttpRequest, q: str, before: int | None = None) -> HttpRespo
 def list_workflows(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
     store = get_client(request).store
     session = row_lookups.get_session(store, session_id)
-    readings.record_reading(request, session)
+    read_audit.record_session_read(request, session)
     workflows = [
         {"workflow_id": workflow.workflow_id, "steps": steps.list_steps(store, workflow)}
         for workflow in Workflow.objects.filter(session=session).order_by("pk")

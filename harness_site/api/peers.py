@@ -10,7 +10,7 @@ from ninja import Router
 
 from checkpoints.peers.peer_requests import Join, PeerCall
 from checkpoints.store import row_lookups
-from harness_site.api import answers, readings, schemas
+from harness_site.api import answers, read_audit, schemas
 from harness_site.api.client_stores import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
@@ -88,5 +88,5 @@ def list_paused(
 def list_peer_calls(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
     checkpointer = get_client(request)
     calls = checkpointer.peer_calls(session_id)
-    readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))
+    read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     return respond({"calls": mask_json_value(calls)})

@@ -16,7 +16,7 @@ async def has_valid_token(scope: Scope) -> bool:
 
 def _is_valid(header: str) -> bool:
     try:
-        api_tokens.authenticate_token(header)
+        api_tokens.authenticate_bearer_header(header)
     except api_tokens.TokenRefused:
         return False
     return True

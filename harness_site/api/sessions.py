@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints.calls import call_queries
+from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.conf import LEASE_SECONDS
 from checkpoints.enums import CallStatus, RunStatus
 from checkpoints.exceptions import (
@@ -29,7 +30,7 @@ from checkpoints.sessions import create_finish_release, heartbeat, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import OwnedSession, Store
-from harness_site.api import answers, readings, schemas
+from harness_site.api import answers, read_audit, schemas, serializers
 from harness_site.api.client_stores import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
@@ -135,6 +136,13 @@ def enter_gate(
     )
 
 
+def _describe_result(result: ToolResult) -> dict[str, Any]:
+    """Describe a result without its value, which only the process of the tool has."""
+    fields = dataclasses.asdict(dataclasses.replace(result, value=None))
+    del fields["value"]
+    return fields
+
+
 def encode_run(run: Run | None) -> dict[str, Any] | None:
     """Encode a run; its `fence` goes with every write."""
     if run is None:
@@ -161,7 +169,7 @@ def encode_point(point: ResumePoint) -> dict[str, Any]:
         "version": point.version,
         "pending_response": point.pending_response,
         "replayable": [
-            {**dataclasses.asdict(result), "number": numbers.get(call_id)}
+            {**_describe_result(result), "number": numbers.get(call_id)}
             for call_id, result in dict.items(point.replayable)
         ],
         "snapshot": None if point.snapshot is None else dataclasses.asdict(point.snapshot),
@@ -191,8 +199,8 @@ def encode_undecided_call(store: Store, call: ToolCall) -> dict[str, Any]:
 def read_session(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
     store = get_client(request).store
     session = row_lookups.get_session(store, session_id)
-    readings.record_reading(request, session)
-    return respond(mask_json_value(readings.encode_session(store, session)), etag=session.revision)
+    read_audit.record_session_read(request, session)
+    return respond(mask_json_value(serializers.serialize_session(store, session)), etag=session.revision)
 
 
 @router.delete(
@@ -291,7 +299,7 @@ def fork_session(request: HttpRequest, session_id: schemas.Identifier, body: sch
 )
 def preview_resume(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
     checkpointer = get_client(request)
-    readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))
+    read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     return respond(mask_json_value(checkpointer.preview_resume(session_id)))
 
 

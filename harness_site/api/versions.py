@@ -17,7 +17,7 @@ from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.store.version_state import UNCHANGED, VersionChange
 from checkpoints.versions import save_version as saving
-from harness_site.api import answers, readings, schemas
+from harness_site.api import answers, read_audit, schemas
 from harness_site.api.client_stores import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
@@ -124,7 +124,7 @@ def list_versions(
 ) -> HttpResponse:
     checkpointer = get_client(request)
     versions = checkpointer.list_checkpoints(session_id, before=before, limit=limit)
-    readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))
+    read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     following = versions[-1]["version"] if len(versions) == limit else None
     return respond({"versions": mask_json_value(versions), "next": following})
 
@@ -140,7 +140,7 @@ def load_latest(request: HttpRequest, session_id: schemas.Identifier) -> HttpRes
     latest = checkpointer.load_latest(session_id)
     if latest is None:
         return respond({"version": None})
-    readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))
+    read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     return _respond_with_version(latest)
 
 
@@ -153,7 +153,7 @@ def load_latest(request: HttpRequest, session_id: schemas.Identifier) -> HttpRes
 def load_version(request: HttpRequest, session_id: schemas.Identifier, version: int) -> HttpResponse:
     checkpointer = get_client(request)
     loaded = checkpointer.load(session_id, version)
-    readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))
+    read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     return _respond_with_version(loaded)
 
 
@@ -183,6 +183,6 @@ def list_messages(
 ) -> HttpResponse:
     checkpointer = get_client(request)
     messages = checkpointer.messages(session_id, after=after, limit=limit, version=version)
-    readings.record_reading(request, row_lookups.get_session(checkpointer.store, session_id))
+    read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     following = after + len(messages) if len(messages) == limit else None
     return respond({"messages": mask_json_value(messages), "next": following})

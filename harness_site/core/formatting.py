@@ -32,8 +32,8 @@ from harness_site.core.masking.known_values import has_short_value
 from harness_site.core.masking.masker import (
     collect_secret_values,
     mask_secret_fields_only,
-    mask_secret_values_of,
     mask_text_beginning,
+    masking_secrets_of,
 )
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.json_tree import dump_masked_json
@@ -315,7 +315,7 @@ def mask_call_sentence(tool: str, sentence: str, args: Any) -> str:
 
     The sentence of the tool is used without the values of secret fields, else one built from tool name and arguments.
     """
-    with mask_secret_values_of(args):
+    with masking_secrets_of(args):
         if sentence and not has_short_value(sentence, collect_secret_values(args)):
             return mask_and_reveal_hidden(sentence)
         return build_default_call_sentence(tool, args)

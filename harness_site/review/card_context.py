@@ -36,7 +36,7 @@ from harness_site.sessions.session_formatting import mask_safe_link
 from harness_site.sessions.timeline.selectors import run_events
 
 #: Number of transcript messages shown around a call.
-AROUND = 4
+CONTEXT_MESSAGES = 4
 _DECIDED: Final = {
     DecisionKind.APPROVE_RERUN: gettext_lazy("Re-run approved"),
     DecisionKind.REJECT: gettext_lazy("Rejected: it does not run"),
@@ -97,7 +97,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         ),
         "takeovers": events_of_runs.takeovers,
         "around": read_or_use_fallback(
-            f"The conversation around call {call.pk}", lambda: _load_surrounding_conversation(call), None
+            f"The conversation around call {call.pk}", lambda: _load_preceding_conversation(call), None
         ),
         "driver": decision_preview.get_live_owner_run(call.session),
         "waiting_run": decision_preview.get_waiting_run(call.session),
@@ -112,8 +112,8 @@ def _has_voice(agreements: Sequence[Agreement], name: str) -> bool:
     return any(voice.actor == name for agreement in agreements for voice in agreement.voices)
 
 
-def _load_surrounding_conversation(call: ToolCall) -> conversation.Conversation | None:
-    return conversation.load_conversation_around_step(call.session, call.step, size=AROUND)
+def _load_preceding_conversation(call: ToolCall) -> conversation.Conversation | None:
+    return conversation.load_conversation_before_step(call.session, call.step, size=CONTEXT_MESSAGES)
 
 
 def get_card_heading(call: ToolCall, decision: Decision | None) -> str:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 from checkpoints.enums import CallStatus, DecisionKind, Risk, get_default_risk
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
-from harness_site.core.masking.masker import mask_secret_values_of, mask_values_in_context
+from harness_site.core.masking.masker import mask_values_in_context, masking_secrets_of
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 from harness_site.review.presence import NOBODY, CallPresence
@@ -136,7 +136,7 @@ class PendingRowBuilder:
         now: datetime,
     ) -> PendingCallRow:
         args = formatting.parse_json_or_text(call.args)
-        with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_values_of(args):
+        with mask_values_in_context(self._secrets.get(call.session_id, ())), masking_secrets_of(args):
             return self._build_masked(call, agreements, company, together, now)
 
     def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall] = ()) -> OutageGroupRow:
@@ -146,7 +146,7 @@ class PendingRowBuilder:
 
     def _build_outage_call_line(self, call: ToolCall) -> OutageCallLine:
         args = formatting.parse_json_or_text(call.args)
-        with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_values_of(args):
+        with mask_values_in_context(self._secrets.get(call.session_id, ())), masking_secrets_of(args):
             sentence = formatting.format_call_sentence(call)
             session_id = mask_and_reveal_hidden(call.session.session_id)
         return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", sentence, session_id)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import Max, Min, Model, QuerySet
 
-from checkpoints.db.column_names import build_insert, quote_columns, quote_table
+from checkpoints.db.sql_fragments import build_insert, quote_columns, quote_table
 from harness_site.search import text_extraction
 from harness_site.search.delete_triggers import SOURCES
 from harness_site.search.models import Fact, Kind, Passage
@@ -67,7 +67,7 @@ def append_passages(kind: Kind, found: Sequence[IndexedText]) -> None:
     _insert_new_facts(found)
 
 
-def prepend_passages(kind: Kind, found: Sequence[IndexedText]) -> None:
+def backfill_passages(kind: Kind, found: Sequence[IndexedText]) -> None:
     """Add texts that are older than all indexed ones of their kind.
 
     Must not run concurrently.

@@ -221,7 +221,7 @@ def _write_batch(kind: Kind, batch: _IndexBatch, texts: list[IndexedText]) -> No
     texts = index_writer.lock_existing_rows(kind, texts)
     backlog = set(batch.backlog)
     index_writer.append_passages(kind, [text for text in texts if text.source not in backlog])
-    index_writer.prepend_passages(kind, [text for text in texts if text.source in backlog])
+    index_writer.backfill_passages(kind, [text for text in texts if text.source in backlog])
     hourly_call_statistics.add_tallies(text.tally for text in texts if text.tally)
 
 

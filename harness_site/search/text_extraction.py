@@ -14,7 +14,7 @@ from checkpoints.formats import content_blocks, parse_or_text
 from checkpoints.formats.content_blocks import AudioPart, CallPart, ImagePart, Part, ReasoningPart, ResultPart, TextPart
 from checkpoints.models import Decision, Session, ToolCall
 from harness_site.core.formatting import mask_call_sentence
-from harness_site.core.masking.masker import mask_json_value, mask_secret_values_of, mask_text
+from harness_site.core.masking.masker import mask_json_value, mask_text, masking_secrets_of
 
 #: Length of the pieces of a long text, and their overlap, so that no term is split.
 PIECE: Final = 8_000
@@ -36,7 +36,7 @@ class ExtractedText:
 
 def extract_message_text(body: str, message_id: str) -> ExtractedText:
     parts = content_blocks.read_message_parts(body)
-    with mask_secret_values_of(*(part.args for part in parts if isinstance(part, CallPart))):
+    with masking_secrets_of(*(part.args for part in parts if isinstance(part, CallPart))):
         words = _TextCollector()
         words.add(message_id)
         words.add_parts(parts)
@@ -45,7 +45,7 @@ def extract_message_text(body: str, message_id: str) -> ExtractedText:
 
 def extract_call_text(call: ToolCall) -> ExtractedText:
     args = parse_or_text(call.args)
-    with mask_secret_values_of(args):
+    with masking_secrets_of(args):
         words = _TextCollector()
         sentence = mask_call_sentence(call.tool, call.sentence, args) if call.sentence else ""
         for text in (call.call_id, call.tool, sentence):

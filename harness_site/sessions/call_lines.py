@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.enums import CallStatus
 from harness_site.core import formatting
-from harness_site.core.masking.masker import mask_secret_values_of, mask_values_in_context
+from harness_site.core.masking.masker import mask_values_in_context, masking_secrets_of
 from harness_site.core.rendering import display_text
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
@@ -85,7 +85,7 @@ def build_workspace_call_lines(
 
     def build_line(row: LoggedCall) -> WorkspaceCallLine:
         args = formatting.parse_json_or_text(row.record.args)
-        with mask_values_in_context(secrets.get(row.session_pk, ())), mask_secret_values_of(args):
+        with mask_values_in_context(secrets.get(row.session_pk, ())), masking_secrets_of(args):
             return WorkspaceCallLine(
                 pk=row.pk,
                 call=build_call_line(row.session_pk, row.record),

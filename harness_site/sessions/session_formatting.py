@@ -22,7 +22,7 @@ from harness_site.core.rendering.safe_text import has_hidden_characters
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.conversation import CallCard
 from harness_site.sessions.selectors.message_origins import RunFacts
-from harness_site.sessions.selectors.peer_calls import PeerWaitSummary
+from harness_site.sessions.selectors.session_pauses import PeerWaitSummary
 
 #: Image types that a page embeds; none of them can contain a script.
 DATA_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp|avif));base64,([A-Za-z0-9+/=\s]+)\Z", re.ASCII)
@@ -66,6 +66,7 @@ _SHAPES: Final = {
     Standing.RUNNING: "run",
     Standing.STALLED: "wait",
     Standing.NEEDS_REVIEW: "unknown",
+    Standing.QUARANTINED: "bad",
     Standing.READY: "run",
     Standing.PAUSED: "wait",
     Standing.COMPLETED: "ok",
@@ -82,6 +83,8 @@ def format_session_status(
     A call that only awaits approval has not run, so its outcome is not shown as unknown.
     An unknown status is shown as it is stored.
     """
+    if value is Standing.QUARANTINED:
+        return _SHAPES[value], str(value.label)
     if waiting is not None:
         if waiting.ready:
             return "wait", gettext("Paused — all answers have arrived")

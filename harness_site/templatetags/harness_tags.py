@@ -29,7 +29,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import get_request_membership
 from harness_site.core import formatting
 from harness_site.core.masking.masked_references import build_masked_reference, mask_digest, mask_query_string
-from harness_site.core.masking.masker import is_masking_active, mask_secret_values_of, mask_text, mask_values_in_context
+from harness_site.core.masking.masker import is_masking_active, mask_text, mask_values_in_context, masking_secrets_of
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.json_tree import dump_masked_json
@@ -338,7 +338,7 @@ class MaskCallValuesNode(Node):
         self.inside = inside
 
     def render(self, context: Context) -> SafeString:
-        with mask_secret_values_of(formatting.parse_json_or_text(self.call.resolve(context).args)):
+        with masking_secrets_of(formatting.parse_json_or_text(self.call.resolve(context).args)):
             return self.inside.render(context)
 
 

@@ -240,15 +240,15 @@ MUTATIONS = [
     Mutation(
         "an append without a run leaves a living run alone",
         "checkpoints/sessions/append_without_lease.py",
-        "        if run_liveness.is_run_alive(owner) and not",
-        "        if False and not",
+        "    if run_liveness.is_run_alive(owner) and not",
+        "    if False and not",
         f"{TESTS}/sessions/test_append_without_lease.py::test_living_run",
     ),
     Mutation(
         "an append without a run ends the fence of a run that is gone",
         "checkpoints/sessions/append_without_lease.py",
-        "        ownership.declare_lost(store, row, owner)\n",
-        "        pass\n",
+        "    ownership.declare_lost(store, row, owner)\n",
+        "    pass\n",
         f"{TESTS}/sessions/test_append_without_lease.py::test_lost_owner_is_declared_lost_and_stays_refused",
     ),
     Mutation(

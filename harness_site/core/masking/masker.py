@@ -126,7 +126,7 @@ def use_masking_rules(wanted: MaskingRules | None) -> Iterator[None]:
 
 
 @contextmanager
-def mask_secret_values_of(*content: Any) -> Iterator[None]:
+def masking_secrets_of(*content: Any) -> Iterator[None]:
     """Mask the values of secret fields of these JSON values, wherever they occur, in this context."""
     with mask_values_in_context(collect_secret_values(*content)):
         yield

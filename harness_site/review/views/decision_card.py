@@ -151,6 +151,7 @@ def get_call_or_404(request: MemberRequest, pk: int) -> ToolCall:
     if interrupt_if_lost(call):
         call = pending_calls.find_call(request.membership.workspace, pk) or call
     known_secret_values.mask_session_secrets(call.session_id)
+    request.session_shown = call.session_id
     mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))
     return call
 
@@ -190,7 +191,7 @@ def render_card(
         "comment_form": comment_form,
         "withdraw_form": withdraw_form,
     }
-    if context["undecided"]:
+    if context["undecided"] and call.session.quarantined_at is None:
         context |= _build_decision_context(request, context, form, problem)
     if problem and type(context.get("form")) is not type(form):
         context["typed"] = form
@@ -224,7 +225,7 @@ def _build_decision_context(
         form = new_form  # the typed data answers another question
         form.initial["kind"] = _get_preselected_answer(request, answers)
     elif problem:
-        form = _get_current_form(request, call)
+        form = _rebind_form_to_current_revision(request, call)
     return {"answers": answers, "form": form}
 
 
@@ -243,7 +244,7 @@ def _build_seen_query(request: MemberRequest) -> str:
     return f"?{urlencode({'seen': revision})}" if (revision := _get_seen_revision(request)) else ""
 
 
-def _get_current_form(request: MemberRequest, call: ToolCall) -> OutcomeForm | ApprovalForm:
+def _rebind_form_to_current_revision(request: MemberRequest, call: ToolCall) -> OutcomeForm | ApprovalForm:
     """Bind the typed data to the current revision of the call."""
     data = request.POST.copy()
     data["revision"] = str(call.revision)

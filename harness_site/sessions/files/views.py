@@ -15,8 +15,8 @@ from harness_site.sessions.files.touched_files import FileCall, TouchedFile
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
 from harness_site.sessions.tool_views import diff_lines, edits
+from harness_site.sessions.tool_views.base import ToolUse
 from harness_site.sessions.tool_views.edits import ShownFile
-from harness_site.sessions.tool_views.tool_use import ToolUse
 
 #: Files whose difference is displayed in the list, passages of each, and calls that are named.
 _FILES: Final = 25

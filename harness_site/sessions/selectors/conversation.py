@@ -200,7 +200,7 @@ def _is_answer(entry: Entry) -> bool:
     return entry.role.lower() in _AGENT_ROLES and any(map(str.strip, texts))
 
 
-def load_conversation_around_step(session: Session, step: int, *, size: int = 4) -> Conversation | None:
+def load_conversation_before_step(session: Session, step: int, *, size: int = 4) -> Conversation | None:
     """Load the end of the conversation in the newest version up to `step`, where a call was issued."""
     version_columns = _query_last_version_before(session.pk, step).first()
     if version_columns is None:

@@ -13,8 +13,8 @@ from harness_site.sessions.selectors.conversation import CallCard
 from harness_site.sessions.session_environment import SessionEnvironment, read_session_environment
 from harness_site.sessions.session_formatting import format_count, get_call_result_parts
 from harness_site.sessions.tool_views import message_tags, tool_view_table
+from harness_site.sessions.tool_views.base import ToolView
 from harness_site.sessions.tool_views.message_tags import TextPiece
-from harness_site.sessions.tool_views.tool_use import ToolView
 from harness_site.sessions.tree import session_tree
 
 register = template.Library()

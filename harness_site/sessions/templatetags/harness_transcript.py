@@ -28,9 +28,9 @@ from harness_site.sessions.costs import usage_by_turn
 from harness_site.sessions.filter_parameters import KNOWN_MODELS
 from harness_site.sessions.selectors.conversation import CallCard, Conversation, Handover
 from harness_site.sessions.selectors.message_origins import RunFacts
-from harness_site.sessions.selectors.peer_calls import PeerWaitSummary
 from harness_site.sessions.selectors.plan_steps import PlanStep, StepState
 from harness_site.sessions.selectors.session_history import HistoryItem
+from harness_site.sessions.selectors.session_pauses import PeerWaitSummary
 from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.timeline.selectors.run_events import Takeover
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from checkpoints.formats import parse_json
 from harness_site.core.rendering import ansi_colors
 from harness_site.sessions.tool_views import edits
-from harness_site.sessions.tool_views.tool_use import ToolUse, ToolView
+from harness_site.sessions.tool_views.base import ToolUse, ToolView
 
 #: Lines before the output, in the formats of the programs that run commands.
 _HEADER: Final = re.compile(

@@ -9,9 +9,9 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from harness_site.sessions.tool_views import diff_lines, file_changes
+from harness_site.sessions.tool_views.base import ToolUse, ToolView
 from harness_site.sessions.tool_views.diff_lines import DiffLine
 from harness_site.sessions.tool_views.file_changes import FileChange
-from harness_site.sessions.tool_views.tool_use import ToolUse, ToolView
 
 #: Files and hunks of one call that are displayed in a conversation, and on a page of its own.
 _HUNKS: Final = 8

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from harness_site.sessions.session_formatting import mask_safe_link, parse_json_container
-from harness_site.sessions.tool_views.tool_use import ToolUse, ToolView
+from harness_site.sessions.tool_views.base import ToolUse, ToolView
 
 _QUERIES: Final = ("pattern", "query", "regex", "q", "search_term", "path", "dir_path", "directory")
 _FILTERS: Final = ("path", "dir_path", "glob", "include", "type", "output_mode", "directory")

@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _
 
 from harness_site.sessions.session_formatting import parse_json_container
 from harness_site.sessions.tool_views import diff_lines, file_changes
+from harness_site.sessions.tool_views.base import ToolUse, ToolView
 from harness_site.sessions.tool_views.edits import find_language
 from harness_site.sessions.tool_views.message_tags import split_tagged_text
-from harness_site.sessions.tool_views.tool_use import ToolUse, ToolView
 
 #: A line number as programs print it before a line: `   12→text`, `12<tab>text`, `12: text`, `L12: text`.
 _NUMBERED: Final = re.compile(r" *L?(\d{1,7})(?:→|\t|: ?|\|)")

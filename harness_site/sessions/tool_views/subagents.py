@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from harness_site.sessions.tool_views.tool_use import ToolUse, ToolView
+from harness_site.sessions.tool_views.base import ToolUse, ToolView
 
 #: Questions and options of one call that are displayed.
 _MOST: Final = 20
@@ -50,7 +50,9 @@ def view_question(use: ToolUse) -> ToolView | None:
 
 
 def _show_question(use: ToolUse, item: dict[str, Any]) -> dict[str, Any]:
-    options = [option.get("label") if isinstance(option, dict) else option for option in _limit_list(item, "options")]
+    options = [
+        option.get("label") if isinstance(option, dict) else option for option in _get_truncated_list(item, "options")
+    ]
     question = item.get("question")
     return {
         "question": use.show_line(question) if isinstance(question, str) else "",
@@ -58,7 +60,7 @@ def _show_question(use: ToolUse, item: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _limit_list(item: dict[str, Any], name: str) -> list[Any]:
+def _get_truncated_list(item: dict[str, Any], name: str) -> list[Any]:
     value = item.get(name)
     return value[:_MOST] if isinstance(value, list) else []
 

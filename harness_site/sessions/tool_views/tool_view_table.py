@@ -12,7 +12,7 @@ from checkpoints.formats.content_blocks import ResultPart, TextPart
 from harness_site.sessions.selectors.conversation import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts
 from harness_site.sessions.tool_views import commands, edits, lookups, notebooks, reads, subagents, todo_lists
-from harness_site.sessions.tool_views.tool_use import ToolUse, ToolView, make_tool_use
+from harness_site.sessions.tool_views.base import ToolUse, ToolView, make_tool_use
 
 BuildView = Callable[[ToolUse], ToolView | None]
 

@@ -25,8 +25,8 @@ from harness_site.sessions.session_lookup import (
     serve_session_page,
 )
 from harness_site.sessions.tool_views import todo_call
+from harness_site.sessions.views.call_log import parse_call_filter
 from harness_site.sessions.views.transcript import find_requested_text_page, render_text_page
-from harness_site.sessions.views.workspace_calls import parse_call_filter
 
 
 @require_GET

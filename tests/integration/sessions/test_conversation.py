@@ -141,10 +141,10 @@ def test_around_a_call_is_the_end_of_what_was_said_when_it_was_issued(session: S
     make_checkpoint(session=session)
     make_messages(session=session, texts=["later"])
     make_checkpoint(session=session)
-    found = conversation.load_conversation_around_step(session, 1, size=2)
+    found = conversation.load_conversation_before_step(session, 1, size=2)
     assert found is not None
     assert [entry.parts for entry in entries(found)] == [(TextPart("b"),), (TextPart("c"),)]
-    assert conversation.load_conversation_around_step(session, 0) is None
+    assert conversation.load_conversation_before_step(session, 0) is None
 
 
 @pytest.mark.parametrize("turns", [1, 3, 30])

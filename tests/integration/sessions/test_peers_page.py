@@ -11,7 +11,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.models import PausedTask, PeerCall, Session
 from checkpoints.peers import Join
 from checkpoints.peers import PeerCall as Asked
-from harness_site.sessions.selectors import peer_calls
+from harness_site.sessions.selectors import session_pauses
 from tests.integration.checkpoints.peers.paused_agents import join, let_pass, lose, pause
 from tests.support.factories import make_session
 from tests.support.pages import said
@@ -98,7 +98,7 @@ def test_what_is_sealed_is_shown_to_nobody(cp: SyncCheckpointer, reader: Client)
     html = page_of(reader).content.decode()
     assert "open sesame" not in html
     assert sealed not in html
-    row = peer_calls.load_pause_page(Session.objects.get().pk).rows[0]
+    row = session_pauses.load_pause_page(Session.objects.get().pk).rows[0]
     assert row.state == {"security_context": {"auth_token": "‹sealed›", "badge": "x"}, "step": 3}
     assert row.joins[0].calls[0].request == {"password": "‹sealed›", "order": 17}
 
@@ -120,15 +120,15 @@ def test_what_agents_wrote_is_text(cp: SyncCheckpointer, reader: Client) -> None
 
 
 def test_a_long_join_goes_on_on_pages_of_its_own(cp: SyncCheckpointer, reader: Client) -> None:
-    ids = [f"c-{number:03}" for number in range(peer_calls.CALLS + 2)]
+    ids = [f"c-{number:03}" for number in range(session_pauses.CALLS + 2)]
     pause(cp, join("long", *ids), join("short", "x"))
     session = Session.objects.get()
-    ((long, short),) = [row.joins for row in peer_calls.load_pause_page(session.pk).rows]
-    assert ([call.call_id for call in long.calls], short.after) == (ids[: peer_calls.CALLS], None)
+    ((long, short),) = [row.joins for row in session_pauses.load_pause_page(session.pk).rows]
+    assert ([call.call_id for call in long.calls], short.after) == (ids[: session_pauses.CALLS], None)
     assert long.after is not None
-    rest = peer_calls.load_join_page(session.pk, long.pk, after=long.after)
+    rest = session_pauses.load_join_page(session.pk, long.pk, after=long.after)
     assert rest is not None
-    assert ([call.call_id for call in rest.calls], rest.after) == (ids[peer_calls.CALLS :], None)
+    assert ([call.call_id for call in rest.calls], rest.after) == (ids[session_pauses.CALLS :], None)
     words = said(reader.get(f"/sessions/{session.pk}/peers/", {"join": long.pk, "after": long.after}))
     assert ids[-1] in words
     assert ids[0] not in words
@@ -142,9 +142,9 @@ def test_pages_of_pauses_follow_each_other(cp: SyncCheckpointer) -> None:
         cp.accept_response(str(number), "yes")
         cp.take_paused("s")
     session = Session.objects.get()
-    first = peer_calls.load_pause_page(session.pk, size=2)
+    first = session_pauses.load_pause_page(session.pk, size=2)
     assert ([row.number for row in first.rows], first.before) == ([3, 2], 2)
-    second = peer_calls.load_pause_page(session.pk, before=first.before, size=2)
+    second = session_pauses.load_pause_page(session.pk, before=first.before, size=2)
     assert ([row.number for row in second.rows], second.before) == ([1], None)
 
 

@@ -10,9 +10,9 @@ from harness_site.core.masking.masker import MASK
 from harness_site.sessions.files.touched_files import TouchedFile, apply_change
 from harness_site.sessions.selectors.conversation import CallCard
 from harness_site.sessions.tool_views import diff_lines, file_changes, message_tags
+from harness_site.sessions.tool_views.base import LONGEST, ToolView
 from harness_site.sessions.tool_views.commands import split_command_result
 from harness_site.sessions.tool_views.file_changes import FileChange, Hunk
-from harness_site.sessions.tool_views.tool_use import LONGEST, ToolView
 from harness_site.sessions.tool_views.tool_view_table import build_call_view
 
 PATCH = """*** Begin Patch

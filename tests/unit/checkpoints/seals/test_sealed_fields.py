@@ -16,6 +16,7 @@ from checkpoints.seals.sealed_model import SealedModel
 SEALED_MODELS = [model for model in apps.get_app_config("checkpoints").get_models() if issubclass(model, SealedModel)]
 #: Tables without seals: what they hold decides nothing that an agent does, or is in sealed rows too.
 UNSEALED_MODELS = {
+    "Blob",  # sealed rows name its content by its digest
     "AuditChain",  # the end of the hash chain
     "EarlyResponse",  # a response is verified against its call when a pause adopts it
     "ImportedFile",  # what an import need not read again

@@ -16,7 +16,7 @@ _TIME: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 
 
 @dataclass(frozen=True, slots=True)
-class TypedPlace:
+class JumpTarget:
     """A typed place: the `number` of a message, or else a day, a time of day, or both."""
 
     number: int | None = None
@@ -24,19 +24,19 @@ class TypedPlace:
     time: time | None = None
 
 
-def parse_typed_place(text: str) -> TypedPlace | None:
+def parse_jump_target(text: str) -> JumpTarget | None:
     """Parse `120`, `14:28`, `14:28:05`, `2026-02-14` or `2026-02-14 14:28`; None for anything else."""
     text = text[:_LONGEST].strip()
     if number := _NUMBER.fullmatch(text):
-        return TypedPlace(number=int(number[1]))
+        return JumpTarget(number=int(number[1]))
     day = date_range_parameters.parse_date(text[:10]) if len(text) >= 10 else None
     rest = text[10:].strip(" T,") if day else text
     if day and not rest:
-        return TypedPlace(day=day)
+        return JumpTarget(day=day)
     match = _TIME.fullmatch(rest)
     if match is None:
         return None
-    return TypedPlace(day=day, time=time(int(match[1]), int(match[2]), int(match[3] or 0)))
+    return JumpTarget(day=day, time=time(int(match[1]), int(match[2]), int(match[3] or 0)))
 
 
 def combine_with_zone(day: date, at: time | None, zone: tzinfo) -> datetime:

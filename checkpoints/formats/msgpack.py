@@ -1,0 +1,168 @@
+"""Readable JSON form of msgpack bytes, made without importing or calling anything that they name.
+
+The serializer of LangGraph writes Python objects as extension types 0 to 7 whose content is msgpack again: a module, a
+name and arguments. A loader would import the module and call the name. Here they become plain data:
+`{"type": "module.name", "value": …}`. Bytes that no msgpack has are a text that says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import struct
+from typing import Any
+
+#: Extension types of LangGraph's serializer whose content is an array of a module, a name and the arguments.
+_NAMED_EXTENSIONS = frozenset({0, 1, 2, 3, 4, 5})
+_ARRAY_EXTENSION, _SNAPSHOT_EXTENSION = 6, 7
+#: Deeper values are shown as a text.
+_MAX_DEPTH = 100
+#: Longer bytes are shown by their length.
+_MAX_SHOWN_BYTES = 4096
+#: Larger numbers lose digits in programs that read JSON.
+_MAX_EXACT_INTEGER = 2**63
+
+_FIXED_NUMBERS = {
+    0xCA: ">f",
+    0xCB: ">d",
+    0xCC: ">B",
+    0xCD: ">H",
+    0xCE: ">I",
+    0xCF: ">Q",
+    0xD0: ">b",
+    0xD1: ">h",
+    0xD2: ">i",
+    0xD3: ">q",
+}
+_CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
+#: Format of the length, by the first byte.
+_BYTES_LENGTHS = {0xC4: ">B", 0xC5: ">H", 0xC6: ">I"}
+_TEXT_LENGTHS = {0xD9: ">B", 0xDA: ">H", 0xDB: ">I"}
+_ARRAY_LENGTHS = {0xDC: ">H", 0xDD: ">I"}
+_MAP_LENGTHS = {0xDE: ">H", 0xDF: ">I"}
+_EXTENSION_LENGTHS = {0xC7: ">B", 0xC8: ">H", 0xC9: ">I"}
+_FIXED_EXTENSIONS = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
+
+
+def project_msgpack(content: bytes) -> Any:
+    """Return a JSON value that shows what msgpack bytes hold.
+
+    Args:
+        content: Bytes of one value, from any source: they are only read.
+
+    Returns:
+        A JSON value. Objects of a program are `{"type": "module.name", "value": …}`, bytes are
+        `{"bytes": base64}`; what cannot be read is a text in round brackets.
+    """
+    try:
+        reader = _Reader(content, 0)
+        value = reader.read()
+        reader.require_end()
+    except (ValueError, struct.error, RecursionError) as error:
+        return f"(not readable as msgpack: {error})"
+    return value
+
+
+class _Reader:
+    def __init__(self, content: bytes, depth: int) -> None:
+        self._content = memoryview(content)
+        self._place = 0
+        self._depth = depth
+
+    def require_end(self) -> None:
+        if self._place != len(self._content):
+            raise ValueError("there is more than one value")
+
+    def read(self) -> Any:
+        if self._depth > _MAX_DEPTH:
+            raise ValueError(f"nested more than {_MAX_DEPTH} levels deep")
+        self._depth += 1
+        try:
+            return self._read_value(self._take(1)[0])
+        finally:
+            self._depth -= 1
+
+    def _read_value(self, head: int) -> Any:
+        if head <= 0x7F:
+            return head
+        if head >= 0xE0:
+            return head - 0x100
+        if head in _CONSTANTS:
+            return _CONSTANTS[head]
+        if head in _FIXED_NUMBERS:
+            return _to_json_number(self._unpack(_FIXED_NUMBERS[head]))
+        if head in _FIXED_EXTENSIONS or head in _EXTENSION_LENGTHS:
+            return self._read_extension(head)
+        return self._read_sized(head)
+
+    def _read_sized(self, head: int) -> Any:
+        if head in _BYTES_LENGTHS:
+            return _show_bytes(self._take(self._unpack(_BYTES_LENGTHS[head])))
+        if 0xA0 <= head <= 0xBF or head in _TEXT_LENGTHS:
+            length = head & 0x1F if head <= 0xBF else self._unpack(_TEXT_LENGTHS[head])
+            return bytes(self._take(length)).decode("utf-8", "replace")
+        if 0x90 <= head <= 0x9F or head in _ARRAY_LENGTHS:
+            return self._read_array(head & 0x0F if head <= 0x9F else self._unpack(_ARRAY_LENGTHS[head]))
+        if 0x80 <= head <= 0x8F or head in _MAP_LENGTHS:
+            return self._read_map(head & 0x0F if head <= 0x8F else self._unpack(_MAP_LENGTHS[head]))
+        raise ValueError(f"byte {head:#04x} begins no value")
+
+    def _read_array(self, length: int) -> list[Any]:
+        self._require(length)
+        return [self.read() for _ in range(length)]
+
+    def _read_map(self, length: int) -> dict[str, Any]:
+        self._require(2 * length)
+        value: dict[str, Any] = {}
+        for _ in range(length):
+            key = self.read()
+            value[key if isinstance(key, str) else repr(key)] = self.read()
+        return value
+
+    def _read_extension(self, head: int) -> Any:
+        length = _FIXED_EXTENSIONS.get(head)
+        length = self._unpack(_EXTENSION_LENGTHS[head]) if length is None else length
+        (code,) = struct.unpack(">b", self._take(1))
+        content = bytes(self._take(length))
+        if code in _NAMED_EXTENSIONS or code in (_ARRAY_EXTENSION, _SNAPSHOT_EXTENSION):
+            inner = _Reader(content, self._depth)
+            value = inner.read()
+            inner.require_end()
+            return _show_extension(code, value)
+        return {"type": f"msgpack extension {code}", "value": _show_bytes(content)}
+
+    def _unpack(self, form: str) -> Any:
+        return struct.unpack(form, self._take(struct.calcsize(form)))[0]
+
+    def _take(self, length: int) -> memoryview:
+        self._require(length)
+        part = self._content[self._place : self._place + length]
+        self._place += length
+        return part
+
+    def _require(self, length: int) -> None:
+        """Raise `ValueError` if fewer bytes are left, so that a length that lies reserves no memory."""
+        if length > len(self._content) - self._place:
+            raise ValueError("it ends in the middle of a value")
+
+
+def _show_extension(code: int, value: Any) -> Any:
+    if code == _SNAPSHOT_EXTENSION:
+        return {"type": "snapshot", "value": value}
+    if not isinstance(value, list) or len(value) < 3:
+        return {"type": f"msgpack extension {code}", "value": value}
+    if code == _ARRAY_EXTENSION:
+        return {"type": "numpy.ndarray", "dtype": value[0], "shape": value[1]}
+    return {"type": f"{value[0]}.{value[1]}", "value": value[2]}
+
+
+def _show_bytes(content: memoryview | bytes) -> Any:
+    if len(content) > _MAX_SHOWN_BYTES:
+        return f"({len(content):,} bytes)"
+    return {"bytes": base64.b64encode(content).decode()}
+
+
+def _to_json_number(number: int | float) -> Any:
+    if isinstance(number, float) and not math.isfinite(number):
+        return str(number)
+    return str(number) if abs(number) >= _MAX_EXACT_INTEGER else number

@@ -1,0 +1,175 @@
+"""Opaque values of a session, stored once by their content.
+
+A value is the type and the bytes that a framework's serializer gave, or a list of such values. Each element of a list
+is a blob of its own, and the list is a tree of nodes: every full group of digests becomes a node, and every full group
+of nodes the next level. A list that grows at its end shares all full groups with its former self, so that what is
+stored for an append does not grow with the length of the list.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkpoints.exceptions import CheckpointCorrupted
+from checkpoints.formats import digests
+from checkpoints.formats.canonical import parse_or_text
+from checkpoints.formats.msgpack import project_msgpack
+from checkpoints.models import Blob, Session
+
+#: Type and bytes of a value, as a serializer gave them.
+Encoded = tuple[str, bytes]
+#: Value of a channel: one encoded value, or a list of them.
+EncodedValue = Encoded | list[Encoded]
+
+#: Type of the nodes of a list. The types of serializers do not begin with a dot.
+LIST_TYPE = ".list"
+_ENTRY_SIZE = digests.BLOB_DIGEST_SIZE + 1
+_GROUP_SIZE = 16
+#: Shorter bytes are stored as they are.
+_MIN_COMPRESSED_SIZE = 256
+#: Number of digests in one query, below the limits of both databases.
+_QUERY_SIZE = 500
+
+
+@dataclass
+class BlobWriter:
+    """Collector of the blobs of one write to a session."""
+
+    blobs: dict[str, Encoded] = field(default_factory=dict)
+
+    def add(self, value: EncodedValue) -> str:
+        """Add a value, and return the digest that stands for it."""
+        return self._add_list(value) if isinstance(value, list) else self._add_blob(*value)
+
+    def _add_blob(self, type_: str, content: bytes) -> str:
+        digest = digests.digest_blob(type_, content)
+        self.blobs[digest] = (type_, content)
+        return digest
+
+    def _add_list(self, items: Sequence[Encoded]) -> str:
+        level, entries, open_entries = 0, [self._add_blob(*item) for item in items], b""
+        while entries:
+            full = len(entries) - len(entries) % _GROUP_SIZE
+            rest = b"".join(bytes([level]) + bytes.fromhex(digest) for digest in entries[full:])
+            open_entries = rest + open_entries
+            entries = [
+                self._add_blob(LIST_TYPE, self._build_node(level, entries[start : start + _GROUP_SIZE]))
+                for start in range(0, full, _GROUP_SIZE)
+            ]
+            level += 1
+        return self._add_blob(LIST_TYPE, open_entries)
+
+    @staticmethod
+    def _build_node(level: int, digests: Iterable[str]) -> bytes:
+        return b"".join(bytes([level]) + bytes.fromhex(digest) for digest in digests)
+
+    def insert(self, using: str, session: Session) -> None:
+        """Store the blobs that the session does not have yet, in the transaction that has locked the session."""
+        rows = Blob.objects.using(using).filter(session=session)
+        digests = list(self.blobs)
+        stored: set[str] = set()
+        for part in _split(digests):
+            stored.update(rows.filter(digest__in=part).values_list("digest", flat=True))
+        Blob.objects.using(using).bulk_create(
+            [_build_blob(session, digest, *self.blobs[digest]) for digest in digests if digest not in stored],
+            batch_size=100,
+        )
+
+
+def _build_blob(session: Session, digest: str, type_: str, content: bytes) -> Blob:
+    packed = zlib.compress(content, 6) if len(content) >= _MIN_COMPRESSED_SIZE else content
+    compressed = len(packed) < len(content)
+    return Blob(
+        session=session, digest=digest, type=type_, content=packed if compressed else content, compressed=compressed
+    )
+
+
+def load_values(using: str, session: Session, digests: Iterable[str]) -> dict[str, EncodedValue]:
+    """Load values by their digests. Raises `CheckpointCorrupted` for one that is missing or altered."""
+    blobs = _load_reachable(using, session, digests)
+    return {digest: _build_value(blobs, digest) for digest in digests}
+
+
+def _build_value(blobs: Mapping[str, Encoded], digest: str) -> EncodedValue:
+    type_, content = blobs[digest]
+    return (type_, content) if type_ != LIST_TYPE else list(_iterate_items(blobs, content))
+
+
+def _iterate_items(blobs: Mapping[str, Encoded], node: bytes) -> Iterable[Encoded]:
+    for level, digest in _iterate_entries(node):
+        if level == 0:
+            yield blobs[digest]
+        else:
+            yield from _iterate_items(blobs, blobs[digest][1])
+
+
+def _iterate_entries(node: bytes) -> Iterable[tuple[int, str]]:
+    for start in range(0, len(node), _ENTRY_SIZE):
+        yield node[start], node[start + 1 : start + _ENTRY_SIZE].hex()
+
+
+def _load_reachable(using: str, session: Session, roots: Iterable[str]) -> dict[str, Encoded]:
+    blobs: dict[str, Encoded] = {}
+    wanted = set(roots)
+    while wanted:
+        rows = {row.digest: row for row in _query_blobs(using, session, wanted)}
+        for digest in wanted:
+            blobs[digest] = _read_blob(session, digest, rows.get(digest))
+        nodes = [blobs[digest][1] for digest in wanted if blobs[digest][0] == LIST_TYPE]
+        wanted = {digest for node in nodes for _, digest in _iterate_entries(node)} - blobs.keys()
+    return blobs
+
+
+def _query_blobs(using: str, session: Session, digests: Iterable[str]) -> Iterable[Blob]:
+    for part in _split(sorted(digests)):
+        yield from Blob.objects.using(using).filter(session=session, digest__in=part)
+
+
+def _read_blob(session: Session, digest: str, row: Blob | None) -> Encoded:
+    if row is None:
+        raise CheckpointCorrupted(session.session_id, f"blob {digest}", "it is missing")
+    try:
+        return row.type, row.read_content()
+    except ValueError as error:
+        raise CheckpointCorrupted(session.session_id, f"blob {digest}", str(error)) from error
+
+
+def delete_unreachable_blobs(using: str, session: Session, roots: Iterable[str]) -> int:
+    """Delete the blobs that no value of `roots` contains. Returns their number. The session has to be locked."""
+    needed, wanted = set[str](), set(roots)
+    while wanted:
+        needed |= wanted
+        nodes = [row for row in _query_blobs(using, session, wanted) if row.type == LIST_TYPE]
+        contents = [_read_blob(session, row.digest, row)[1] for row in nodes]
+        wanted = {digest for node in contents for _, digest in _iterate_entries(node)} - needed
+    rows = Blob.objects.using(using).filter(session=session)
+    unreachable = [digest for digest in rows.values_list("digest", flat=True) if digest not in needed]
+    return sum(rows.filter(digest__in=part).delete()[0] for part in _split(unreachable))
+
+
+def _split(digests: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (digests[start : start + _QUERY_SIZE] for start in range(0, len(digests), _QUERY_SIZE))
+
+
+def project_value(value: EncodedValue) -> Any:
+    """Return a JSON value that shows an opaque value. Nothing that it names is imported or called.
+
+    Args:
+        value: Type and bytes, or a list of them.
+
+    Returns:
+        A JSON value; a text in round brackets if the type has no readable form.
+    """
+    if isinstance(value, list):
+        return [project_value(item) for item in value]
+    type_, content = value
+    if type_ == "null":
+        return None
+    if type_ == "msgpack":
+        return project_msgpack(content)
+    if type_ == "json":
+        return parse_or_text(content.decode("utf-8", "replace"))
+    return f"({len(content):,} bytes of type {type_})"

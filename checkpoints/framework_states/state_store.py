@@ -1,0 +1,495 @@
+"""Store of the states of a foreign framework: written without a lease, under the lock of the session.
+
+A write is refused while a run of another process owns the session, and creates no run itself. Everything of one write,
+with the version that shows it, is one transaction.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from checkpoints.db.operation_context import database_operation
+from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionExists, SessionFinished, SessionNotFound
+from checkpoints.formats.canonical import parse_json_object, to_canonical_json
+from checkpoints.framework_states import transcript_versions
+from checkpoints.framework_states.blobs import BlobWriter, Encoded, EncodedValue, delete_unreachable_blobs, load_values
+from checkpoints.framework_states.transcript_versions import VersionContent
+from checkpoints.ids import validate_id
+from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Session
+from checkpoints.models.framework_state import NAMESPACE_LENGTH
+from checkpoints.seals import row_seals
+from checkpoints.sessions import append_without_lease, create_finish_release, ownership, retention
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store import row_lookups
+from checkpoints.store.store import OwnedSession, Store
+
+#: Version of a channel: a number or a text of the framework.
+ChannelVersion = int | float | str
+#: Version of each channel, and the digest of its value; None for a channel without a value.
+_Channels = dict[str, tuple[ChannelVersion, str | None]]
+_PAGE_SIZE = 50
+
+
+@dataclass(frozen=True)
+class NewState:
+    """State to store.
+
+    Attributes:
+        namespace: Part of the session that it belongs to; empty for the root.
+        state_id: Identifier, unique in the namespace. Newer ones sort behind older ones.
+        parent_id: Identifier of the state before it; empty if there is none.
+        run_key: Identifier of the framework's run; empty if there is none.
+        body: State without the values of its channels.
+        metadata: What the framework stores about it.
+        versions: Version of each channel.
+        values: Values of the channels that are new in their version. A channel of `changed` without one has none.
+        changed: Channels with a new version. The values of the others are those of an earlier state.
+    """
+
+    namespace: str
+    state_id: str
+    parent_id: str
+    run_key: str
+    body: Encoded
+    metadata: Encoded
+    versions: Mapping[str, ChannelVersion]
+    values: Mapping[str, EncodedValue]
+    changed: Collection[str]
+
+
+@dataclass(frozen=True)
+class NewWrite:
+    """Value that a task wrote to a channel. A negative position replaces what is there, others keep the first one."""
+
+    position: int
+    channel: str
+    value: EncodedValue
+
+
+@dataclass(frozen=True)
+class LoadedWrite:
+    """Stored value that a task wrote to a channel."""
+
+    task_id: str
+    task_path: str
+    position: int
+    channel: str
+    value: EncodedValue
+
+
+@dataclass(frozen=True)
+class LoadedState:
+    """Stored state, with the values of its channels and the writes after it, by path, task and position."""
+
+    session_id: str
+    namespace: str
+    state_id: str
+    parent_id: str
+    body: Encoded
+    metadata: Encoded
+    values: dict[str, EncodedValue]
+    writes: list[LoadedWrite] = field(default_factory=list)
+
+
+# writing
+
+
+@contextmanager
+def _lock_session(
+    store: Store, session_id: str, description: SessionDescription | None
+) -> Iterator[tuple[Session, OwnedSession | None]]:
+    """Lock a session for a write in one transaction, and create it from `description` if it does not exist.
+
+    Raises `SessionNotFound`, `SessionFinished`, `SessionBusy`, `OwnershipLost`.
+    """
+    store.flush_pending_writes(session_id)
+    with database_operation(store.using):
+        if description is not None:
+            create_finish_release.create_session(store, session_id, description)
+        with transaction.atomic(using=store.using):
+            row = row_lookups.get_session(store, session_id, lock=True)
+            if row.finished:
+                raise SessionFinished(session_id, row.status)
+            owned_session = store.find_owned(session_id)
+            if owned_session is None:
+                busy = append_without_lease.find_live_owner_error(store, row)
+                if busy is not None:
+                    raise busy
+            elif row.fence != owned_session.fence:
+                raise row_lookups.build_fence_lost_error(store, owned_session)
+            _add_title(store, row, description)
+            yield row, owned_session
+    store.record_session_use(session_id)
+
+
+def _add_title(store: Store, row: Session, description: SessionDescription | None) -> None:
+    """Give a session its title once that is known: a framework may write before it knows the first message."""
+    if description is not None and not row.title and (title := description.get_columns()["title"]):
+        Session.objects.using(store.using).filter(pk=row.pk).update(title=title)
+
+
+def save_state(
+    store: Store,
+    session_id: str,
+    new: NewState,
+    *,
+    content: VersionContent | None = None,
+    description: SessionDescription | None = None,
+) -> None:
+    """Store a state, and the version that shows its transcript if that has changed.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        new: The state. One that exists already is replaced.
+        content: Content of the version; None writes none.
+        description: Description of the session if it does not exist. None: it has to exist.
+
+    Raises:
+        SessionNotFound: There is no such session, and no description.
+        SessionFinished: The session has ended.
+        SessionBusy: A run of another client owns the session and is alive.
+        OwnershipLost: Another run has taken the session from this client.
+        InvalidInput: A name is too long.
+    """
+    validate_id("session id", session_id)
+    _validate_names(new.namespace, new.state_id)
+    writer = BlobWriter()
+    digests = {name: writer.add(value) for name, value in new.values.items()}
+    version = None
+    with _lock_session(store, session_id, description) as (row, owned_session):
+        writer.insert(store.using, row)
+        channels = _resolve_channels(store, row, new, digests)
+        columns = {
+            "parent_id": new.parent_id,
+            "run_key": new.run_key[:255],
+            "body_type": new.body[0],
+            "body": new.body[1],
+            "metadata_type": new.metadata[0],
+            "metadata": new.metadata[1],
+            "channels": to_canonical_json(channels, "channels"),
+        }
+        states = FrameworkState.objects.using(store.using)
+        place = {"session": row, "namespace": new.namespace, "state_id": new.state_id}
+        if not states.filter(**place).update(**columns):
+            states.create(**place, **columns)
+        if content is not None:
+            head = None if owned_session is None else owned_session.head
+            try:
+                version = transcript_versions.write_version_if_changed(store, row, owned_session, content)
+            except BaseException:
+                if owned_session is not None and head is not None:
+                    owned_session.head = head
+                raise
+        if version is None:
+            row_lookups.bump_revision(store, row.pk)
+    if version is not None:
+        store.notify_saved(session_id)
+
+
+def _validate_names(namespace: str, state_id: str) -> None:
+    validate_id("state id", state_id)
+    if len(namespace) > NAMESPACE_LENGTH:
+        raise InvalidInput(f"The namespace {namespace[:40]}… is longer than {NAMESPACE_LENGTH} characters.")
+
+
+def _resolve_channels(store: Store, row: Session, new: NewState, digests: Mapping[str, str]) -> _Channels:
+    """Find the value of each channel: a new one, or that of an earlier state with the same version of the channel."""
+    changed = set(new.changed)
+    channels: _Channels = {name: (new.versions[name], digests.get(name)) for name in changed if name in new.versions}
+    missing = {name: version for name, version in new.versions.items() if name not in changed}
+    states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
+    for source in (states.filter(state_id=new.parent_id), states.order_by("-state_id")):
+        if not missing:
+            break
+        for text in source.values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
+            known = _parse_channels(row.session_id, text)
+            for name in [name for name, version in missing.items() if name in known and known[name][0] == version]:
+                channels[name] = known[name]
+                del missing[name]
+            if not missing:
+                break
+    return channels
+
+
+def _parse_channels(session_id: str, text: str) -> _Channels:
+    try:
+        stored = parse_json_object(text) or {}
+        return {name: (version, digest) for name, (version, digest) in stored.items()}
+    except (ValueError, TypeError) as error:
+        raise CheckpointCorrupted(session_id, "channels", str(error)) from error
+
+
+def save_writes(
+    store: Store,
+    session_id: str,
+    namespace: str,
+    state_id: str,
+    task_id: str,
+    task_path: str,
+    writes: Sequence[NewWrite],
+    *,
+    description: SessionDescription | None = None,
+) -> None:
+    """Store what a task wrote after a state. Raises what `save_state` raises."""
+    validate_id("session id", session_id)
+    validate_id("task id", task_id)
+    _validate_names(namespace, state_id)
+    writer = BlobWriter()
+    by_position = {write.position: (write.channel, writer.add(write.value)) for write in writes}
+    place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
+    with _lock_session(store, session_id, description) as (row, _):
+        writer.insert(store.using, row)
+        rows = FrameworkWrite.objects.using(store.using).filter(session=row, **place)
+        stored = {write.position: write for write in rows.filter(position__in=list(by_position))}
+        for position, write in stored.items():
+            channel, digest = by_position[position]
+            if position < 0 and (write.channel, write.digest) != (channel, digest):
+                rows.filter(pk=write.pk).update(channel=channel, digest=digest, task_path=task_path)
+        FrameworkWrite.objects.using(store.using).bulk_create(
+            FrameworkWrite(session=row, position=position, channel=channel, digest=digest, task_path=task_path, **place)
+            for position, (channel, digest) in sorted(by_position.items())
+            if position not in stored
+        )
+        row_lookups.bump_revision(store, row.pk)
+
+
+# reading
+
+
+def load_state(store: Store, session_id: str, namespace: str, state_id: str | None) -> LoadedState | None:
+    """Load one state, or the newest of its namespace if `state_id` is None. Returns None if there is none.
+
+    Raises:
+        IntegrityError: The row is not one that this library wrote.
+        CheckpointCorrupted: A value is missing or altered.
+    """
+    with database_operation(store.using, writes=False):
+        states = _select_states(store, session_id, namespace)
+        states = states.order_by("-state_id") if state_id is None else states.filter(state_id=state_id)
+        while (row := states.first()) is not None:
+            try:
+                return _load_states(store, [row])[0]
+            except CheckpointCorrupted:
+                if states.filter(pk=row.pk).exists():
+                    raise
+    return None
+
+
+def iterate_states(
+    store: Store,
+    session_id: str | None = None,
+    namespace: str | None = None,
+    *,
+    state_id: str | None = None,
+    before: str | None = None,
+    matches: Callable[[Encoded], bool] | None = None,
+) -> Iterator[LoadedState]:
+    """Iterate over states, newest first.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session. None: those of all sessions of the workspace.
+        namespace: Only states of this namespace. None: of all.
+        state_id: Only this state.
+        before: Only states that are older than the one of this identifier.
+        matches: Condition on the metadata.
+
+    Raises:
+        IntegrityError: A row is not one that this library wrote.
+        CheckpointCorrupted: A value is missing or altered.
+    """
+    states = _select_states(store, session_id, namespace).order_by("-state_id", "-pk")
+    if state_id is not None:
+        states = states.filter(state_id=state_id)
+    if before is not None:
+        states = states.filter(state_id__lt=before)
+    with database_operation(store.using, writes=False):
+        wanted = [
+            pk
+            for pk, type_, metadata in states.values_list("pk", "metadata_type", "metadata")
+            if matches is None or matches((type_, bytes(metadata)))
+        ]
+    for start in range(0, len(wanted), _PAGE_SIZE):
+        page = wanted[start : start + _PAGE_SIZE]
+        with database_operation(store.using, writes=False):
+            rows = states.filter(pk__in=page)
+            loaded = _load_states(store, list(rows))
+        yield from loaded
+
+
+def _select_states(store: Store, session_id: str | None, namespace: str | None) -> QuerySet[FrameworkState]:
+    states = FrameworkState.objects.using(store.using).select_related("session")
+    states = states.filter(session__workspace=store.workspace_id)
+    if session_id is not None:
+        states = states.filter(session__session_id=session_id)
+    return states if namespace is None else states.filter(namespace=namespace)
+
+
+def _load_states(store: Store, rows: Sequence[FrameworkState]) -> list[LoadedState]:
+    row_seals.verify_rows(rows)
+    writes = _load_writes(store, rows)
+    channels = {row.pk: _parse_channels(row.session.session_id, row.channels) for row in rows}
+    values: dict[int, dict[str, EncodedValue]] = {}
+    for session in {row.session_id: row.session for row in rows}.values():
+        wanted = {
+            digest
+            for row in rows
+            if row.session_id == session.pk
+            for digest in (
+                *(digest for _, digest in channels[row.pk].values() if digest is not None),
+                *(write.digest for write in writes[row.pk]),
+            )
+        }
+        values[session.pk] = load_values(store.using, session, wanted)
+    return [_build_loaded_state(row, channels[row.pk], writes[row.pk], values[row.session_id]) for row in rows]
+
+
+def _load_writes(store: Store, rows: Sequence[FrameworkState]) -> dict[int, list[FrameworkWrite]]:
+    by_place: defaultdict[tuple[int, str, str], list[FrameworkWrite]] = defaultdict(list)
+    stored = FrameworkWrite.objects.using(store.using).filter(
+        session__in={row.session_id for row in rows}, state_id__in={row.state_id for row in rows}
+    )
+    for write in stored:
+        row_seals.verify_row(write)
+        by_place[write.session_id, write.namespace, write.state_id].append(write)
+    for of_place in by_place.values():
+        of_place.sort(key=lambda write: (write.task_path, write.task_id, write.position))
+    return {row.pk: by_place[row.session_id, row.namespace, row.state_id] for row in rows}
+
+
+def _build_loaded_state(
+    row: FrameworkState, channels: _Channels, writes: Iterable[FrameworkWrite], values: Mapping[str, EncodedValue]
+) -> LoadedState:
+    return LoadedState(
+        row.session.session_id,
+        row.namespace,
+        row.state_id,
+        row.parent_id,
+        (row.body_type, bytes(row.body)),
+        (row.metadata_type, bytes(row.metadata)),
+        {name: values[digest] for name, (_, digest) in channels.items() if digest is not None},
+        [
+            LoadedWrite(write.task_id, write.task_path, write.position, write.channel, values[write.digest])
+            for write in writes
+        ],
+    )
+
+
+# removing and copying
+
+
+def delete_states(
+    store: Store, session_id: str, select: Callable[[Sequence[FrameworkState]], Collection[int]] | None = None
+) -> int:
+    """Delete states with their writes, and the blobs that nothing reaches any more.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session. One that does not exist has no states.
+        select: Function that gets all states of the session, newest first, and returns the keys of those to delete.
+            None deletes all, and writes that belong to none.
+
+    Returns:
+        The number of deleted states.
+
+    Raises:
+        SessionBusy: A run of another client owns the session and is alive.
+        OwnershipLost: Another run has taken the session from this client.
+        SessionFinished: The session has ended.
+    """
+    try:
+        with _lock_session(store, session_id, None) as (row, _):
+            states = FrameworkState.objects.using(store.using).filter(session=row)
+            writes = FrameworkWrite.objects.using(store.using).filter(session=row)
+            if select is None:
+                count = len(states)
+                writes.delete()
+                states.delete()
+            else:
+                rows = list(states.order_by("-state_id"))
+                chosen = set(select(rows))
+                for state in rows:
+                    if state.pk in chosen:
+                        writes.filter(namespace=state.namespace, state_id=state.state_id).delete()
+                        states.filter(pk=state.pk).delete()
+                count = len(chosen)
+            if count:
+                _delete_unused_blobs(store, row)
+            row_lookups.bump_revision(store, row.pk)
+            return count
+    except SessionNotFound:
+        return 0
+
+
+def _delete_unused_blobs(store: Store, row: Session) -> None:
+    texts = FrameworkState.objects.using(store.using).filter(session=row).values_list("channels", flat=True)
+    roots = {digest for text in texts for _, digest in _parse_channels(row.session_id, text).values() if digest}
+    roots |= set(FrameworkWrite.objects.using(store.using).filter(session=row).values_list("digest", flat=True))
+    delete_unreachable_blobs(store.using, row, roots)
+
+
+def find_sessions_of_runs(store: Store, run_keys: Collection[str]) -> list[str]:
+    """Return the ids of the sessions that have states of these runs of the framework."""
+    with database_operation(store.using, writes=False):
+        states = FrameworkState.objects.using(store.using).filter(
+            session__workspace=store.workspace_id, run_key__in=[key for key in run_keys if key]
+        )
+        return list(states.values_list("session__session_id", flat=True).distinct())
+
+
+def delete_session_with_states(store: Store, session_id: str) -> None:
+    """Delete a session with everything in it. One that does not exist is deleted already.
+
+    Raises:
+        StillNeeded: A run of another client drives it, or a person has to decide.
+    """
+    owned_session = store.find_owned(session_id)
+    if owned_session is not None:
+        ownership.release_ownership(store, owned_session)
+    try:
+        retention.delete_session(store, session_id)
+    except SessionNotFound:
+        return
+
+
+def copy_states(store: Store, source_id: str, target_id: str) -> None:
+    """Copy all states, writes and blobs of a session into another one, which is created if it does not exist.
+
+    Raises:
+        SessionNotFound: There is no such source.
+        SessionExists: The target has states already.
+        SessionBusy: A run of another client owns the target and is alive.
+    """
+    with database_operation(store.using, writes=False):
+        source = row_lookups.get_session(store, source_id)
+    description = SessionDescription(title=source.title, agent=source.agent)
+    with _lock_session(store, target_id, description) as (target, _):
+        if FrameworkState.objects.using(store.using).filter(session=target).exists():
+            raise SessionExists(target_id)
+        for model in (Blob, FrameworkState, FrameworkWrite):
+            copies: list[Any] = []
+            for row in model._default_manager.using(store.using).filter(session=source).order_by("pk"):
+                if not isinstance(row, Blob):
+                    row_seals.verify_row(row)
+                values = {item.attname: getattr(row, item.attname) for item in model._meta.concrete_fields}
+                values |= {"id": None, "session_id": target.pk}
+                values.pop("row_seal", None)
+                copies.append(model(**values))
+            model._default_manager.using(store.using).bulk_create(copies, batch_size=100)
+        row_lookups.bump_revision(store, target.pk)
+
+
+def save_transcript(store: Store, session_id: str, content: VersionContent) -> None:
+    """Write the version that shows a transcript, if that has changed. Raises what `save_state` raises."""
+    with _lock_session(store, session_id, None) as (row, owned_session):
+        version = transcript_versions.write_version_if_changed(store, row, owned_session, content)
+    if version is not None:
+        store.notify_saved(session_id)

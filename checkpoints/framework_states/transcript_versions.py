@@ -1,0 +1,98 @@
+"""Readable transcript of a foreign framework's session, written as versions beside the framework's own states."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from checkpoints.calls import call_queries, call_seals
+from checkpoints.db.hot_statements import SaveBase
+from checkpoints.exceptions import VersionConflict
+from checkpoints.models import Segment, Session
+from checkpoints.store import owned_heads
+from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.store import OwnedSession, Store, TranscriptHead
+from checkpoints.store.version_state import VersionChange
+from checkpoints.versions import save_version, transcript_segments
+from checkpoints.versions.save_version import TranscriptEnd
+
+
+@dataclass(frozen=True)
+class VersionContent:
+    """What a version is to contain.
+
+    Attributes:
+        transcript: Whole transcript, in a message format that the library reads. None keeps the one that is stored.
+        answers: Messages with results of tool calls that are not in the transcript, such as those of a subgraph.
+        payload: JSON object that belongs to this version alone.
+    """
+
+    transcript: Sequence[dict[str, Any]] | None
+    answers: Sequence[dict[str, Any]] = ()
+    payload: dict[str, Any] | None = None
+
+
+def write_version_if_changed(
+    store: Store, row: Session, owned_session: OwnedSession | None, content: VersionContent
+) -> int | None:
+    """Write the next version if the transcript has changed or a call is answered; the calls it answers are closed.
+
+    Part of a transaction of the caller, which has locked `row` and verified its owner.
+
+    Returns:
+        The number of the version; None if nothing has changed.
+
+    Raises:
+        NotRepresentable: A message has no exact JSON form.
+        VersionConflict: The session was changed without its lock.
+    """
+    using = store.using
+    if row.head_segment_id is None:
+        row.head_segment = Segment.objects.using(using).create(session=row)
+        Session.objects.using(using).filter(pk=row.pk).update(head_segment=row.head_segment)
+    head = save_version.get_session_transcript_head(row)
+    operations = OpenOperations() if owned_session is None else owned_session.operations
+    head, end = _find_end(store, row, head, operations, content)
+    answered_rows: list[int] = []
+    if end.results:
+        answered_rows = operations.list_rows_answered_by(
+            end.results, lambda: call_queries.list_unanswered_calls(store, row.pk)
+        )
+    is_unchanged = (end.length, end.chain) == (row.message_count, bytes(row.head_chain))
+    if is_unchanged and not answered_rows:
+        return None
+    newest = save_version.find_newest_version(using, row.pk)
+    state = VersionChange(payload=content.payload).apply_to(save_version.parse_version_state(row.session_id, newest))
+    if owned_session is not None:
+        owned_session.head = head
+        version = save_version.execute_save_statement(store, owned_session, head, end, state, head.version)
+    else:
+        answered = call_seals.seal_answered_calls(using, None, answered_rows, head.version + 1)
+        base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
+        sealed_head = owned_heads.lock_head(using, row.pk)
+        version, _ = save_version.write_version(using, base, end, state, None, answered, sealed_head)
+    if version is None:
+        raise VersionConflict(row.session_id, head.version, row.latest_version)
+    return version
+
+
+def _find_end(
+    store: Store, row: Session, head: TranscriptHead, operations: OpenOperations, content: VersionContent
+) -> tuple[TranscriptHead, TranscriptEnd]:
+    """Return the head to continue from, in a new segment if the transcript branches, and the end of the version."""
+    if content.transcript is None:
+        return head, TranscriptEnd([], head.length, head.chain, said=list(content.answers))
+    prepared = transcript_segments.prepare_transcript(list(content.transcript))
+    keep, repeated = head.length, Counter[str]()
+    if not transcript_segments.is_continuation(prepared, head):
+        keep = transcript_segments.count_common_prefix(store.using, prepared, head)
+        repeated = save_version.count_results_after_edited_message(
+            store, row.pk, row.session_id, operations, head, prepared, keep
+        )
+        segment = transcript_segments.create_branch_segment(store.using, row.pk, head, keep)
+        Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=segment)
+        head = replace(head, segment_id=segment.pk, state=None, snapshot=None)
+    end = save_version.build_transcript_end(prepared, keep, None)
+    return head, replace(end, said=[*end.said, *content.answers], repeated=repeated)

@@ -1,0 +1,169 @@
+"""Opaque states of frameworks: values come back equal, appends stay small, and nothing is left behind."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import CheckpointCorrupted, OwnershipLost, SessionBusy, SessionExists
+from checkpoints.framework_states import state_store
+from checkpoints.framework_states.blobs import EncodedValue, project_value
+from checkpoints.framework_states.state_store import NewState, NewWrite
+from checkpoints.framework_states.transcript_versions import VersionContent
+from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Run, Session
+from checkpoints.sessions.create_finish_release import SessionDescription
+from tests.integration.checkpoints.situations import said, talk
+
+Open = Callable[..., SyncCheckpointer]
+
+
+def _item(number: int) -> tuple[str, bytes]:
+    return "msgpack", b"\xd9\x10" + f"{number:016}".encode()
+
+
+def _save(
+    cp: SyncCheckpointer,
+    number: int,
+    session_id: str = "s",
+    transcript: list[dict[str, Any]] | None = None,
+    versions: dict[str, int] | None = None,
+    **values: EncodedValue,
+) -> None:
+    new = NewState(
+        "",
+        f"{number:04}",
+        f"{number - 1:04}" if number else "",
+        "run-1",
+        ("json", b"{}"),
+        ("json", b'{"step": %d}' % number),
+        {**(versions or {}), **dict.fromkeys(values, number)},
+        values,
+        values.keys(),
+    )
+    content = None if transcript is None else VersionContent(transcript, payload={"state": number})
+    state_store.save_state(cp.store, session_id, new, content=content, description=SessionDescription())
+
+
+def _load(cp: SyncCheckpointer, state_id: str | None = None, session_id: str = "s") -> dict[str, EncodedValue]:
+    loaded = state_store.load_state(cp.store, session_id, "", state_id)
+    assert loaded is not None
+    return loaded.values
+
+
+@pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 300])
+def test_lists_come_back_in_order(cp: SyncCheckpointer, length: int) -> None:
+    items = [_item(number) for number in range(length)]
+    _save(cp, 0, messages=items, plan=("bytes", bytes(range(256)) * 40))
+    assert _load(cp) == {"messages": items, "plan": ("bytes", bytes(range(256)) * 40)}
+
+
+def test_an_append_stores_little_whatever_the_length(cp: SyncCheckpointer) -> None:
+    items = [_item(number) for number in range(1000)]
+    _save(cp, 0, messages=items[:999])
+    before = set(Blob.objects.values_list("digest", flat=True))
+    _save(cp, 1, messages=items)
+    added = [bytes(row.content) for row in Blob.objects.exclude(digest__in=before)]
+    assert len(added) == 2
+    assert sum(map(len, added)) < 800
+    assert _load(cp, "0000")["messages"] == items[:999]
+
+
+def test_a_channel_that_has_not_changed_keeps_its_value(cp: SyncCheckpointer) -> None:
+    _save(cp, 0, a=_item(1), b=_item(2))
+    _save(cp, 1, a=_item(3), versions={"b": 0})
+    _save(cp, 7, versions={"a": 1, "b": 0})  # its parent is missing
+    assert _load(cp) == {"a": _item(3), "b": _item(2)}
+
+
+def test_a_write_replaces_another_only_at_a_negative_position(cp: SyncCheckpointer) -> None:
+    _save(cp, 0)
+    for value in (_item(1), _item(2)):
+        writes = [NewWrite(0, "a", value), NewWrite(-1, "__error__", value)]
+        state_store.save_writes(cp.store, "s", "", "0000", "task", "path", writes)
+    loaded = state_store.load_state(cp.store, "s", "", None)
+    assert loaded is not None
+    assert [(write.channel, write.value) for write in loaded.writes] == [("__error__", _item(2)), ("a", _item(1))]
+
+
+def test_removed_states_take_their_blobs_along(cp: SyncCheckpointer) -> None:
+    kept = [_item(number) for number in range(40)]
+    _save(cp, 0, messages=[*kept, _item(99)], gone=_item(50))
+    _save(cp, 1, messages=kept)
+    state_store.save_writes(cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", _item(60))])
+    assert state_store.delete_states(cp.store, "s", lambda rows: [rows[-1].pk]) == 1
+    assert _load(cp) == {"messages": kept}
+    assert not FrameworkWrite.objects.exists()
+    assert Blob.objects.count() == 40 + 2 + 1  # two full groups, and the list
+    state_store.delete_session_with_states(cp.store, "s")
+    assert not Blob.objects.exists()
+
+
+def test_a_missing_or_altered_blob_is_refused(cp: SyncCheckpointer) -> None:
+    _save(cp, 0, a=_item(1))
+    Blob.objects.update(content=b"other")
+    with pytest.raises(CheckpointCorrupted, match="does not match its digest"):
+        _load(cp)
+    Blob.objects.all().delete()
+    with pytest.raises(CheckpointCorrupted, match="is missing"):
+        _load(cp)
+
+
+def test_a_write_needs_no_run_and_respects_one(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    _save(cp, 0, a=_item(1))
+    assert not Run.objects.exists()
+    owner = open_checkpointer()
+    owner.start_session("s")
+    with pytest.raises(SessionBusy):
+        _save(cp, 1, a=_item(2))
+    _save(owner, 1, a=_item(3))
+    cp.start_session("s", takeover="test")
+    with pytest.raises(OwnershipLost) as lost:
+        _save(owner, 2, a=_item(4))
+    assert lost.value.is_stale_write_owner_error
+    assert _load(cp) == {"a": _item(3)}
+
+
+def test_a_transcript_becomes_versions(cp: SyncCheckpointer) -> None:
+    transcript = talk("abc")
+    _save(cp, 0, transcript=transcript[:2])
+    _save(cp, 1, transcript=transcript[:2])  # unchanged
+    _save(cp, 2, transcript=transcript)
+    edited = [transcript[0], said("other", "assistant")]
+    cp.start_session("s")
+    _save(cp, 3, transcript=edited)
+    assert cp.append_checkpoint("s", [said("next")], expected_version=3) == 4
+    loaded = [cp.load("s", version)["transcript"] for version in (1, 2, 3, 4)]
+    assert loaded == [transcript[:2], transcript, edited, [*edited, said("next")]]
+    assert cp.load("s", 3)["payload"] == {"state": 3}
+
+
+def test_a_copy_is_complete_and_its_own(cp: SyncCheckpointer) -> None:
+    _save(cp, 0, messages=[_item(number) for number in range(20)])
+    state_store.save_writes(cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", _item(60))])
+    state_store.copy_states(cp.store, "s", "copy")
+    state_store.delete_session_with_states(cp.store, "s")
+    assert len(_load(cp, session_id="copy")["messages"]) == 20
+    assert FrameworkWrite.objects.get().session.session_id == "copy"
+    with pytest.raises(SessionExists):
+        state_store.copy_states(cp.store, "copy", "copy")
+
+
+def test_states_move_with_the_file_of_a_session(cp: SyncCheckpointer, tmp_path: Any) -> None:
+    _save(cp, 0, transcript=talk("ab"), messages=[_item(number) for number in range(20)])
+    cp.export_session("s", tmp_path / "s.jsonl")
+    before = _load(cp)
+    state_store.delete_session_with_states(cp.store, "s")
+    cp.import_session(tmp_path / "s.jsonl")
+    assert _load(cp) == before
+    assert Session.objects.get().latest_version == 1
+    assert FrameworkState.objects.get().run_key == "run-1"
+
+
+def test_values_have_a_readable_form() -> None:
+    assert project_value([_item(1), ("null", b""), ("json", b'{"a":1}'), ("pickle", b"cos\nsystem")]) == [
+        f"{1:016}",
+        None,
+        {"a": 1},
+        "(10 bytes of type pickle)",
+    ]

@@ -1,0 +1,150 @@
+"""The guard logs, replays and gates calls of tools that a framework defines."""
+
+import asyncio
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies, ValueCodec, aguard, guard
+from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
+from checkpoints.models import CallValue, ToolCall
+
+Open = Callable[..., SyncCheckpointer]
+
+
+@dataclass(frozen=True)
+class Receipt:
+    number: int
+
+
+CODEC = ValueCodec(
+    encode=lambda value: ("pickle", pickle.dumps(value)),
+    decode=lambda encoded: pickle.loads(encoded[1]),  # noqa: S301 - of this test
+    to_text=lambda value: f"receipt {value.number}",
+)
+
+
+class Mailer:
+    """Tool that counts its effects."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[dict[str, Any]] = []
+
+    def __call__(self, args: dict[str, Any]) -> Any:
+        self.asked.append(args)
+        answer = self.answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    async def run(self, args: dict[str, Any]) -> Any:
+        return self(args)
+
+
+@pytest.fixture
+def started(cp: SyncCheckpointer) -> SyncCheckpointer:
+    cp.start_session("s")
+    return cp
+
+
+def test_a_value_is_replayed_equal_and_the_effect_happens_once(
+    started: SyncCheckpointer, open_checkpointer: Open
+) -> None:
+    mail = Mailer(Receipt(17))
+    first = guard(started, "s", "send_mail", {"to": "alice"}, "call_1", mail, codec=CODEC)
+    started.release_session("s")
+    other = open_checkpointer()
+    other.start_session("s")
+    again = guard(other, "s", "send_mail", {"to": "alice"}, "call_2", mail, codec=CODEC)
+    assert [(first.content, first.value, first.replayed), (again.content, again.value, again.replayed)] == [
+        ("receipt 17", Receipt(17), False),
+        ("receipt 17", Receipt(17), True),
+    ]
+    assert mail.asked == [{"to": "alice"}]
+
+
+def test_an_async_tool_is_guarded_alike(started: SyncCheckpointer) -> None:
+    mail = Mailer(Receipt(17), Receipt(18))
+    started.release_session("s")
+
+    async def run() -> list[Any]:
+        async with Checkpointer() as cp:
+            await cp.start_session("s")
+            results = [
+                await aguard(cp, "s", "send_mail", {"to": "alice"}, f"call_{number}", mail.run, codec=CODEC)
+                for number in (1, 2)
+            ]
+        return [(result.value, result.replayed) for result in results]
+
+    assert asyncio.run(run()) == [(Receipt(17), False), (Receipt(18), False)]  # two calls of one run are two operations
+
+
+def test_an_error_reaches_the_framework_and_may_be_tried_again(started: SyncCheckpointer) -> None:
+    mail = Mailer(ValueError("no such address"), "sent")
+    with pytest.raises(ValueError, match="no such address"):
+        guard(started, "s", "send_mail", {}, "call_1", mail)
+    assert guard(started, "s", "send_mail", {}, "call_1", mail).attempt == 2
+    assert [call.status for call in ToolCall.objects.order_by("pk")] == ["failed", "completed"]
+
+
+def test_an_unknown_outcome_waits_for_a_person(started: SyncCheckpointer) -> None:
+    mail = Mailer(TimeoutError(), "sent again")
+    with pytest.raises(ReviewRequired) as review:
+        guard(started, "s", "send_mail", {}, "call_1", mail, codec=CODEC)
+    with pytest.raises(ReviewRequired):
+        guard(started, "s", "send_mail", {}, "call_2", mail, codec=CODEC)
+    (call,) = review.value.calls
+    started.confirm_landed(
+        "s", "call_1", "It was sent.", actor="alice", reason="Seen.", revision=call["revision"], evidence=None
+    )
+    result = guard(started, "s", "send_mail", {}, "call_1", mail, codec=CODEC)
+    assert (result.content, result.value, result.replayed) == ("It was sent.", None, True)
+    assert len(mail.asked) == 1
+
+
+def test_a_value_that_reports_a_failure_is_logged_as_one(started: SyncCheckpointer) -> None:
+    mail = Mailer("Error: busy", "sent")
+    result = guard(started, "s", "send_mail", {}, "call_1", mail, failed=lambda value: value.startswith("Error"))
+    assert (result.content, result.is_error, result.value) == ("Error: busy", True, "Error: busy")
+    assert guard(started, "s", "send_mail", {}, "call_2", mail).content == "sent"
+
+
+def test_policies_are_found_by_name(started: SyncCheckpointer) -> None:
+    policies = ToolPolicies(
+        {"get_*": {"side_effects": {"read"}}, "send_*": {"requires_approval": True}, "send_note": {}}
+    )
+    assert guard(started, "s", "get_mail", {}, "call_1", Mailer("3 mails"), policies=policies).content == "3 mails"
+    assert not ToolCall.objects.exists()
+    mail = Mailer("sent to bob")
+    for name, call_id in (("send_mail", "call_2"), ("send_note", "call_3")):  # the first pattern that matches counts
+        with pytest.raises(ApprovalRequired):
+            guard(started, "s", name, {"to": "alice"}, call_id, mail, policies=policies)
+    call = ToolCall.objects.get(tool="send_mail")
+    started.edit_call("s", "call_2", {"to": "bob"}, actor="alice", reason="Moved.", revision=call.revision)
+    call.refresh_from_db()
+    started.approve_call("s", "call_2", actor="alice", reason="Read.", revision=call.revision)
+    note = ToolCall.objects.get(tool="send_note")
+    started.reject_call("s", "call_3", actor="alice", reason="Not needed.", message="No.", revision=note.revision)
+    result = guard(started, "s", "send_mail", {"to": "alice"}, "call_2", mail, policies=policies)
+    assert (result.content, mail.asked) == ("sent to bob", [{"to": "bob"}])
+    guard(started, "s", "unheard_of", {}, "call_4", Mailer("done"), policies=policies)
+    assert ToolCall.objects.get(tool="unheard_of").side_effects == "mutate"
+
+
+def test_a_value_without_an_encoding_keeps_its_text(started: SyncCheckpointer) -> None:
+    def fail(value: Any) -> Any:
+        raise TypeError
+
+    broken = ValueCodec(encode=fail, decode=fail, to_text=fail)
+    result = guard(started, "s", "send_mail", {}, "call_1", Mailer("sent"), codec=broken)
+    assert (result.content, result.value) == ("sent", "sent")
+    assert not CallValue.objects.exists()
+
+
+def test_options_are_refused_at_once() -> None:
+    with pytest.raises(InvalidInput):
+        ToolPolicies({"send_*": {"side_effects": {"explode"}}})
