@@ -457,7 +457,7 @@ def write_version(
         answered.rows,
         head_write,
     )
-    return version, None if version is None else after
+    return version, owned_heads.confirm_head(using, None if version is None else after)
 
 
 def _build_save_error(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
