@@ -44,7 +44,7 @@ SOUND: Final = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "form
 def routes(patterns: list[URLPattern | URLResolver], before: str = "") -> Iterator[str]:
     for pattern in patterns:
         route = f"{before}{pattern.pattern}"
-        if route in {"api/v1/", "v1/"}:  # tests.support.api_table has the first, test_conversations.py the second
+        if route.startswith(("api/v1/", "v1/")):  # tests/integration/api has these
             continue
         if isinstance(pattern, URLResolver):
             yield from routes(pattern.url_patterns, route)
