@@ -283,6 +283,7 @@ class Checkpointer:
     export_session = in_thread(SyncCheckpointer.export_session)
     import_session = in_thread(SyncCheckpointer.import_session)
     delete_session = in_thread(SyncCheckpointer.delete_session)
+    release_quarantine = in_thread(SyncCheckpointer.release_quarantine)
 
     # ---- versions
 

@@ -19,6 +19,7 @@ from checkpoints.database_backend import DatabaseBackend
 from checkpoints.decision_methods import DecisionMethods
 from checkpoints.decisions.actors import Actor, to_actor
 from checkpoints.enums import Phase
+from checkpoints.integrity import quarantine
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import DEFAULT_WORKSPACE, Run
@@ -412,6 +413,41 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         """
         return sessions_retention.delete_session(self.store, session_id, dry_run=dry_run)
 
+    def release_quarantine(
+        self, session_id: str, *, actor: Actor | str, reason: str, accept_altered: bool = False
+    ) -> int:
+        """Let a session go on that was quarantined because rows of it are not as this library wrote them.
+
+        Args:
+            session_id: Identifier of the session.
+            actor: Admin who releases it: an `Actor`, or the name of a person.
+            reason: Why, in a sentence, for the audit trail.
+            accept_altered: Whether to seal the rows as they are now. Without it all rows have to match their seals, as
+                they do after they were restored from a backup.
+
+        Returns:
+            The number of rows that were sealed as they are.
+
+        Raises:
+            SessionNotFound: There is no such session.
+            NotQuarantined: The session is not quarantined.
+            NotPermitted: `actor` is no admin.
+            ReasonRequired: There is no reason.
+            QuarantineStays: Rows do not match, and are not accepted, or cannot be because they are of a transcript.
+            SealKeyMissing: This process has no key.
+        """
+        admin = to_actor(actor)
+        if isinstance(actor, Actor):
+            admin.require_admin("release this session")
+        return quarantine.release_quarantine(
+            self.store,
+            session_id,
+            actor=admin.name,
+            actor_kind=admin.kind,
+            reason=reason,
+            accept_altered=accept_altered,
+        )
+
     # ---- versions
 
     def save_checkpoint(
@@ -581,7 +617,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             CheckpointCorrupted: The stored version cannot be read.
             SchemaFromFuture: A newer version of this library wrote it.
         """
-        return load_version.load_latest_version(self.store, session_id)
+        with quarantine.quarantine_if_altered(self.store, session_id):
+            return load_version.load_latest_version(self.store, session_id)
 
     def load(self, session_id: str, version: int) -> dict[str, Any]:
         """Load one version of a session.
@@ -599,7 +636,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             CheckpointCorrupted: The stored version cannot be read.
             SchemaFromFuture: A newer version of this library wrote it.
         """
-        return load_version.load_version(self.store, session_id, version)
+        with quarantine.quarantine_if_altered(self.store, session_id):
+            return load_version.load_version(self.store, session_id, version)
 
     def list_checkpoints(self, session_id: str, *, before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:
         """List versions of a session, newest first, without their transcripts.
@@ -615,7 +653,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Raises:
             SessionNotFound: There is no such session.
         """
-        return load_version.list_checkpoints(self.store, session_id, before=before, limit=limit)
+        with quarantine.quarantine_if_altered(self.store, session_id):
+            return load_version.list_checkpoints(self.store, session_id, before=before, limit=limit)
 
     def messages(
         self, session_id: str, *, after: int = 0, limit: int = 100, version: int | None = None
@@ -637,7 +676,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             InvalidInput: `after` or `limit` is not a fitting number.
             CheckpointCorrupted: A stored message cannot be read.
         """
-        return load_version.list_messages(self.store, session_id, after=after, limit=limit, version=version)
+        with quarantine.quarantine_if_altered(self.store, session_id):
+            return load_version.list_messages(self.store, session_id, after=after, limit=limit, version=version)
 
     def delete_checkpoint(self, session_id: str, version: int) -> RemovalCounts:
         """Delete one version. Its number is not used again.
@@ -725,7 +765,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         intent = call_records.build_intent(
             call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step
         )
-        intent_log.record_issued_call(self.store, session_id, intent)
+        with quarantine.quarantine_if_altered(self.store, session_id):
+            intent_log.record_issued_call(self.store, session_id, intent)
 
     def record_tool_call_result(
         self, session_id: str, call_id: str, result_text: str, success: bool, *, step: int | None = None
@@ -744,7 +785,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             LateResultRefused: The result can no longer count; it is kept as evidence.
             NotOwner: This client does not own the session.
         """
-        outcome_log.record_call_result(self.store, session_id, call_id, result_text, success, step=step)
+        with quarantine.quarantine_if_altered(self.store, session_id):
+            outcome_log.record_call_result(self.store, session_id, call_id, result_text, success, step=step)
 
     def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
         """Find the completed call with an idempotency key.
@@ -768,7 +810,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             revision, verify_reason. `verify_reason` is why the tool's verify hook could not tell; None where no hook
             was asked.
         """
-        return call_queries.list_pending_calls(self.store, session_id)
+        with quarantine.quarantine_if_altered(self.store, session_id):
+            return call_queries.list_pending_calls(self.store, session_id)
 
     def pending_decisions(
         self, *, agent: str | None = None, after: int | None = None, limit: int = 50

@@ -8,6 +8,7 @@ from typing import Any
 
 from checkpoints.db import clock
 from checkpoints.db.operation_context import database_operation
+from checkpoints.integrity import quarantine
 from checkpoints.models import Run, Session
 from checkpoints.resume import resume_gate
 from checkpoints.resume.resume_gate import ResumePoint
@@ -77,7 +78,8 @@ class DatabaseBackend:
         return save_version.save_transcript(self.store, session_id, transcript, change)
 
     def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
-        return load_version.list_messages(self.store, session_id, after=after, limit=limit, version=version)
+        with quarantine.quarantine_if_altered(self.store, session_id):
+            return load_version.list_messages(self.store, session_id, after=after, limit=limit, version=version)
 
     def finish_session(self, session_id: str, status: str, result: Any) -> None:
         create_finish_release.finish_session(self.store, session_id, status, result)

@@ -1,7 +1,7 @@
 """Error pages: what happened, whether anything was lost, what to do."""
 
 import logging
-from typing import Final
+from typing import Any, Final
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseServerError
@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.csrf import requires_csrf_token
 
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError
+from checkpoints.integrity import quarantine
 from harness_site.accounts.permissions import RoleTooSmall, list_members_with_role
 
 logger = logging.getLogger(__name__)
@@ -61,7 +62,13 @@ class AlteredDataMiddleware(MiddlewareMixin):
         if not isinstance(exception, SealError):
             return None
         logger.error("The page %s was not shown: %s", request.path, exception.detail)
-        context = {"problem": _describe_seal_problem(exception), "hint": _describe_seal_remedy(exception)}
+        context: dict[str, Any] = {
+            "problem": _describe_seal_problem(exception),
+            "hint": _describe_seal_remedy(exception),
+        }
+        session_pk = getattr(request, "session_shown", None)
+        if session_pk is not None and isinstance(exception, IntegrityError) and not isinstance(exception, RowNotSealed):
+            context["quarantined"] = session_pk if quarantine.quarantine_after_error(session_pk) else None
         return render(request, "errors/altered.html", context, status=409)
 
 

@@ -58,13 +58,15 @@ ANSWERS_SINCE_VERSION = 3
 #: Version of the format that added the sentence template of a call, and the gate's time, the source of the cost, the
 #: parent and the lack of times of a session.
 TEMPLATES_SINCE_VERSION = 4
+#: Columns of a session that say something about its rows in this database.
+_OWN_OF_DATABASE = (*HEAD_FIELDS, "quarantined_at", "quarantine")
 _JSON_NATIVE_TYPES = frozenset({int, str, bool, type(None)})
 
 
 def list_columns(model: type[models.Model]) -> list[models.Field[Any, Any]]:
     """List the columns of a table in a file. Seals are left out: each database seals its rows with its own key."""
-    seals = {"row_seal", *(HEAD_FIELDS if model is Session else ())}
-    return [field for field in model._meta.concrete_fields if field.name not in seals]
+    left_out = {"row_seal", *(_OWN_OF_DATABASE if model is Session else ())}
+    return [field for field in model._meta.concrete_fields if field.name not in left_out]
 
 
 def serialize_row(row: models.Model) -> dict[str, Any]:

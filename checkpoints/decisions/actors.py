@@ -71,6 +71,18 @@ class Actor:
         if self.kind in {ActorKind.PERSON, ActorKind.TOKEN} and self.role not in _DECIDING_ROLES:
             raise NotPermitted(self.name, action)
 
+    def require_admin(self, action: str) -> None:
+        """Check that the actor is an admin.
+
+        Args:
+            action: What the actor is about to do, for the error message.
+
+        Raises:
+            NotPermitted: The actor is something else than an admin.
+        """
+        if self.role is not Role.ADMIN:
+            raise NotPermitted(self.name, action)
+
 
 def to_actor(actor: object) -> Actor:
     """Return an actor for a script's argument.

@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
+from checkpoints import tracing
 from checkpoints.audit import append_events
 from checkpoints.calls import call_queries
 from checkpoints.calls.call_sentences import format_sentence
@@ -46,6 +47,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.sessions import ownership
@@ -177,9 +179,15 @@ def record_decision(
         result = f"This call did not happen. {reason}"
     elif kind in _SELF_EXPLAINING:
         reason = reason or result
-    _record_decision_in_transaction(
-        store, target, DecisionVerdict(kind, to_actor(actor), reason, result, evidence, new_args)
-    )
+    verdict = DecisionVerdict(kind, to_actor(actor), reason, result, evidence, new_args)
+    about = {
+        tracing.SESSION: str(target.session_id),
+        tracing.CALL: str(target.call_id),
+        "harness.decision.kind": str(kind),
+        "harness.decision.actor_kind": str(verdict.actor.kind),
+    }
+    with tracing.open_span(tracing.DECIDE, about):
+        _record_decision_in_transaction(store, target, verdict)
 
 
 def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdict: DecisionVerdict) -> None:
@@ -188,8 +196,13 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
     reason = validate_decision_reason(verdict.reason, verdict.actor)
     evidence = dump_evidence(verdict.evidence)
     changes = _build_call_changes(verdict, rule)
-    with database_operation(store.using), transaction.atomic(using=store.using):
+    with (
+        quarantine.quarantine_if_altered(store, target.session_id),
+        database_operation(store.using),
+        transaction.atomic(using=store.using),
+    ):
         session = row_lookups.get_session(store, target.session_id, lock=True)
+        row_lookups.require_not_quarantined(session)
         seen_call = row_lookups.get_latest_attempt(
             store, session, target.call_id, step=target.step, attempt=target.attempt
         )

@@ -86,6 +86,7 @@ def withdraw_decision(
         raise InvalidInput(f"{target.revision!r} is not a revision.")
     with database_operation(store.using), transaction.atomic(using=store.using):
         session = row_lookups.get_session(store, target.session_id, lock=True)
+        row_lookups.require_not_quarantined(session)
         call = row_lookups.get_latest_attempt(store, session, target.call_id, step=target.step, attempt=target.attempt)
         withdrawn = _find_own_vote(session, call, actor) if call.undecided else _find_unused_decision(session, call)
         if call.revision != target.revision:

@@ -188,6 +188,7 @@ def request_verification(store: Store, target: DecisionTarget, actor: Actor) -> 
     actor.require_may_decide("run the probe of this call")
     with database_operation(store.using), transaction.atomic(using=store.using):
         session = row_lookups.get_session(store, target.session_id, lock=True)
+        row_lookups.require_not_quarantined(session)
         call = row_lookups.get_latest_attempt(store, session, target.call_id, step=target.step, attempt=target.attempt)
         call = ownership.interrupt_call_if_lost(store, session, call)
         revision = call.revision if call.status == CallStatus.INTERRUPTED else 0

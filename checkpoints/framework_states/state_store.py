@@ -124,8 +124,15 @@ def _lock_session(
                     raise busy
             elif row.fence != owned_session.fence:
                 raise row_lookups.build_fence_lost_error(store, owned_session)
+            _add_title(store, row, description)
             yield row, owned_session
     store.record_session_use(session_id)
+
+
+def _add_title(store: Store, row: Session, description: SessionDescription | None) -> None:
+    """Give a session its title once that is known: a framework may write before it knows the first message."""
+    if description is not None and not row.title and (title := description.get_columns()["title"]):
+        Session.objects.using(store.using).filter(pk=row.pk).update(title=title)
 
 
 def save_state(

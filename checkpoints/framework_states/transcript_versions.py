@@ -55,7 +55,13 @@ def write_version_if_changed(
     head = save_version.get_session_transcript_head(row)
     operations = OpenOperations() if owned_session is None else owned_session.operations
     head, end = _find_end(store, row, head, operations, content)
-    if (end.length, end.chain) == (row.message_count, bytes(row.head_chain)) and not end.results:
+    answered_rows: list[int] = []
+    if end.results:
+        answered_rows = operations.list_rows_answered_by(
+            end.results, lambda: call_queries.list_unanswered_calls(store, row.pk)
+        )
+    is_unchanged = (end.length, end.chain) == (row.message_count, bytes(row.head_chain))
+    if is_unchanged and not answered_rows:
         return None
     newest = save_version.find_newest_version(using, row.pk)
     state = VersionChange(payload=content.payload).apply_to(save_version.parse_version_state(row.session_id, newest))
@@ -63,12 +69,7 @@ def write_version_if_changed(
         owned_session.head = head
         version = save_version.execute_save_statement(store, owned_session, head, end, state, head.version)
     else:
-        rows = (
-            operations.list_rows_answered_by(end.results, lambda: call_queries.list_unanswered_calls(store, row.pk))
-            if end.results
-            else []
-        )
-        answered = call_seals.seal_answered_calls(using, None, rows, head.version + 1)
+        answered = call_seals.seal_answered_calls(using, None, answered_rows, head.version + 1)
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
         sealed_head = owned_heads.lock_head(using, row.pk)
         version, _ = save_version.write_version(using, base, end, state, None, answered, sealed_head)

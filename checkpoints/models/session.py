@@ -53,6 +53,8 @@ class Session(SealedModel):
         "gate_opened_at": "decides what may be withdrawn, not what runs",
         "forked_from": "emptied when the origin is deleted",
         "forked_version": "emptied when the origin is deleted",
+        "quarantined_at": "marks a session whose sealed columns may be altered; a resume verifies them anyway",
+        "quarantine": "names what was found then",
         "revision": "tells pages that something has changed",
         "created_at": "a headline for lists",
         "updated_at": "tells pages that something has changed",
@@ -101,6 +103,11 @@ class Session(SealedModel):
     newest_seal = models.BinaryField(max_length=32, null=True)
     head_number = models.BigIntegerField(default=0, db_default=0)
     row_sum = models.BinaryField(max_length=48, null=True)
+
+    #: Time at which a row was found that this library did not write, and a JSON list of such rows. Nothing of the
+    #: session runs until it is released.
+    quarantined_at = models.DateTimeField(null=True)
+    quarantine = models.TextField(blank=True, default="", db_default="")
 
     revision = models.BigIntegerField(default=0, db_default=0)
     created_at = models.DateTimeField(db_default=Now())

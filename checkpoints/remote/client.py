@@ -152,6 +152,11 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         path = f"{_path(session_id)}?dry_run={'true' if dry_run else 'false'}"
         return RemovalCounts(**self._write(path, {}, "DELETE"))
 
+    def release_quarantine(
+        self, session_id: str, *, actor: Actor | str, reason: str, accept_altered: bool = False
+    ) -> int:
+        _refuse("release_quarantine")
+
     # ---- versions
 
     def save_checkpoint(

@@ -43,6 +43,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats.canonical import parse_json
 from checkpoints.ids import validate_id
+from checkpoints.integrity import quarantine
 from checkpoints.loop_state.phase_details import RunTerminal
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import Decision, Run, Session, ToolCall
@@ -54,6 +55,7 @@ from checkpoints.sessions import create_finish_release, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
+from checkpoints.tracing import RESUME, trace_session_flow
 from checkpoints.versions import load_version, phases, save_version
 from checkpoints.versions.phases import RunPosition
 
@@ -104,6 +106,7 @@ class ResumePoint:
     result: Any = None
 
 
+@trace_session_flow(RESUME)
 def resume_flow(
     store: Store,
     session_id: str,
@@ -242,6 +245,7 @@ def try_gate(
         raise
 
 
+@trace_session_flow(RESUME)
 def start_session_flow(
     store: Store, session_id: str, description: SessionDescription, *, takeover: bool | str = False
 ) -> Flow[Run]:
@@ -331,7 +335,8 @@ def _require_readable_payload(store: Store, owned_session: OwnedSession) -> None
 
 def _load_latest_version(store: Store, owned_session: OwnedSession) -> tuple[dict[str, Any], RunPosition]:
     """Load and check the latest version, before anything is changed."""
-    latest = load_version.load_latest_version(store, owned_session.session_id) or dict(_EMPTY_VERSION)
+    with quarantine.quarantine_if_altered(store, owned_session.session_id):
+        latest = load_version.load_latest_version(store, owned_session.session_id) or dict(_EMPTY_VERSION)
     return latest, phases.load_run_position(store, owned_session.session_id, owned_session.pk, latest)
 
 
@@ -456,8 +461,9 @@ def _finish_ended_run(store: Store, owned_session: OwnedSession, end: RunTermina
 
 def load_resume_point_of_finished(store: Store, session_id: str) -> ResumePoint | None:
     """Load the stored end of a finished session; None while it is not finished. Raises `SessionNotFound`."""
-    with database_operation(store.using, writes=False):
+    with quarantine.quarantine_if_altered(store, session_id), database_operation(store.using, writes=False):
         session = row_lookups.get_session(store, session_id)
+        row_lookups.require_not_quarantined(session)
         if not session.finished:
             return None
         latest = load_version.load_latest_version(store, session_id) or _EMPTY_VERSION
@@ -482,7 +488,7 @@ def _parse_session_result(session: Session) -> Any:
 
 def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
     """Preview a resume without doing it: calls to `replay`, to `run`, and to `ask` a person about."""
-    with database_operation(store.using, writes=False):
+    with quarantine.quarantine_if_altered(store, session_id), database_operation(store.using, writes=False):
         session = row_lookups.get_session(store, session_id)
         latest = load_version.load_latest_tail(store, session_id, PREVIEW_MESSAGE_COUNT)
         position = phases.load_run_position(store, session_id, session.pk, latest) if latest else RunPosition()

@@ -38,6 +38,7 @@ from checkpoints.store import owned_heads, row_lookups, run_liveness
 from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.store import Store, UnconfirmedAppend
 from checkpoints.store.version_state import VersionChange, VersionState
+from checkpoints.tracing import SAVE, trace_session
 from checkpoints.versions import phases, save_version
 from checkpoints.versions.save_version import TranscriptEnd
 
@@ -63,6 +64,7 @@ def append_version(
     return version
 
 
+@trace_session(SAVE)
 def _append_without_run(
     store: Store, session_id: str, new: Sequence[dict[str, Any]], change: VersionChange, expected: int
 ) -> int:
@@ -96,6 +98,7 @@ class _AppendAttempt:
         """Write the new version and return its number, or return the error that forbids it."""
         store = self.store
         row = row_lookups.get_session(store, self.session_id, lock=True)
+        row_lookups.require_not_quarantined(row)
         newest = save_version.find_newest_version(store.using, row.pk)
         lost_append = store.lost_appends.get(self.session_id)
         if lost_append is not None and self._is_repeated_append(lost_append, row, newest):

@@ -23,6 +23,7 @@ class Standing(TextChoices):
     RUNNING = "running", _("Running")
     STALLED = "stalled", _("Orphaned")
     NEEDS_REVIEW = "needs_review", _("Paused for a decision")
+    QUARANTINED = "quarantined", _("Quarantined: altered data")
     READY = "ready", _("Decided, ready to go on")
     PAUSED = "paused", _("Paused")
     COMPLETED = "completed", _("Completed")
@@ -32,10 +33,14 @@ class Standing(TextChoices):
 
 _STANDINGS = {standing.value: standing for standing in Standing}
 HAS_LIVE_OWNER = Q(owner__lease_expires_at__gt=Now())
-STANDING_CONDITIONS = {Standing.RUNNING: Q(status=SessionStatus.ACTIVE) & HAS_LIVE_OWNER}
-STANDING_CONDITIONS |= {
-    Standing.STALLED: Q(status=SessionStatus.ACTIVE) & (Q(owner=None) | Q(owner__lease_expires_at__lte=Now())),
-    **{Standing(status): Q(status=status) for status in SessionStatus if status != SessionStatus.ACTIVE},
+_IS_INTACT = Q(quarantined_at=None)
+STANDING_CONDITIONS = {
+    Standing.RUNNING: Q(status=SessionStatus.ACTIVE) & HAS_LIVE_OWNER & _IS_INTACT,
+    Standing.STALLED: Q(status=SessionStatus.ACTIVE)
+    & (Q(owner=None) | Q(owner__lease_expires_at__lte=Now()))
+    & _IS_INTACT,
+    Standing.QUARANTINED: ~_IS_INTACT,
+    **{Standing(status): Q(status=status) & _IS_INTACT for status in SessionStatus if status != SessionStatus.ACTIVE},
 }
 
 
@@ -57,8 +62,10 @@ class SessionOwner:
         return self.status == RunStatus.WAITING
 
 
-def get_session_display_status(status: str, alive: bool) -> Standing | str:
+def get_session_display_status(status: str, alive: bool, quarantined: bool = False) -> Standing | str:
     """How a session with this stored status stands; a status that nobody knows is returned as it is stored."""
+    if quarantined:
+        return Standing.QUARANTINED
     if status == SessionStatus.ACTIVE:
         return Standing.RUNNING if alive else Standing.STALLED
     return _STANDINGS.get(status, status)

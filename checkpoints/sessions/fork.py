@@ -51,6 +51,7 @@ def fork_session(
     store.flush_pending_writes(session_id)
     with database_operation(store.using), transaction.atomic(using=store.using):
         origin = row_lookups.get_session(store, session_id, lock=True)
+        row_lookups.require_not_quarantined(origin)
         source = _find_source_version(store, origin, version)
         fork = _create_forked_session(store, origin, new_session_id, source)
         run = _create_first_run(store, fork)

@@ -17,7 +17,7 @@ from checkpoints.db import clock
 from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished, StorageError
-from checkpoints.integrity import verification
+from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.sessions import heartbeat, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness
@@ -37,15 +37,15 @@ def take_session(store: Store, session_id: str, *, takeover: bool | str = False,
 
     In one transaction: the fence grows, a new run is linked to the last one, and the calls that the last run had issued
     and not settled become interrupted (calls that only read are discarded). Raises `SessionNotFound`,
-    `SessionFinished`, `SchemaFromFuture`, `IntegrityError`, and `SessionBusy` while the owner may be alive, unless
-    `takeover` is
-    given: True, or a reason for the audit trail.
+    `SessionFinished`, `SchemaFromFuture`, `IntegrityError`, `SessionQuarantined`, and `SessionBusy` while the owner may
+    be alive, unless `takeover` is given: True, or a reason for the audit trail.
     A session that waits for other agents raises `PausedForPeers` unless `paused` is True, for a caller that uses their
     responses. The new run is at the gate and may write nothing until `gate` has let it through.
     """
     while True:
         try:
-            owned_session = _try_to_take_session(store, session_id, takeover=takeover, paused=paused)
+            with quarantine.quarantine_if_altered(store, session_id):
+                owned_session = _try_to_take_session(store, session_id, takeover=takeover, paused=paused)
         except _TakenTooRecently as error:
             time.sleep(error.seconds)
         else:
@@ -64,6 +64,7 @@ class _TakenTooRecently(Exception):
 def _try_to_take_session(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -> OwnedSession:
     with database_operation(store.using), transaction.atomic(using=store.using):
         row = row_lookups.get_session(store, session_id, lock=True)
+        row_lookups.require_not_quarantined(row)
         if row.finished:
             raise SessionFinished(session_id, row.status)
         _require_known_schema(store, row)

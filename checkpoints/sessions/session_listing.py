@@ -108,6 +108,7 @@ def _session_to_dict(row: Session) -> dict[str, Any]:
         "agent": row.agent,
         "status": row.status,
         "finished": row.finished,
+        "quarantined_at": None if row.quarantined_at is None else row.quarantined_at.isoformat(),
         "labels": list(deserialize_labels(row.labels)),
         "metadata": _parse_metadata(row.metadata),
         "version": row.latest_version,

@@ -13,6 +13,7 @@ from checkpoints.exceptions import (
     ReleasedWhenIdle,
     SessionFinished,
     SessionNotFound,
+    SessionQuarantined,
 )
 from checkpoints.ids import validate_id
 from checkpoints.models import Session, ToolCall
@@ -30,6 +31,12 @@ def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session
         raise SessionNotFound(session_id)
     row_seals.verify_row(row)
     return row
+
+
+def require_not_quarantined(row: Session) -> None:
+    """Require that a session may be used. Raises `SessionQuarantined`."""
+    if row.quarantined_at is not None:
+        raise SessionQuarantined(row.session_id, row.quarantined_at)
 
 
 def _select_session(workspace: int, session_id: str) -> QuerySet[Session]:
@@ -61,6 +68,8 @@ def build_fence_lost_error(store: Store, owned_session: OwnedSession) -> Excepti
     row = Session.objects.using(store.using).filter(pk=owned_session.pk).first()
     if row is None:
         return SessionNotFound(owned_session.session_id)
+    if row.quarantined_at is not None:
+        return SessionQuarantined(owned_session.session_id, row.quarantined_at)
     if row.finished:
         return SessionFinished(owned_session.session_id, row.status)
     reason = store.build_not_owner_error(owned_session.session_id)

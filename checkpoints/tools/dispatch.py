@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from checkpoints import tracing
 from checkpoints.calls import call_queries, call_sentences, intent_log, outcome_log
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.conf import MAX_VALUE_BYTES
@@ -31,6 +32,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.ids import validate_id, validate_number
+from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
 from checkpoints.sansio import Flow, Invoke, Sleep, Transact
 from checkpoints.store import row_lookups, run_liveness
@@ -71,6 +73,29 @@ def dispatch_call_flow(
     waiting: WaitOptions,
 ) -> Flow[ToolResult]:
     """Dispatch one call from its intent to its result, for blocking and async drivers."""
+    about = {tracing.OPERATION: "execute_tool", tracing.TOOL: str(name), tracing.CALL: str(call_id)}
+    if registry.session_id is not None:
+        about[tracing.SESSION] = registry.session_id
+    with tracing.open_span(f"execute_tool {name}", about) as span:
+        result = yield from _dispatch_call_flow(registry, name, args, call_id, step, waiting)
+        span.set_attributes(
+            {
+                "harness.call.replayed": result.replayed,
+                "harness.call.attempt": result.attempt,
+                "harness.call.is_error": result.is_error,
+            }
+        )
+        return result
+
+
+def _dispatch_call_flow(
+    registry: ToolRegistry,
+    name: str,
+    args: dict[str, Any],
+    call_id: str,
+    step: int | None,
+    waiting: WaitOptions,
+) -> Flow[ToolResult]:
     validate_id("call id", call_id)
     if step is not None:
         validate_number("step", step)
@@ -317,9 +342,7 @@ def issue_call_flow(
     end.
     """
     while True:
-        call: IssuedCall | ToolCall = yield Transact(
-            lambda: intent_log.issue_call(store, owned_session, intent, executing=True)
-        )
+        call: IssuedCall | ToolCall = yield Transact(partial(_issue_call, store, owned_session, intent))
         if isinstance(call, IssuedCall):
             return call
         if call.status in _ANSWER_STATUSES:
@@ -328,6 +351,11 @@ def issue_call_flow(
                 return call
             continue  # a person has just withdrawn the decision that made the result
         yield from _wait_for_other_call_flow(store, owned_session, call, wait_options)
+
+
+def _issue_call(store: Store, owned_session: OwnedSession, intent: CallIntent) -> IssuedCall | ToolCall:
+    with quarantine.quarantine_if_altered(store, owned_session.session_id):
+        return intent_log.issue_call(store, owned_session, intent, executing=True)
 
 
 def _build_result_of_logged_call(owned_session: OwnedSession, request: DispatchRequest, call: ToolCall) -> ToolResult:

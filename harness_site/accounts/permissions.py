@@ -38,6 +38,8 @@ class MemberRequest(HttpRequest):
     membership: Membership
     #: Keys of sessions whose text or arguments the response shows, set by the functions that render them.
     sessions_shown: set[int]
+    #: Key of the session that the page is about, if it is about one.
+    session_shown: int
     #: Set by pages that show parts of several sessions.
     excerpts: ShownExcerpts
 

@@ -42,6 +42,7 @@ class SessionState(Answer):
     agent: str
     status: str
     finished: bool
+    quarantined_at: datetime | None = Field(description="Since when data of the session are known to be altered.")
     labels: list[str]
     metadata: Any
     version: int

@@ -27,6 +27,8 @@ NAMES: Final = {
     AuditKind.SESSION_NEEDS_REVIEW: "session.needs_review",
     AuditKind.SESSION_READY: "session.ready",
     AuditKind.SESSION_DELETED: "session.deleted",
+    AuditKind.SESSION_QUARANTINED: "session.quarantined",
+    AuditKind.QUARANTINE_RELEASED: "session.quarantine_released",
     AuditKind.RUN_STARTED: "run.started",
     AuditKind.RUN_LOST: "run.lost",
     AuditKind.TAKEOVER: "run.taken_over",

@@ -18,6 +18,7 @@ def serialize_session(store: Store, session: Session) -> dict[str, Any]:
         "agent": session.agent,
         "status": session.status,
         "finished": session.finished,
+        "quarantined_at": session.quarantined_at,
         "result": None if session.result is None else parse_or_text(session.result),
         "labels": parse_or_text(session.labels),
         "metadata": parse_or_text(session.metadata),

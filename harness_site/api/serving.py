@@ -80,10 +80,15 @@ def _list_no_parameters(method: str) -> frozenset[str]:
     return frozenset()
 
 
-def serve_route(view: View, list_parameters: Callable[[str], frozenset[str]] = _list_no_parameters) -> View:
+def serve_route(
+    view: View,
+    list_parameters: Callable[[str], frozenset[str]] = _list_no_parameters,
+    convert_error: Callable[[Exception], HttpResponse] = convert_to_problem,
+) -> View:
     """Wrap the view of a route. Browsers never send the Authorization header by themselves, and no cookie is read.
 
-    `list_parameters` returns the parameters that the query may have for a method.
+    `list_parameters` returns the parameters that the query may have for a method, `convert_error` builds the answer
+    for an error.
     """
 
     @login_not_required
@@ -95,7 +100,7 @@ def serve_route(view: View, list_parameters: Callable[[str], frozenset[str]] = _
                 cast(ApiRequest, request), partial(view, request, *args, **kwargs), list_parameters
             )
         except Exception as error:  # every error becomes a problem
-            response = convert_to_problem(error)
+            response = convert_error(error)
         return _compress(request, response)
 
     return serve

@@ -43,6 +43,7 @@ SESSION_PAGES: Final = frozenset(
         "session-subagents",
         "session-workflows",
         "session-peers",
+        "session-quarantine",
         "plan",
         "session-audit",
     }

@@ -27,8 +27,10 @@ async def send_note(text: str) -> str:
 _LOOP: Final = """async def main():
     async with Checkpointer(%(database)s) as cp:
         async with cp.session("first-session", "Send a note", agent="my-agent", registry=registry) as session:
-            result = await session.dispatch("send_note", {"text": "hello"}, call_id="call_1")
-            await session.append([{"role": "assistant", "content": result.content}])
+            if not session.finished:
+                result = await session.dispatch("send_note", {"text": "hello"}, call_id="call_1")
+                await session.append([{"role": "assistant", "content": result.content}])
+                await session.finish("completed", result.content)
 
 
 asyncio.run(main())

@@ -99,8 +99,13 @@ def _build_conflict_problem(what: str, todo: str) -> DecisionProblem:
 
 
 def get_session_ended_problem(call: ToolCall, kind: str) -> DecisionProblem | None:
-    """Return the problem with a decision that would run a call of an ended session, or None if it can still run."""
+    """Return the problem with a decision in a quarantined session, or with one that would run a call of an ended
+    session, or None if it can still run."""
     session = call.session
+    if session.quarantined_at is not None:
+        what = _("The session is quarantined: data of it are not as they were written.")
+        todo = _("An admin can release the session.")
+        return _build_conflict_problem(what, f"{NOTHING} {todo}")
     if not session.finished or not RULES[DecisionKind(kind)].goes_on:
         return None
     todo = (

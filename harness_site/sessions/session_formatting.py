@@ -66,6 +66,7 @@ _SHAPES: Final = {
     Standing.RUNNING: "run",
     Standing.STALLED: "wait",
     Standing.NEEDS_REVIEW: "unknown",
+    Standing.QUARANTINED: "bad",
     Standing.READY: "run",
     Standing.PAUSED: "wait",
     Standing.COMPLETED: "ok",
@@ -82,6 +83,8 @@ def format_session_status(
     A call that only awaits approval has not run, so its outcome is not shown as unknown.
     An unknown status is shown as it is stored.
     """
+    if value is Standing.QUARANTINED:
+        return _SHAPES[value], str(value.label)
     if waiting is not None:
         if waiting.ready:
             return "wait", gettext("Paused — all answers have arrived")

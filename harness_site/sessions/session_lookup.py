@@ -61,6 +61,7 @@ def get_session_head_or_404(request: MemberRequest, pk: int) -> SessionHead:
             _("It may have been deleted, or belong to a workspace you are not a member of. Nothing was changed."),
         )
     known_secret_values.mask_session_secrets(pk)
+    request.session_shown = pk
     return head
 
 

@@ -48,6 +48,7 @@ GROUPS = (
         _SAME.format("SessionHandle", ""),
     ),
     Group("Tools", "checkpoints", ("ToolRegistry", "tool", "Tool", "ToolResult", "Landed", "NotLanded", "Unknown")),
+    Group("Tools of a framework", "checkpoints", ("guard", "aguard", "ToolPolicies", "ValueCodec")),
     Group("Decisions", "checkpoints", ("Actor",), "The decisions themselves are methods of the clients."),
     Group("Workflows", "checkpoints", ("SyncWorkflow",), _SAME.format("Workflow", "")),
     Group(

@@ -151,6 +151,7 @@ def get_call_or_404(request: MemberRequest, pk: int) -> ToolCall:
     if interrupt_if_lost(call):
         call = pending_calls.find_call(request.membership.workspace, pk) or call
     known_secret_values.mask_session_secrets(call.session_id)
+    request.session_shown = call.session_id
     mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))
     return call
 
@@ -190,7 +191,7 @@ def render_card(
         "comment_form": comment_form,
         "withdraw_form": withdraw_form,
     }
-    if context["undecided"]:
+    if context["undecided"] and call.session.quarantined_at is None:
         context |= _build_decision_context(request, context, form, problem)
     if problem and type(context.get("form")) is not type(form):
         context["typed"] = form

@@ -289,7 +289,7 @@ def _build_session_row(session: Session, undecided: Counter[str]) -> SessionRow:
         session_id=session.session_id,
         title=session.title,
         agent=session.agent,
-        standing=get_session_display_status(session.status, is_alive),
+        standing=get_session_display_status(session.status, is_alive, session.quarantined_at is not None),
         undecided=undecided.total(),
         awaiting=undecided[CallStatus.AWAITING_APPROVAL],
         version=session.latest_version,

@@ -79,7 +79,7 @@ def test_only_undecided_calls_of_this_workspace_are_listed(reader: Client) -> No
 def test_before_the_first_session_the_queue_teaches(reader: Client) -> None:
     page = said(reader.get("/review/"))
     assert "No agent has started a session yet." in page
-    assert 'checkpointer.start_session("order-17", question, agent="refund-desk")' in page
+    assert "An admin connects the first agent under Settings." in page
 
 
 def test_filters_narrow_and_say_so(reader: Client) -> None:

@@ -84,6 +84,10 @@ def test_public_names_are_the_contracts() -> None:
         "Cadence",
         "WriteBehind",
         "SyncWriteBehind",
+        "ToolPolicies",
+        "ValueCodec",
+        "aguard",
+        "guard",
     }
 
     assert set(checkpoints.__all__) == contract

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts.models import TokenRole
 from tests.support.api import make_token
@@ -16,15 +18,25 @@ from tests.support.http_server import HttpServer
 PAGE = Path(__file__).parents[4] / "docs" / "http-api.md"
 
 
-def test_commands_of_the_page_answer_what_it_says(server: HttpServer, token: str) -> None:
-    approver = make_token(TokenRole.APPROVER, name="approver")
-    environment = {**os.environ, "ADDRESS": server.address, "AGENT": token, "APPROVER": approver}
-    for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL):
+def run_commands(page: Path, environment: dict[str, str]) -> None:
+    """Run the commands of a page. The comment after each is a part of its answer."""
+    for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
         for command, expected in re.findall(r"(.*?)\n# ([^\n]*)\n", block, re.DOTALL):
             answer = subprocess.run(
                 ["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=60
             )
             assert expected in answer.stdout, (command, answer.stdout, answer.stderr)
+
+
+@pytest.mark.parametrize("name", ["openai-conversations.md", "opentelemetry.md"])
+def test_commands_of_another_page(server: HttpServer, token: str, name: str) -> None:
+    run_commands(PAGE.with_name(name), {**os.environ, "ADDRESS": server.address, "AGENT": token})
+
+
+def test_commands_of_the_page_answer_what_it_says(server: HttpServer, token: str) -> None:
+    approver = make_token(TokenRole.APPROVER, name="approver")
+    environment = {**os.environ, "ADDRESS": server.address, "AGENT": token, "APPROVER": approver}
+    run_commands(PAGE, environment)
     assert Session.objects.get().status == "completed"
     assert sorted(ToolCall.objects.values_list("tool", "status")) == [
         ("refund", "completed"),

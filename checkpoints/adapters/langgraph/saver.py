@@ -1,0 +1,377 @@
+"""Checkpointer for LangGraph on the sessions of this library: a thread is a session.
+
+The states of a graph are stored as LangGraph's serializer gives them, lists by element. Beside them, each change of the
+messages becomes a version with a readable transcript, which closes the guarded tool calls that it answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from itertools import islice
+from typing import Any, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_id,
+    get_serializable_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.types import INTERRUPT
+
+from checkpoints.adapters.langgraph import messages
+from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.aio import Checkpointer
+from checkpoints.client import SyncCheckpointer
+from checkpoints.exceptions import InvalidInput
+from checkpoints.formats.canonical import parse_json_object
+from checkpoints.framework_states import state_store
+from checkpoints.framework_states.blobs import Encoded, EncodedValue
+from checkpoints.framework_states.state_store import LoadedState, NewState, NewWrite
+from checkpoints.framework_states.transcript_versions import VersionContent
+from checkpoints.models import FrameworkState
+from checkpoints.sessions.create_finish_release import SessionDescription
+
+T = TypeVar("T")
+#: Metadata that names the channels whose values are rebuilt from the writes of earlier states.
+_DELTA_KEY = "counters_since_delta_snapshot"
+_PAGE_SIZE = 20
+
+
+class HarnessSaver(BaseCheckpointSaver[str]):
+    """Checkpointer that stores the threads of graphs as sessions.
+
+        with HarnessSaver.open("sqlite:///agent.db") as saver:
+            agent = create_agent(model, tools, checkpointer=saver, middleware=[HarnessMiddleware(saver)])
+
+    All methods of `BaseCheckpointSaver` are there, blocking and async. A write is refused with `SessionBusy` while a
+    run of another client owns the session, and with `OwnershipLost` if another run has taken it from this client.
+    """
+
+    def __init__(
+        self,
+        checkpointer: SyncCheckpointer | Checkpointer | None = None,
+        *,
+        serde: SerializerProtocol | None = None,
+        agent: str = "langgraph",
+        transcript_channel: str = "messages",
+    ) -> None:
+        """Create a checkpointer.
+
+        Args:
+            checkpointer: Client of the database, blocking or async. None uses the `default` database of the project.
+            serde: LangGraph serializer of states and values. None: LangGraph's own.
+            agent: Name of the agent of new sessions, for lists and filters.
+            transcript_channel: Channel of the root graph whose messages are the transcript.
+        """
+        super().__init__(serde=serde)
+        self.checkpointer = SyncCheckpointer() if checkpointer is None else checkpointer
+        self.agent = agent
+        self.transcript_channel = transcript_channel
+
+    @classmethod
+    @contextmanager
+    def open(cls, url: str, **options: Any) -> Iterator[HarnessSaver]:
+        """Open a database for a `with` block.
+
+        Args:
+            url: Path or URL of a database, as `SyncCheckpointer.open` takes it.
+            options: Arguments of the class.
+
+        Yields:
+            The checkpointer. Its client is closed at the end.
+        """
+        with SyncCheckpointer.open(url) as checkpointer:
+            yield cls(checkpointer, **options)
+
+    @classmethod
+    @asynccontextmanager
+    async def aopen(cls, url: str, **options: Any) -> AsyncIterator[HarnessSaver]:
+        """Open a database for an `async with` block.
+
+        Args:
+            url: Path or URL of a database, as `Checkpointer.open` takes it.
+            options: Arguments of the class.
+
+        Yields:
+            The checkpointer. Its client is closed at the end.
+        """
+        async with Checkpointer.open(url) as checkpointer:
+            yield cls(checkpointer, **options)
+
+    @property
+    def sync_checkpointer(self) -> SyncCheckpointer:
+        """Blocking client of the same store."""
+        return self.checkpointer.sync if isinstance(self.checkpointer, Checkpointer) else self.checkpointer
+
+    @property
+    def _claims(self) -> SessionClaims:
+        return SessionClaims.of(self.sync_checkpointer)
+
+    async def _hop(self, work: Callable[[], T]) -> T:
+        if isinstance(self.checkpointer, Checkpointer):
+            return await self.checkpointer.hop(work)
+        return await asyncio.to_thread(work)
+
+    # ---- reading
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the state of a config, or the newest one of its thread and namespace; None if there is none."""
+        thread_id, namespace = _get_place(config)
+        store = self.sync_checkpointer.store
+        loaded = state_store.load_state(store, thread_id, namespace, get_checkpoint_id(config) or None)
+        return None if loaded is None else self._build_tuple(loaded)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Iterate over states, newest first, whose metadata have all values of `filter`."""
+        configurable = {} if config is None else config["configurable"]
+        loaded = state_store.iterate_states(
+            self.sync_checkpointer.store,
+            None if config is None else str(configurable["thread_id"]),
+            configurable.get("checkpoint_ns"),
+            state_id=configurable.get("checkpoint_id") or None,
+            before=None if before is None else get_checkpoint_id(before),
+            matches=partial(self._matches, filter) if filter else None,
+        )
+        return (self._build_tuple(state) for state in islice(loaded, limit))
+
+    def _matches(self, wanted: Mapping[str, Any], metadata: Encoded) -> bool:
+        stored = self.serde.loads_typed(metadata)
+        return all(stored.get(key) == value for key, value in wanted.items())
+
+    def _build_tuple(self, loaded: LoadedState) -> CheckpointTuple:
+        checkpoint: Checkpoint = {
+            **self.serde.loads_typed(loaded.body),
+            "channel_values": {name: self._decode(value) for name, value in loaded.values.items()},
+        }
+        parent = _build_config(loaded.session_id, loaded.namespace, loaded.parent_id) if loaded.parent_id else None
+        return CheckpointTuple(
+            _build_config(loaded.session_id, loaded.namespace, loaded.state_id),
+            checkpoint,
+            self.serde.loads_typed(loaded.metadata),
+            parent,
+            [(write.task_id, write.channel, self._decode(write.value)) for write in loaded.writes],
+        )
+
+    def _decode(self, value: EncodedValue) -> Any:
+        if isinstance(value, tuple):
+            return self.serde.loads_typed(value)
+        return [self.serde.loads_typed(item) for item in value]
+
+    def _encode(self, value: Any) -> EncodedValue:
+        if type(value) is not list:
+            return self.serde.dumps_typed(value)
+        return [self.serde.dumps_typed(item) for item in value]
+
+    # ---- writing
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a state, and the version that shows its messages if they have changed."""
+        thread_id, namespace = _get_place(config)
+        body = {name: value for name, value in checkpoint.items() if name != "channel_values"}
+        values = checkpoint["channel_values"]
+        stored_metadata = get_serializable_checkpoint_metadata(config, metadata)
+        new = NewState(
+            namespace,
+            checkpoint["id"],
+            get_checkpoint_id(config) or "",
+            str(stored_metadata.get("run_id") or ""),
+            self.serde.dumps_typed(body),
+            self.serde.dumps_typed(stored_metadata),
+            checkpoint["channel_versions"],
+            {name: self._encode(values[name]) for name in new_versions if name in values},
+            list(new_versions),
+        )
+        content = None
+        if self.transcript_channel in new_versions:
+            content = self._build_content(namespace, values, stored_metadata, checkpoint["id"])
+        description = self._describe_session(values)
+        with self._claims.exclude_changes(thread_id):
+            state_store.save_state(
+                self.sync_checkpointer.store, thread_id, new, content=content, description=description
+            )
+        return _build_config(thread_id, namespace, checkpoint["id"])
+
+    def _describe_session(self, values: Mapping[str, Any]) -> SessionDescription:
+        return SessionDescription(messages.find_first_prompt(values, self.transcript_channel), self.agent)
+
+    def _build_content(
+        self, namespace: str, values: Mapping[str, Any], metadata: Mapping[str, Any], checkpoint_id: str
+    ) -> VersionContent | None:
+        said = values.get(self.transcript_channel)
+        about = {"checkpoint_id": checkpoint_id, "source": metadata.get("source"), "step": metadata.get("step")}
+        payload = {"langgraph": messages.to_json({**about, "namespace": namespace} if namespace else about)}
+        if namespace:  # a subgraph has a transcript of its own; what it answers counts all the same
+            answers = messages.find_answers(said)
+            return VersionContent(None, answers, payload) if answers else None
+        transcript = messages.to_transcript(said)
+        return None if transcript is None else VersionContent(transcript, payload=payload)
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a task wrote. A session that pauses for a person is released, unless one of its calls runs."""
+        thread_id, namespace = _get_place(config)
+        encoded = [
+            NewWrite(WRITES_IDX_MAP.get(channel, position), channel, self._encode(value))
+            for position, (channel, value) in enumerate(writes)
+        ]
+        with self._claims.exclude_changes(thread_id):
+            state_store.save_writes(
+                self.sync_checkpointer.store,
+                thread_id,
+                namespace,
+                str(config["configurable"]["checkpoint_id"]),
+                task_id,
+                task_path,
+                encoded,
+                description=self._describe_session(dict(writes)),
+            )
+        if any(channel == INTERRUPT for channel, _ in writes):
+            self._claims.release(thread_id)
+
+    def get_next_version(self, current: str | int | float | None, channel: None) -> str:
+        """Return a version above `current`: a number, and a random part that keeps branches of a thread apart."""
+        number = 0 if current is None else int(str(current).split(".", maxsplit=1)[0])
+        return f"{number + 1:032}.{random.random():016}"  # noqa: S311 - no secret
+
+    # ---- removing and copying
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete the session of a thread. Raises `StillNeeded` while a person has to decide about a call."""
+        with self._claims.exclude_changes(str(thread_id)):
+            state_store.delete_session_with_states(self.sync_checkpointer.store, str(thread_id))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the states of runs with their writes. Transcripts and calls stay."""
+        store, wanted = self.sync_checkpointer.store, {str(run_id) for run_id in run_ids}
+
+        def select(rows: Sequence[FrameworkState]) -> Collection[int]:
+            return [row.pk for row in rows if row.run_key in wanted]
+
+        for session_id in state_store.find_sessions_of_runs(store, wanted):
+            with self._claims.exclude_changes(session_id):
+                state_store.delete_states(store, session_id, select)
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all states of a thread into another one. Calls are not copied: `fork_session` does that.
+
+        Raises `SessionNotFound` without the source, and `SessionExists` if the target has states.
+        """
+        store, target = self.sync_checkpointer.store, str(target_thread_id)
+        with self._claims.exclude_changes(target):
+            state_store.copy_states(store, str(source_thread_id), target)
+        newest = self.get_tuple(_build_config(target, "", ""))
+        if newest is not None:
+            content = self._build_content(
+                "", newest.checkpoint["channel_values"], newest.metadata, newest.checkpoint["id"]
+            )
+            if content is not None:
+                with self._claims.exclude_changes(target):
+                    state_store.save_transcript(store, target, content)
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Delete the states of threads: all with `delete`; with `keep_latest` all but those a resume needs.
+
+        A resume needs the newest state of each namespace, and those before it from which the values of its delta
+        channels are rebuilt. Transcripts and calls stay.
+        """
+        if strategy not in {"keep_latest", "delete"}:
+            raise InvalidInput(f"{strategy!r} is not a strategy. Use 'keep_latest' or 'delete'.")
+        select = self._select_superseded if strategy == "keep_latest" else None
+        for thread_id in map(str, thread_ids):
+            with self._claims.exclude_changes(thread_id):
+                state_store.delete_states(self.sync_checkpointer.store, thread_id, select)
+
+    def _select_superseded(self, rows: Sequence[FrameworkState]) -> Collection[int]:
+        by_place = {(row.namespace, row.state_id): row for row in rows}
+        newest: dict[str, FrameworkState] = {}
+        for row in rows:
+            newest.setdefault(row.namespace, row)
+        kept = {row.pk for row in newest.values()}
+        for first in newest.values():
+            metadata = self.serde.loads_typed((first.metadata_type, bytes(first.metadata)))
+            missing = set(metadata.get(_DELTA_KEY) or ())
+            needed: FrameworkState | None = first
+            while needed is not None:
+                kept.add(needed.pk)
+                stored = parse_json_object(needed.channels) or {}
+                missing -= {name for name, (_, digest) in stored.items() if digest is not None}
+                needed = by_place.get((needed.namespace, needed.parent_id)) if missing else None
+        return [row.pk for row in rows if row.pk not in kept]
+
+    # ---- async twins
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return await self._hop(partial(self.get_tuple, config))
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        tuples = self.list(config, filter=filter, before=before, limit=limit)
+        while page := await self._hop(lambda: [*islice(tuples, _PAGE_SIZE)]):
+            for each in page:
+                yield each
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        return await self._hop(partial(self.put, config, checkpoint, metadata, new_versions))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        await self._hop(partial(self.put_writes, config, writes, task_id, task_path))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await self._hop(partial(self.delete_thread, thread_id))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        await self._hop(partial(self.delete_for_runs, run_ids))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        await self._hop(partial(self.copy_thread, source_thread_id, target_thread_id))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        await self._hop(partial(self.prune, thread_ids, strategy=strategy))
+
+
+def _get_place(config: RunnableConfig) -> tuple[str, str]:
+    configurable = config["configurable"]
+    return str(configurable["thread_id"]), configurable.get("checkpoint_ns") or ""
+
+
+def _build_config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
+    place = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
+    return {"configurable": place}

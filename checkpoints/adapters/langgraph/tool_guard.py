@@ -1,0 +1,330 @@
+"""Guard for the tools of a graph: each call passes the log, and the gate becomes an interrupt of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from langchain.agents.middleware import AgentMiddleware
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.messages import ToolMessage
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.config import get_config
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command, interrupt
+
+from checkpoints import sansio
+from checkpoints.adapters.langgraph import messages
+from checkpoints.adapters.langgraph.saver import HarnessSaver
+from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.aio import Checkpointer
+from checkpoints.calls.outcome_types import ToolResult, ValueCodec
+from checkpoints.client import SyncCheckpointer
+from checkpoints.enums import LOGGED_EFFECTS, SideEffect
+from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.tools.guard import ToolPolicies, aguard, guard
+
+Result: TypeAlias = ToolMessage | Command[Any]
+#: Fields of a waiting call that the value of an interrupt has.
+_SHOWN_FIELDS = ("call_id", "tool_name", "args_json", "status", "reason", "started_at")
+
+
+class ToolGuard:
+    """Guard for the calls of a `ToolNode`, as its `wrap_tool_call` and `awrap_tool_call`.
+
+    guarded = ToolGuard(saver, ToolPolicies({"get_*": {"side_effects": {"read"}}}))
+    node = ToolNode(tools, wrap_tool_call=guarded.wrap_tool_call, awrap_tool_call=guarded.awrap_tool_call)
+
+    A call of a tool with side effects claims the session of its thread. If a person has to decide first, the session is
+    released and the graph interrupted; when it is resumed, with any value, the call continues as was decided.
+    """
+
+    def __init__(
+        self,
+        checkpointer: HarnessSaver | SyncCheckpointer | Checkpointer,
+        policies: ToolPolicies | None = None,
+        *,
+        agent: str = "langgraph",
+        release_after_call: bool = True,
+    ) -> None:
+        """Create a guard.
+
+        Args:
+            checkpointer: Checkpointer of the graph, or a client.
+            policies: Options of tools by patterns of their names. None: every tool mutates.
+            agent: Name of the agent of new sessions, for lists and filters.
+            release_after_call: Whether the session is released after each call. False keeps it until `release`.
+        """
+        self._client = checkpointer.checkpointer if isinstance(checkpointer, HarnessSaver) else checkpointer
+        sync = self._client.sync if isinstance(self._client, Checkpointer) else self._client
+        self._claims = SessionClaims.of(sync)
+        self._sync = sync
+        self._policies = policies or ToolPolicies()
+        self._policies.bind(sync)
+        self._description = SessionDescription(agent=agent)
+        self._release_after_call = release_after_call
+        serde = checkpointer.serde if isinstance(checkpointer, HarnessSaver) else JsonPlusSerializer()
+        self._codec = ValueCodec(serde.dumps_typed, serde.loads_typed, _to_text)
+
+    # ---- calls
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Result]) -> Result:
+        """Make one call, blocking.
+
+        Args:
+            request: The call.
+            handler: Function that runs the tool.
+
+        Returns:
+            What the tool returned, now or in an earlier run of the graph.
+
+        Raises:
+            SessionBusy: A run of another client owns the session and is alive.
+            InvalidInput: The config of the graph has no `thread_id`.
+        """
+        call = request.tool_call
+        if not self._is_logged(call["name"]):
+            return handler(request)
+        thread_id = _get_thread_id(request)
+        while True:
+            try:
+                with self._hold(thread_id):
+                    result = guard(
+                        self._client,
+                        thread_id,
+                        call["name"],
+                        call["args"],
+                        _get_call_id(call),
+                        lambda args: handler(_with_args(request, args)),
+                        policies=self._policies,
+                        codec=self._codec,
+                        failed=_is_failed,
+                    )
+                return _to_result(result, call)
+            except (ReviewRequired, ApprovalRequired) as gate:
+                waiting = _describe_gate(gate)
+            self._claims.release(thread_id)
+            interrupt(waiting)
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Result]]
+    ) -> Result:
+        """Make one call, async. Arguments, result and errors are those of `wrap_tool_call`."""
+        call = request.tool_call
+        if not self._is_logged(call["name"]):
+            return await handler(request)
+        thread_id = _get_thread_id(request)
+        while True:
+            try:
+                async with self._ahold(thread_id):
+                    result = await aguard(
+                        self._client,
+                        thread_id,
+                        call["name"],
+                        call["args"],
+                        _get_call_id(call),
+                        lambda args: handler(_with_args(request, args)),
+                        policies=self._policies,
+                        codec=self._codec,
+                        failed=_is_failed,
+                    )
+                return _to_result(result, call)
+            except (ReviewRequired, ApprovalRequired) as gate:
+                waiting = _describe_gate(gate)
+            await self.arelease(thread_id)
+            interrupt(waiting)
+
+    def _is_logged(self, name: str) -> bool:
+        effects = self._policies.find_options(name).get("side_effects", (SideEffect.MUTATE,))
+        return bool(LOGGED_EFFECTS & {effects} if isinstance(effects, str) else LOGGED_EFFECTS & set(effects))
+
+    @contextmanager
+    def _hold(self, thread_id: str) -> Iterator[None]:
+        self._claims.claim(thread_id, self._description)
+        error: BaseException | None = None
+        try:
+            yield
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            self._claims.leave(thread_id)
+            if error is not None or self._release_after_call:
+                self._claims.release(thread_id)
+
+    @asynccontextmanager
+    async def _ahold(self, thread_id: str) -> AsyncIterator[None]:
+        await self._hop(partial(self._claims.claim, thread_id, self._description))
+        error: BaseException | None = None
+        try:
+            yield
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            self._claims.leave(thread_id)
+            if error is not None or self._release_after_call:
+                await self.arelease(thread_id)
+
+    # ---- release
+
+    def release(self, thread_id: str) -> None:
+        """Release the session of a thread, unless one of its calls runs.
+
+        Args:
+            thread_id: Identifier of the thread.
+        """
+        self._claims.release(thread_id)
+
+    async def arelease(self, thread_id: str) -> None:
+        """Release the session of a thread, unless one of its calls runs.
+
+        Args:
+            thread_id: Identifier of the thread.
+        """
+        await self._hop(partial(self._claims.release, thread_id))
+
+    async def _hop(self, work: Callable[[], Any]) -> Any:
+        hop = self._client.hop if isinstance(self._client, Checkpointer) else sansio.run_in_thread
+        return await hop(work)
+
+
+class HarnessMiddleware(AgentMiddleware[Any, Any]):
+    """Guard for the tools of `create_agent`.
+
+        agent = create_agent(model, tools, checkpointer=saver, middleware=[HarnessMiddleware(saver)])
+
+    The session of a thread is claimed by the first call with side effects, and released when the agent ends, fails or
+    is interrupted.
+    """
+
+    def __init__(
+        self,
+        checkpointer: HarnessSaver | SyncCheckpointer | Checkpointer,
+        policies: ToolPolicies | None = None,
+        *,
+        agent: str = "langgraph",
+    ) -> None:
+        """Create the middleware.
+
+        Args:
+            checkpointer: Checkpointer of the agent, or a client.
+            policies: Options of tools by patterns of their names. None: every tool mutates.
+            agent: Name of the agent of new sessions, for lists and filters.
+        """
+        super().__init__()
+        self.tool_guard = ToolGuard(checkpointer, policies, agent=agent, release_after_call=False)
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Result]) -> Result:
+        return self.tool_guard.wrap_tool_call(request, handler)
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Result]]
+    ) -> Result:
+        return await self.tool_guard.awrap_tool_call(request, handler)
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        try:
+            return handler(request)
+        except BaseException:
+            self._release()
+            raise
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        try:
+            return await handler(request)
+        except BaseException:
+            await self._arelease()
+            raise
+
+    def after_agent(self, state: Any, runtime: Any) -> None:
+        self._release()
+
+    async def aafter_agent(self, state: Any, runtime: Any) -> None:
+        await self._arelease()
+
+    def _release(self) -> None:
+        thread_id = get_config()["configurable"].get("thread_id")
+        if thread_id is not None:
+            self.tool_guard.release(str(thread_id))
+
+    async def _arelease(self) -> None:
+        thread_id = get_config()["configurable"].get("thread_id")
+        if thread_id is not None:
+            await self.tool_guard.arelease(str(thread_id))
+
+
+def _get_thread_id(request: ToolCallRequest) -> str:
+    config = request.runtime.config if request.runtime is not None else get_config()
+    thread_id = config.get("configurable", {}).get("thread_id")
+    if thread_id is None:
+        raise InvalidInput("A guarded tool needs a `thread_id` in the config of the graph, and a checkpointer.")
+    return str(thread_id)
+
+
+def _get_call_id(call: Any) -> str:
+    return str(call["id"] or call["name"])
+
+
+def _with_args(request: ToolCallRequest, args: dict[str, Any]) -> ToolCallRequest:
+    """Return the request with the arguments that a person may have changed."""
+    if args == request.tool_call["args"]:
+        return request
+    return request.override(tool_call={**request.tool_call, "args": args})
+
+
+def _is_failed(value: Any) -> bool:
+    return isinstance(value, ToolMessage) and value.status == "error"
+
+
+def _find_messages(value: Any) -> Sequence[ToolMessage]:
+    if isinstance(value, ToolMessage):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [message for item in value for message in _find_messages(item)]
+    update = value.update if isinstance(value, Command) else None
+    found = update.get("messages") if isinstance(update, dict) else None
+    return [message for message in found if isinstance(message, ToolMessage)] if isinstance(found, list) else []
+
+
+def _to_text(value: Any) -> str:
+    found = _find_messages(value)
+    if found:
+        return "\n".join(str(message.text) for message in found)
+    return str(messages.to_json(value.update if isinstance(value, Command) else value))
+
+
+def _to_result(result: ToolResult, call: Any) -> Result:
+    """Return the value of a call as an answer to `call`, or a message with the text that is known of it."""
+    if result.value is None:
+        status = "error" if result.is_error else "success"
+        return ToolMessage(result.content, name=call["name"], tool_call_id=_get_call_id(call), status=status)
+    value = result.value
+    return _replace_call_id(value, _get_call_id(call)) if result.replayed else value  # type: ignore[no-any-return]
+
+
+def _replace_call_id(value: Any, call_id: str) -> Any:
+    """Return a replayed value as an answer to another call: the model may have asked again under a new id."""
+    if isinstance(value, ToolMessage):
+        return value.model_copy(update={"tool_call_id": call_id})
+    if isinstance(value, list):
+        return [_replace_call_id(item, call_id) for item in value]
+    if isinstance(value, Command) and _find_messages(value) and isinstance(value.update, dict):
+        said = [_replace_call_id(message, call_id) for message in value.update["messages"]]
+        return replace(value, update={**value.update, "messages": said})
+    return value
+
+
+def _describe_gate(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
+    """Return the value of the interrupt: which calls wait, and where to decide."""
+    waiting = [{name: messages.to_json(call.get(name)) for name in _SHOWN_FIELDS} for call in gate.calls]
+    kind = "approval_required" if isinstance(gate, ApprovalRequired) else "review_required"
+    return {"type": kind, "session_id": gate.session_id, "calls": waiting, "message": str(gate)}

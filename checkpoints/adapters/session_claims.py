@@ -1,0 +1,129 @@
+"""Ownership of sessions by the tool calls of a framework, whose loop does not know about ownership.
+
+The first guarded call of a session claims it, as the start of a run does, and passes the gate. The adapter releases it
+when the framework's own run ends or pauses.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from checkpoints import sansio
+from checkpoints.client import SyncCheckpointer
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store.store import Store
+
+
+class SessionClaims:
+    """Claims of one client. Safe to use from many threads; `of` returns the same object for one client."""
+
+    def __init__(self, checkpointer: SyncCheckpointer) -> None:
+        """Create the claims of a client; adapters use `of`.
+
+        Args:
+            checkpointer: Blocking client.
+        """
+        self._checkpointer = weakref.ref(checkpointer)
+        self._locks = [threading.Lock() for _ in range(64)]
+        self._calls: Counter[str] = Counter()
+
+    @classmethod
+    def of(cls, checkpointer: SyncCheckpointer) -> SessionClaims:
+        """Return the claims of a client.
+
+        Args:
+            checkpointer: Blocking client.
+
+        Returns:
+            The claims, the same object for the same client.
+        """
+        with _creation_lock:
+            claims = _claims.get(checkpointer.store)
+            if claims is None:
+                claims = _claims[checkpointer.store] = cls(checkpointer)
+            return claims
+
+    @contextmanager
+    def hold(self, session_id: str, description: SessionDescription | None = None) -> Iterator[None]:
+        """Hold a session while a call of it runs; it is claimed, and the gate passed, if it is not owned yet.
+
+        Args:
+            session_id: Identifier of the session.
+            description: Description of the session if it does not exist.
+
+        Raises:
+            ReviewRequired: A person has to decide about interrupted calls first.
+            ApprovalRequired: A person has to approve calls first.
+            SessionBusy: A run of another client owns the session and is alive.
+            SessionFinished: The session has ended.
+        """
+        self.claim(session_id, description)
+        try:
+            yield
+        finally:
+            self.leave(session_id)
+
+    def claim(self, session_id: str, description: SessionDescription | None = None) -> None:
+        """Claim a session for one call; `leave` ends that. Arguments and errors are those of `hold`."""
+        checkpointer = self._get_checkpointer()
+        with self._get_lock(session_id):
+            if checkpointer.store.find_owned(session_id) is None:
+                start = checkpointer.backend.start_session_flow(
+                    session_id, description or SessionDescription(), takeover=False
+                )
+                sansio.drive(start)
+            self._calls[session_id] += 1
+
+    def leave(self, session_id: str) -> None:
+        """End the use of a session by one call. The session stays owned.
+
+        Args:
+            session_id: Identifier of the session.
+        """
+        with self._get_lock(session_id):
+            self._calls[session_id] -= 1
+            if not self._calls[session_id]:
+                del self._calls[session_id]
+
+    def release(self, session_id: str) -> bool:
+        """Release a session unless a call of it still runs.
+
+        Args:
+            session_id: Identifier of the session.
+
+        Returns:
+            Whether it was owned and is released now.
+        """
+        checkpointer = self._get_checkpointer()
+        with self._get_lock(session_id):
+            if self._calls[session_id] or checkpointer.store.find_owned(session_id) is None:
+                return False
+            return checkpointer.release_session(session_id)
+
+    @contextmanager
+    def exclude_changes(self, session_id: str) -> Iterator[None]:
+        """Keep other threads of this client from claiming or releasing a session, while one writes to it.
+
+        Between the statement that changes the owner and its end, a writer could not tell its own run from another one.
+
+        Args:
+            session_id: Identifier of the session.
+        """
+        with self._get_lock(session_id):
+            yield
+
+    def _get_lock(self, session_id: str) -> threading.Lock:
+        return self._locks[hash(session_id) % len(self._locks)]
+
+    def _get_checkpointer(self) -> SyncCheckpointer:
+        checkpointer = self._checkpointer()
+        assert checkpointer is not None  # noqa: S101 - who calls has it
+        return checkpointer
+
+
+_claims: weakref.WeakKeyDictionary[Store, SessionClaims] = weakref.WeakKeyDictionary()
+_creation_lock = threading.Lock()

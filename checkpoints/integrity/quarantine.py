@@ -1,0 +1,260 @@
+"""Quarantine: a session with a row that this library did not write stands still until an admin releases it.
+
+Its run loses the session, no other run gets it, nobody decides about its calls, and no fork continues it. Other
+sessions are not affected. The mark is not sealed, because the altered row may be that of the session. Whoever removes
+it gains nothing: the next resume verifies all rows again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import DatabaseError, connections, models, transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from checkpoints.audit import append_events
+from checkpoints.db.operation_context import database_operation
+from checkpoints.enums import OWNING_RUN_STATUSES, ActorKind, AuditKind, RunStatus
+from checkpoints.exceptions import (
+    IntegrityError,
+    NotQuarantined,
+    QuarantineStays,
+    ReasonRequired,
+    RowNotSealed,
+    SealKeyMissing,
+    SessionNotFound,
+    StorageError,
+)
+from checkpoints.integrity import seal_existing, verification
+from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts
+from checkpoints.models import Message, Run, Session
+from checkpoints.seals import row_seals
+from checkpoints.store.store import Store
+
+logger = logging.getLogger(__name__)
+
+#: Largest number of altered rows that the mark of a session names.
+MAX_NAMED_PROBLEMS = 20
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """Mark of a session: since when, and the altered rows that were found then."""
+
+    since: datetime
+    problems: tuple[IntegrityProblem, ...]
+
+
+def read_quarantine(session: Session) -> Quarantine | None:
+    """Return the mark of a session that was read; None if it is not quarantined."""
+    if session.quarantined_at is None:
+        return None
+    try:
+        problems = tuple(
+            IntegrityProblem(str(entry["table"]), str(entry["row"]), str(entry["why"]))
+            for entry in json.loads(session.quarantine)
+        )
+    except (ValueError, TypeError, KeyError):  # the mark is not sealed
+        problems = ()
+    return Quarantine(session.quarantined_at, problems)
+
+
+@contextmanager
+def quarantine_if_altered(store: Store, session_id: str) -> Iterator[None]:
+    """Quarantine a session if the block raises `IntegrityError`, which is raised again.
+
+    A row that merely has no seal does not quarantine its session: it may be from before sealing.
+    """
+    try:
+        yield
+    except RowNotSealed:
+        raise
+    except IntegrityError:
+        _quarantine_quietly(store, session_id)
+        raise
+
+
+def _quarantine_quietly(store: Store, session_id: str) -> None:
+    try:
+        sessions = _select_sessions(store.using)
+        names = sessions.filter(workspace_id=store.workspace_id, session_id=session_id)
+        session_pk = names.values_list("pk", flat=True).first()
+    except (StorageError, DatabaseError) as error:
+        logger.error("Session %r could not be quarantined: %s", session_id, error)
+    else:
+        if session_pk is not None:
+            quarantine_after_error(session_pk, using=store.using)
+
+
+def quarantine_after_error(session_pk: int, *, using: str = "default") -> bool:
+    """Quarantine a session after `IntegrityError`, which is not replaced by an error about the database.
+
+    Args:
+        session_pk: Key of the session.
+        using: Connection alias.
+
+    Returns:
+        Whether the session is quarantined now.
+    """
+    if connections[using].needs_rollback:
+        return False
+    try:
+        with database_operation(using):
+            marked = quarantine_session(using, session_pk)
+            rows = _select_sessions(using).filter(pk=session_pk, quarantined_at__isnull=False)
+            return marked or rows.exists()
+    except (StorageError, DatabaseError, SealKeyMissing) as error:
+        logger.error("The session with the key %s could not be quarantined: %s", session_pk, error)
+        return False
+
+
+def quarantine_session(using: str, session_pk: int, *, noticed_by: str = "verification") -> bool:
+    """Mark a session as altered and take it from its run, if one of its rows does not match.
+
+    All rows are verified under the session's lock first, so that a reader that was overtaken by a removal of versions
+    does not stop a session.
+
+    Args:
+        using: Connection alias.
+        session_pk: Key of the session.
+        noticed_by: Name of what found it, for the audit trail.
+
+    Returns:
+        Whether the session was marked now.
+    """
+    with transaction.atomic(using=using):
+        session = _lock_session(using, session_pk)
+        if session is None or session.quarantined_at is not None:
+            return False
+        problems = _list_problems(using, session)
+        if not problems:
+            return False
+        mark = json.dumps([asdict(problem) for problem in problems[:MAX_NAMED_PROBLEMS]])
+        Run.objects.using(using).filter(session=session_pk, status__in=sorted(OWNING_RUN_STATUSES)).update(
+            status=RunStatus.LOST, ended_at=Now()
+        )
+        _update_session(using, session_pk, quarantined_at=Now(), quarantine=mark, owner=None, fence=F("fence") + 1)
+        append_events.append_event(
+            using,
+            session.workspace_id,
+            AuditKind.SESSION_QUARANTINED,
+            session_pk=session_pk,
+            actor=noticed_by,
+            actor_kind=ActorKind.MACHINE,
+            details={"rows": len(problems), "table": problems[0].table, "row": problems[0].row},
+        )
+    logger.error("Session %s was quarantined: row %s of %s: %s", session, *_first_words(problems))
+    return True
+
+
+def _first_words(problems: Sequence[IntegrityProblem]) -> tuple[str, str, str]:
+    return problems[0].row, problems[0].table, problems[0].why
+
+
+def release_quarantine(
+    store: Store,
+    session_id: str,
+    *,
+    actor: str,
+    actor_kind: ActorKind = ActorKind.PERSON,
+    reason: str,
+    accept_altered: bool = False,
+) -> int:
+    """Let a quarantined session go on, and record who did it and why.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        actor: Name of the admin.
+        actor_kind: Kind of the actor.
+        reason: Why, in a sentence.
+        accept_altered: Whether to seal the rows as they are now. Without it, all rows have to match their seals, as
+            they do after they were restored from a backup.
+
+    Returns:
+        The number of rows that were sealed as they are.
+
+    Raises:
+        SessionNotFound: There is no such session.
+        NotQuarantined: The session is not quarantined.
+        ReasonRequired: There is no reason.
+        QuarantineStays: Rows do not match, and they are not accepted, or cannot be: a transcript with another text
+            than its versions were saved with has to be restored.
+        SealKeyMissing: This process has no key.
+    """
+    reason = reason.strip()
+    if not reason:
+        raise ReasonRequired
+    with database_operation(store.using), transaction.atomic(using=store.using):
+        sessions = _select_sessions(store.using)
+        session = sessions.select_for_update().filter(workspace_id=store.workspace_id, session_id=session_id).first()
+        if session is None:
+            raise SessionNotFound(session_id)
+        if session.quarantined_at is None:
+            raise NotQuarantined(session_id)
+        problems, accepted = _list_problems(store.using, session), 0
+        if problems and not accept_altered:
+            raise QuarantineStays(session_id, len(problems), problems[0].table, problems[0].row)
+        if problems:
+            accepted = _seal_rows_as_they_are(store.using, session)
+        _update_session(store.using, session.pk, quarantined_at=None, quarantine="")
+        append_events.record_event(
+            store,
+            AuditKind.QUARANTINE_RELEASED,
+            session_pk=session.pk,
+            actor=actor,
+            actor_kind=actor_kind,
+            reason=reason,
+            accepted=accepted,
+        )
+    return accepted
+
+
+def _select_sessions(using: str) -> models.QuerySet[Session]:
+    """Select sessions by a query set that neither verifies nor seals."""
+    return models.QuerySet(Session, using=using)
+
+
+def _lock_session(using: str, session_pk: int) -> Session | None:
+    return _select_sessions(using).select_for_update().filter(pk=session_pk).first()
+
+
+def _list_problems(using: str, session: Session) -> list[IntegrityProblem]:
+    return list(verification.find_session_problems(using, session, VerificationCounts()))
+
+
+def _update_session(using: str, session_pk: int, **changes: Any) -> None:
+    """Change columns of a session that are not sealed, whether its seal matches or not."""
+    changes |= {"revision": F("revision") + 1, "updated_at": Now()}
+    _select_sessions(using).filter(pk=session_pk).update(**changes)
+
+
+def _seal_rows_as_they_are(using: str, session: Session) -> int:
+    """Seal the rows of a session that do not match their seals. Raises `QuarantineStays`."""
+    count = 0
+    tables: tuple[type[models.Model], ...] = (*verification.SESSION_MODELS, Message)
+    for model in tables:
+        rows: models.QuerySet[Any] = models.QuerySet(model, using=using).filter(session=session)
+        altered = [row.pk for row in rows.order_by("pk").iterator(1000) if not _matches(row)]
+        count += rows.filter(pk__in=altered).update(row_seal=None)
+    _select_sessions(using).filter(pk=session.pk).update(row_seal=None)
+    try:
+        seal_existing.seal_session(using, session.pk)
+    except IntegrityError as error:
+        raise QuarantineStays(session.session_id, 1, error.table, error.row) from error
+    return count + 1
+
+
+def _matches(row: models.Model) -> bool:
+    try:
+        row_seals.verify_row(row)
+    except IntegrityError:
+        return False
+    return True

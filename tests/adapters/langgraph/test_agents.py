@@ -1,0 +1,232 @@
+"""Agents of LangChain with the guard: transcripts, replays, approvals, branches, subgraphs."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command
+
+from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
+from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver, ToolGuard
+from checkpoints.exceptions import SessionBusy
+from checkpoints.framework_states import state_store
+from checkpoints.framework_states.blobs import project_value
+from checkpoints.models import Blob, Run, Session, ToolCall
+from examples.langgraph_refunds.agent import ScriptedModel, build_agent
+from tests.adapters.langgraph.agents import QUESTION, config
+
+Open = Callable[..., SyncCheckpointer]
+
+
+def _ask(call_id: str, name: str = "send", **args: Any) -> AIMessage:
+    return AIMessage("", tool_calls=[{"name": name, "args": args, "id": call_id}])
+
+
+def _build_tool_graph(saver: HarnessSaver, run: Any, policies: ToolPolicies | None = None) -> Any:
+    """Build a graph that makes the calls of its input."""
+    guarded = ToolGuard(saver, policies)
+    node = ToolNode([run], wrap_tool_call=guarded.wrap_tool_call, awrap_tool_call=guarded.awrap_tool_call)
+    graph = StateGraph(MessagesState).add_node("tools", node).add_edge(START, "tools")
+    return graph.compile(checkpointer=saver)
+
+
+def _roles(cp: SyncCheckpointer, session_id: str = "s") -> list[str]:
+    latest = cp.load_latest(session_id)
+    assert latest is not None
+    return [message["role"] for message in latest["transcript"]]
+
+
+def test_a_thread_is_a_session_that_reads_like_any_other(cp: SyncCheckpointer, effects: Path) -> None:
+    agent = build_agent(HarnessSaver(cp), effects)
+    agent.invoke(QUESTION, config())
+    turn = ["user", "assistant", "tool", "assistant", "tool", "assistant"]
+    assert _roles(cp) == turn
+    session = Session.objects.get()
+    assert (session.agent, session.title, session.owner) == ("langgraph", "Please refund my orders.", None)
+    assert [(call.tool, call.status, call.sentence) for call in ToolCall.objects.all()] == [
+        ("refund", "completed", "Refund 40 for order 17")
+    ]
+    agent.invoke(QUESTION, config())  # the customer asks for another one: that is no repetition
+    assert effects.read_text() == "17\n17\n"
+    assert _roles(cp) == [*turn, *turn]
+    assert Run.objects.count() == 2
+
+
+def test_an_async_agent_is_the_same(workspace: object, effects: Path) -> None:
+    async def run() -> Any:
+        async with Checkpointer() as client:
+            agent = build_agent(HarnessSaver(client), effects)
+            return await agent.ainvoke(QUESTION, config())
+
+    state = asyncio.run(run())
+    assert (state["messages"][-1].content, effects.read_text()) == ("refunded 40 for order 17", "17\n")
+
+
+def test_a_replayed_value_is_equal_under_another_call_id(cp: SyncCheckpointer) -> None:
+    sent: list[str] = []
+
+    @tool(response_format="content_and_artifact")
+    def send(to: str) -> tuple[str, dict[str, str]]:
+        """Send a mail."""
+        sent.append(to)
+        return f"sent to {to}", {"receipt": "r-1"}
+
+    saver = HarnessSaver(cp)
+    policies = ToolPolicies(idempotency="once")
+    results = [
+        _build_tool_graph(saver, send, policies).invoke({"messages": [_ask(call_id, to="bob")]}, config())["messages"][
+            -1
+        ]
+        for call_id in ("call_1", "call_2")
+    ]
+    assert sent == ["bob"]
+    assert [(result.content, result.artifact, result.tool_call_id) for result in results] == [
+        ("sent to bob", {"receipt": "r-1"}, "call_1"),
+        ("sent to bob", {"receipt": "r-1"}, "call_2"),
+    ]
+
+
+def test_a_command_is_replayed_as_a_command(cp: SyncCheckpointer) -> None:
+    sent: list[str] = []
+
+    @tool
+    def send(to: str) -> Command[Any]:
+        """Send a mail."""
+        sent.append(to)
+        return Command(update={"messages": [ToolMessage("sent", tool_call_id="call_1")]})
+
+    graph = _build_tool_graph(HarnessSaver(cp), send, ToolPolicies(idempotency="once"))
+    graph.invoke({"messages": [_ask("call_1", to="bob")]}, config())
+    state = graph.invoke({"messages": [_ask("call_2", to="bob")]}, config())
+    assert (sent, state["messages"][-1].tool_call_id) == (["bob"], "call_2")
+
+
+def test_an_approval_is_an_interrupt(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    sent: list[str] = []
+
+    @tool
+    def send(to: str) -> str:
+        """Send a mail."""
+        sent.append(to)
+        return f"sent to {to}"
+
+    policies = ToolPolicies({"send": {"requires_approval": True}})
+    graph = _build_tool_graph(HarnessSaver(cp), send, policies)
+    state = graph.invoke({"messages": [_ask("call_1", to="bob")]}, config())
+    (gate,) = state["__interrupt__"]
+    assert (gate.value["type"], gate.value["calls"][0]["tool_name"]) == ("approval_required", "send")
+    state = graph.invoke(Command(resume=True), config())  # nobody has decided yet
+    assert state["__interrupt__"]
+    assert sent == []
+    call = ToolCall.objects.get()
+    cp.edit_call("s", "call_1", {"to": "carol"}, actor="alice", reason="Moved.", revision=call.revision)
+    call.refresh_from_db()
+    cp.approve_call("s", "call_1", actor="alice", reason="Read.", revision=call.revision)
+    elsewhere = _build_tool_graph(HarnessSaver(open_checkpointer()), send, policies)
+    state = elsewhere.invoke(Command(resume=True), config())
+    assert (sent, state["messages"][-1].content) == (["carol"], "sent to carol")
+    graph.invoke({"messages": [_ask("call_2", to="dave")]}, config())
+    call = ToolCall.objects.get(call_id="call_2")
+    cp.reject_call("s", "call_2", "Not today.", actor="alice", revision=call.revision)
+    state = graph.invoke(Command(resume=True), config())
+    last = state["messages"][-1]
+    assert (last.content, last.status, sent) == ("Not today.", "error", ["carol"])
+
+
+def test_an_error_of_a_tool_stops_the_graph_and_frees_the_session(cp: SyncCheckpointer) -> None:
+    answers = iter([ValueError("no such address"), None])
+
+    @tool
+    def send(to: str) -> str:
+        """Send a mail."""
+        error = next(answers)
+        if error is not None:
+            raise error
+        return "sent"
+
+    saver = HarnessSaver(cp)
+    calls = AIMessage("", tool_calls=[{"name": "send", "args": {"to": "bob"}, "id": "call_1"}])
+
+    class Model(ScriptedModel):
+        def _answer(self, place: int, results: Any) -> AIMessage:
+            return AIMessage("done") if results else calls
+
+    agent = create_agent(Model(), [send], checkpointer=saver, middleware=[HarnessMiddleware(saver)])
+    with pytest.raises(ValueError, match="no such address"):
+        agent.invoke(QUESTION, config())
+    assert not cp.store.list_owned()
+    state = agent.invoke(None, config())
+    assert state["messages"][-1].content == "done"
+    assert [call.status for call in ToolCall.objects.order_by("pk")] == ["failed", "completed"]
+
+
+def test_removed_messages_branch_the_transcript(cp: SyncCheckpointer, effects: Path) -> None:
+    agent = build_agent(HarnessSaver(cp), effects)
+    state = agent.invoke(QUESTION, config())
+    agent.update_state(config(), {"messages": [RemoveMessage(id=state["messages"][-1].id)]})
+    before = next(past for past in agent.get_state_history(config()) if len(past.values.get("messages", [])) == 2)
+    agent.update_state(before.config, {"messages": [HumanMessage("Stop.", id="stop")]})
+    assert _roles(cp) == ["user", "assistant", "user"]
+    assert len(agent.get_state(config()).values["messages"]) == 3
+    assert effects.read_text() == "17\n"
+
+
+def test_calls_of_a_subgraph_are_closed_by_its_results(cp: SyncCheckpointer) -> None:
+    sent: list[str] = []
+
+    @tool
+    def send(to: str) -> str:
+        """Send a mail."""
+        sent.append(to)
+        return "sent"
+
+    saver = HarnessSaver(cp)
+    guarded = ToolGuard(saver)
+    inner = StateGraph(MessagesState)
+    inner.add_node("ask", lambda state: {"messages": [_ask(f"call_{len(sent)}", to="bob")]})
+    inner.add_node("tools", ToolNode([send], wrap_tool_call=guarded.wrap_tool_call))
+    inner.add_node("end", lambda state: {"messages": [AIMessage("done")]})
+    inner.add_edge(START, "ask").add_edge("ask", "tools").add_edge("tools", "end")
+    subgraph = inner.compile()
+    outer = StateGraph(MessagesState)
+    outer.add_node("team", lambda state: {"messages": [subgraph.invoke({"messages": []})["messages"][-1]]})
+    outer.add_edge(START, "team")
+    graph = outer.compile(checkpointer=saver)
+    for _ in range(2):
+        graph.invoke(QUESTION, config())
+    assert sent == ["bob", "bob"]
+    assert not ToolCall.objects.filter(answered_version=None).exists()
+    assert _roles(cp) == ["user", "assistant", "user", "assistant"]
+
+
+def test_another_client_waits_for_the_owner(cp: SyncCheckpointer, open_checkpointer: Open, effects: Path) -> None:
+    build_agent(HarnessSaver(cp), effects).invoke(QUESTION, config())
+    other = open_checkpointer()
+    other.start_session("s")
+    with pytest.raises(SessionBusy):
+        build_agent(HarnessSaver(cp), effects).invoke(QUESTION, config())
+    other.close()
+    build_agent(HarnessSaver(cp), effects).invoke(QUESTION, config())
+
+
+def test_states_have_a_readable_form_without_the_types(cp: SyncCheckpointer, effects: Path) -> None:
+    saver = HarnessSaver(cp)
+    build_agent(saver, effects).invoke(QUESTION, config())
+    loaded = state_store.load_state(cp.store, "s", "", None)
+    assert loaded is not None
+    first: Any = project_value(loaded.values["messages"])[0]  # type: ignore[index]
+    assert first["type"] == "langchain_core.messages.human.HumanMessage"
+    assert first["value"]["content"] == "Please refund my orders."
+    saver.prune(["s"])
+    blobs = Blob.objects.count()
+    saver.prune(["s"])
+    assert (len(list(saver.list(config()))), Blob.objects.count()) == (1, blobs)
+    saver.delete_thread("s")
+    assert not Session.objects.exists()

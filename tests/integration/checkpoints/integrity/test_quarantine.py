@@ -1,0 +1,152 @@
+"""A session with an altered row stands still, the others go on, and an admin lets it go on again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from checkpoints import SyncCheckpointer
+from checkpoints.decisions.actors import Actor
+from checkpoints.enums import ActorKind, Role
+from checkpoints.exceptions import (
+    IntegrityError,
+    NotPermitted,
+    NotQuarantined,
+    QuarantineStays,
+    ReasonRequired,
+    SessionQuarantined,
+)
+from checkpoints.models import AuditEvent, Decision, Message, Session, ToolCall
+from tests.conftest import Open
+from tests.integration.checkpoints.integrity.sealed_history import plain
+from tests.integration.checkpoints.situations import started, talk
+
+
+@pytest.fixture
+def cp(open_checkpointer: Open) -> SyncCheckpointer:
+    """A session `s` with two versions, an undecided call, and a session beside it."""
+    checkpointer = started(open_checkpointer())
+    started(checkpointer, "other").save_checkpoint("other", talk("ab"), {}, 0)
+    checkpointer.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
+    checkpointer.save_checkpoint("s", talk("ab"), {}, 0)
+    return checkpointer
+
+
+def alter_call() -> None:
+    plain(ToolCall).update(tool="refund")
+
+
+def alter_message() -> None:
+    plain(Message).filter(position=1, session__session_id="s").update(body='{"forged":true}')
+
+
+def get_session(session_id: str = "s") -> Session:
+    session: Session = plain(Session).get(session_id=session_id)
+    return session
+
+
+@pytest.mark.parametrize(
+    ("alter", "use"),
+    [
+        (alter_message, lambda cp: cp.load_latest("s")),
+        (alter_message, lambda cp: cp.load("s", 1)),
+        (alter_message, lambda cp: cp.messages("s")),
+        (alter_call, lambda cp: cp.record_tool_call_result("s", "call_1", "x", True, step=0)),
+        (alter_call, lambda cp: cp.pending_tool_calls("s")),
+        (alter_call, lambda cp: cp.preview_resume("s")),
+    ],
+    ids=["load_latest", "load", "messages", "result", "pending", "preview"],
+)
+def test_whoever_finds_an_altered_row_quarantines_the_session(
+    cp: SyncCheckpointer, alter: Callable[[], None], use: Callable[[SyncCheckpointer], Any]
+) -> None:
+    alter()
+    with pytest.raises(IntegrityError):
+        use(cp)
+
+    session = get_session()
+    assert session.quarantined_at is not None
+    assert len(json.loads(session.quarantine)) == 1
+    assert session.owner is None
+    with pytest.raises(SessionQuarantined):
+        cp.save_checkpoint("s", talk("abc"), {}, 0)
+    assert AuditEvent.objects.filter(kind="session_quarantined", session=session).count() == 1
+    assert get_session("other").quarantined_at is None
+    assert cp.save_checkpoint("other", talk("abc"), {}, 0) == 2
+
+
+def test_nothing_of_a_quarantined_session_runs(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    cp.release_session("s")
+    (call,) = cp.pending_tool_calls("s")
+    alter_call()
+    with pytest.raises(IntegrityError):
+        cp.resume("s")
+    plain(ToolCall).update(tool="pay")  # restored, and not released yet
+    stored = plain(ToolCall).values().get()
+
+    decide = {"actor": "alice", "reason": "Seen.", "revision": call["revision"]}
+    for act in (
+        lambda: cp.resume("s"),
+        lambda: cp.start_session("s"),
+        lambda: cp.fork_session("s", "copy"),
+        lambda: cp.append_checkpoint("s", talk("c"), expected_version=1),
+        lambda: cp.approve_rerun("s", "call_1", **decide),
+        lambda: cp.verify_call("s", "call_1", actor="alice"),
+    ):
+        with pytest.raises(SessionQuarantined):
+            act()
+    assert plain(ToolCall).values().get() == stored
+    assert not Decision.objects.exists()
+    latest = cp.load_latest("s")
+    assert latest
+    assert latest["version"] == 1
+
+
+def test_an_admin_releases_a_restored_session_with_a_reason(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    cp.release_session("s")
+    with pytest.raises(NotQuarantined):
+        cp.release_quarantine("s", actor="ann", reason="Nothing.")
+    alter_call()
+    with pytest.raises(IntegrityError):
+        cp.resume("s")
+    with pytest.raises(QuarantineStays, match="checkpoints_toolcall"):
+        cp.release_quarantine("s", actor="ann", reason="Looks fine.")
+    with pytest.raises(ReasonRequired):
+        cp.release_quarantine("s", actor="ann", reason=" ", accept_altered=True)
+    with pytest.raises(NotPermitted):
+        cp.release_quarantine("s", actor=Actor(ActorKind.PERSON, "bob", Role.APPROVER), reason="I want to.")
+    assert get_session().quarantined_at is not None
+
+    plain(ToolCall).update(tool="pay")
+    admin = Actor(ActorKind.PERSON, "ann", Role.ADMIN)
+    assert cp.release_quarantine("s", actor=admin, reason="Restored from the backup of Monday.") == 0
+    event = AuditEvent.objects.get(kind="quarantine_released")
+    assert (event.actor, event.actor_kind) == ("ann", "person")
+    assert json.loads(event.details) == {"reason": "Restored from the backup of Monday.", "accepted": 0}
+    assert [call["call_id"] for call in cp.pending_tool_calls("s")] == ["call_1"]
+
+
+def test_an_altered_row_can_be_accepted_and_an_altered_transcript_cannot(cp: SyncCheckpointer) -> None:
+    cp.release_session("s")
+    alter_call()
+    with pytest.raises(IntegrityError):
+        cp.pending_tool_calls("s")
+    assert cp.release_quarantine("s", actor="ann", reason="I corrected the tool.", accept_altered=True) == 2
+    assert cp.pending_tool_calls("s")[0]["tool_name"] == "refund"
+
+    alter_message()
+    with pytest.raises(IntegrityError):
+        cp.load_latest("s")
+    with pytest.raises(QuarantineStays):
+        cp.release_quarantine("s", actor="ann", reason="It looks better.", accept_altered=True)
+    assert get_session().quarantined_at is not None
+
+
+def test_a_row_from_before_sealing_does_not_quarantine_its_session(cp: SyncCheckpointer) -> None:
+    plain(ToolCall).update(row_seal=None)
+    with pytest.raises(IntegrityError):
+        cp.pending_tool_calls("s")
+    assert get_session().quarantined_at is None

@@ -1,0 +1,76 @@
+"""A session with altered data is marked everywhere, and an admin releases it on its page."""
+
+import json
+
+import pytest
+from django.db import models
+from django.test import Client
+
+from checkpoints.enums import CallStatus, Role
+from checkpoints.models import AuditEvent, Message, Session, ToolCall
+from tests.support.factories import make_call, make_messages, make_run, make_session, make_user
+from tests.support.pages import said
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def call(settings: object) -> ToolCall:
+    """A call in a session one of whose calls was altered, and was found on a page by a colleague."""
+    settings.HARNESS_SEAL_KEY = "5e" * 32  # type: ignore[attr-defined]
+    session = make_session(session_id="origin")
+    make_messages(session=session, texts=["The lamp is broken.", "I am sorry."])
+    run = make_run(session=session)
+    make_call(session=session, run=run, call_id="forged", status=CallStatus.COMPLETED)
+    call = make_call(session=session, run=run, call_id="undecided", status=CallStatus.INTERRUPTED)
+    models.QuerySet(ToolCall).filter(call_id="forged").update(tool="refund")
+    return call
+
+
+def sign_in(client: Client, role: Role) -> Client:
+    client.force_login(make_user(name=str(role), role=role))
+    return client
+
+
+def test_altered_data_found_on_a_page_quarantine_the_session(client: Client, call: ToolCall) -> None:
+    reader = sign_in(client, Role.APPROVER)
+    session = call.session
+    forged = ToolCall.objects.get(call_id="forged")
+    response = reader.get(f"/review/calls/{forged.pk}/")
+    assert response.status_code == 409
+
+    models.QuerySet(Message).filter(position=1).update(role="user")
+    page = f"/sessions/{session.pk}/quarantine/"
+    response = reader.get(f"/sessions/{session.pk}/")
+    assert response.status_code == 409
+    assert page in response.content.decode()
+    assert "Quarantined" in said(reader.get("/sessions/"))
+    assert "origin" in said(reader.get("/sessions/?status=quarantined"))
+    assert "origin" not in said(reader.get("/sessions/?status=stalled"))
+    shown = said(reader.get(page))
+    assert "checkpoints_toolcall" in shown
+    assert "Only an admin can release the session." in shown
+    models.QuerySet(Message).filter(position=1).update(role=Message.objects.get(position=0).role)
+    card = reader.get(f"/review/calls/{call.pk}/")
+    assert "The session of this call is quarantined." in said(card)
+    assert b'name="kind"' not in card.content
+    assert reader.post(page, {"reason": "I want to."}).status_code == 403
+
+
+def test_an_admin_releases_a_session_with_a_reason(client: Client, call: ToolCall) -> None:
+    admin = sign_in(client, Role.ADMIN)
+    session = call.session
+    page = f"/sessions/{session.pk}/quarantine/"
+    assert admin.get(page).status_code == 404
+    forged = ToolCall.objects.get(call_id="forged")
+    assert admin.get(f"/sessions/{session.pk}/calls/{forged.pk}/").status_code == 409
+
+    assert admin.post(page, {"reason": ""}).status_code == 422
+    response = admin.post(page, {"reason": "It looks fine."})
+    assert (response.status_code, "It stays quarantined." in said(response)) == (409, True)
+    models.QuerySet(ToolCall).filter(pk=forged.pk).update(tool=call.tool)
+    assert admin.post(page, {"reason": "Restored."}).status_code == 302
+    assert Session.objects.get(pk=session.pk).quarantined_at is None
+    event = AuditEvent.objects.get(kind="quarantine_released")
+    assert (event.actor, json.loads(event.details)["reason"]) == ("admin", "Restored.")
+    assert "admin released origin from quarantine" in said(admin.get("/audit/"))
