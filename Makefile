@@ -9,6 +9,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 PYTHON ?= python3
 export PYTHON
+# Hundreds of processes are started; without compiled files each of them compiles everything it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 VENV_NEXT := .venv-next
