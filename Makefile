@@ -52,7 +52,7 @@ $(VENV)/.complete: requirements.lock
 # ---------------------------------------------------------------------------------------------- to check it
 
 .PHONY: test
-test: system setup still test-sqlite test-postgres test-next test-adapters test-e2e ## Check everything, browser last
+test: system setup still typescript test-sqlite test-postgres test-next test-adapters test-e2e ## Check everything, browser last
 
 # What reads the source leaves one core free for the other environments.
 .PHONY: still
@@ -81,6 +81,16 @@ contract: setup ## Who may import whom
 check: setup ## Django's own checks, and no migration is missing
 	$(ON_SQLITE) $(RUN) manage.py check --fail-level WARNING
 	$(ON_SQLITE) $(RUN) manage.py makemigrations --check --dry-run
+
+.PHONY: typescript
+typescript: ## Set up the tools of the TypeScript client, whose tests run with the others
+	@if command -v node >/dev/null && command -v npm >/dev/null && $(MAKE) clients/typescript/node_modules/.complete; then :; \
+	elif [[ -n "$${CI:-}" ]]; then echo "The TypeScript client cannot be tested." >&2; exit 1; \
+	else echo "Note: node and npm 20 with a registry were not found, so the TypeScript client is not tested."; fi
+
+clients/typescript/node_modules/.complete: clients/typescript/package.json
+	@cd clients/typescript && npm install --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel error
+	@touch $@
 
 .PHONY: test-sqlite
 test-sqlite: setup ## Tests on SQLite
@@ -154,6 +164,10 @@ messages: setup ## Collect the words of pages into harness_site/locale, and comp
 	@.ci/system-parts gettext
 	$(RUN) -m tests.support.catalogues
 
+.PHONY: typescript-types
+typescript-types: setup typescript ## Generate the types of the TypeScript client from the OpenAPI document
+	$(RUN) -m tests.support.typescript_types
+
 .PHONY: benchmarks
 benchmarks: setup ## Measure against other stores, write docs/benchmarks.md (minutes, on a quiet machine)
 	@.ci/system-parts python postgresql
@@ -185,7 +199,8 @@ upgrade: lock ## Write requirements.lock with the newest versions of everything
 
 .PHONY: clean
 clean: ## Remove environments and caches; databases stay
-	rm -rf $(VENV) $(VENV_NEXT) $(VENV_ADAPTERS) .venv-bench .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV_NEXT) $(VENV_ADAPTERS) .venv-bench .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache \
+		clients/typescript/node_modules clients/typescript/dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help
