@@ -193,7 +193,7 @@ def _find_column_problem(
     try:
         row_seals.verify_columns(model, values, seal, str(pk))
     except IntegrityError as error:
-        row = models.QuerySet(model, using=using).filter(pk=pk).first()
+        row: models.Model | None = models.QuerySet(model, using=using).filter(pk=pk).first()
         return IntegrityProblem(error.table, error.row if row is None else row_seals.describe_row(row), error.why)
     return None
 
@@ -213,7 +213,9 @@ def _find_message_problems(
         if segment.parent_id is not None and position:
             stored = segment_queries.read_messages(connection, segment.parent_id, position, ("chain",), position - 1)
             previous = bytes(stored[0][0]) if stored else digests.EMPTY_CHAIN
-        messages = models.QuerySet(Message, using=using).filter(segment=segment).order_by("position")
+        messages: models.QuerySet[Message] = (
+            models.QuerySet(Message, using=using).filter(segment=segment).order_by("position")
+        )
         columns, last = messages.values_list("pk", "row_seal", "position", "body", *sealed), -1
         while batch := list(columns.filter(position__gt=last)[:BATCH_SIZE]):
             counts.rows += len(batch)
@@ -244,7 +246,9 @@ class _VersionEnd:
 
 
 def _read_version_ends(using: str, session: Session) -> list[_VersionEnd]:
-    versions = models.QuerySet(Checkpoint, using=using).filter(session=session, length__gt=0).order_by("version")
+    versions: models.QuerySet[Checkpoint] = (
+        models.QuerySet(Checkpoint, using=using).filter(session=session, length__gt=0).order_by("version")
+    )
     return [
         _VersionEnd(pk, segment_id, length - 1, bytes(chain))
         for pk, segment_id, length, chain in versions.values_list("pk", "segment_id", "length", "chain")
@@ -265,7 +269,7 @@ def _find_version_problems(
             rows = segment_queries.read_messages(connection, end.segment_id, end.position + 1, ("chain",), end.position)
             chain = bytes(rows[0][0]) if rows else b""
         if chain != end.chain:
-            version = models.QuerySet(Checkpoint, using=using).filter(pk=end.pk).first()
+            version: Checkpoint | None = models.QuerySet(Checkpoint, using=using).filter(pk=end.pk).first()
             yield IntegrityProblem(
                 Checkpoint._meta.db_table,
                 str(end.pk) if version is None else row_seals.describe_row(version),

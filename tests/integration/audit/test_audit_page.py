@@ -178,7 +178,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_entries(
     for _ in range(count):
         happened(session=session)
     audit.seal_events(make_workspace().pk)
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(10):
         reader.get("/audit/")
 
 

@@ -84,7 +84,7 @@ def test_an_interrupted_verification_goes_on_where_it_ended(
     workspace = Session.objects.get(session_id="s").workspace_id
     interrupted = full_check.check_workspace("default", workspace, VerificationCounts())
     assert [next(interrupted).session_id for _ in range(3)] == ["s", "t", "u"]  # the result of `u` is not stored
-    interrupted.close()
+    del interrupted
     check = IntegrityCheck.objects.get()
     assert (check.finished, check.sessions) == (False, 2)
 
