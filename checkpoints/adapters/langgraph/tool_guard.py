@@ -168,7 +168,7 @@ class ToolGuard:
             error = raised
             raise
         finally:
-            self._claims.leave(thread_id)
+            await self._hop(partial(self._claims.leave, thread_id))
             if error is not None or self._release_after_call:
                 await self.arelease(thread_id)
 

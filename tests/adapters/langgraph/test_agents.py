@@ -168,7 +168,8 @@ def test_an_error_of_a_tool_stops_the_graph_and_frees_the_session(cp: SyncCheckp
     assert [call.status for call in ToolCall.objects.order_by("pk")] == ["failed", "completed"]
 
 
-def test_the_last_call_releases_what_another_one_paused(cp: SyncCheckpointer) -> None:
+def _build_pausing_agent(client: SyncCheckpointer | Checkpointer) -> Any:
+    """Build an agent that makes two calls: one pauses the graph while the other is running."""
     slow = threading.Event()
 
     @tool
@@ -180,19 +181,35 @@ def test_the_last_call_releases_what_another_one_paused(cp: SyncCheckpointer) ->
         slow.set()
         return str(interrupt("Which carol?"))
 
-    saver = HarnessSaver(cp)
+    saver = HarnessSaver(client)
     calls = [{"name": "send", "args": {"to": to}, "id": f"call_{to}"} for to in ("bob", "carol")]
 
     class Model(ScriptedModel):
         def _answer(self, place: int, results: Any) -> AIMessage:
             return AIMessage("done") if results else AIMessage("", tool_calls=calls)
 
-    agent = create_agent(Model(), [send], checkpointer=saver, middleware=[HarnessMiddleware(saver)])
+    return create_agent(Model(), [send], checkpointer=saver, middleware=[HarnessMiddleware(saver)])
+
+
+def test_the_last_call_releases_what_another_one_paused(cp: SyncCheckpointer) -> None:
+    agent = _build_pausing_agent(cp)
     state = agent.invoke(QUESTION, config())
     assert [gate.value for gate in state["__interrupt__"]] == ["Which carol?"]
     assert not cp.store.list_owned()
     state = agent.invoke(Command(resume="the tall one"), config())
     assert [message.content for message in state["messages"][-3:]] == ["sent", "the tall one", "done"]
+
+
+def test_the_last_async_call_releases_what_another_one_paused(workspace: object) -> None:
+    async def run() -> list[Any]:
+        async with Checkpointer() as client:
+            agent = _build_pausing_agent(client)
+            await agent.ainvoke(QUESTION, config())
+            owned = client.store.list_owned()
+            state = await agent.ainvoke(Command(resume="the tall one"), config())
+            return [*owned, *(message.content for message in state["messages"][-3:])]
+
+    assert asyncio.run(run()) == ["sent", "the tall one", "done"]
 
 
 def test_a_cancelled_agent_frees_the_session(workspace: object) -> None:
