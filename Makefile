@@ -9,11 +9,15 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 PYTHON ?= python3
 export PYTHON
+# Hundreds of processes are started; without compiled files each of them compiles everything it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 VENV_NEXT := .venv-next
 RUN := $(VENV)/bin/python
 RUN_NEXT := $(VENV_NEXT)/bin/python
+VENV_ADAPTERS := .venv-adapters
+RUN_ADAPTERS := $(VENV_ADAPTERS)/bin/python
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # Without an address of a database, everything runs on SQLite.
 ON_SQLITE := env -u HARNESS_DATABASE_URL -u HARNESS_DATABASE_URL_FILE
@@ -48,12 +52,12 @@ $(VENV)/.complete: requirements.lock
 # ---------------------------------------------------------------------------------------------- to check it
 
 .PHONY: test
-test: system setup still test-sqlite test-postgres test-next test-e2e ## Check everything, browser last
+test: system setup still typescript test-sqlite test-postgres test-next test-adapters test-e2e ## Check everything, browser last
 
-# What reads the source leaves one core free for the second environment.
+# What reads the source leaves one core free for the other environments.
 .PHONY: still
 still: setup
-	@$(MAKE) next & next=$$!; trap wait EXIT; $(MAKE) lint types contract check; wait $$next
+	@{ $(MAKE) next; $(MAKE) adapters; } & next=$$!; trap wait EXIT; $(MAKE) lint types contract check; wait $$next
 
 .PHONY: system
 system:
@@ -77,6 +81,16 @@ contract: setup ## Who may import whom
 check: setup ## Django's own checks, and no migration is missing
 	$(ON_SQLITE) $(RUN) manage.py check --fail-level WARNING
 	$(ON_SQLITE) $(RUN) manage.py makemigrations --check --dry-run
+
+.PHONY: typescript
+typescript: ## Set up the tools of the TypeScript client, whose tests run with the others
+	@if command -v node >/dev/null && command -v npm >/dev/null && $(MAKE) clients/typescript/node_modules/.complete; then :; \
+	elif [[ -n "$${CI:-}" ]]; then echo "The TypeScript client cannot be tested." >&2; exit 1; \
+	else echo "Note: node and npm 20 with a registry were not found, so the TypeScript client is not tested."; fi
+
+clients/typescript/node_modules/.complete: clients/typescript/package.json
+	@cd clients/typescript && npm install --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel error
+	@touch $@
 
 .PHONY: test-sqlite
 test-sqlite: setup ## Tests on SQLite
@@ -107,6 +121,24 @@ $(VENV_NEXT)/.complete: requirements.lock
 	@$(RUN_NEXT) $(PIP_INSTALL) --require-hashes -r requirements.lock
 	@touch $@
 
+.PHONY: test-adapters
+test-adapters: $(VENV_ADAPTERS)/.complete ## Tests of the adapters with their frameworks, and the frameworks' own tests on both databases
+	@.ci/system-parts postgresql
+	$(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal tests/adapters
+	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest tests/adapters/langgraph/test_conformance.py
+
+.PHONY: adapters
+adapters: $(VENV_ADAPTERS)/.complete
+
+# It has the packages of $(VENV), and the frameworks beside them.
+$(VENV_ADAPTERS)/.complete: tests/adapters/requirements.lock $(VENV)/.complete
+	@echo "Setting up $(VENV_ADAPTERS) …"
+	@$(PYTHON) -m venv --clear $(VENV_ADAPTERS)
+	@packages='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+	$(RUN) -c "$$packages" > "$$($(RUN_ADAPTERS) -c "$$packages")/harness.pth"
+	@$(RUN_ADAPTERS) $(PIP_INSTALL) --require-hashes -r tests/adapters/requirements.lock
+	@touch $@
+
 .PHONY: test-e2e
 test-e2e: setup ## The story in a real browser
 	@.ci/system-parts chromium
@@ -132,19 +164,29 @@ messages: setup ## Collect the words of pages into harness_site/locale, and comp
 	@.ci/system-parts gettext
 	$(RUN) -m tests.support.catalogues
 
+.PHONY: typescript-types
+typescript-types: setup typescript ## Generate the types of the TypeScript client from the OpenAPI document
+	$(RUN) -m tests.support.typescript_types
+
 .PHONY: benchmarks
 benchmarks: setup ## Measure against other stores, write docs/benchmarks.md (minutes, on a quiet machine)
 	@.ci/system-parts python postgresql
 	$(RUN) -m benchmarks
+
+# The frameworks of the adapters are in a lock file of their own.
+LOCKED_EXTRAS := $(addprefix --extra ,postgres secrets remote mcp site dev)
 
 .PHONY: lock
 lock: ## Write requirements.lock after a change of pyproject.toml; versions already in it stay
 	@tools="$$(mktemp -d)"; trap 'rm -rf "$$tools"' EXIT; \
 	$(PYTHON) -m venv "$$tools"; \
 	"$$tools/bin/python" $(PIP_INSTALL) uv; \
-	"$$tools/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 --all-extras $(LOCK_OPTIONS) \
+	"$$tools/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 $(LOCKED_EXTRAS) $(LOCK_OPTIONS) \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 		--output-file requirements.lock pyproject.toml; \
+	"$$tools/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 --constraint requirements.lock \
+		$(LOCK_OPTIONS) --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+		--output-file tests/adapters/requirements.lock tests/adapters/requirements.in; \
 	for part in requirements requirements-older; do \
 		"$$tools/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 $(LOCK_OPTIONS) \
 			--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
@@ -157,7 +199,8 @@ upgrade: lock ## Write requirements.lock with the newest versions of everything
 
 .PHONY: clean
 clean: ## Remove environments and caches; databases stay
-	rm -rf $(VENV) $(VENV_NEXT) .venv-bench .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV_NEXT) $(VENV_ADAPTERS) .venv-bench .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache \
+		clients/typescript/node_modules clients/typescript/dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help

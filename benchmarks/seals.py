@@ -6,6 +6,7 @@ import statistics
 import sys
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -30,6 +31,7 @@ def main() -> None:
     with checkpointer:
         _print_comparison(_measure_turns(checkpointer))
         _print_comparison(_measure_loads(checkpointer))
+        _print_witness()
         _print_verification(checkpointer)
 
 
@@ -107,6 +109,23 @@ def _print_comparison(seconds: dict[str, Seconds]) -> None:
     for name, (without, sealed) in seconds.items():
         before, after = statistics.median(without), statistics.median(sealed)
         print(f"{name:26} {before * 1e6:7.0f} µs  {after * 1e6:7.0f} µs with seals  {after / before - 1:+.1%}")
+
+
+def _print_witness() -> None:
+    """Print the time that a witness in a file adds to an operation: one line before its commit, one after."""
+    from checkpoints.seals.witness import FileWitness, WitnessedHead
+
+    _switch_seals(on=True)
+    for sync_each, kind in ((False, "batched"), (True, "each")):
+        path = Path(tempfile.mkdtemp()) / "witness"
+        FileWitness.create(path)
+        witness, seconds = FileWitness(path, sync_each=sync_each), []
+        for number in range(300):
+            head, start = WitnessedHead("5e" * 16, number, bytes(32)), time.perf_counter()
+            witness.expect(head)
+            witness.confirm(head)
+            seconds.append(time.perf_counter() - start)
+        print(f"witness, sync {kind:12} {statistics.median(seconds) * 1e6:7.0f} µs an operation")
 
 
 def _print_verification(checkpointer: SyncCheckpointer) -> None:

@@ -263,6 +263,7 @@ class AuditKind(TextChoices):
     RUN_LOST = "run_lost", _("Run lost")
     SESSION_SEALED = "session_sealed", _("Session sealed")
     SESSION_QUARANTINED = "session_quarantined", _("Session quarantined")
+    WITNESS_ADOPTED = "witness_adopted", _("Witness set to the stored state")
     QUARANTINE_RELEASED = "quarantine_released", _("Quarantine released")
     VERSIONS_REMOVED = "versions_removed", _("Versions removed")
     SESSION_DELETED = "session_deleted", _("Session deleted")

@@ -100,6 +100,12 @@ __all__ = [
     "TooLarge",
     "VersionConflict",
     "VersionNotFound",
+    "WitnessAhead",
+    "WitnessBehind",
+    "WitnessDamaged",
+    "WitnessError",
+    "WitnessMissing",
+    "WitnessTruncated",
     "WorkflowError",
     "WorkspaceNotFound",
     "WrongSession",
@@ -1217,6 +1223,93 @@ class QuarantineStays(SealError):
     def __init__(self, session_id: str, count: int, table: str, row: str) -> None:
         self.session_id, self.count, self.table, self.row = session_id, count, table, row
         super().__init__(f"Session {session_id!r} stays quarantined: row {row} of {table} does not match.")
+
+
+class WitnessError(SealError):
+    """Base of errors about the witness, which keeps the newest heads of sessions outside the database."""
+
+    code = "witness_error"
+
+
+class WitnessMissing(WitnessError):
+    """The file of the witness is not there, or cannot be used. `path` names it."""
+
+    code = "witness_missing"
+    hint = (
+        "Nothing was run. Put the file back. If it is lost, or this is the first time: `manage.py witness create "
+        "--reason …` makes one from what the database holds now, and records that."
+    )
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path, self.why = path, why
+        super().__init__(f"The witness {path} cannot be used ({why}).")
+
+
+class WitnessTruncated(WitnessError):
+    """The file of the witness is shorter than it was: `before` and `now` are its sizes in bytes."""
+
+    code = "witness_truncated"
+    hint = (
+        "Nothing was run. Put the whole file back. If it is lost, move the rest away and run `manage.py witness create "
+        "--reason …`, which takes what the database holds now as the newest state, and records that."
+    )
+
+    def __init__(self, path: str, before: int, now: int) -> None:
+        self.path, self.before, self.now = path, before, now
+        super().__init__(f"The witness {path} had {before} bytes and has {now}: somebody has truncated it.")
+
+
+class WitnessDamaged(WitnessError):
+    """A line of the witness was not written by this library. `position` is the byte from which on it was read."""
+
+    code = "witness_damaged"
+    hint = (
+        "Nothing was run. Put a good copy of the file back, or give this process the key that wrote the line. If there "
+        "is none, move the file away and run `manage.py witness create --reason …`."
+    )
+
+    def __init__(self, path: str, position: int) -> None:
+        self.path, self.position = path, position
+        super().__init__(f"The witness {path} has a line after byte {position} that this library did not write.")
+
+
+class WitnessAhead(WitnessError):
+    """The witness knows a newer state of the session than the database: an old copy of it was put back.
+
+    `known` is the number of the write that the witness knows, `stored` the one that the database has.
+    """
+
+    code = "witness_ahead"
+    hint = (
+        "Nothing was run. If nobody has restored a backup, somebody has put the database back. After an intended "
+        "restore, `manage.py witness adopt --all --reason …` takes what the database holds as the newest state."
+    )
+
+    def __init__(self, session_id: str, known: int, stored: int) -> None:
+        self.session_id, self.known, self.stored = session_id, known, stored
+        super().__init__(
+            f"Session {session_id!r} is at write {stored} in the database, and the witness knows write {known}."
+        )
+
+
+class WitnessBehind(WitnessError):
+    """The witness does not know the stored state of the session: it was lost or put back, or was not used for a write.
+
+    `known` is the number of the last write that the witness knows, -1 for none, `stored` the one in the database.
+    """
+
+    code = "witness_behind"
+    hint = (
+        "Nothing was run. Put the newest copy of the witness back, and give HARNESS_WITNESS to every process. After a "
+        "power failure, or if the witness is lost, `manage.py witness adopt --session … --reason …` takes what the "
+        "database holds as the newest state."
+    )
+
+    def __init__(self, session_id: str, known: int, stored: int) -> None:
+        self.session_id, self.known, self.stored = session_id, known, stored
+        super().__init__(
+            f"Session {session_id!r} is at write {stored} in the database, and the witness ends at write {known}."
+        )
 
 
 class SealKeyMissing(SealError):

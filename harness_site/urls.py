@@ -2,6 +2,7 @@ from django.conf import settings
 from django.urls import include, path
 
 from harness_site import views
+from harness_site.api.traces import receive_traces
 from harness_site.sessions.views import call_log
 
 _pages = [
@@ -23,6 +24,7 @@ urlpatterns = [
     path("saved/", include("harness_site.saved_views.urls")),
     path("api/v1/", include("harness_site.api.urls")),
     path("v1/", include("harness_site.api.conversation_urls")),
+    path("v1/traces", receive_traces, name="traces"),
     path("audit/", include("harness_site.audit.urls")),
     path("", include("harness_site.notifications.urls")),
     path("settings/", include("harness_site.accounts.settings_urls")),

@@ -30,6 +30,8 @@ class SessionClaims:
         self._checkpointer = weakref.ref(checkpointer)
         self._locks = [threading.Lock() for _ in range(64)]
         self._calls: Counter[str] = Counter()
+        #: Sessions to release when their last call ends.
+        self._ending: set[str] = set()
 
     @classmethod
     def of(cls, checkpointer: SyncCheckpointer) -> SessionClaims:
@@ -77,9 +79,10 @@ class SessionClaims:
                 )
                 sansio.drive(start)
             self._calls[session_id] += 1
+            self._ending.discard(session_id)
 
     def leave(self, session_id: str) -> None:
-        """End the use of a session by one call. The session stays owned.
+        """End the use of a session by one call. The session stays owned, unless `release` was called meanwhile.
 
         Args:
             session_id: Identifier of the session.
@@ -88,9 +91,11 @@ class SessionClaims:
             self._calls[session_id] -= 1
             if not self._calls[session_id]:
                 del self._calls[session_id]
+                if session_id in self._ending:
+                    self._release_locked(session_id)
 
     def release(self, session_id: str) -> bool:
-        """Release a session unless a call of it still runs.
+        """Release a session, or let its last running call release it.
 
         Args:
             session_id: Identifier of the session.
@@ -98,11 +103,16 @@ class SessionClaims:
         Returns:
             Whether it was owned and is released now.
         """
-        checkpointer = self._get_checkpointer()
         with self._get_lock(session_id):
-            if self._calls[session_id] or checkpointer.store.find_owned(session_id) is None:
+            if session_id in self._calls:
+                self._ending.add(session_id)
                 return False
-            return checkpointer.release_session(session_id)
+            return self._release_locked(session_id)
+
+    def _release_locked(self, session_id: str) -> bool:
+        self._ending.discard(session_id)
+        checkpointer = self._get_checkpointer()
+        return checkpointer.store.find_owned(session_id) is not None and checkpointer.release_session(session_id)
 
     @contextmanager
     def exclude_changes(self, session_id: str) -> Iterator[None]:

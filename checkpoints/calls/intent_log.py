@@ -102,7 +102,7 @@ def _insert_sealed_call(
     row = hot_statements.insert_call(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=head_write
     )
-    owned_session.sealed_head = None if row is None else after
+    owned_session.sealed_head = owned_heads.confirm_head(store.using, None if row is None else after)
     if row is not None and columns is not None:
         call_seals.remember_call(owned_session, row[0], columns)
     return row

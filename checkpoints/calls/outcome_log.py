@@ -115,7 +115,7 @@ def _write_sealed_outcome(
     is_settled = hot_statements.settle_call(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, outcome.values, head_write
     )
-    owned_session.sealed_head = after if is_settled else None
+    owned_session.sealed_head = owned_heads.confirm_head(connection.alias, after if is_settled else None)
     if is_settled:
         call_seals.remember_call(owned_session, call_pk, outcome.columns)
     return is_settled

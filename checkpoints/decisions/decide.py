@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
+from checkpoints import tracing
 from checkpoints.audit import append_events
 from checkpoints.calls import call_queries
 from checkpoints.calls.call_sentences import format_sentence
@@ -178,9 +179,15 @@ def record_decision(
         result = f"This call did not happen. {reason}"
     elif kind in _SELF_EXPLAINING:
         reason = reason or result
-    _record_decision_in_transaction(
-        store, target, DecisionVerdict(kind, to_actor(actor), reason, result, evidence, new_args)
-    )
+    verdict = DecisionVerdict(kind, to_actor(actor), reason, result, evidence, new_args)
+    about = {
+        tracing.SESSION: str(target.session_id),
+        tracing.CALL: str(target.call_id),
+        "harness.decision.kind": str(kind),
+        "harness.decision.actor_kind": str(verdict.actor.kind),
+    }
+    with tracing.open_span(tracing.DECIDE, about):
+        _record_decision_in_transaction(store, target, verdict)
 
 
 def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdict: DecisionVerdict) -> None:

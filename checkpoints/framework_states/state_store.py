@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from django.db import transaction
@@ -291,6 +292,7 @@ def iterate_states(
     state_id: str | None = None,
     before: str | None = None,
     matches: Callable[[Encoded], bool] | None = None,
+    limit: int | None = None,
 ) -> Iterator[LoadedState]:
     """Iterate over states, newest first.
 
@@ -301,6 +303,7 @@ def iterate_states(
         state_id: Only this state.
         before: Only states that are older than the one of this identifier.
         matches: Condition on the metadata.
+        limit: Largest number of states. None: all.
 
     Raises:
         IntegrityError: A row is not one that this library wrote.
@@ -312,16 +315,16 @@ def iterate_states(
     if before is not None:
         states = states.filter(state_id__lt=before)
     with database_operation(store.using, writes=False):
-        wanted = [
-            pk
-            for pk, type_, metadata in states.values_list("pk", "metadata_type", "metadata")
-            if matches is None or matches((type_, bytes(metadata)))
-        ]
+        if matches is None:
+            wanted = list(states.values_list("pk", flat=True)[:limit])
+        else:
+            rows = states.values_list("pk", "metadata_type", "metadata").iterator(chunk_size=_PAGE_SIZE)
+            found = (pk for pk, type_, metadata in rows if matches((type_, bytes(metadata))))
+            wanted = list(islice(found, limit))
     for start in range(0, len(wanted), _PAGE_SIZE):
         page = wanted[start : start + _PAGE_SIZE]
         with database_operation(store.using, writes=False):
-            rows = states.filter(pk__in=page)
-            loaded = _load_states(store, list(rows))
+            loaded = _load_states(store, list(states.filter(pk__in=page)))
         yield from loaded
 
 
@@ -439,8 +442,10 @@ def _delete_unused_blobs(store: Store, row: Session) -> None:
 def find_sessions_of_runs(store: Store, run_keys: Collection[str]) -> list[str]:
     """Return the ids of the sessions that have states of these runs of the framework."""
     with database_operation(store.using, writes=False):
-        states = FrameworkState.objects.using(store.using).filter(
-            session__workspace=store.workspace_id, run_key__in=[key for key in run_keys if key]
+        states = (
+            FrameworkState.objects.using(store.using)
+            .filter(session__workspace=store.workspace_id, run_key__in=list(run_keys))
+            .exclude(run_key="")
         )
         return list(states.values_list("session__session_id", flat=True).distinct())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -41,10 +42,10 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "system": ("gen_ai.system_instructions",),
     "arguments": (
         "gen_ai.tool.call.arguments",
-        "tool.parameters",
         "ai.toolCall.args",
         "input.value",
         "traceloop.entity.input",
+        "tool.parameters",  # last, because some instrumentations write the schema of the arguments there
     ),
     "result": ("gen_ai.tool.call.result", "ai.toolCall.result", "output.value", "traceloop.entity.output"),
     "call_id": ("gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id"),
@@ -69,6 +70,18 @@ _MODEL_KINDS: Final = frozenset(
     {"chat", "text_completion", "generate_content", "llm", "ai.generatetext.dogenerate", "ai.streamtext.dostream"}
 )
 _TOOL_KINDS: Final = frozenset({"execute_tool", "tool", "ai.toolcall"})
+#: Beginnings of the names of attributes that say something about an agent.
+_AGENT_ATTRIBUTES: Final = (
+    "gen_ai.",
+    "openinference.",
+    "llm.",
+    "traceloop.",
+    "ai.",
+    "session.id",
+    "langfuse.",
+    "input.value",
+    "output.value",
+)
 #: Events that carry one message each, and its role.
 _MESSAGE_EVENTS: Final = {
     "gen_ai.system.message": "system",
@@ -87,12 +100,9 @@ class OpenTelemetryReader:
 
     def add_value(self, number: int, value: Any) -> None:
         """Read the spans of an export."""
-        for resource in _list_dicts(value, "resourceSpans", "resource_spans"):
-            shared = _read_attributes(resource.get("resource"))
-            for scope in _list_dicts(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans"):
-                for raw in _list_dicts(scope, "spans"):
-                    span = _read_span(raw, shared)
-                    self._spans[(span.trace, span.id)] = span
+        for resource, raw in iterate_spans(value):
+            span = _read_span(raw, _read_attributes(resource))
+            self._spans[(span.trace, span.id)] = span
 
     def finish(self) -> None:
         """Write everything read so far."""
@@ -100,9 +110,61 @@ class OpenTelemetryReader:
         conversations = {span.trace: span.rest["conversation"] for span in spans if span.rest["conversation"]}
         for span in spans:  # a trace belongs to the conversation that any of its spans names
             span.trace = conversations.get(span.trace, span.trace)
+        agents = {
+            span.trace: span.agent for span in reversed(spans) if span.agent != _get_service(span.rest["resource"])
+        }
+        for span in spans:  # the name of a service stands only for an agent without a name
+            span.agent = agents.get(span.trace, span.agent)
         if spans:
             build_sessions(self._context, spans, titles={}, facts={})
         self._spans = {}
+
+
+def iterate_spans(value: Any) -> Iterator[tuple[Any, Body]]:
+    """Iterate over the spans of an export, each with its resource.
+
+    Args:
+        value: JSON value of the export.
+
+    Yields:
+        The resource and the span, as they are in the export.
+    """
+    for resource in _list_dicts(value, "resourceSpans", "resource_spans"):
+        for scope in _list_dicts(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans"):
+            for raw in _list_dicts(scope, "spans"):
+                yield resource.get("resource"), raw
+
+
+@dataclass(frozen=True)
+class SpanIdentity:
+    """Place of a span among others.
+
+    Attributes:
+        trace_id: Identifier of its trace, in hexadecimal digits.
+        span_id: Identifier of the span in its trace, in hexadecimal digits.
+        conversation: Name of the conversation that the span states. Empty: it states none.
+        tells_of_an_agent: Whether the span says anything about a model, a tool or an agent.
+    """
+
+    trace_id: str
+    span_id: str
+    conversation: str
+    tells_of_an_agent: bool
+
+
+def identify_span(raw: Body) -> SpanIdentity:
+    """Read the place of a span among others.
+
+    Args:
+        raw: The span, as it is in the export.
+
+    Returns:
+        Its identifiers, as far as it has them.
+    """
+    span = _read_span(raw, {})
+    attributes = [*span.rest["attributes"], *_read_attributes(raw)]
+    is_told = bool(span.kind) or any(name.startswith(_AGENT_ATTRIBUTES) for name in attributes)
+    return SpanIdentity(span.rest["trace"].lower(), span.id.lower(), span.rest["conversation"], is_told)
 
 
 def _read_span(raw: Body, shared: Body) -> Span:
@@ -127,7 +189,7 @@ def _read_span(raw: Body, shared: Body) -> Span:
         outputs=_find(attributes, "result" if is_tool else "outputs"),
         system=_find(attributes, "system"),
         model=str(_find(attributes, "model") or ""),
-        agent=str(_find(attributes, "agent") or shared.get("service.name") or ""),
+        agent=str(_find(attributes, "agent") or _get_service(shared)),
         tokens=_read_tokens(attributes),
         cost=read_cost(_find(attributes, "cost")),
         call_id=str(_find(attributes, "call_id") or ""),
@@ -139,6 +201,12 @@ def _read_span(raw: Body, shared: Body) -> Span:
     kept = {"attributes": _leave_out_messages(attributes), "status": status or {}, "resource": shared}
     span.rest = {"trace": trace, "conversation": conversation, **kept}
     return span
+
+
+def _get_service(resource: Body) -> str:
+    """Return the name of the service; empty where the SDK has made one up."""
+    name = str(resource.get("service.name") or "")
+    return "" if name.startswith("unknown_service") else name
 
 
 def _add_event_messages(span: Span, events: list[tuple[str, Body]]) -> None:

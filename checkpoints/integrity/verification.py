@@ -29,7 +29,7 @@ from checkpoints.models import (
     ToolCall,
     WorkflowStep,
 )
-from checkpoints.seals import row_seals, session_heads
+from checkpoints.seals import row_seals, session_heads, witness
 from checkpoints.seals.keys import get_seal_keys
 from checkpoints.seals.session_heads import CountedRow
 from checkpoints.versions import segment_queries
@@ -81,6 +81,8 @@ def verify_session_records(using: str, session: Session) -> None:
     if keys is None:
         return
     head = session_heads.read_head(session, keys)
+    if head.seal is not None:
+        witness.verify_head(session.session_id, head.to_witness())
     rows: list[CountedRow] = []
     for model in RECORD_MODELS:
         for row in iterate_rows(model._default_manager.using(using).filter(session=session)):

@@ -511,6 +511,7 @@ class Migration(migrations.Migration):
                             ("run_lost", "Run lost"),
                             ("session_sealed", "Session sealed"),
                             ("session_quarantined", "Session quarantined"),
+                            ("witness_adopted", "Witness set to the stored state"),
                             ("quarantine_released", "Quarantine released"),
                             ("versions_removed", "Versions removed"),
                             ("session_deleted", "Session deleted"),

@@ -9,6 +9,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
+from checkpoints import tracing
 from checkpoints.calls.outcome_types import Landed, NotLanded, ToolResult, Unknown
 from checkpoints.database_backend import DatabaseBackend
 from checkpoints.decisions import run_verify_hooks
@@ -31,6 +32,7 @@ from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.store import OwnedSession
 from checkpoints.store.version_state import Unchanged, VersionChange, VersionState
+from checkpoints.tracing import trace_session, trace_session_flow
 from checkpoints.versions import transcript_segments
 from checkpoints.versions.transcript_segments import PreparedTranscript
 
@@ -54,6 +56,7 @@ class RemoteBackend(DatabaseBackend):
         yield from self._open_flow(session_id, "start", description, wait=False, timeout=None, takeover=takeover)
         return self.store.get_owned(session_id).run
 
+    @trace_session_flow(tracing.RESUME)
     def resume_flow(
         self,
         session_id: str,
@@ -192,6 +195,7 @@ class RemoteBackend(DatabaseBackend):
             return now, now + self.store.lease
         return datetime.fromisoformat(owner["last_seen"]), datetime.fromisoformat(owner["lease_ends"])
 
+    @trace_session(tracing.SAVE)
     def append_version(
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
     ) -> int:
@@ -211,6 +215,7 @@ class RemoteBackend(DatabaseBackend):
         self.store.notify_saved(session_id)
         return version
 
+    @trace_session(tracing.SAVE)
     def save_version(
         self,
         session_id: str,
@@ -256,6 +261,7 @@ class RemoteBackend(DatabaseBackend):
         path = f"/sessions/{escape_id(session_id if held is None else held.session_id)}/versions"
         return int(self.store.write("POST", path, fields, session=held, raw=raw).value["version"])
 
+    @trace_session(tracing.SAVE)
     def append_without_run(
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, expected_version: int
     ) -> int:

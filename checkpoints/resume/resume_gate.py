@@ -55,6 +55,7 @@ from checkpoints.sessions import create_finish_release, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
+from checkpoints.tracing import RESUME, trace_session_flow
 from checkpoints.versions import load_version, phases, save_version
 from checkpoints.versions.phases import RunPosition
 
@@ -105,6 +106,7 @@ class ResumePoint:
     result: Any = None
 
 
+@trace_session_flow(RESUME)
 def resume_flow(
     store: Store,
     session_id: str,
@@ -243,6 +245,7 @@ def try_gate(
         raise
 
 
+@trace_session_flow(RESUME)
 def start_session_flow(
     store: Store, session_id: str, description: SessionDescription, *, takeover: bool | str = False
 ) -> Flow[Run]:

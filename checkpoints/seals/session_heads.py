@@ -23,8 +23,9 @@ from django.db import models
 from django.db.models import Value
 
 from checkpoints.exceptions import IntegrityError
-from checkpoints.seals import row_seals
+from checkpoints.seals import row_seals, witness
 from checkpoints.seals.keys import SealKey, SealKeys
+from checkpoints.seals.witness import WitnessedHead
 
 _MODULUS = 1 << 256
 _SUM_SIZE = 32
@@ -48,6 +49,11 @@ class SessionHead:
     @property
     def session_pk(self) -> int:
         return int(self.columns["id"])
+
+    def to_witness(self) -> WitnessedHead:
+        """Return what a witness notes of this head, which has to have a seal."""
+        assert self.seal is not None  # noqa: S101 - of a head that was advanced
+        return WitnessedHead(f"{self.columns['key_space']}:{self.session_pk}", self.number, self.seal)
 
     @property
     def number(self) -> int:
@@ -135,7 +141,13 @@ def lock_sessions(using: str, session_pks: Any) -> None:
 
 def write_head(using: str, head: SessionHead) -> None:
     """Store a head, in the transaction that has locked its session."""
+    witnessed = None
+    if witness.get_witness() is not None:
+        witnessed = head.to_witness()
+        witness.expect_head(witnessed)
     models.QuerySet(get_session_model(), using=using).filter(pk=head.session_pk).update(**head.get_written_columns())
+    if witnessed is not None:
+        witness.confirm_head(using, witnessed)
 
 
 def apply_changes(using: str, changes: Mapping[int, RowChanges], keys: SealKeys) -> None:

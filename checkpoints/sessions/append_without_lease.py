@@ -38,6 +38,7 @@ from checkpoints.store import owned_heads, row_lookups, run_liveness
 from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.store import Store, UnconfirmedAppend
 from checkpoints.store.version_state import VersionChange, VersionState
+from checkpoints.tracing import SAVE, trace_session
 from checkpoints.versions import phases, save_version
 from checkpoints.versions.save_version import TranscriptEnd
 
@@ -63,6 +64,7 @@ def append_version(
     return version
 
 
+@trace_session(SAVE)
 def _append_without_run(
     store: Store, session_id: str, new: Sequence[dict[str, Any]], change: VersionChange, expected: int
 ) -> int:

@@ -14,7 +14,7 @@ from django.db import transaction
 
 from checkpoints.db.hot_statements import HeadWrite
 from checkpoints.models import Session
-from checkpoints.seals import session_heads
+from checkpoints.seals import session_heads, witness
 from checkpoints.seals.keys import get_seal_keys
 from checkpoints.seals.session_heads import CountedRow, SessionHead
 from checkpoints.store.store import OwnedSession
@@ -71,6 +71,13 @@ def write_with_current_head(
         return failed if owned_session.sealed_head is None else write()
 
 
+def confirm_head(using: str, head: SessionHead | None) -> SessionHead | None:
+    """Note in the witness that a statement has written `head`, and return it; nothing for None."""
+    if head is not None and witness.get_witness() is not None:
+        witness.confirm_head(using, head.to_witness())
+    return head
+
+
 def advance_head(
     head: SessionHead | None, *, removed: Iterable[CountedRow] = (), added: Iterable[CountedRow] = (), **changes: Any
 ) -> tuple[SessionHead | None, HeadWrite | None]:
@@ -80,4 +87,6 @@ def advance_head(
         return None, None
     assert head.seal is not None  # noqa: S101 - written before a head is remembered
     after = head.advance(keys, removed=removed, added=added, **changes)
+    if witness.get_witness() is not None:
+        witness.expect_head(after.to_witness())
     return after, HeadWrite(head.seal, after.get_written_columns())

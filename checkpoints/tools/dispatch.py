@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from checkpoints import tracing
 from checkpoints.calls import call_queries, call_sentences, intent_log, outcome_log
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.conf import MAX_VALUE_BYTES
@@ -72,6 +73,29 @@ def dispatch_call_flow(
     waiting: WaitOptions,
 ) -> Flow[ToolResult]:
     """Dispatch one call from its intent to its result, for blocking and async drivers."""
+    about = {tracing.OPERATION: "execute_tool", tracing.TOOL: str(name), tracing.CALL: str(call_id)}
+    if registry.session_id is not None:
+        about[tracing.SESSION] = registry.session_id
+    with tracing.open_span(f"execute_tool {name}", about) as span:
+        result = yield from _dispatch_call_flow(registry, name, args, call_id, step, waiting)
+        span.set_attributes(
+            {
+                "harness.call.replayed": result.replayed,
+                "harness.call.attempt": result.attempt,
+                "harness.call.is_error": result.is_error,
+            }
+        )
+        return result
+
+
+def _dispatch_call_flow(
+    registry: ToolRegistry,
+    name: str,
+    args: dict[str, Any],
+    call_id: str,
+    step: int | None,
+    waiting: WaitOptions,
+) -> Flow[ToolResult]:
     validate_id("call id", call_id)
     if step is not None:
         validate_number("step", step)

@@ -28,10 +28,12 @@ from checkpoints.store import owned_heads, row_lookups
 from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead, UnconfirmedSave
 from checkpoints.store.version_state import VersionChange, VersionState, count_total_tokens
+from checkpoints.tracing import SAVE, trace_session
 from checkpoints.versions import segment_queries, transcript_segments, version_seals
 from checkpoints.versions.transcript_segments import PreparedTranscript
 
 
+@trace_session(SAVE)
 def save_transcript(
     store: Store,
     session_id: str,
@@ -122,6 +124,7 @@ def _prepare_transcript(transcript: Sequence[dict[str, Any]]) -> tuple[PreparedT
     return transcript_segments.prepare_transcript(transcript), copy
 
 
+@trace_session(SAVE)
 def append_messages(
     store: Store, session_id: str, new: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
 ) -> int:
@@ -454,7 +457,7 @@ def write_version(
         answered.rows,
         head_write,
     )
-    return version, None if version is None else after
+    return version, owned_heads.confirm_head(using, None if version is None else after)
 
 
 def _build_save_error(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:

@@ -26,9 +26,8 @@ def ask(database: str, effects: Path) -> None:
         )
 
 
-def play(folder: Path) -> None:
-    """Play the story with all files in `folder`."""
-    database, effects = f"sqlite:///{folder}/agent.db", folder / "effects.log"
+def play(database: str, effects: Path) -> None:
+    """Play the story in a database; `effects` is the file of what happened outside of it."""
     child = subprocess.run([sys.executable, "-m", __package__, database, str(effects)], check=False)
     print(f"The agent was killed (exit status {child.returncode}). Refunds so far: {count(effects)}.")
     with HarnessSaver.open(database) as saver:
@@ -65,4 +64,4 @@ if __name__ == "__main__":
         ask(sys.argv[1], Path(sys.argv[2]))
     else:
         with tempfile.TemporaryDirectory() as temporary:
-            play(Path(temporary))
+            play(f"sqlite:///{temporary}/agent.db", Path(temporary) / "effects.log")

@@ -1,6 +1,7 @@
 from django.db import models
 from django.db.models.functions import Now
 
+from checkpoints.models import Workspace
 from harness_site.accounts.models import ApiToken
 
 
@@ -24,3 +25,26 @@ class ApiWrite(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+class ObservedSpan(models.Model):
+    """Span of OpenTelemetry as it was received. A session is built of all spans of its conversation or trace.
+
+    `session_id` is that of the session; `body` is the compressed JSON of the span with its resource.
+    """
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="+", db_index=False)
+    session_id = models.CharField(max_length=255)
+    trace_id = models.CharField(max_length=32)
+    span_id = models.CharField(max_length=16)
+    body = models.BinaryField()
+    received_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["workspace", "trace_id", "span_id"], name="one_span_of_a_trace"),
+        )
+        indexes = (models.Index(fields=["workspace", "session_id"], name="spans_of_a_session"),)
+
+    def __str__(self) -> str:
+        return f"{self.trace_id}/{self.span_id}"

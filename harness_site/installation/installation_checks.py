@@ -32,6 +32,7 @@ from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.exceptions import SealError
 from checkpoints.models import Run, Workspace
 from checkpoints.seals.keys import get_seal_keys
+from checkpoints.seals.witness import get_witness
 from harness_site.core.background_thread import list_running_tasks
 from harness_site.installation.migration_state import load_schema_state
 from harness_site.mail_settings import Security
@@ -302,8 +303,26 @@ def check_seals() -> Status:
     if not keys.required:
         advice = _("Rows without a seal are accepted. Run this command, then unset HARNESS_SEAL_REQUIRED:")
         return Status("seals", _("Seals"), Level.ATTENTION, summary, advice, "harness seal_sessions")
-    missing = _("Deleted rows and an earlier state of the database are not noticed.")
-    return Status("seals", _("Seals"), Level.OK, f"{summary} {missing}")
+    return _describe_witness_of_sessions(summary)
+
+
+def _describe_witness_of_sessions(summary: str) -> Status:
+    """Report whether an earlier state of the database is refused."""
+    title = _("Seals")
+    try:
+        witness = get_witness()
+        if witness is None:
+            missing = _(
+                "There is no witness: an earlier state of a whole session, or of the whole database, is not noticed."
+            )
+            advice = _("Give this site and every agent the same HARNESS_WITNESS, a file outside of the database, then:")
+            line = 'manage.py witness create --reason "first use"'
+            return Status("seals", title, Level.OK, f"{summary} {missing}", advice, line)
+        witness.find("")
+    except SealError as error:
+        return Status("seals", title, Level.PROBLEM, error.detail, error.hint)
+    noticed = _("The witness is used: a resume refuses an earlier state of a session.")
+    return Status("seals", title, Level.OK, f"{summary} {noticed}")
 
 
 def check_external_audit_witness() -> Status:

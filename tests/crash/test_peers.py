@@ -22,4 +22,4 @@ def test_faults_at_every_boundary(fresh_session: Fresh) -> None:
         assert {place for place in places if place.startswith("peers.")} == WRITING
         assert points.expected["result"] == {"weight": "early", "price": "answer of courier", "mood": "expired"}
         points.check(Fault.KILL)
-        points.check(Fault.DISCONNECT)
+        points.check(Fault.DISCONNECT, points.boundaries[::2])

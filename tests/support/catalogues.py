@@ -11,7 +11,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 LOCALE: Final = ROOT / "harness_site" / "locale"
 #: Not part of the product, or not written here.
-_IGNORED: Final = (".venv*", "tests", "examples", "benchmarks", "static/vendor", "build", "dist")
+_IGNORED: Final = (".venv*", "tests", "examples", "benchmarks", "clients", "static/vendor", "build", "dist")
 #: Changes with each run, and says nothing.
 _CREATION_DATE: Final = re.compile(r'^"POT-Creation-Date: .*\n', re.MULTILINE)
 

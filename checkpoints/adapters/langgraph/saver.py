@@ -32,6 +32,7 @@ from checkpoints.adapters.langgraph import messages
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
+from checkpoints.database_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json_object
 from checkpoints.framework_states import state_store
@@ -68,13 +69,18 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """Create a checkpointer.
 
         Args:
-            checkpointer: Client of the database, blocking or async. None uses the `default` database of the project.
+            checkpointer: Client of a database, blocking or async. None uses the `default` database of the project.
             serde: LangGraph serializer of states and values. None: LangGraph's own.
             agent: Name of the agent of new sessions, for lists and filters.
             transcript_channel: Channel of the root graph whose messages are the transcript.
+
+        Raises:
+            InvalidInput: The client is one of a server over HTTP.
         """
         super().__init__(serde=serde)
         self.checkpointer = SyncCheckpointer() if checkpointer is None else checkpointer
+        if type(self.sync_checkpointer.backend) is not DatabaseBackend:
+            raise InvalidInput("A checkpointer of LangGraph needs a database: a path, or a sqlite or postgresql URL.")
         self.agent = agent
         self.transcript_channel = transcript_channel
 
@@ -148,8 +154,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             state_id=configurable.get("checkpoint_id") or None,
             before=None if before is None else get_checkpoint_id(before),
             matches=partial(self._matches, filter) if filter else None,
+            limit=limit,
         )
-        return (self._build_tuple(state) for state in islice(loaded, limit))
+        return map(self._build_tuple, loaded)
 
     def _matches(self, wanted: Mapping[str, Any], metadata: Encoded) -> bool:
         stored = self.serde.loads_typed(metadata)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -158,7 +160,7 @@ class ToolGuard:
 
     @asynccontextmanager
     async def _ahold(self, thread_id: str) -> AsyncIterator[None]:
-        await self._hop(partial(self._claims.claim, thread_id, self._description))
+        await self._aclaim(thread_id)
         error: BaseException | None = None
         try:
             yield
@@ -166,14 +168,31 @@ class ToolGuard:
             error = raised
             raise
         finally:
-            self._claims.leave(thread_id)
+            await self._hop(partial(self._claims.leave, thread_id))
             if error is not None or self._release_after_call:
                 await self.arelease(thread_id)
+
+    async def _aclaim(self, thread_id: str) -> None:
+        """Claim the session. Database work is not interrupted: a claim that ends after a cancellation is given back."""
+        claiming = asyncio.ensure_future(self._hop(partial(self._claims.claim, thread_id, self._description)))
+        try:
+            await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            claiming.add_done_callback(partial(self._give_back, thread_id))
+            raise
+
+    def _give_back(self, thread_id: str, claiming: asyncio.Future[Any]) -> None:
+        if not claiming.cancelled() and claiming.exception() is None:
+            threading.Thread(target=self._leave_and_release, args=(thread_id,), daemon=True).start()
+
+    def _leave_and_release(self, thread_id: str) -> None:
+        self._claims.leave(thread_id)
+        self._claims.release(thread_id)
 
     # ---- release
 
     def release(self, thread_id: str) -> None:
-        """Release the session of a thread, unless one of its calls runs.
+        """Release the session of a thread, or let its last running call release it.
 
         Args:
             thread_id: Identifier of the thread.
@@ -181,7 +200,7 @@ class ToolGuard:
         self._claims.release(thread_id)
 
     async def arelease(self, thread_id: str) -> None:
-        """Release the session of a thread, unless one of its calls runs.
+        """Release the session of a thread, or let its last running call release it.
 
         Args:
             thread_id: Identifier of the thread.

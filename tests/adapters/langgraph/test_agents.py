@@ -1,6 +1,7 @@
 """Agents of LangChain with the guard: transcripts, replays, approvals, branches, subgraphs."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,11 @@ from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, Tool
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver, ToolGuard
-from checkpoints.exceptions import SessionBusy
+from checkpoints.exceptions import InvalidInput, SessionBusy
 from checkpoints.framework_states import state_store
 from checkpoints.framework_states.blobs import project_value
 from checkpoints.models import Blob, Run, Session, ToolCall
@@ -165,6 +166,80 @@ def test_an_error_of_a_tool_stops_the_graph_and_frees_the_session(cp: SyncCheckp
     state = agent.invoke(None, config())
     assert state["messages"][-1].content == "done"
     assert [call.status for call in ToolCall.objects.order_by("pk")] == ["failed", "completed"]
+
+
+def _build_pausing_agent(client: SyncCheckpointer | Checkpointer) -> Any:
+    """Build an agent that makes two calls: one pauses the graph while the other is running."""
+    slow = threading.Event()
+
+    @tool
+    def send(to: str) -> str:
+        """Send a mail."""
+        if to == "bob":
+            assert slow.wait(30)
+            return "sent"
+        slow.set()
+        return str(interrupt("Which carol?"))
+
+    saver = HarnessSaver(client)
+    calls = [{"name": "send", "args": {"to": to}, "id": f"call_{to}"} for to in ("bob", "carol")]
+
+    class Model(ScriptedModel):
+        def _answer(self, place: int, results: Any) -> AIMessage:
+            return AIMessage("done") if results else AIMessage("", tool_calls=calls)
+
+    return create_agent(Model(), [send], checkpointer=saver, middleware=[HarnessMiddleware(saver)])
+
+
+def test_the_last_call_releases_what_another_one_paused(cp: SyncCheckpointer) -> None:
+    agent = _build_pausing_agent(cp)
+    state = agent.invoke(QUESTION, config())
+    assert [gate.value for gate in state["__interrupt__"]] == ["Which carol?"]
+    assert not cp.store.list_owned()
+    state = agent.invoke(Command(resume="the tall one"), config())
+    assert [message.content for message in state["messages"][-3:]] == ["sent", "the tall one", "done"]
+
+
+def test_the_last_async_call_releases_what_another_one_paused(workspace: object) -> None:
+    async def run() -> list[Any]:
+        async with Checkpointer() as client:
+            agent = _build_pausing_agent(client)
+            await agent.ainvoke(QUESTION, config())
+            owned = client.store.list_owned()
+            state = await agent.ainvoke(Command(resume="the tall one"), config())
+            return [*owned, *(message.content for message in state["messages"][-3:])]
+
+    assert asyncio.run(run()) == ["sent", "the tall one", "done"]
+
+
+def test_a_cancelled_agent_frees_the_session(workspace: object) -> None:
+    started = asyncio.Event()
+
+    @tool
+    async def look(to: str) -> str:
+        """Look for somebody."""
+        started.set()
+        await asyncio.sleep(30)
+        return "found"
+
+    async def run() -> list[Any]:
+        async with Checkpointer() as client:
+            graph = _build_tool_graph(HarnessSaver(client), look)
+            task = asyncio.create_task(graph.ainvoke({"messages": [_ask("call_1", "look", to="bob")]}, config()))
+            await started.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            owned = client.store.list_owned()
+            state = await graph.ainvoke(None, config())
+            return [owned, state["__interrupt__"][0].value["type"]]
+
+    assert asyncio.run(run()) == [[], "review_required"]
+
+
+def test_a_server_over_http_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="needs a database"):
+        HarnessSaver(SyncCheckpointer("https://harness.example", token="t"))
 
 
 def test_removed_messages_branch_the_transcript(cp: SyncCheckpointer, effects: Path) -> None:

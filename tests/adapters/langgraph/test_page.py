@@ -1,11 +1,12 @@
 """The page about LangGraph is true, and the example plays its story."""
 
-import subprocess
-import sys
 from pathlib import Path
 
+import pytest
+
+from examples.langgraph_refunds.__main__ import play
 from tests.docs.test_pages import run
-from tests.support.processes import ROOT
+from tests.support.processes import ROOT, database_url
 
 
 def test_page_runs(tmp_path: Path) -> None:
@@ -13,9 +14,6 @@ def test_page_runs(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_example_refunds_once() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "examples.langgraph_refunds"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1] == "Refunds in the end: 1."
+def test_example_refunds_once(workspace: object, effects: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    play(database_url(), effects)
+    assert capsys.readouterr().out.splitlines()[-1] == "Refunds in the end: 1."

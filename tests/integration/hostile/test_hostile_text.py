@@ -4,7 +4,8 @@ The texts are short here; how the work grows with their size is measured where t
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
@@ -30,7 +31,9 @@ from tests.support.growth import processor_seconds
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-SIZE = 2_000
+SIZE = 1_000
+#: Texts in one message, and in the arguments of one call.
+TOGETHER = 4
 #: Seconds of the processor for one answer: a page shows dozens of these texts.
 BOUND = 20.0
 GROUPS: dict[str, dict[str, str]] = {
@@ -50,21 +53,45 @@ def reader(client: Client) -> Client:
 
 
 def hostile_session(texts: dict[str, str]) -> Session:
-    """Two versions that say each text as words, as arguments and as a result, and a logged call with each of them."""
+    """Two versions that say each text as words, as arguments and as a result, and a logged call with each of them.
+
+    Each message says several texts, and each logged call has several arguments, so that few pages show them all.
+    """
     session = make_session(session_id="hostile")
     run = make_run(session=session)
     make_message(session=session, text="Begin.")
     make_checkpoint(session=session, plan={"steps": ["one"]})
-    for number, text in enumerate(texts.values()):
-        call = {"kind": "tool_call", "id": f"c{number}", "name": "pay", "args": text}
-        make_message(session=session, role="assistant", blocks=[{"kind": "text", "text": text}, call])
-        result = {"kind": "tool_result", "call_id": f"c{number}", "content": text}
-        make_message(session=session, role="tool", blocks=[result, {"kind": "image", "url": text, "alt": text}])
-        make_call(session=session, run=run, call_id=f"c{number}", tool="pay", step=1, args={"note": text}, result=text)
+    for number, group in enumerate(batched(texts.values(), TOGETHER)):
+        ids = [f"c{number}-{each}" for each in range(len(group))]
+        words = [{"kind": "text", "text": text} for text in group]
+        calls = [
+            {"kind": "tool_call", "id": id_, "name": "pay", "args": text} for id_, text in zip(ids, group, strict=True)
+        ]
+        make_message(session=session, role="assistant", blocks=[*words, *calls])
+        results = [
+            {"kind": "tool_result", "call_id": id_, "content": text} for id_, text in zip(ids, group, strict=True)
+        ]
+        images = [{"kind": "image", "url": text, "alt": text} for text in group]
+        make_message(session=session, role="tool", blocks=[*results, *images])
+        make_call(
+            session=session,
+            run=run,
+            call_id=ids[0],
+            tool="pay",
+            step=1,
+            args={f"note {each}": text for each, text in enumerate(group)},
+            result=group[number % len(group)],
+        )
     for body in hostile.MESSAGES.values() if texts is hostile.UNREPRESENTABLE else ():
         make_message(session=session, body=body)
     make_checkpoint(session=session, plan={"steps": list(texts.values())})
     return session
+
+
+def batched(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    remaining = iter(texts)
+    while group := list(islice(remaining, size)):
+        yield group
 
 
 def addresses(session: Session) -> Iterator[str]:
@@ -80,7 +107,7 @@ def addresses(session: Session) -> Iterator[str]:
         yield f"{below}messages/{position}/{('', '?as=message')[number % 2]}"
     for number, pk in enumerate(ToolCall.objects.filter(session=session).values_list("pk", flat=True)):
         yield (f"/review/calls/{pk}/", f"{below}calls/{pk}/", f"{below}calls/{pk}/?as=call")[number % 3]
-    yield from (f"{below}?find={quote(word)}" for word in ("a", "aaaaaaaaab", "://"))
+    yield from (f"{below}?find={quote(word)}" for word in ("aaaaaaaaab", "://"))
     yield from ("/review/", "/calls/", "/sessions/", "/sessions/?q=aaa", "/overview/", "/audit/")
 
 

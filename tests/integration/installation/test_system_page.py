@@ -48,7 +48,7 @@ def test_the_page_names_every_part(admin: Client) -> None:
     ("key", "required", "words"),
     [
         ("", None, "Not configured. Whoever can write to this database"),
-        ("5e" * 32, None, "an earlier state of the database are not noticed"),
+        ("5e" * 32, None, "There is no witness: an earlier state of a whole session"),
         ("5e" * 32, False, "harness seal_sessions"),
         ("short", None, "is not 64 hexadecimal digits"),
     ],

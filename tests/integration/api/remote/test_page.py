@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts.models import TokenRole
 from tests.support.api import make_token
@@ -26,8 +28,9 @@ def run_commands(page: Path, environment: dict[str, str]) -> None:
             assert expected in answer.stdout, (command, answer.stdout, answer.stderr)
 
 
-def test_commands_of_the_page_about_conversations(server: HttpServer, token: str) -> None:
-    run_commands(PAGE.with_name("openai-conversations.md"), {**os.environ, "ADDRESS": server.address, "AGENT": token})
+@pytest.mark.parametrize("name", ["openai-conversations.md", "opentelemetry.md"])
+def test_commands_of_another_page(server: HttpServer, token: str, name: str) -> None:
+    run_commands(PAGE.with_name(name), {**os.environ, "ADDRESS": server.address, "AGENT": token})
 
 
 def test_commands_of_the_page_answer_what_it_says(server: HttpServer, token: str) -> None:

@@ -10,12 +10,17 @@ from uuid import UUID
 
 from django.db import models, transaction
 
-from checkpoints import SyncCheckpointer
+from checkpoints import SyncCheckpointer, ValueCodec, guard
 from checkpoints.exceptions import LateResultRefused
+from checkpoints.framework_states import state_store
+from checkpoints.framework_states.state_store import NewState, NewWrite
 from checkpoints.models import (
     AuditEvent,
+    CallValue,
     Checkpoint,
     Decision,
+    FrameworkState,
+    FrameworkWrite,
     Join,
     LateResult,
     Message,
@@ -39,6 +44,9 @@ SEALED_TABLES: tuple[type[models.Model], ...] = (
     ToolCall,
     Decision,
     LateResult,
+    CallValue,
+    FrameworkState,
+    FrameworkWrite,
     WorkflowStep,
     PausedTask,
     Join,
@@ -47,8 +55,11 @@ SEALED_TABLES: tuple[type[models.Model], ...] = (
 )
 
 
+_AS_TEXT = ValueCodec(lambda value: ("text", value.encode()), lambda stored: stored[1].decode())
+
+
 def play(open_checkpointer: Callable[..., SyncCheckpointer], session_id: str) -> None:
-    """Save, branch, call, lose a run, decide, run a step, pause, and get an answer."""
+    """Save, branch, call, lose a run, decide, guard, keep a state, run a step, pause, and get an answer."""
     first = open_checkpointer()
     first.start_session(session_id, "Refund order 17")
     transcript = talk("abc")
@@ -73,6 +84,11 @@ def play(open_checkpointer: Callable[..., SyncCheckpointer], session_id: str) ->
         revision=call["revision"],
     )
     second.resume(session_id)
+    guard(second, session_id, "mail", {}, "call_3", lambda _: "sent", codec=_AS_TEXT)
+    state = NewState("ns", "2", "1", "run", ("json", b"{}"), ("json", b"{}"), {"a": 1}, {"a": ("json", b"1")}, ["a"])
+    state_store.save_state(second.store, session_id, state)
+    writes = [NewWrite(0, "a", ("json", b"2"))]
+    state_store.save_writes(second.store, session_id, "ns", "2", "task", "path", writes)
     second.workflow(session_id, "books").step("enter", str.upper, "entry")
     peers = [PeerRequest(f"{session_id} p1", "stock", {"item": 1}), PeerRequest(f"{session_id} p2", "stock")]
     second.pause_for_peers(session_id, {"step": 4}, [JoinRequest("j", peers)])

@@ -1,0 +1,58 @@
+"""Take the stored heads of sessions as the newest ones, after a restore from a backup or the loss of the witness."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from checkpoints.audit import append_events
+from checkpoints.enums import ActorKind, AuditKind
+from checkpoints.exceptions import ReasonRequired, SealKeyMissing, WitnessMissing
+from checkpoints.models import Session
+from checkpoints.seals import session_heads, witness
+from checkpoints.seals.keys import KEY_SETTING, get_seal_keys
+
+
+def adopt_head(using: str, session_pk: int, *, actor: str, reason: str) -> bool:
+    """Note the stored head of a session in the witness, and record who did it and why, where that changes something.
+
+    Args:
+        using: Connection alias.
+        session_pk: Key of the session.
+        actor: Name of who does it.
+        reason: Why, in a sentence.
+
+    Returns:
+        Whether the witness knew another state before.
+
+    Raises:
+        ReasonRequired: There is no reason.
+        WitnessMissing: No witness is configured, or its file is not there.
+        SealKeyMissing: This process has no key.
+        IntegrityError: The session does not match its seal.
+    """
+    if not reason.strip():
+        raise ReasonRequired
+    keys, kept = get_seal_keys(), witness.get_witness()
+    if keys is None:
+        raise SealKeyMissing(f"{KEY_SETTING} is empty")
+    if kept is None:
+        raise WitnessMissing("", f"{witness.SETTING} is empty")
+    with transaction.atomic(using=using):
+        session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
+        if session is None or not session.row_seal:
+            return False
+        head = session_heads.read_head(session, keys).to_witness()
+        known = kept.find(head.name)
+        if known is not None and known.matches(head.number, head.seal):
+            return False
+        append_events.append_event(
+            using,
+            session.workspace_id,
+            AuditKind.WITNESS_ADOPTED,
+            session_pk=session_pk,
+            actor=actor,
+            actor_kind=ActorKind.MACHINE,
+            details={"reason": reason, "known": -1 if known is None else known.number, "stored": head.number},
+        )
+        kept.adopt(head)
+    return True

@@ -1,0 +1,57 @@
+"""`manage.py witness`: make the witness, or set it to what the database holds."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from checkpoints.exceptions import CheckpointsError
+from checkpoints.integrity.witness_adoption import adopt_head
+from checkpoints.models import Session
+from checkpoints.seals.witness import SETTING, FileWitness, get_witness
+
+
+class Command(BaseCommand):
+    help = "Makes the witness, or takes what the database holds as the newest state. Each change is audited."
+    #: Checks load the views of the site, which takes longer than the work of this command.
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("action", choices=["create", "adopt"], help="make the file, or only note the stored heads")
+        parser.add_argument("--session", metavar="ID", help="only this session, in every workspace that has it")
+        parser.add_argument("--all", action="store_true", help="all sessions; `create` always takes all")
+        parser.add_argument("--reason", required=True, help="why, for the audit trail")
+        parser.add_argument("--database", default="default", help="connection alias")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        witness, using = get_witness(), options["database"]
+        if witness is None:
+            raise CommandError(f"{SETTING} is empty: there is no witness to set.")
+        if options["action"] == "create":
+            self._create_file(witness)
+        elif bool(options["session"]) == options["all"]:
+            raise CommandError("Give either --session ID or --all.")
+        sessions = Session.objects.using(using).order_by("pk")
+        if options["action"] == "adopt" and options["session"]:
+            sessions = sessions.filter(session_id=options["session"])
+        pks = list(sessions.values_list("pk", flat=True))
+        if not pks and options["session"]:
+            raise CommandError(f"There is no session {options['session']!r} in this database.")
+        changed = 0
+        for pk in pks:
+            try:
+                changed += adopt_head(using, pk, actor=getpass.getuser(), reason=options["reason"])
+            except CheckpointsError as error:
+                raise CommandError(f"{changed} of {len(pks)} sessions were noted. {error}") from error
+        self.stdout.write(f"{changed} of {len(pks)} sessions were noted; the others were known as they are.")
+
+    def _create_file(self, witness: object) -> None:
+        if not isinstance(witness, FileWitness):
+            raise CommandError("This witness is no file; use adopt.")
+        try:
+            FileWitness.create(Path(witness.path))
+        except OSError as error:
+            raise CommandError(f"{witness.path} cannot be made ({type(error).__name__}).") from error

@@ -1,0 +1,197 @@
+"""An old copy of a session, or of the whole database, is refused by a resume if a witness is configured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import WitnessAhead, WitnessBehind, WitnessDamaged, WitnessMissing, WitnessTruncated
+from checkpoints.models import AuditEvent, Checkpoint, Message, Session, ToolCall
+from checkpoints.seals.witness import FileWitness, get_witness
+from tests.conftest import Open
+from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
+from tests.integration.checkpoints.integrity.sealed_history import plain
+from tests.integration.checkpoints.situations import started, talk
+
+
+@pytest.fixture
+def witness(tmp_path: Path, settings: Any) -> Path:
+    path = tmp_path / "witness"
+    FileWitness.create(path)
+    settings.HARNESS_WITNESS = str(path)
+    return path
+
+
+@pytest.fixture
+def cp(open_checkpointer: Open, witness: Path) -> SyncCheckpointer:
+    checkpointer = started(open_checkpointer())
+    checkpointer.save_checkpoint("s", talk("ab"), {}, 0)
+    checkpointer.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
+    checkpointer.record_tool_call_result("s", "call_1", "paid", True)
+    return checkpointer
+
+
+def forget_witness() -> None:
+    """Read the witness as a new process does."""
+    get_witness.cache_clear()
+
+
+def remember_state() -> Callable[[], None]:
+    """Copy all rows of the sessions. Returns the function that puts them back, as an attacker or a backup does."""
+    models = (Session, Message, Checkpoint, ToolCall)
+    rows = {model: list(plain(model).values()) for model in models}
+
+    def put_back() -> None:
+        for model in reversed(models):
+            pks = [row["id"] for row in rows[model]]
+            plain(model).exclude(pk__in=pks).delete()
+            for row in rows[model]:
+                changed = {name: value for name, value in row.items() if name not in {"fence", "owner_id"}}
+                plain(model).filter(pk=row["id"]).update(**changed)
+
+    return put_back
+
+
+def set_witness(*arguments: str) -> str:
+    out = StringIO()
+    call_command("witness", *arguments, stdout=out)
+    forget_witness()
+    return out.getvalue()
+
+
+def test_a_session_goes_on_as_long_as_nobody_puts_it_back(cp: SyncCheckpointer, witness: Path) -> None:
+    cp.append_checkpoint("s", talk("c"), expected_version=1)
+    cp.save_checkpoint("s", talk("x"), {}, 0)  # branches, by the slow path
+    cp.release_session("s")
+    forget_witness()
+    assert cp.resume("s").version == 3
+    cp.finish_session("s", "completed", "done")
+    assert witness.read_text().count("\n") > 10
+
+
+def test_a_session_that_was_put_back_is_not_resumed_and_others_are(cp: SyncCheckpointer, settings: Any) -> None:
+    started(cp, "other")
+    cp.release_session("s")
+    put_back = remember_state()
+    cp.resume("s")
+    cp.save_checkpoint("s", talk("abc"), {}, 0)
+    cp.release_session("s")
+    put_back()
+    forget_witness()
+
+    latest = cp.load_latest("s")
+    assert latest
+    assert latest["version"] == 1  # consistent in itself
+    with pytest.raises(WitnessAhead) as caught:
+        cp.resume("s")
+    assert caught.value.known > caught.value.stored
+    cp.release_session("other")
+    assert cp.resume("other").version == 0
+    settings.HARNESS_WITNESS = ""
+    assert cp.resume("s").version == 1
+
+
+def test_a_restore_is_adopted_with_a_reason(cp: SyncCheckpointer) -> None:
+    cp.release_session("s")
+    put_back = remember_state()
+    cp.resume("s")
+    cp.release_session("s")
+    put_back()
+    forget_witness()
+    with pytest.raises(CommandError, match="reason"):
+        set_witness("adopt", "--all")
+    with pytest.raises(WitnessAhead):
+        cp.resume("s")
+
+    assert set_witness("adopt", "--all", "--reason", "Restored the backup of Monday.").startswith("1 of 1 ")
+    event = AuditEvent.objects.get(kind="witness_adopted")
+    details = json.loads(event.details)
+    assert details["reason"] == "Restored the backup of Monday."
+    assert details["known"] > details["stored"]
+    assert cp.resume("s").version == 1
+    assert set_witness("adopt", "--session", "s", "--reason", "Again.").startswith("0 of 1 ")
+
+
+def test_a_witness_that_was_lost_or_put_back_is_noticed(cp: SyncCheckpointer, witness: Path, settings: Any) -> None:
+    early = witness.read_bytes()
+    cp.save_checkpoint("s", talk("abc"), {}, 0)
+    cp.release_session("s")
+    newest = witness.read_bytes()
+
+    witness.write_bytes(newest[:-200])
+    with pytest.raises(WitnessTruncated):
+        cp.resume("s")
+    with pytest.raises(WitnessTruncated):
+        cp.start_session("t")
+    for content in (early, b"", newest[: len(early) + 10]):
+        witness.write_bytes(content)
+        forget_witness()
+        with pytest.raises(WitnessBehind):
+            cp.resume("s")
+    witness.unlink()
+    forget_witness()
+    with pytest.raises(WitnessMissing):
+        cp.resume("s")
+    witness.write_bytes(newest)
+    forget_witness()
+    settings.HARNESS_WITNESS = ""
+    cp.resume("s")  # a process without the witness
+    cp.release_session("s")
+    settings.HARNESS_WITNESS = str(witness)
+    with pytest.raises(WitnessBehind):
+        cp.resume("s")
+    witness.unlink()
+    forget_witness()
+    assert set_witness("create", "--reason", "The disk of the witness broke.").startswith("1 of 1 ")
+    assert cp.resume("s").version == 2
+
+
+def test_a_forged_line_is_refused_and_a_torn_one_is_not(cp: SyncCheckpointer, witness: Path, settings: Any) -> None:
+    cp.release_session("s")
+    whole = witness.read_bytes()
+    *lines, last = whole.splitlines(keepends=True)
+    kind, name, number, seal, mac = last.split(b" ")
+    witness.write_bytes(whole + b" ".join([kind, name, b"%d" % (int(number) + 5), seal, mac]))
+    forget_witness()
+    with pytest.raises(WitnessDamaged):
+        cp.resume("s")
+
+    # The process ended after its commit and before it could confirm it, and the next line was torn.
+    witness.write_bytes(b"".join(lines) + last[:20])
+    forget_witness()
+    settings.HARNESS_SEAL_KEY = f"{OTHER_KEY} {KEY}"
+    assert cp.resume("s").version == 1
+
+
+def test_a_write_without_the_file_is_not_done(cp: SyncCheckpointer, witness: Path) -> None:
+    witness.unlink()
+    with pytest.raises(WitnessMissing):
+        cp.save_checkpoint("s", talk("abc"), {}, 0)
+    assert plain(Checkpoint).count() == 1
+
+
+def test_any_function_that_makes_a_witness_can_be_configured(
+    open_checkpointer: Open, witness: Path, settings: Any
+) -> None:
+    settings.HARNESS_WITNESS = f"{__name__}.build_witness"
+    BUILT.clear()
+    BUILT.append(FileWitness(witness, sync_each=True))
+    cp = started(open_checkpointer())
+    cp.save_checkpoint("s", talk("ab"), {}, 0)
+    cp.release_session("s")
+    assert cp.resume("s").version == 1
+    assert witness.stat().st_size > 0
+
+
+BUILT: list[FileWitness] = []
+
+
+def build_witness() -> FileWitness:
+    return BUILT[0]
