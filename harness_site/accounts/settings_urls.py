@@ -1,9 +1,11 @@
 from django.urls import path
+from django.views.generic import RedirectView
 
 from harness_site.accounts.views import masking_settings, member_settings, token_settings
 
 app_name = "harness_settings"
 urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="harness_settings:members"), name="settings"),
     path("members/", member_settings.list_members, name="members"),
     path("members/<int:pk>/role/", member_settings.change_member_role, name="member-role"),
     path("members/<int:pk>/remove/", member_settings.remove_member, name="member-remove"),

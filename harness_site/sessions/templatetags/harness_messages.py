@@ -33,6 +33,7 @@ _PASSED: Final = (
     "permissions",
     "permissions_by_position",
     "brief",
+    "me",
 )
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from checkpoints.enums import CallStatus, DecisionKind, RunStatus, SessionStatus
+from checkpoints.enums import CallStatus, DecisionKind, Role, RunStatus, SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
+from harness_site.accounts.models import Membership
 from tests.support.factories import (
     THEN,
     make_call,
@@ -50,6 +51,8 @@ def test_the_head_says_how_the_session_stands(reader: Client) -> None:
     ) in said(response)
     assert "Paused — 1 call needs a decision Decide" in said(response)
     assert f'href="/review/calls/{call.pk}/">Decide</a>' in response.content.decode()
+    Membership.objects.update(role=Role.AUDITOR)
+    assert "Paused — 1 call needs a decision View call" in said(reader.get(f"/sessions/{session.pk}/"))
 
 
 def test_a_conversation_reads_in_order(session: Session, reader: Client) -> None:

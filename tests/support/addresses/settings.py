@@ -5,6 +5,7 @@ from typing import Final
 from tests.support.addresses.line import line
 
 LINES: Final = (
+    line("settings/", "302 302 302 302 302 302", "302 302 302 302 302 302"),
     line("settings/members/", "302 403 403 403 200 302", "302 405 405 405 405 302"),
     line(
         "settings/members/<int:pk>/role/",
