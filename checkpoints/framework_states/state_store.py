@@ -18,23 +18,22 @@ from django.db.models import QuerySet
 
 from checkpoints.db.operation_context import database_operation
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionExists, SessionFinished, SessionNotFound
-from checkpoints.formats.canonical import parse_json_object, to_canonical_json
+from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.framework_states import transcript_versions
-from checkpoints.framework_states.blobs import BlobWriter, Encoded, EncodedValue, delete_unreachable_blobs, load_values
 from checkpoints.framework_states.transcript_versions import VersionContent
 from checkpoints.ids import validate_id
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Session
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
-from checkpoints.sessions import append_without_lease, create_finish_release, ownership, retention
+from checkpoints.sessions import append_without_lease, create_finish_release, ownership, retention, state_retention
 from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.state_retention import Channels
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
+from checkpoints.versions.blobs import BlobWriter, Encoded, EncodedValue, load_values
 
 #: Version of a channel: a number or a text of the framework.
 ChannelVersion = int | float | str
-#: Version of each channel, and the digest of its value; None for a channel without a value.
-_Channels = dict[str, tuple[ChannelVersion, str | None]]
 _PAGE_SIZE = 50
 
 
@@ -52,6 +51,7 @@ class NewState:
         versions: Version of each channel.
         values: Values of the channels that are new in their version. A channel of `changed` without one has none.
         changed: Channels with a new version. The values of the others are those of an earlier state.
+        rebuilt: Channels whose values, if they have none here, are rebuilt from the writes of earlier states.
     """
 
     namespace: str
@@ -63,6 +63,7 @@ class NewState:
     versions: Mapping[str, ChannelVersion]
     values: Mapping[str, EncodedValue]
     changed: Collection[str]
+    rebuilt: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def save_state(
             "body": new.body[1],
             "metadata_type": new.metadata[0],
             "metadata": new.metadata[1],
-            "channels": to_canonical_json(channels, "channels"),
+            "channels": to_canonical_json(_encode_channels(channels, new.rebuilt), "channels"),
         }
         states = FrameworkState.objects.using(store.using)
         place = {"session": row, "namespace": new.namespace, "state_id": new.state_id}
@@ -201,17 +202,17 @@ def _validate_names(namespace: str, state_id: str) -> None:
         raise InvalidInput(f"The namespace {namespace[:40]}… is longer than {NAMESPACE_LENGTH} characters.")
 
 
-def _resolve_channels(store: Store, row: Session, new: NewState, digests: Mapping[str, str]) -> _Channels:
+def _resolve_channels(store: Store, row: Session, new: NewState, digests: Mapping[str, str]) -> Channels:
     """Find the value of each channel: a new one, or that of an earlier state with the same version of the channel."""
     changed = set(new.changed)
-    channels: _Channels = {name: (new.versions[name], digests.get(name)) for name in changed if name in new.versions}
+    channels: Channels = {name: (new.versions[name], digests.get(name)) for name in changed if name in new.versions}
     missing = {name: version for name, version in new.versions.items() if name not in changed}
     states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
     for source in (states.filter(state_id=new.parent_id), states.order_by("-state_id")):
         if not missing:
             break
         for text in source.values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
-            known = _parse_channels(row.session_id, text)
+            known = state_retention.parse_channels(row.session_id, text)
             for name in [name for name, version in missing.items() if name in known and known[name][0] == version]:
                 channels[name] = known[name]
                 del missing[name]
@@ -220,12 +221,11 @@ def _resolve_channels(store: Store, row: Session, new: NewState, digests: Mappin
     return channels
 
 
-def _parse_channels(session_id: str, text: str) -> _Channels:
-    try:
-        stored = parse_json_object(text) or {}
-        return {name: (version, digest) for name, (version, digest) in stored.items()}
-    except (ValueError, TypeError) as error:
-        raise CheckpointCorrupted(session_id, "channels", str(error)) from error
+def _encode_channels(channels: Channels, rebuilt: Collection[str]) -> dict[str, list[Any]]:
+    return {
+        name: [version, digest, True] if digest is None and name in rebuilt else [version, digest]
+        for name, (version, digest) in channels.items()
+    }
 
 
 def save_writes(
@@ -339,7 +339,7 @@ def _select_states(store: Store, session_id: str | None, namespace: str | None) 
 def _load_states(store: Store, rows: Sequence[FrameworkState]) -> list[LoadedState]:
     row_seals.verify_rows(rows)
     writes = _load_writes(store, rows)
-    channels = {row.pk: _parse_channels(row.session.session_id, row.channels) for row in rows}
+    channels = {row.pk: state_retention.parse_channels(row.session.session_id, row.channels) for row in rows}
     values: dict[int, dict[str, EncodedValue]] = {}
     for session in {row.session_id: row.session for row in rows}.values():
         wanted = {
@@ -369,7 +369,7 @@ def _load_writes(store: Store, rows: Sequence[FrameworkState]) -> dict[int, list
 
 
 def _build_loaded_state(
-    row: FrameworkState, channels: _Channels, writes: Iterable[FrameworkWrite], values: Mapping[str, EncodedValue]
+    row: FrameworkState, channels: Channels, writes: Iterable[FrameworkWrite], values: Mapping[str, EncodedValue]
 ) -> LoadedState:
     return LoadedState(
         row.session.session_id,
@@ -390,15 +390,17 @@ def _build_loaded_state(
 
 
 def delete_states(
-    store: Store, session_id: str, select: Callable[[Sequence[FrameworkState]], Collection[int]] | None = None
+    store: Store,
+    session_id: str,
+    select: Callable[[Sequence[FrameworkState]], Collection[FrameworkState]] | None = None,
 ) -> int:
     """Delete states with their writes, and the blobs that nothing reaches any more.
 
     Args:
         store: State of the client.
         session_id: Identifier of the session. One that does not exist has no states.
-        select: Function that gets all states of the session, newest first, and returns the keys of those to delete.
-            None deletes all, and writes that belong to none.
+        select: Function that gets all states of the session, newest first, and returns those to delete. None deletes
+            all, and writes that belong to none.
 
     Returns:
         The number of deleted states.
@@ -410,33 +412,25 @@ def delete_states(
     """
     try:
         with _lock_session(store, session_id, None) as (row, _):
-            states = FrameworkState.objects.using(store.using).filter(session=row)
-            writes = FrameworkWrite.objects.using(store.using).filter(session=row)
+            states = list(FrameworkState.objects.using(store.using).filter(session=row).order_by("-state_id"))
+            chosen = states if select is None else select(states)
             if select is None:
-                count = len(states)
-                writes.delete()
-                states.delete()
-            else:
-                rows = list(states.order_by("-state_id"))
-                chosen = set(select(rows))
-                for state in rows:
-                    if state.pk in chosen:
-                        writes.filter(namespace=state.namespace, state_id=state.state_id).delete()
-                        states.filter(pk=state.pk).delete()
-                count = len(chosen)
-            if count:
-                _delete_unused_blobs(store, row)
+                FrameworkWrite.objects.using(store.using).filter(session=row).delete()
+            state_retention.delete_states(store.using, row, chosen)
             row_lookups.bump_revision(store, row.pk)
-            return count
+            return len(chosen)
     except SessionNotFound:
         return 0
 
 
-def _delete_unused_blobs(store: Store, row: Session) -> None:
-    texts = FrameworkState.objects.using(store.using).filter(session=row).values_list("channels", flat=True)
-    roots = {digest for text in texts for _, digest in _parse_channels(row.session_id, text).values() if digest}
-    roots |= set(FrameworkWrite.objects.using(store.using).filter(session=row).values_list("digest", flat=True))
-    delete_unreachable_blobs(store.using, row, roots)
+def delete_superseded_states(store: Store, session_id: str) -> int:
+    """Delete all states but the newest of each namespace, and those from which its values are rebuilt.
+
+    Returns the number of deleted states. Raises what `delete_states` raises.
+    """
+    return delete_states(
+        store, session_id, lambda states: state_retention.select_unneeded_states(session_id, states, lambda _: False)
+    )
 
 
 def find_sessions_of_runs(store: Store, run_keys: Collection[str]) -> list[str]:

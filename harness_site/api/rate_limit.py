@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict
+from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
@@ -20,8 +22,28 @@ _lock = Lock()
 _buckets: OrderedDict[int, tuple[float, float]] = OrderedDict()
 
 
-def take_request(token: int) -> None:
-    """Count a request of a token. Raises `RateLimited`."""
+@dataclass(frozen=True)
+class Allowance:
+    """Requests that a token may make now: at most `most` of them in `seconds`, `left` at once.
+
+    After `until_full` seconds without a request there are `most` again.
+    """
+
+    most: int
+    seconds: int
+    left: int
+    until_full: int
+
+    def get_headers(self) -> dict[str, str]:
+        """Return the header fields of the IETF's draft `ratelimit-headers`."""
+        return {
+            "RateLimit-Policy": f'"token";q={self.most};w={self.seconds}',
+            "RateLimit": f'"token";r={self.left};t={self.until_full}',
+        }
+
+
+def take_request(token: int) -> Allowance:
+    """Count a request of a token. Returns what is left. Raises `RateLimited`."""
     per_second = settings.API_REQUESTS_PER_MINUTE / 60
     most = max(1.0, settings.API_REQUESTS_PER_MINUTE / 6)
     now = read_clock()
@@ -33,6 +55,8 @@ def take_request(token: int) -> None:
             _buckets.popitem(last=False)
     if left < 1:
         raise RateLimited(round((1 - left) / per_second, 3))
+    left -= 1
+    return Allowance(int(most), math.ceil(most / per_second), int(left), math.ceil((most - left) / per_second))
 
 
 def forget_requests() -> None:

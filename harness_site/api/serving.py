@@ -35,6 +35,8 @@ class ApiRequest(HttpRequest):
     token: ApiToken
     #: Body, decompressed.
     content: bytes
+    #: Requests that the token may make besides.
+    allowance: rate_limit.Allowance
     #: Whether an earlier attempt of the same write may have been done.
     repeated: bool
 
@@ -101,6 +103,10 @@ def serve_route(
             )
         except Exception as error:  # every error becomes a problem
             response = convert_error(error)
+        allowance: rate_limit.Allowance | None = getattr(request, "allowance", None)
+        if allowance is not None:
+            for name, value in allowance.get_headers().items():
+                response[name] = value
         return _compress(request, response)
 
     return serve
@@ -114,7 +120,7 @@ def _serve_authenticated(
         request.token = api_tokens.authenticate_bearer_header(request.headers.get("Authorization", ""), address=address)
     except api_tokens.TokenRefused:
         raise TokenInvalid from None
-    rate_limit.take_request(request.token.pk)
+    request.allowance = rate_limit.take_request(request.token.pk)
     if request.GET:
         _require_known_parameters(request, list_parameters(request.method or ""))
     request.content = json_bodies.read_body(request) if request.method in _WRITES else b""

@@ -34,13 +34,12 @@ from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
-from checkpoints.formats.canonical import parse_json_object
 from checkpoints.framework_states import state_store
-from checkpoints.framework_states.blobs import Encoded, EncodedValue
 from checkpoints.framework_states.state_store import LoadedState, NewState, NewWrite
 from checkpoints.framework_states.transcript_versions import VersionContent
 from checkpoints.models import FrameworkState
 from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.versions.blobs import Encoded, EncodedValue
 
 T = TypeVar("T")
 #: Metadata that names the channels whose values are rebuilt from the writes of earlier states.
@@ -210,6 +209,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             checkpoint["channel_versions"],
             {name: self._encode(values[name]) for name in new_versions if name in values},
             list(new_versions),
+            list(stored_metadata.get(_DELTA_KEY) or ()),
         )
         content = None
         if self.transcript_channel in new_versions:
@@ -275,8 +275,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """Delete the states of runs with their writes. Transcripts and calls stay."""
         store, wanted = self.sync_checkpointer.store, {str(run_id) for run_id in run_ids}
 
-        def select(rows: Sequence[FrameworkState]) -> Collection[int]:
-            return [row.pk for row in rows if row.run_key in wanted]
+        def select(states: Sequence[FrameworkState]) -> Collection[FrameworkState]:
+            return [state for state in states if state.run_key in wanted]
 
         for session_id in state_store.find_sessions_of_runs(store, wanted):
             with self._claims.exclude_changes(session_id):
@@ -307,27 +307,10 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """
         if strategy not in {"keep_latest", "delete"}:
             raise InvalidInput(f"{strategy!r} is not a strategy. Use 'keep_latest' or 'delete'.")
-        select = self._select_superseded if strategy == "keep_latest" else None
+        delete = state_store.delete_superseded_states if strategy == "keep_latest" else state_store.delete_states
         for thread_id in map(str, thread_ids):
             with self._claims.exclude_changes(thread_id):
-                state_store.delete_states(self.sync_checkpointer.store, thread_id, select)
-
-    def _select_superseded(self, rows: Sequence[FrameworkState]) -> Collection[int]:
-        by_place = {(row.namespace, row.state_id): row for row in rows}
-        newest: dict[str, FrameworkState] = {}
-        for row in rows:
-            newest.setdefault(row.namespace, row)
-        kept = {row.pk for row in newest.values()}
-        for first in newest.values():
-            metadata = self.serde.loads_typed((first.metadata_type, bytes(first.metadata)))
-            missing = set(metadata.get(_DELTA_KEY) or ())
-            needed: FrameworkState | None = first
-            while needed is not None:
-                kept.add(needed.pk)
-                stored = parse_json_object(needed.channels) or {}
-                missing -= {name for name, (_, digest) in stored.items() if digest is not None}
-                needed = by_place.get((needed.namespace, needed.parent_id)) if missing else None
-        return [row.pk for row in rows if row.pk not in kept]
+                delete(self.sync_checkpointer.store, thread_id)
 
     # ---- async twins
 

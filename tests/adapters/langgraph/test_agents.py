@@ -18,8 +18,8 @@ from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver, ToolGuard
 from checkpoints.exceptions import InvalidInput, SessionBusy
 from checkpoints.framework_states import state_store
-from checkpoints.framework_states.blobs import project_value
 from checkpoints.models import Blob, Run, Session, ToolCall
+from checkpoints.versions.blobs import project_value
 from examples.langgraph_refunds.agent import ScriptedModel, build_agent
 from tests.adapters.langgraph.agents import QUESTION, config
 

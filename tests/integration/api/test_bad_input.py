@@ -217,8 +217,10 @@ def test_requests_of_a_token_are_limited(settings: Any, monkeypatch: pytest.Monk
     token = make_token(TokenRole.AGENT)
     settings.API_REQUESTS_PER_MINUTE = 12
     rate_limit.forget_requests()
-    statuses = [ApiClient(token).get("/pending").status_code for _ in range(3)]
-    assert statuses == [200, 200, 429]
+    answers = [ApiClient(token).get("/pending") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert {answer["RateLimit-Policy"] for answer in answers[:2]} == {'"token";q=2;w=10'}
+    assert [answer["RateLimit"] for answer in answers[:2]] == ['"token";r=1;t=5', '"token";r=0;t=10']
     limited = ApiClient(token).get("/pending")
     assert (limited.json()["type"], int(limited["Retry-After"])) == ("RateLimited", 5)
     rate_limit.forget_requests()

@@ -8,11 +8,11 @@ import pytest
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointCorrupted, OwnershipLost, SessionBusy, SessionExists
 from checkpoints.framework_states import state_store
-from checkpoints.framework_states.blobs import EncodedValue, project_value
 from checkpoints.framework_states.state_store import NewState, NewWrite
 from checkpoints.framework_states.transcript_versions import VersionContent
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.versions.blobs import EncodedValue, project_value
 from tests.integration.checkpoints.situations import said, talk
 
 Open = Callable[..., SyncCheckpointer]
@@ -91,7 +91,7 @@ def test_removed_states_take_their_blobs_along(cp: SyncCheckpointer) -> None:
     _save(cp, 0, messages=[*kept, _item(99)], gone=_item(50))
     _save(cp, 1, messages=kept)
     state_store.save_writes(cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", _item(60))])
-    assert state_store.delete_states(cp.store, "s", lambda rows: [rows[-1].pk]) == 1
+    assert state_store.delete_states(cp.store, "s", lambda states: [states[-1]]) == 1
     assert _load(cp) == {"messages": kept}
     assert not FrameworkWrite.objects.exists()
     assert Blob.objects.count() == 40 + 2 + 1  # two full groups, and the list
@@ -136,6 +136,38 @@ def test_a_transcript_becomes_versions(cp: SyncCheckpointer) -> None:
     loaded = [cp.load("s", version)["transcript"] for version in (1, 2, 3, 4)]
     assert loaded == [transcript[:2], transcript, edited, [*edited, said("next")]]
     assert cp.load("s", 3)["payload"] == {"state": 3}
+
+
+def test_pruned_versions_take_their_states_along(cp: SyncCheckpointer) -> None:
+    for number, text in enumerate("abcd"):
+        _save(cp, 2 * number, transcript=talk("abcd"[: number + 1]), messages=[_item(number)])
+        _save(cp, 2 * number + 1, other=("json", text.encode()), versions={"messages": 2 * number})
+    cp.prune("s", keep_last=2)
+    assert [version["version"] for version in cp.list_checkpoints("s")] == [4, 3]
+    assert [state.state_id for state in state_store.iterate_states(cp.store, "s")] == ["0007", "0006", "0005", "0004"]
+    assert _load(cp, "0004") == {"messages": [_item(2)]}
+    assert Blob.objects.count() == 2 * 2 + 2  # the items and lists of two turns, and two other values
+
+
+def test_states_that_rebuild_a_value_are_kept(cp: SyncCheckpointer) -> None:
+    for number in range(6):
+        changed = {"delta": number}
+        values: dict[str, EncodedValue] = {"delta": _item(number)} if number in (0, 2) else {}
+        new = NewState(
+            "",
+            f"{number:04}",
+            f"{number - 1:04}" if number else "",
+            "",
+            ("json", b"{}"),
+            ("json", b"{}"),
+            {**changed, "trigger": number},
+            values,
+            ["delta", "trigger"],
+            ["delta"],
+        )
+        state_store.save_state(cp.store, "s", new, description=SessionDescription())
+    assert state_store.delete_superseded_states(cp.store, "s") == 2
+    assert [state.state_id for state in state_store.iterate_states(cp.store, "s")] == ["0005", "0004", "0003", "0002"]
 
 
 def test_a_copy_is_complete_and_its_own(cp: SyncCheckpointer) -> None:
