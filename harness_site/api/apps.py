@@ -1,7 +1,14 @@
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class ApiConfig(AppConfig):
     name = "harness_site.api"
     label = "harness_api"
     verbose_name = "Harness: HTTP API"
+
+    def ready(self) -> None:
+        from harness_site.api.span_deletion import create_span_trigger
+
+        # Not in a migration: SQLite drops the triggers of a table when a later migration rebuilds it.
+        post_migrate.connect(create_span_trigger, sender=self)

@@ -35,12 +35,31 @@ def create_delete_triggers(using: str, **_: Any) -> None:
 
 
 def _build_trigger_statements(connection: BaseDatabaseWrapper) -> list[str]:
-    make = _build_sqlite_trigger if connection.vendor == "sqlite" else _build_postgresql_trigger
+    vendor = connection.vendor
     passages = [
-        make(f"{_TABLE}_{kind}_leaves", model, f"DELETE FROM {_TABLE} WHERE kind = '{kind.value}' AND source = OLD.id;")
+        build_delete_trigger(
+            vendor,
+            f"{_TABLE}_{kind}_leaves",
+            model,
+            f"DELETE FROM {_TABLE} WHERE kind = '{kind.value}' AND source = OLD.id;",
+        )
         for kind, model in SOURCES.items()
     ]
-    return [*passages, make(f"{_FACTS}_leaves", Session, f"DELETE FROM {_FACTS} WHERE session_id = OLD.id;")]
+    facts = f"DELETE FROM {_FACTS} WHERE session_id = OLD.id;"
+    return [*passages, build_delete_trigger(vendor, f"{_FACTS}_leaves", Session, facts)]
+
+
+def build_delete_trigger(vendor: str, name: str, model: type[Model], body: str) -> str:
+    """Build the SQL that creates a trigger, unless it exists, for each row of a model that is deleted.
+
+    Args:
+        vendor: Kind of the database.
+        name: Name of the trigger.
+        model: Model of the deleted rows.
+        body: Statements of the trigger, with the deleted row as `OLD`.
+    """
+    build = _build_sqlite_trigger if vendor == "sqlite" else _build_postgresql_trigger
+    return build(name, model, body)
 
 
 def _build_sqlite_trigger(name: str, model: type[Model], body: str) -> str:

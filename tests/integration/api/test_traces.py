@@ -160,6 +160,9 @@ def test_observed_session_is_never_gated_and_repeated_spans_change_nothing(token
     assert (Checkpoint.objects.count(), ObservedSpan.objects.count()) == (versions, 4)
     assert (Session.objects.get().agent, list_transcript("chat-1")) == ("desk", WHOLE)
     assert set(ToolCall.objects.values_list("status", flat=True)) == {"completed"}
+    with SyncCheckpointer() as cp:
+        cp.delete_session("chat-1")
+    assert ObservedSpan.objects.count() == 0  # no text of it is left
 
 
 def test_session_of_an_agent_is_left_alone(token: str) -> None:
