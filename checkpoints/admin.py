@@ -23,6 +23,7 @@ from checkpoints.models import (
     FrameworkState,
     FrameworkWrite,
     ImportedFile,
+    IntegrityCheck,
     Join,
     LateResult,
     Message,
@@ -132,6 +133,11 @@ _COLUMNS: dict[type[Model], tuple[_Names, _Names, _Names]] = {
         ("=call_id", "=peer", "=session__session_id"),
     ),
     EarlyResponse: (("call_id", "workspace", "peer", "received_at"), (), ("=call_id", "=peer")),
+    IntegrityCheck: (
+        ("workspace", "reached_at", "finished", "sessions", "rows", "problems"),
+        ("finished",),
+        ("workspace__slug",),
+    ),
     ImportedFile: (("workspace", "format", "size", "live", "read_at"), ("format", "live"), ("workspace__slug",)),
     Blob: (("digest", "session", "type", "compressed"), ("type",), ("=digest", "=session__session_id")),
     FrameworkState: (

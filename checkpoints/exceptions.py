@@ -1174,13 +1174,14 @@ class RowNotSealed(IntegrityError):
     """A stored row has no seal, and the configuration requires one."""
 
     code = "row_not_sealed"
+    WHY = "it has no seal"
     hint = (
         "Nothing was run. Rows from before sealing are sealed once by `manage.py seal_sessions`; until then "
         "HARNESS_SEAL_REQUIRED=0 accepts them. If all rows were sealed, somebody has removed or invented one."
     )
 
     def __init__(self, table: str, row: str) -> None:
-        super().__init__(table, row, "it has no seal")
+        super().__init__(table, row, self.WHY)
 
 
 class SessionQuarantined(SealError):

@@ -227,7 +227,8 @@ def _lock_session(using: str, session_pk: int) -> Session | None:
 
 
 def _list_problems(using: str, session: Session) -> list[IntegrityProblem]:
-    return list(verification.find_session_problems(using, session, VerificationCounts()))
+    problems = verification.find_session_problems(using, session, VerificationCounts())
+    return [problem for problem in problems if problem.why != RowNotSealed.WHY]
 
 
 def _update_session(using: str, session_pk: int, **changes: Any) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import connections, models, transaction
 
-from checkpoints.db.row_batches import iterate_rows
+from checkpoints.db.row_batches import BATCH_SIZE, iterate_rows
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import digests
 from checkpoints.models import (
@@ -139,13 +139,16 @@ def find_session_problems(using: str, session: Session, counts: VerificationCoun
     if (problem := _find_row_problem(session)) is not None:
         yield problem
     for model in SESSION_MODELS:
-        for row in iterate_rows(model._default_manager.using(using).filter(session=session)):
-            counts.rows += 1
-            if (problem := _find_row_problem(row)) is not None:
-                yield problem
+        for batch in _read_batches(models.QuerySet(model, using=using).filter(session=session), model):
+            counts.rows += len(batch)
+            for pk, seal, *values in batch:
+                if (problem := _find_column_problem(using, model, pk, seal, values)) is not None:
+                    yield problem
     yield from _find_sum_problems(using, session)
-    yield from _find_message_problems(using, session, counts)
-    yield from _find_version_problems(using, session)
+    ends = _read_version_ends(using, session)
+    chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in ends), b"")
+    yield from _find_message_problems(using, session, counts, chains)
+    yield from _find_version_problems(using, ends, chains)
     yield from _find_blob_problems(using, session, counts)
 
 
@@ -175,39 +178,101 @@ def _find_row_problem(row: models.Model) -> IntegrityProblem | None:
     return None
 
 
-def _find_message_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
-    """Verify the messages of each segment of a session, one after the other."""
+def _read_batches(rows: models.QuerySet[Any], model: type[models.Model]) -> Iterator[list[tuple[Any, ...]]]:
+    """Read the key, the seal and the sealed columns of rows, without an object for each of them."""
+    ordered = rows.order_by("pk").values_list("pk", "row_seal", *row_seals.get_sealed_fields(model))
+    batch = list(ordered[:BATCH_SIZE])
+    while batch:
+        yield batch
+        batch = [] if len(batch) < BATCH_SIZE else list(ordered.filter(pk__gt=batch[-1][0])[:BATCH_SIZE])
+
+
+def _find_column_problem(
+    using: str, model: type[models.Model], pk: Any, seal: bytes | None, values: Sequence[Any]
+) -> IntegrityProblem | None:
+    try:
+        row_seals.verify_columns(model, values, seal, str(pk))
+    except IntegrityError as error:
+        row: models.Model | None = models.QuerySet(model, using=using).filter(pk=pk).first()
+        return IntegrityProblem(error.table, error.row if row is None else row_seals.describe_row(row), error.why)
+    return None
+
+
+def _find_message_problems(
+    using: str, session: Session, counts: VerificationCounts, chains: dict[tuple[int, int], bytes]
+) -> Iterator[IntegrityProblem]:
+    """Verify the messages of each segment of a session, one after the other.
+
+    `chains` gets the stored chains of the messages whose segment and position it names.
+    """
     connection = connections[using]
+    sealed = row_seals.get_sealed_fields(Message)
+    chain_at = sealed.index("chain")
     for segment in Segment.objects.using(using).filter(session=session).order_by("pk"):
         position, previous = segment.parent_length, digests.EMPTY_CHAIN
         if segment.parent_id is not None and position:
-            chains = segment_queries.read_messages(connection, segment.parent_id, position, ("chain",), position - 1)
-            previous = bytes(chains[0][0]) if chains else digests.EMPTY_CHAIN
-        for message in iterate_rows(Message.objects.using(using).filter(segment=segment), by="position"):
-            counts.rows += 1
-            problem = _find_row_problem(message)
-            previous = digests.extend_hash_chain(previous, message.body)
-            if problem is None and (message.position != position or bytes(message.chain) != previous):
-                why = "a message before it is missing" if message.position != position else "its text was altered"
-                problem = IntegrityProblem(Message._meta.db_table, row_seals.describe_row(message), why)
-            if problem is not None:
-                yield problem
-            position, previous = message.position + 1, bytes(message.chain)
-
-
-def _find_version_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
-    """Verify that each version of a session ends with the message that it names."""
-    connection = connections[using]
-    for version in iterate_rows(Checkpoint.objects.using(using).filter(session=session), by="version"):
-        if version.length == 0:
-            continue
-        rows = segment_queries.read_messages(
-            connection, version.segment_id, version.length, ("chain",), version.length - 1
+            stored = segment_queries.read_messages(connection, segment.parent_id, position, ("chain",), position - 1)
+            previous = bytes(stored[0][0]) if stored else digests.EMPTY_CHAIN
+        messages: models.QuerySet[Message] = (
+            models.QuerySet(Message, using=using).filter(segment=segment).order_by("position")
         )
-        if not rows or bytes(rows[0][0]) != bytes(version.chain):
+        columns, last = messages.values_list("pk", "row_seal", "position", "body", *sealed), -1
+        while batch := list(columns.filter(position__gt=last)[:BATCH_SIZE]):
+            counts.rows += len(batch)
+            for pk, seal, last, body, *values in batch:
+                chain = bytes(values[chain_at])
+                problem = _find_column_problem(using, Message, pk, seal, values)
+                previous = digests.extend_hash_chain(previous, body)
+                if problem is None and (last != position or chain != previous):
+                    why = "a message before it is missing" if last != position else "its text was altered"
+                    problem = IntegrityProblem(Message._meta.db_table, f"{pk} (message {last})", why)
+                if problem is not None:
+                    yield problem
+                if (segment.pk, last) in chains:
+                    chains[segment.pk, last] = chain
+                position, previous = last + 1, chain
+            if len(batch) < BATCH_SIZE:
+                break
+
+
+@dataclass(frozen=True, slots=True)
+class _VersionEnd:
+    """Last message of a version: its place and its chain, as the version has them."""
+
+    pk: int
+    segment_id: int
+    position: int
+    chain: bytes
+
+
+def _read_version_ends(using: str, session: Session) -> list[_VersionEnd]:
+    versions: models.QuerySet[Checkpoint] = (
+        models.QuerySet(Checkpoint, using=using).filter(session=session, length__gt=0).order_by("version")
+    )
+    return [
+        _VersionEnd(pk, segment_id, length - 1, bytes(chain))
+        for pk, segment_id, length, chain in versions.values_list("pk", "segment_id", "length", "chain")
+    ]
+
+
+def _find_version_problems(
+    using: str, ends: list[_VersionEnd], chains: dict[tuple[int, int], bytes]
+) -> Iterator[IntegrityProblem]:
+    """Verify that each version of a session ends with the message that it names.
+
+    A message that is not among `chains` is of a segment before, and is read.
+    """
+    connection = connections[using]
+    for end in ends:
+        chain = chains[end.segment_id, end.position]
+        if not chain:
+            rows = segment_queries.read_messages(connection, end.segment_id, end.position + 1, ("chain",), end.position)
+            chain = bytes(rows[0][0]) if rows else b""
+        if chain != end.chain:
+            version: Checkpoint | None = models.QuerySet(Checkpoint, using=using).filter(pk=end.pk).first()
             yield IntegrityProblem(
                 Checkpoint._meta.db_table,
-                row_seals.describe_row(version),
+                str(end.pk) if version is None else row_seals.describe_row(version),
                 "its transcript is not the one it was saved with",
             )
 

@@ -80,6 +80,29 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name="IntegrityCheck",
+            fields=[
+                (
+                    "workspace",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="+",
+                        serialize=False,
+                        to="checkpoints.workspace",
+                    ),
+                ),
+                ("started_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("reached_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("reached", models.BigIntegerField(db_default=0, default=0)),
+                ("finished", models.BooleanField(db_default=False, default=False)),
+                ("sessions", models.BigIntegerField(db_default=0, default=0)),
+                ("rows", models.BigIntegerField(db_default=0, default=0)),
+                ("problems", models.BigIntegerField(db_default=0, default=0)),
+                ("named", models.TextField(db_default="[]", default="[]")),
+            ],
+        ),
+        migrations.CreateModel(
             name="Join",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),

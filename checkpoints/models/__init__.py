@@ -3,6 +3,7 @@ from checkpoints.models.checkpoint import Checkpoint
 from checkpoints.models.decision import Decision
 from checkpoints.models.framework_state import Blob, FrameworkState, FrameworkWrite
 from checkpoints.models.imported_file import ImportedFile
+from checkpoints.models.integrity_check import IntegrityCheck
 from checkpoints.models.paused_task import Join, PausedTask
 from checkpoints.models.peer_call import EarlyResponse, PeerCall
 from checkpoints.models.run import Run
@@ -24,6 +25,7 @@ __all__ = [
     "FrameworkState",
     "FrameworkWrite",
     "ImportedFile",
+    "IntegrityCheck",
     "Join",
     "LateResult",
     "Message",

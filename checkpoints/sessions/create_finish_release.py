@@ -12,9 +12,10 @@ from checkpoints.audit import append_events
 from checkpoints.calls import call_queries, outcome_log
 from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit, refuse_inside_transaction
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
-from checkpoints.exceptions import CallInProgress, InvalidInput, NotRepresentable, StorageUnavailable
+from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, NotRepresentable, StorageUnavailable
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.ids import validate_id
+from checkpoints.integrity import quarantine
 from checkpoints.models import Session
 from checkpoints.seals import sealed_model
 from checkpoints.sessions import ownership, paused_task_guards
@@ -174,5 +175,9 @@ def _release_if_owned(store: Store, session_id: str) -> bool:
 
 
 def _release_owned_session(store: Store, owned_session: OwnedSession) -> bool:
-    outcome_log.interrupt_abandoned_calls(store, owned_session, running_too=True)
+    try:
+        outcome_log.interrupt_abandoned_calls(store, owned_session, running_too=True)
+    except IntegrityError:
+        if not quarantine.quarantine_after_error(owned_session.pk, using=store.using):
+            raise
     return ownership.release_ownership(store, owned_session)

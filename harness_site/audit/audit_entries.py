@@ -13,8 +13,8 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.audit.hash_chain import compute_seal
 from checkpoints.enums import AuditKind
-from checkpoints.formats import parse_json
-from checkpoints.models import AuditChain, AuditEvent, Session
+from checkpoints.formats import parse_json, parse_or_text
+from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 
 PAGE = 40
@@ -171,6 +171,21 @@ class ChainIntegrity:
     problem: str
 
 
+@dataclass(frozen=True, slots=True)
+class RowsCheck:
+    """Last verification of all rows of a workspace: whether it came to the end, and what it found.
+
+    `problems` counts the rows that are not as they were written; `named` are the first of them.
+    """
+
+    finished: bool
+    reached_at: datetime
+    sessions: int
+    rows: int
+    problems: int
+    named: tuple[dict[str, str], ...]
+
+
 def load_audit_page(
     workspace_pk: int, wanted: AuditFilter, *, before: int | None = None, size: int = PAGE
 ) -> AuditPage:
@@ -209,6 +224,23 @@ def load_chain_integrity(workspace_pk: int) -> ChainIntegrity:
     chain = _query_audit_chain(workspace_pk).first() or AuditChain()
     waiting = _query_unsealed_events(workspace_pk).count()
     return ChainIntegrity(chain.number, chain.seal, waiting, chain.verified_at, chain.verified_number, chain.problem)
+
+
+def load_rows_check(workspace_pk: int) -> RowsCheck | None:
+    """Load the last verification of all rows of a workspace; None if there was none."""
+    check = IntegrityCheck.objects.filter(workspace=workspace_pk).first()
+    if check is None:
+        return None
+    named = parse_or_text(check.named)
+    entries = [entry for entry in named if isinstance(entry, dict)] if isinstance(named, list) else []
+    return RowsCheck(
+        check.finished,
+        check.reached_at,
+        check.sessions,
+        check.rows,
+        check.problems,
+        tuple({name: str(entry.get(name, "")) for name in ("session", "table", "row")} for entry in entries),
+    )
 
 
 def _query_audit_chain(workspace: int) -> QuerySet[AuditChain]:

@@ -37,6 +37,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "wanted": audit_filter,
         "subjects": AuditSubject.choices,
         "integrity": audit_entries.load_chain_integrity(workspace),
+        "rows_checked": audit_entries.load_rows_check(workspace),
         "here": _build_query_string(request),
         "following": _build_query_string(request, before=str(page.before)) if page.before else "",
         "later": _is_number(before_key),

@@ -10,12 +10,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.integrity.verification import VerificationCounts, find_session_problems
-from checkpoints.models import Session
+from checkpoints.integrity import full_check
+from checkpoints.integrity.full_check import CheckedSession
+from checkpoints.integrity.verification import VerificationCounts
+from checkpoints.models import IntegrityCheck, Session, Workspace
 from checkpoints.seals.keys import KEY_SETTING, get_seal_keys
-
-#: Number of sessions that are read at once, and after which progress is reported.
-BATCH_SIZE = 100
 
 
 class Command(BaseCommand):
@@ -27,7 +26,7 @@ class Command(BaseCommand):
         which = parser.add_mutually_exclusive_group(required=True)
         which.add_argument("--session", metavar="ID", help="only this one, in every workspace that has it")
         which.add_argument("--all", action="store_true", help="all sessions")
-        parser.add_argument("--after", type=int, default=0, metavar="N", help="go on where an earlier run ended")
+        parser.add_argument("--resume", action="store_true", help="go on where an interrupted --all ended")
         parser.add_argument("--database", default="default", help="connection alias")
         parser.add_argument("--json", action="store_true", help="the result as one JSON object")
 
@@ -36,15 +35,13 @@ class Command(BaseCommand):
         try:
             if get_seal_keys() is None:
                 raise CommandError(f"{KEY_SETTING} is empty: there are no seals to check.")
-            for session in _iterate_sessions(options["database"], options["session"], options["after"]):
-                for problem in find_session_problems(options["database"], session, counts):
-                    problems.append({"session": session.session_id, **asdict(problem)})
-                    self.stderr.write(f"{session.session_id}: row {problem.row} of {problem.table}: {problem.why}")
+            for checked in self._check_sessions(options, counts):
+                for problem in checked.problems:
+                    problems.append({"session": checked.session_id, **asdict(problem)})
+                    self.stderr.write(f"{checked.session_id}: row {problem.row} of {problem.table}: {problem.why}")
                 sessions += 1
-                if sessions % BATCH_SIZE == 0:
-                    self.stderr.write(
-                        f"{sessions} sessions, {counts.rows} rows so far; go on with --after {session.pk}"
-                    )
+                if sessions % full_check.BATCH_SIZE == 0:
+                    self.stderr.write(f"{sessions} sessions, {counts.rows} rows so far; --resume goes on from here")
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
         if options["session"] and not sessions:
@@ -56,11 +53,15 @@ class Command(BaseCommand):
         if problems:
             raise CommandError("The database holds rows that this library did not write.")
 
-
-def _iterate_sessions(using: str, session_id: str | None, last: int) -> Iterator[Session]:
-    sessions = Session.objects.using(using).order_by("pk")
-    if session_id is not None:
-        sessions = sessions.filter(session_id=session_id)
-    while batch := list(sessions.filter(pk__gt=last)[:BATCH_SIZE]):
-        last = batch[-1].pk
-        yield from batch
+    def _check_sessions(self, options: dict[str, Any], counts: VerificationCounts) -> Iterator[CheckedSession]:
+        using = options["database"]
+        if options["session"] is not None:
+            for session in Session.objects.using(using).filter(session_id=options["session"]).order_by("pk"):
+                yield full_check.check_session(using, session, counts)
+            return
+        workspaces = Workspace.objects.using(using).order_by("pk")
+        if options["resume"]:
+            interrupted = IntegrityCheck.objects.using(using).filter(finished=False).order_by("workspace").first()
+            workspaces = workspaces.filter(pk__gte=interrupted.workspace_id if interrupted else 0)
+        for workspace_pk in workspaces.values_list("pk", flat=True):
+            yield from full_check.check_workspace(using, workspace_pk, counts, resume=options["resume"])

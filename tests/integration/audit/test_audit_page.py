@@ -15,7 +15,7 @@ from checkpoints import audit
 from checkpoints.audit import append_events
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind, Role
-from checkpoints.models import AuditEvent, Session, Workspace
+from checkpoints.models import AuditEvent, IntegrityCheck, Session, Workspace
 from harness_site.audit import audit_entries, event_sentences
 from harness_site.audit.audit_entries import AuditSubject
 from tests.support.auditing import entries
@@ -178,7 +178,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_entries(
     for _ in range(count):
         happened(session=session)
     audit.seal_events(make_workspace().pk)
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(10):
         reader.get("/audit/")
 
 
@@ -282,3 +282,22 @@ class TestExport:
         audit.seal_events(make_workspace().pk)
         AuditEvent.objects.update(actor="mallory")
         assert lines(reader.get("/audit/export/?subject=decisions"))[1][-1] == "NO"
+
+
+def test_the_page_shows_the_last_verification_of_the_rows(reader: Client) -> None:
+    assert "manage.py verify_integrity --all" in said(reader.get("/audit/"))
+    check = IntegrityCheck.objects.create(workspace=make_workspace(), sessions=2, rows=1500)
+    page = said(reader.get("/audit/"))
+    assert "verification not finished" in page
+    assert "1,500 rows of 2 sessions" in page
+    check.finished = True
+    check.save()
+    assert "Stored rows: verified" in said(reader.get("/audit/"))
+    check.problems, check.named = 1, '[{"session": "order-17", "table": "checkpoints_toolcall", "row": "5 (pay)"}]'
+    check.save()
+    page = said(reader.get("/audit/"))
+    assert "1 row is not as it was written." in page
+    assert "order-17" in page
+    check.named = "[1, damaged"
+    check.save()
+    assert "1 row is not as it was written." in said(reader.get("/audit/"))

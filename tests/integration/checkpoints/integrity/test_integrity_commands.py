@@ -8,7 +8,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from checkpoints.exceptions import RowNotSealed
-from checkpoints.models import AuditEvent, Message, Session, ToolCall
+from checkpoints.integrity import full_check
+from checkpoints.integrity.verification import VerificationCounts
+from checkpoints.models import AuditEvent, IntegrityCheck, Message, Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, plain, play
@@ -66,8 +68,31 @@ def test_verification_names_every_altered_row_and_goes_on(open_checkpointer: Ope
     ]
     assert "a message before it is missing" in err.getvalue()
     assert run("verify_integrity", "--session", "u")[0].endswith("0 not as they were written.\n")
-    last = Session.objects.get(session_id="t").pk
-    assert json.loads(run("verify_integrity", "--all", "--after", str(last), "--json")[0])["sessions"] == 1
+    check = IntegrityCheck.objects.get()
+    assert (check.finished, check.sessions, check.problems) == (True, 3, 2)
+    assert check.rows == result["rows"]
+    assert [entry["session"] for entry in json.loads(check.named)] == ["s", "t"]
+    assert set(Session.objects.exclude(quarantined_at=None).values_list("session_id", flat=True)) == {"s", "t"}
+
+
+def test_an_interrupted_verification_goes_on_where_it_ended(
+    open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("s", "t", "u"):
+        started(open_checkpointer(), name).save_checkpoint(name, talk("abc"), {}, 0)
+    monkeypatch.setattr(full_check, "BATCH_SIZE", 1)
+    workspace = Session.objects.get(session_id="s").workspace_id
+    interrupted = full_check.check_workspace("default", workspace, VerificationCounts())
+    assert [next(interrupted).session_id for _ in range(3)] == ["s", "t", "u"]  # the result of `u` is not stored
+    del interrupted
+    check = IntegrityCheck.objects.get()
+    assert (check.finished, check.sessions) == (False, 2)
+
+    result = json.loads(run("verify_integrity", "--all", "--resume", "--json")[0])
+    assert (result["sessions"], result["problems"]) == (1, [])
+    whole = IntegrityCheck.objects.get()
+    assert (whole.finished, whole.sessions) == (True, 3)
+    assert json.loads(run("verify_integrity", "--all", "--resume", "--json")[0])["rows"] == whole.rows
 
 
 def test_verification_needs_a_key_and_a_session(settings: Any, workspace: object) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import models
 
 from checkpoints import SyncCheckpointer
 from checkpoints.decisions.actors import Actor
@@ -150,3 +151,10 @@ def test_a_row_from_before_sealing_does_not_quarantine_its_session(cp: SyncCheck
     with pytest.raises(IntegrityError):
         cp.pending_tool_calls("s")
     assert get_session().quarantined_at is None
+
+
+def test_closing_a_client_quarantines_a_session_with_an_altered_call_and_raises_nothing(cp: SyncCheckpointer) -> None:
+    models.QuerySet(Session).filter(session_id="s").update(fence=99)
+    alter_call()
+    cp.close()
+    assert get_session().quarantined_at is not None

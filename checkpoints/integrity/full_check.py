@@ -1,0 +1,79 @@
+"""Verification of all rows of a workspace, which stores how far it came and what it found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+
+from django.db.models.functions import Now
+
+from checkpoints.exceptions import RowNotSealed
+from checkpoints.integrity import quarantine
+from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts, find_session_problems
+from checkpoints.models import IntegrityCheck, Session
+
+#: Number of sessions after which the progress is stored.
+BATCH_SIZE = 100
+#: Largest number of altered rows that the stored result names.
+MAX_NAMED_PROBLEMS = 20
+
+
+@dataclass
+class CheckedSession:
+    """Session that was verified, and its rows that are not as they were written."""
+
+    pk: int
+    session_id: str
+    problems: list[IntegrityProblem] = field(default_factory=list)
+
+
+def check_workspace(
+    using: str, workspace_pk: int, counts: VerificationCounts, *, resume: bool = False
+) -> Iterator[CheckedSession]:
+    """Verify all sessions of a workspace, and store the result for its audit page.
+
+    Sessions with altered rows are put under quarantine.
+
+    Args:
+        using: Connection alias.
+        workspace_pk: Key of the workspace.
+        counts: Gets the number of rows that were verified.
+        resume: Whether to go on where the last verification ended, if it was interrupted.
+
+    Yields:
+        Each session, in the order of their keys.
+    """
+    checks = IntegrityCheck.objects.using(using)
+    check = checks.filter(workspace=workspace_pk).first()
+    if check is None or check.finished or not resume:
+        check = IntegrityCheck(workspace_id=workspace_pk)
+        checks.filter(workspace=workspace_pk).delete()
+        check.save(using=using, force_insert=True)
+    rows_before, named = counts.rows - check.rows, json.loads(check.named)
+    sessions = Session.objects.using(using).filter(workspace=workspace_pk).order_by("pk")
+    while batch := list(sessions.filter(pk__gt=check.reached)[:BATCH_SIZE]):
+        for session in batch:
+            checked = check_session(using, session, counts)
+            check.sessions += 1
+            check.problems += len(checked.problems)
+            named += [{"session": session.session_id, **asdict(problem)} for problem in checked.problems]
+            yield checked
+        check.reached, check.rows = batch[-1].pk, counts.rows - rows_before
+        _store(using, check, named)
+    check.finished, check.rows = True, counts.rows - rows_before
+    _store(using, check, named)
+
+
+def check_session(using: str, session: Session, counts: VerificationCounts) -> CheckedSession:
+    """Verify one session, and put it under quarantine if rows of it were altered."""
+    problems = list(find_session_problems(using, session, counts))
+    if any(problem.why != RowNotSealed.WHY for problem in problems):
+        quarantine.quarantine_session(using, session.pk, noticed_by="verify_integrity")
+    return CheckedSession(session.pk, session.session_id, problems)
+
+
+def _store(using: str, check: IntegrityCheck, named: list[dict[str, str]]) -> None:
+    check.named = json.dumps(named[:MAX_NAMED_PROBLEMS])
+    check.reached_at = Now()
+    check.save(using=using)

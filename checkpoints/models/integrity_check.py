@@ -1,0 +1,26 @@
+from django.db import models
+from django.db.models.functions import Now
+
+from checkpoints.models.workspace import Workspace
+
+
+class IntegrityCheck(models.Model):
+    """Last verification of all rows of a workspace: how far it came, and what it found.
+
+    `problems` is the number of rows that are not as they were written, `named` a JSON list of the first of them. It is
+    a report for readers: nothing is decided by it.
+    """
+
+    workspace = models.OneToOneField(Workspace, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    started_at = models.DateTimeField(db_default=Now())
+    #: Time of the last session that was verified, and its key.
+    reached_at = models.DateTimeField(db_default=Now())
+    reached = models.BigIntegerField(default=0, db_default=0)
+    finished = models.BooleanField(default=False, db_default=False)
+    sessions = models.BigIntegerField(default=0, db_default=0)
+    rows = models.BigIntegerField(default=0, db_default=0)
+    problems = models.BigIntegerField(default=0, db_default=0)
+    named = models.TextField(default="[]", db_default="[]")
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows of {self.sessions} sessions, {self.problems} not as they were written"
