@@ -87,6 +87,8 @@ MAX_PARTS = 100
 _ENVELOPE_FIELDS = frozenset(
     {"id", "role", "created_at", "content", "blocks", "tool_calls", "tool_call_id", "name", "source"}
 )
+#: Fields of a message of the Responses API that say nothing more.
+_PLAIN_MESSAGE_FIELDS: Final = (("type", "message"), ("status", "completed"))
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _MEDIA_TYPE_FIELDS: Final = ("media_type", "mimeType", "mime_type")
 #: Beginnings of recordings in Base64, for formats that do not name the media type.
@@ -175,6 +177,7 @@ def _iterate_message_parts(message: dict[str, Any]) -> Iterator[Part]:
         if key not in _ENVELOPE_FIELDS
         and not _has_displayable_content(key, value)
         and not (key == "audio" and spoken is not None)
+        and (key, value) not in _PLAIN_MESSAGE_FIELDS
     }
     if other_fields:
         yield OtherPart(other_fields)

@@ -77,10 +77,11 @@ class SweAgentReader:
         cost = read_cost(stats.get("instance_cost", stats.get("total_cost")))
         builder.add_usage("", tokens, cost or None)
         if isinstance(info.get("submission"), str) and info["submission"].strip():
-            text = "The patch that was submitted:\n\n" + info["submission"]
-            body: Body = {"role": "system", "content": text}
+            introduction, patch = "The patch that was submitted:\n\n", info["submission"]
             if actions:  # the last action submitted it
-                body = {"role": "tool", "blocks": [_build_result(actions.pop(), text)]}
+                body: Body = {"role": "tool", "blocks": [_build_result(actions.pop(), introduction + patch)]}
+            else:
+                body = {"role": "system", "content": f"{introduction}~~~~~~diff\n{patch.rstrip()}\n~~~~~~"}
             builder.add_message({**body, "source": info})
         outcome = {name: info[name] for name in _OUTCOME_FIELDS if name in info}
         builder.facts |= {"outcome": outcome, "environment": value.get("environment", "")}

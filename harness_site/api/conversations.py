@@ -11,8 +11,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import InvalidFields, NotFound, SessionNotFound, VersionConflict
+from checkpoints.formats import content_blocks
+from checkpoints.formats.content_blocks import TextPart
 from checkpoints.models import Session
 from checkpoints.sessions import append_without_lease
+from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
 from checkpoints.store.version_state import VersionChange
@@ -83,7 +86,8 @@ def create_conversation(request: HttpRequest) -> HttpResponse:
         raise InvalidFields({"metadata": "It is not an object of texts."})
     session_id = f"conv_{secrets.token_hex(20)}"
     agent = metadata.get("agent") or request.token.name  # type: ignore[attr-defined]
-    handle = get_client(request).session(session_id, agent=agent, title=metadata.get("title"), metadata=metadata)
+    title = metadata.get("title") or _find_title(items)
+    handle = get_client(request).session(session_id, agent=agent, title=title, metadata=metadata)
     with handle as session:
         if items:
             session.append(items)
@@ -139,6 +143,8 @@ def create_items(request: HttpRequest, session_id: str) -> HttpResponse:
             if attempt == _APPEND_ATTEMPTS - 1:
                 raise
             session = _get_conversation(request, session_id)
+    if not session.title:  # it was created without a first message
+        Session.objects.filter(pk=session.pk, title="").update(title=_find_title(items))
     return respond(_build_list(items, has_more=False))
 
 
@@ -219,6 +225,15 @@ def _prepare_item(given: Item) -> Item:
             text = {"type": "output_text", "annotations": []} if is_output else {"type": "input_text"}
             item["content"] = [{**text, "text": given["content"]}]
     return item
+
+
+def _find_title(items: list[Item]) -> str:
+    """Find the first text of the user, as a title of one line."""
+    for item in items:
+        for part in content_blocks.list_message_parts(item) if item.get("role") == "user" else ():
+            if isinstance(part, TextPart):
+                return SessionDescription(part.text).get_columns()["title"]  # type: ignore[no-any-return]
+    return ""
 
 
 def _load_items(checkpointer: SyncCheckpointer, session_id: str) -> list[Item]:

@@ -83,18 +83,24 @@ def _convert_langchain_message(message: BaseMessage) -> dict[str, Any]:
 
 def _add_calls(converted: dict[str, Any], message: AIMessage) -> None:
     if message.tool_calls:
-        calls = [{"id": call["id"], "name": call["name"], "args": to_json(call["args"])} for call in message.tool_calls]
-        converted["tool_calls"] = calls
-        call_ids = {call["id"] for call in calls}
-        if isinstance(message.content, list):  # providers repeat the calls there
-            converted["content"] = [
-                part for part in converted["content"] if not (isinstance(part, dict) and part.get("id") in call_ids)
-            ]
+        calls = [
+            {"type": "tool_use", "id": call["id"], "name": call["name"], "input": to_json(call["args"])}
+            for call in message.tool_calls
+        ]
+        converted["content"] = [*_list_parts(converted["content"], {call["id"] for call in calls}), *calls]
     if message.usage_metadata:
         converted["usage"] = to_json(dict(message.usage_metadata))
     model = message.response_metadata.get("model_name") or message.response_metadata.get("model")
     if isinstance(model, str):
         converted["model"] = model
+
+
+def _list_parts(content: Any, call_ids: set[Any]) -> list[Any]:
+    """Return the parts of a content without the calls, which some providers repeat there."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    parts = content if isinstance(content, list) else []
+    return [part for part in parts if not (isinstance(part, dict) and part.get("id") in call_ids)]
 
 
 def to_json(value: Any, depth: int = 0) -> Any:

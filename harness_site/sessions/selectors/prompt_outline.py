@@ -120,6 +120,8 @@ def _read_title(beginning: str, size: int) -> tuple[str, bool]:
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
     else:
         text = _read_first_text(beginning)
+        if message_tags.begins_with_open_tag(text):  # the rest, with the end of what a program wrote, is not read
+            return "", False
     written, is_command = _select_written_text(text)
     return " ".join(written.split())[:_TITLE].lstrip("# "), is_command
 

@@ -41,6 +41,8 @@ _PASSED: Final = (
 def render_message(context: Context, entry: Entry) -> SafeString:
     """Render a message of the session `session_pk` with links to version `version_text`."""
     variables = {name: context.get(name) for name in _PASSED}
+    head = context.get("head")
+    variables["has_no_times"] = head is not None and not head.row.has_times
     html = _build_message_html(entry, variables)
     words: SearchQuery | None = context.get("words")
     if not words:

@@ -49,6 +49,12 @@ _MAX_TAGS: Final = 50
 _SHORT: Final = 120
 
 
+def begins_with_open_tag(text: str) -> bool:
+    """Return whether a text begins with a known tag that it does not close."""
+    opening = _OPENING.match(text.lstrip())
+    return opening is not None and f"</{opening[1]}>" not in text
+
+
 @dataclass(frozen=True, slots=True)
 class TextPiece:
     """Part of a text, not masked. `chip` is the style and word of a tag, None for text of people and agents."""

@@ -103,7 +103,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "numbers": numbers,
         "older": max((version for version in numbers if version < place.version), default=None),
         "newer": min((version for version in numbers if version > place.version), default=None),
-        "timeline": run_lanes.load_run_lanes(pk, events) if is_live else None,
+        "timeline": run_lanes.load_run_lanes(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
         "subagents": session_tree.map_subagent_calls(stored, (facts.subagents or {}).items()),
         "permissions": facts.permission_modes[0] if len(facts.permission_modes) == 1 else "",

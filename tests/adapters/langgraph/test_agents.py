@@ -49,6 +49,13 @@ def test_a_thread_is_a_session_that_reads_like_any_other(cp: SyncCheckpointer, e
     agent.invoke(QUESTION, config())
     turn = ["user", "assistant", "tool", "assistant", "tool", "assistant"]
     assert _roles(cp) == turn
+    latest = cp.load_latest("s")
+    assert latest is not None
+    call, result = latest["transcript"][3]["content"], latest["transcript"][4]
+    assert [(part["type"], part["name"], part["input"]) for part in call] == [
+        ("tool_use", "refund", {"order": 17, "amount": 40})
+    ]
+    assert (result["tool_call_id"], result["content"]) == (call[0]["id"], "refunded 40 for order 17")
     session = Session.objects.get()
     assert (session.agent, session.title, session.owner) == ("langgraph", "Please refund my orders.", None)
     assert [(call.tool, call.status, call.sentence) for call in ToolCall.objects.all()] == [

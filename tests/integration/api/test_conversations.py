@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 
 from checkpoints import SyncCheckpointer
+from checkpoints.formats import content_blocks
 from checkpoints.models import Checkpoint, Session, Workspace
 from harness_site.accounts.models import TokenRole
 from harness_site.api import client_stores, conversations, rate_limit
@@ -117,6 +118,17 @@ def test_session_of_another_way_in_is_a_conversation_too(workspace: Workspace) -
         assert (status, problem["error"]["type"]) == (409, "SessionBusy")
     assert client.send("DELETE", "/order%2F17/items/msg_at_0")[0] == 200
     assert client.list_texts("order%2F17") == []
+
+
+def test_conversation_is_named_after_the_first_text_of_its_user(workspace: Workspace) -> None:
+    client = ConversationsClient()
+    client.send("POST", "", write("Where is\nmy refund?"))
+    name = client.send("POST", "")[1]["id"]
+    client.send("POST", f"/{name}/items", write("I looked.", role="assistant"))
+    for text in ("Thank you.", "Again."):
+        client.send("POST", f"/{name}/items", write(text))
+    assert list(Session.objects.order_by("pk").values_list("title", flat=True)) == ["Where is my refund?", "Thank you."]
+    assert len(content_blocks.list_message_parts(client.send("GET", f"/{name}/items")[1]["data"][0])) == 1
 
 
 @pytest.mark.parametrize(

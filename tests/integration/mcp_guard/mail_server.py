@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
-from typing import Any
+from typing import Any, Never
 
 
 def send_mail(params: dict[str, Any]) -> dict[str, Any]:
@@ -24,9 +23,9 @@ def ask(params: dict[str, Any]) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": "done"}]}
 
 
-def hang(params: dict[str, Any]) -> dict[str, Any]:
-    time.sleep(60)
-    return {}
+def hang(params: dict[str, Any]) -> Never:
+    sys.stdin.read()  # until the guard closes it
+    os._exit(0)
 
 
 TOOLS = {"send_mail": send_mail, "pay": send_mail, "get_mail": send_mail, "fail": fail, "ask": ask, "hang": hang}

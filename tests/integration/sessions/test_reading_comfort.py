@@ -32,7 +32,7 @@ def finished() -> Session:
     write(session, "user", "# Context from my IDE setup:\n## Open tabs:\n- a.py\n## My request for Codex:\nFix it.")
     for number in range(40):
         write(session, "assistant", f"Step {number}")
-    write(session, "user", "<environment_context>cwd</environment_context>")
+    write(session, "user", "<environment_context>" + "cwd " * 400 + "</environment_context>")
     write(session, "user", "And the " + "second request " * 200)
     write(session, "assistant", "All of it is done.")
     write(session, "tool", "A note after the answer")
@@ -113,7 +113,9 @@ def test_a_typed_time_leads_to_the_first_message_at_or_after_it_in_the_readers_z
     assert "neither a time nor a message number" in said(reader.get(f"/sessions/{session.pk}/?at=0&none=place"))
     Session.objects.update(has_times=False)
     assert led("22:50") == "at=0&none=time#m-0"
-    assert "have no times" in said(reader.get(f"/sessions/{session.pk}/?at=0&none=time"))
+    without_times = said(reader.get(f"/sessions/{session.pk}/?at=0&none=time"))
+    assert "have no times" in without_times
+    assert "22:50:30" not in without_times
 
 
 @pytest.mark.parametrize(
