@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 import pytest
+from django.test import override_settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +24,14 @@ from checkpoints.versions import segment_queries
 from tests.support import orm_twin
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sealing_is_off() -> Iterator[None]:
+    """The twin writes no seals."""
+    with override_settings(HARNESS_SEAL_KEY="", HARNESS_SEAL_REQUIRED=None):
+        yield
+
 
 texts = st.text(max_size=12)
 messages = st.builds(lambda text, n: {"id": text, "role": "user", "n": n}, texts, st.integers(0, 3))
