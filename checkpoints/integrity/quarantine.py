@@ -23,14 +23,13 @@ from checkpoints.audit import append_events
 from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES, ActorKind, AuditKind, RunStatus
 from checkpoints.exceptions import (
+    CheckpointsError,
     IntegrityError,
     NotQuarantined,
     QuarantineStays,
     ReasonRequired,
     RowNotSealed,
-    SealKeyMissing,
     SessionNotFound,
-    StorageError,
 )
 from checkpoints.integrity import seal_existing, verification
 from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts
@@ -86,7 +85,7 @@ def _quarantine_quietly(store: Store, session_id: str) -> None:
         sessions = _select_sessions(store.using)
         names = sessions.filter(workspace_id=store.workspace_id, session_id=session_id)
         session_pk = names.values_list("pk", flat=True).first()
-    except (StorageError, DatabaseError) as error:
+    except (CheckpointsError, DatabaseError) as error:
         logger.error("Session %r could not be quarantined: %s", session_id, error)
     else:
         if session_pk is not None:
@@ -110,7 +109,7 @@ def quarantine_after_error(session_pk: int, *, using: str = "default") -> bool:
             marked = quarantine_session(using, session_pk)
             rows = _select_sessions(using).filter(pk=session_pk, quarantined_at__isnull=False)
             return marked or rows.exists()
-    except (StorageError, DatabaseError, SealKeyMissing) as error:
+    except (CheckpointsError, DatabaseError) as error:  # such as `InsideTransaction`
         logger.error("The session with the key %s could not be quarantined: %s", session_pk, error)
         return False
 

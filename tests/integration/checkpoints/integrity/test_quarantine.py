@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import models
+from django.db import models, transaction
 
 from checkpoints import SyncCheckpointer
 from checkpoints.decisions.actors import Actor
@@ -158,3 +158,10 @@ def test_closing_a_client_quarantines_a_session_with_an_altered_call_and_raises_
     alter_call()
     cp.close()
     assert get_session().quarantined_at is not None
+
+
+def test_a_reader_in_a_transaction_of_its_own_gets_the_error_all_the_same(cp: SyncCheckpointer) -> None:
+    alter_message()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        cp.load_latest("s")
+    assert get_session().quarantined_at is None  # the commit would have been the caller's

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.db import connection, transaction
+from django.db.models.functions import Now
 from django.test import TestCase
 
 from checkpoints import Checkpointer, SyncCheckpointer, SyncWorkflow, Tool, ToolRegistry
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InsideTransaction, ResultNotRecorded, StorageBusy
 from checkpoints.loop_state.phase_details import StepStarted
-from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from checkpoints.models import DEFAULT_WORKSPACE, Session, Workspace
 from checkpoints.peers import Join, PeerCall
 from tests.conftest import Open
 from tests.integration.checkpoints.situations import interrupt, said, started, talk
@@ -48,6 +49,8 @@ class World:
         cp.pause_for_peers("waits", {}, [Join("j", [PeerCall("c1", "stock", sent=False)])])
         cp.pause_for_peers("complete", {}, [Join("j", [PeerCall("c2", "stock")])])
         cp.accept_response("c2", "here")
+        started(cp, "still")
+        Session.objects.filter(session_id="still").update(quarantined_at=Now())
         other = open_checkpointer()
         started(other, "left").save_checkpoint("left", talk("a"), None, 0)
         self.run_id = str(other.start_session("left").pk)
@@ -86,6 +89,7 @@ WRITES: dict[str, Callable[[World], Any]] = {
     "fork_session": lambda w: w.cp.fork_session("calm", "fork"),
     "export_session": lambda w: w.cp.export_session("calm", w.folder / "calm.session"),
     "import_session": lambda w: w.cp.import_session(w.folder / "gone.session"),
+    "release_quarantine": lambda w: w.cp.release_quarantine("still", actor="ana", reason="Seen."),
     "delete_session": lambda w: w.cp.delete_session("left"),
     "save_checkpoint": lambda w: w.cp.save_checkpoint("calm", talk("abcd"), None, 0),
     "save_checkpoint, edited": lambda w: w.cp.save_checkpoint("calm", talk("x"), None, 0),

@@ -5,6 +5,7 @@ import pytest
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import (
     CheckpointCorrupted,
+    IntegrityError,
     InvalidIdentifier,
     InvalidInput,
     SchemaFromFuture,
@@ -158,7 +159,7 @@ def test_missing_message_is_corrupted(three: SyncCheckpointer) -> None:
 def test_damaged_message_is_corrupted(three: SyncCheckpointer, changes: dict[str, Any]) -> None:
     Message.objects.filter(position=2).update(**changes)
 
-    with pytest.raises(CheckpointCorrupted):
+    with pytest.raises((CheckpointCorrupted, IntegrityError)):  # with a key, the text is compared with its chain first
         three.load("s", 3)
     assert three.load("s", 2)["transcript"] == talk("ab")
 
