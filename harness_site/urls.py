@@ -27,7 +27,7 @@ urlpatterns = [
     path("v1/traces", receive_traces, name="traces"),
     path("audit/", include("harness_site.audit.urls")),
     path("", include("harness_site.notifications.urls")),
-    path("settings/", include("harness_site.accounts.settings_urls")),
+    path("settings/", include("harness_site.accounts.workspace_settings_urls")),
     path("settings/", include("harness_site.installation.urls")),
 ]
 

@@ -102,8 +102,8 @@ class _StoredTime(Func):
         return self.as_sql(compiler, connection, template="(%(expressions)s)::timestamptz", **context)
 
 
-def cast_time_to_text(field: str) -> Cast:
-    """Cast `field` (a time) to the database's own text; annotate it to make a `Cursor` of a row."""
+def cast_to_text(field: str) -> Cast:
+    """Cast a field to the text of the database. Of a time, it makes the `Cursor` of a row."""
     return Cast(field, TextField())
 
 

@@ -86,7 +86,7 @@ class SpanSession:
             elif span.kind == "tool":
                 self._add_tool(span)
             else:
-                self._builder.add_note(_describe_span(span))
+                self._builder.add_note(_span_to_dict(span))
         self._builder.finish()
 
     def _add_inputs(self, span: Span) -> None:
@@ -109,10 +109,10 @@ class SpanSession:
         bodies = read_messages(span.outputs, "assistant")
         for number, body in enumerate(bodies, 1):
             is_last = number == len(bodies)
-            source = {"source": {"span": _describe_span(span)}} if is_last else {}
+            source = {"source": {"span": _span_to_dict(span)}} if is_last else {}
             self._add_if_new({**body, **source}, describe_message(body), span.end, usage if is_last else None)
         if not bodies:
-            self._builder.add_note({**_describe_span(span), "usage": usage})
+            self._builder.add_note({**_span_to_dict(span), "usage": usage})
 
     def _find_start_of_first_tool(self, span: Span) -> datetime | None:
         """Find when the first of the calls in an output ran: a span may end after the tools that it streamed."""
@@ -205,11 +205,11 @@ class SpanSession:
         if span.end is not None:
             self._ends[span.call_id] = span.end
         if span.call_id in self._answered or span.outputs in (None, "", [], {}):  # a request may have the result
-            self._builder.add_note(_describe_span(span))
+            self._builder.add_note(_span_to_dict(span))
             return
         block = {"kind": "tool_result", "call_id": span.call_id, "content": _to_content(span.outputs)}
         body = {"role": "tool", "blocks": [{**block, "is_error": True} if span.failed else block]}
-        self._add_message({**body, "source": {"span": _describe_span(span)}}, describe_message(body), span.end)
+        self._add_message({**body, "source": {"span": _span_to_dict(span)}}, describe_message(body), span.end)
 
 
 def build_sessions(
@@ -244,7 +244,7 @@ def _list_innermost_models(spans: list[Span]) -> list[Span]:
     return [span for span in spans if span.kind == "model" and span.id not in outer]
 
 
-def _describe_span(span: Span) -> Body:
+def _span_to_dict(span: Span) -> Body:
     times = {name: value.isoformat() for name, value in (("start", span.start), ("end", span.end)) if value}
     return {"id": span.id, "parent": span.parent, "name": span.name, "kind": span.kind, **times, **span.rest}
 

@@ -242,7 +242,7 @@ def _seal_rows_as_they_are(using: str, session: Session) -> int:
     tables: tuple[type[models.Model], ...] = (*verification.SESSION_MODELS, Message)
     for model in tables:
         rows: models.QuerySet[Any] = models.QuerySet(model, using=using).filter(session=session)
-        altered = [row.pk for row in rows.order_by("pk").iterator(1000) if not _matches(row)]
+        altered = [row.pk for row in rows.order_by("pk").iterator(1000) if not _has_valid_seal(row)]
         count += rows.filter(pk__in=altered).update(row_seal=None)
     _select_sessions(using).filter(pk=session.pk).update(row_seal=None)
     try:
@@ -252,7 +252,7 @@ def _seal_rows_as_they_are(using: str, session: Session) -> int:
     return count + 1
 
 
-def _matches(row: models.Model) -> bool:
+def _has_valid_seal(row: models.Model) -> bool:
     try:
         row_seals.verify_row(row)
     except IntegrityError:

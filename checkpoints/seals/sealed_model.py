@@ -65,7 +65,7 @@ class SealedQuerySet(models.QuerySet[SomeModel]):
         incomplete = [row for row in rows if not _seal_before_insert(row, keys)]
         with transaction.atomic(using=self.db):
             created = super().bulk_create(rows, *args, **kwargs)
-            _count_new_rows(self.model, self.db, [row for row in rows if row.row_seal], keys)  # type: ignore[attr-defined]
+            _add_rows_to_heads(self.model, self.db, [row for row in rows if row.row_seal], keys)  # type: ignore[attr-defined]
             if incomplete:
                 seals = _seal_stored_rows(self.model, self.db, [row.pk for row in incomplete], keys)
                 for row in incomplete:
@@ -104,7 +104,7 @@ class SealedModel(models.Model):
         if self._state.adding and _seal_before_insert(self, keys):
             with transaction.atomic(using=using):
                 super().save(*args, **kwargs)
-                _count_new_rows(model, using, [self], keys)
+                _add_rows_to_heads(model, using, [self], keys)
             return
         with transaction.atomic(using=using):
             if not self._state.adding:
@@ -136,7 +136,7 @@ def _lock_sessions(rows: models.QuerySet[Any], keys: SealKeys) -> None:
         session_heads.lock_sessions(rows.db, list(rows.order_by().values_list("session_id", flat=True).distinct()))
 
 
-def _count_new_rows(model: type[models.Model], using: str, rows: Sequence[Any], keys: SealKeys) -> None:
+def _add_rows_to_heads(model: type[models.Model], using: str, rows: Sequence[Any], keys: SealKeys) -> None:
     """Add rows that were inserted with their seals to the heads of their sessions."""
     if not _is_counted(model):
         return

@@ -95,7 +95,7 @@ def _has_label(label: str) -> Q:
 def _order_with_owner(sessions: QuerySet[Session]) -> QuerySet[Session]:
     has_owner = ExpressionWrapper(HAS_LIVE_OWNER, output_field=BooleanField())
     annotated = sessions.select_related("owner").annotate(
-        driven=has_owner, stored_time=keyset_pagination.cast_time_to_text("updated_at")
+        driven=has_owner, stored_time=keyset_pagination.cast_to_text("updated_at")
     )
     return annotated.order_by("-updated_at", "-pk")
 

@@ -209,7 +209,7 @@ def guard(
 ) -> ToolResult:
     """Make one call of a foreign tool, blocking. Its intent is durable before it runs, and its outcome is logged after.
 
-    A completed call of the same operation is replayed instead of run.
+    A completed call of the same operation is replayed instead of run. What `run` raises is logged and raised again.
 
     Args:
         checkpointer: Client that owns the session.
@@ -236,7 +236,6 @@ def guard(
         OwnershipLost: Another run has taken the session over.
         CallConflict: The step has another call with this identifier.
         ResultNotRecorded: The tool ran and its result could not be stored.
-        Exception: What `run` raised, after it was logged.
     """
     execution = _Execution(run, codec, failed)
     registry = _bind(checkpointer, session_id, tool, execution.call, policies or _NO_POLICIES, codec)

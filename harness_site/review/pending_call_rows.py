@@ -21,7 +21,7 @@ from harness_site.review.presence import NOBODY, CallPresence
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.views.outages import build_outage_url
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
-from harness_site.sessions.session_urls import SessionUrls
+from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import ago, build_filter_url, in_sentence
 
 
@@ -122,7 +122,7 @@ class PendingRowBuilder:
     def __init__(self, query: QueryDict, secrets: Mapping[int, Collection[str]]) -> None:
         self._query = query
         self._secrets = secrets
-        self._sessions = SessionUrls()
+        self._sessions = SessionLinks()
         self._cards = reverse("harness_review:card", args=[0]).removesuffix("0/")
         self._only_tool, self._only_agent = gettext("Only the tool %(tool)s"), gettext("Only the agent %(agent)s")
 

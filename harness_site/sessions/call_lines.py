@@ -22,7 +22,7 @@ from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mar
 from harness_site.sessions import session_formatting
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
-from harness_site.sessions.session_urls import SessionUrls
+from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import at, breakable
 
 #: Largest number of characters of arguments, of a call id, and of the name of a session.
@@ -69,7 +69,7 @@ class WorkspaceCallLine:
 
 def build_session_call_lines(session_pk: int, records: Iterable[CallRecord]) -> list[CallLine | UnreadableRecord]:
     """Build the lines of the calls of one session, whose secrets are masked until the response."""
-    build_line = _get_line_builder(SessionUrls())
+    build_line = _get_line_builder(SessionLinks())
     return read_rows_or_mark_unreadable(records, lambda record: build_line(session_pk, record), "call")
 
 
@@ -78,9 +78,9 @@ def build_workspace_call_lines(
 ) -> list[WorkspaceCallLine | UnreadableRecord]:
     """Build the lines of calls of several sessions.
 
-    `secrets` is the result of `known_secret_values.load_known_secrets_of_sessions`.
+    `secrets` is the result of `session_secrets.load_known_secrets_of_sessions`.
     """
-    urls = SessionUrls()
+    urls = SessionLinks()
     build_call_line = _get_line_builder(urls)
 
     def build_line(row: LoggedCall) -> WorkspaceCallLine:
@@ -98,7 +98,7 @@ def build_workspace_call_lines(
     return read_rows_or_mark_unreadable(rows, build_line, "call")
 
 
-def _get_line_builder(urls: SessionUrls) -> Callable[[int, CallRecord], CallLine]:
+def _get_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLine]:
     """Return the function that builds a line; the words that all lines share are looked up once."""
     requested, logged = (conditional_escape(text) for text in (_("requested %(issued_at)s"), _("logged %(issued_at)s")))
     run = _("run %(number)s")

@@ -22,7 +22,7 @@ from harness_site.core.rendering.display_text import mask_and_reveal_hidden, sho
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.session_formatting import format_count, format_money, format_session_status
-from harness_site.sessions.session_urls import SessionUrls
+from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import ago, build_filter_url, copyable
 
 _LONGEST_NAME = 140
@@ -69,10 +69,10 @@ def build_session_lines(
     """Build the lines of the session list.
 
     With `day`, they link to the first message of that day. `query` has the filters of the list, to which the links of
-    labels add one. `secrets` is the result of `known_secret_values.load_known_secrets_of_sessions`.
+    labels add one. `secrets` is the result of `session_secrets.load_known_secrets_of_sessions`.
     """
     sentence_of_box = _("Select %(name)s")
-    urls = SessionUrls()
+    urls = SessionLinks()
 
     def build_line(row: SessionRow) -> SessionLine:
         with mask_values_in_context(secrets.get(row.pk, ())):

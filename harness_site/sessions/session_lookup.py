@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 
 from checkpoints.enums import Role
-from harness_site.accounts import known_secret_values
+from harness_site.accounts import session_secrets
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionHead
@@ -60,7 +60,7 @@ def get_session_head_or_404(request: MemberRequest, pk: int) -> SessionHead:
             _("There is no such session here."),
             _("It may have been deleted, or belong to a workspace you are not a member of. Nothing was changed."),
         )
-    known_secret_values.mask_session_secrets(pk)
+    session_secrets.mask_session_secrets(pk)
     request.session_shown = pk
     return head
 

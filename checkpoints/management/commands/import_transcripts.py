@@ -58,7 +58,7 @@ class Command(BaseCommand):
                 options["format"],
                 options["session_id"] or "",
                 options["agent"],
-                options["imported_by"] or _get_login(),
+                options["imported_by"] or _get_os_username(),
                 load_price_table(options["prices"]) if options["prices"] else None,
             )
         except CheckpointsError as error:
@@ -116,7 +116,7 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(report.to_dict()) if as_json else "\n".join(format_summary(report)))
 
 
-def _get_login() -> str:
+def _get_os_username() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # no login and no entry of the user

@@ -23,7 +23,7 @@ from checkpoints.db import clock
 from checkpoints.enums import CallStatus, DecisionKind, Role
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, ToolCall
-from harness_site.accounts import known_secret_values
+from harness_site.accounts import session_secrets
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
 from harness_site.core import formatting
@@ -139,7 +139,7 @@ def request_verifications(request: MemberRequest) -> HttpResponse:
     """Request the probe of each call that waits for one; the results appear on the page."""
     window = _parse_outage_window(request.POST)
     checkpointer, actor = SyncCheckpointer(workspace=request.membership.workspace.slug), get_actor(request)
-    for row in _load_outage_call_rows(request, _load_outage_page(request, window)):
+    for row in _load_outage_call_rows(request, _load_outage_calls_page(request, window)):
         call = row.call
         if not row.can_be_verified:
             continue
@@ -203,7 +203,7 @@ def _render_outage_page(
     answer_forms: Mapping[int, CallAnswerForm] | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    page = _load_outage_page(request, window)
+    page = _load_outage_calls_page(request, window)
     rows = _load_outage_call_rows(request, page)
     undecided = [row for row in rows if row.undecided]
     context: dict[str, Any] = {
@@ -229,7 +229,7 @@ def _render_outage_page(
     results = context["outcome"].rows if context["outcome"] else ()
     session_pks = [*(row.call.session_id for row in rows), *(result.call.session_id for result in results)]
     mark_excerpts_shown_in_response(request, "outage", session_pks)
-    context["secrets"] = known_secret_values.load_known_secrets_of_sessions(set(session_pks))
+    context["secrets"] = session_secrets.load_known_secrets_of_sessions(set(session_pks))
     return render(request, "review/outage.html", context, status=status)
 
 
@@ -245,7 +245,7 @@ def _parse_outage_window(query: QueryDict) -> OutageWindow:
     return OutageWindow(resolve_masked_reference(tool), first, last, int(after) if after else None)
 
 
-def _load_outage_page(request: MemberRequest, window: OutageWindow) -> outage_groups.OutageCallPage:
+def _load_outage_calls_page(request: MemberRequest, window: OutageWindow) -> outage_groups.OutageCallPage:
     last = window.last + timedelta(seconds=1)
     return outage_groups.load_outage_calls(
         request.membership.workspace, window.tool, window.first, last, after=window.after

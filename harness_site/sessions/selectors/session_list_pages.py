@@ -66,7 +66,7 @@ def _query_sessions_after(workspace_id: int, filters: SessionFilter, after: Plac
 
 
 def _order_sessions(sessions: QuerySet[Session], sort: Sort) -> QuerySet[Session]:
-    annotated = sessions.annotate(stored_time=keyset_pagination.cast_time_to_text(get_time_field(sort)))
+    annotated = sessions.annotate(stored_time=keyset_pagination.cast_to_text(get_time_field(sort)))
     return annotated.order_by(*get_order_fields(sort)).only(_get_sort_column(sort))
 
 

@@ -156,7 +156,7 @@ def _query_issued_calls(workspace: int, since: datetime, until: datetime) -> Que
 
 
 def _order_newest_first(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
-    return calls.annotate(stored_time=keyset_pagination.cast_time_to_text("issued_at")).order_by("-issued_at", "-pk")
+    return calls.annotate(stored_time=keyset_pagination.cast_to_text("issued_at")).order_by("-issued_at", "-pk")
 
 
 def _query_calls_around_limit(calls: QuerySet[ToolCall], limit: int) -> QuerySet[ToolCall]:

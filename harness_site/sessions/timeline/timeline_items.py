@@ -132,10 +132,10 @@ class RunItems:
 
 def describe_runs(frame: Timeframe) -> tuple[RunItems, ...]:
     """List the occurrences of each run, in the order of the runs."""
-    return tuple(_describe_run_course(run_course) for run_course in frame.courses)
+    return tuple(_build_run_items(run_course) for run_course in frame.courses)
 
 
-def _describe_run_course(run_course: RunCourse) -> RunItems:
+def _build_run_items(run_course: RunCourse) -> RunItems:
     lane = run_course.lane
     return RunItems(
         run=lane.run.number,

@@ -14,7 +14,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, DecisionKind, Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import ToolCall
-from harness_site.accounts import known_secret_values
+from harness_site.accounts import session_secrets
 from harness_site.core.masking import masker
 from harness_site.notifications import emails, webhook_services
 from harness_site.notifications.models import Delivery, Event, Notice
@@ -313,4 +313,4 @@ def test_each_session_of_a_list_has_its_own_newest_thousand_calls() -> None:
     ToolCall.objects.bulk_create(
         [ToolCall(**fields, call_id=name, idempotency_key=name, args_digest="d", result="1") for name in names]
     )
-    assert known_secret_values.load_known_secrets_of_sessions([old.pk, busy.pk]) == {old.pk: frozenset({NAMED})}
+    assert session_secrets.load_known_secrets_of_sessions([old.pk, busy.pk]) == {old.pk: frozenset({NAMED})}

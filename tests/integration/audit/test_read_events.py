@@ -11,7 +11,7 @@ from checkpoints.enums import Role
 from checkpoints.models import AuditEvent
 from harness_site.audit import session_read_events
 from harness_site.search import indexer
-from harness_site.sessions import urls as session_urls
+from harness_site.sessions import urls as session_links
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -138,5 +138,5 @@ def test_lists_are_none(client: Client, numbers: dict[str, int]) -> None:
 
 def test_every_address_of_a_session_is_known_here() -> None:
     """A new page about a session has to be put on the list."""
-    names = {pattern.name for pattern in session_urls.urlpatterns if "<int:pk>" in str(pattern.pattern)}
+    names = {pattern.name for pattern in session_links.urlpatterns if "<int:pk>" in str(pattern.pattern)}
     assert names == session_read_events.SESSION_PAGES | session_read_events.OTHERS

@@ -74,6 +74,12 @@ LINES: Final = (
         "302 405 405 405 405 302",
         "/sessions/{session}/calls/{call}/",
     ),
+    line(
+        "sessions/<int:pk>/quarantine/",
+        "302 403 404 404 404 302",
+        "302 403 404 404 404 302",
+        "/sessions/{session}/quarantine/",
+    ),
     line("sessions/<int:pk>/fork/", "302 403 200 200 200 302", "302 403 403 422 422 302", "/sessions/{session}/fork/"),
     line(
         "sessions/<int:pk>/timeline/",
@@ -115,6 +121,8 @@ FOREIGN: Final = (
     ("/sessions/{foreign_session}/calls/{foreign_call}/", "get"),
     ("/sessions/{session}/calls/{foreign_call}/", "get"),
     ("/sessions/{foreign_session}/fork/", "get"),
+    ("/sessions/{foreign_session}/quarantine/", "get"),
+    ("/sessions/{foreign_session}/quarantine/", "post"),
     ("/sessions/{foreign_session}/fork/", "post"),
     ("/sessions/{foreign_session}/timeline/", "get"),
     ("/sessions/{foreign_session}/workflows/", "get"),

@@ -7,7 +7,7 @@ from datetime import date
 from django.urls import reverse
 
 
-class SessionUrls:
+class SessionLinks:
     """URLs of sessions and their calls. Each pattern is reversed only once for all links of a list."""
 
     def __init__(self) -> None:
