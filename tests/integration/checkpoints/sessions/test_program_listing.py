@@ -42,6 +42,7 @@ def test_session_is_told_with_its_owner(cp: SyncCheckpointer) -> None:
         "agent": "desk",
         "status": "active",
         "finished": False,
+        "quarantined_at": None,
         "labels": ["vip", "de"],
         "metadata": {"order": 17},
         "version": 1,
