@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,22 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest come first, so that no process is left alone with one at the end."""
-    items.sort(key=lambda item: LONG.isdisjoint(item.path.parts))
+    """Each process begins with some of the longest tests, so that none is left alone with one at the end.
+
+    The processes first get parts of the list that follow each other and are of one size.
+    """
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    quick = [item for item in items if LONG.isdisjoint(item.path.parts)]
+    long = [item for item in items if not LONG.isdisjoint(item.path.parts)]
+    count = len(items)
+    items.clear()
+    for process in range(processes):
+        mine = long[process::processes]
+        end = count * (process + 1) // processes
+        room = max(end - len(items) - len(mine), 0)
+        items += [*mine, *quick[:room]]
+        del quick[:room]
+    items += quick
 
 
 @pytest.fixture(scope="session", autouse=True)
