@@ -176,6 +176,7 @@ benchmarks: setup ## Measure against other stores, write docs/benchmarks.md (min
 # The frameworks of the adapters are in a lock file of their own.
 LOCKED_EXTRAS := $(addprefix --extra ,postgres secrets remote mcp site dev)
 
+# The frameworks are tested with the packages of requirements.lock, except websockets: openai-agents wants an older one.
 .PHONY: lock
 lock: ## Write requirements.lock after a change of pyproject.toml; versions already in it stay
 	@tools="$$(mktemp -d)"; trap 'rm -rf "$$tools"' EXIT; \
@@ -184,7 +185,9 @@ lock: ## Write requirements.lock after a change of pyproject.toml; versions alre
 	"$$tools/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 $(LOCKED_EXTRAS) $(LOCK_OPTIONS) \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 		--output-file requirements.lock pyproject.toml; \
-	"$$tools/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 --constraint requirements.lock \
+	awk '/^websockets==/ {skip = 1; next} /^[^ ]/ {skip = 0} !skip' requirements.lock > "$$tools/constraints.txt"; \
+	"$$tools/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 --constraint "$$tools/constraints.txt" \
+		--no-annotate \
 		$(LOCK_OPTIONS) --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 		--output-file tests/adapters/requirements.lock tests/adapters/requirements.in; \
 	for part in requirements requirements-older; do \
