@@ -65,7 +65,7 @@ def test_file_says_what_it_is(cp: SyncCheckpointer, path: Path) -> None:
 
     assert {name: header[name] for name in ("format", "version", "session_id", "workspace", "latest_version")} == {
         "format": "harness session",
-        "version": 5,
+        "version": 6,
         "session_id": "s",
         "workspace": "default",
         "latest_version": 3,
