@@ -59,6 +59,7 @@ def test_keys_are_read_from_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         ("", f"{KEYS.verifying} {KEYS.verifying}", "the same key twice"),
         (KEYS.signing, KEYS.signing, "has the private key"),
     ],
+    ids=["malformed", "several", "malformed second", "twice", "private among the public"],
 )
 def test_malformed_key_is_an_error_of_the_system_check(settings: Any, signing: str, verifying: str, why: str) -> None:
     settings.HARNESS_DECISION_SIGNING_KEY, settings.HARNESS_DECISION_VERIFY_KEYS = signing, verifying
