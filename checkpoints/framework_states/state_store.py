@@ -104,7 +104,7 @@ class LoadedState:
 
 
 @contextmanager
-def _lock_session(
+def lock_session(
     store: Store, session_id: str, description: SessionDescription | None
 ) -> Iterator[tuple[Session, OwnedSession | None]]:
     """Lock a session for a write in one transaction, and create it from `description` if it does not exist.
@@ -112,22 +112,21 @@ def _lock_session(
     Raises `SessionNotFound`, `SessionFinished`, `SessionBusy`, `OwnershipLost`.
     """
     store.flush_pending_writes(session_id)
-    with database_operation(store.using):
+    with database_operation(store.using), transaction.atomic(using=store.using):
         if description is not None:
             create_finish_release.create_session(store, session_id, description)
-        with transaction.atomic(using=store.using):
-            row = row_lookups.get_session(store, session_id, lock=True)
-            if row.finished:
-                raise SessionFinished(session_id, row.status)
-            owned_session = store.find_owned(session_id)
-            if owned_session is None:
-                busy = append_without_lease.find_live_owner_error(store, row)
-                if busy is not None:
-                    raise busy
-            elif row.fence != owned_session.fence:
-                raise row_lookups.build_fence_lost_error(store, owned_session)
-            _add_title(store, row, description)
-            yield row, owned_session
+        row = row_lookups.get_session(store, session_id, lock=True)
+        if row.finished:
+            raise SessionFinished(session_id, row.status)
+        owned_session = store.find_owned(session_id)
+        if owned_session is None:
+            busy = append_without_lease.find_live_owner_error(store, row)
+            if busy is not None:
+                raise busy
+        elif row.fence != owned_session.fence:
+            raise row_lookups.build_fence_lost_error(store, owned_session)
+        _add_title(store, row, description)
+        yield row, owned_session
     store.record_session_use(session_id)
 
 
@@ -166,7 +165,7 @@ def save_state(
     writer = BlobWriter()
     digests = {name: writer.add(value) for name, value in new.values.items()}
     version = None
-    with _lock_session(store, session_id, description) as (row, owned_session):
+    with lock_session(store, session_id, description) as (row, owned_session):
         writer.insert(store.using, row)
         channels = _resolve_channels(store, row, new, digests)
         columns = {
@@ -246,7 +245,7 @@ def save_writes(
     writer = BlobWriter()
     by_position = {write.position: (write.channel, writer.add(write.value)) for write in writes}
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
-    with _lock_session(store, session_id, description) as (row, _):
+    with lock_session(store, session_id, description) as (row, _):
         writer.insert(store.using, row)
         rows = FrameworkWrite.objects.using(store.using).filter(session=row, **place)
         stored = {write.position: write for write in rows.filter(position__in=list(by_position))}
@@ -411,7 +410,7 @@ def delete_states(
         SessionFinished: The session has ended.
     """
     try:
-        with _lock_session(store, session_id, None) as (row, _):
+        with lock_session(store, session_id, None) as (row, _):
             states = list(FrameworkState.objects.using(store.using).filter(session=row).order_by("-state_id"))
             chosen = states if select is None else select(states)
             if select is None:
@@ -470,7 +469,7 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
     with database_operation(store.using, writes=False):
         source = row_lookups.get_session(store, source_id)
     description = SessionDescription(title=source.title, agent=source.agent)
-    with _lock_session(store, target_id, description) as (target, _):
+    with lock_session(store, target_id, description) as (target, _):
         if FrameworkState.objects.using(store.using).filter(session=target).exists():
             raise SessionExists(target_id)
         for model in (Blob, FrameworkState, FrameworkWrite):
@@ -488,7 +487,7 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
 
 def save_transcript(store: Store, session_id: str, content: VersionContent) -> None:
     """Write the version that shows a transcript, if that has changed. Raises what `save_state` raises."""
-    with _lock_session(store, session_id, None) as (row, owned_session):
+    with lock_session(store, session_id, None) as (row, owned_session):
         version = transcript_versions.write_version_if_changed(store, row, owned_session, content)
     if version is not None:
         store.notify_saved(session_id)
