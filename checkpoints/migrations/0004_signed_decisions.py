@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("checkpoints", "0002_framework_states_and_call_values"),
+        ("checkpoints", "0003_message_ids"),
     ]
 
     operations = [
