@@ -104,7 +104,7 @@ class LoadedState:
 
 
 @contextmanager
-def _lock_session(
+def lock_session(
     store: Store, session_id: str, description: SessionDescription | None
 ) -> Iterator[tuple[Session, OwnedSession | None]]:
     """Lock a session for a write in one transaction, and create it from `description` if it does not exist.
@@ -166,7 +166,7 @@ def save_state(
     writer = BlobWriter()
     digests = {name: writer.add(value) for name, value in new.values.items()}
     version = None
-    with _lock_session(store, session_id, description) as (row, owned_session):
+    with lock_session(store, session_id, description) as (row, owned_session):
         writer.insert(store.using, row)
         channels = _resolve_channels(store, row, new, digests)
         columns = {
@@ -246,7 +246,7 @@ def save_writes(
     writer = BlobWriter()
     by_position = {write.position: (write.channel, writer.add(write.value)) for write in writes}
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
-    with _lock_session(store, session_id, description) as (row, _):
+    with lock_session(store, session_id, description) as (row, _):
         writer.insert(store.using, row)
         rows = FrameworkWrite.objects.using(store.using).filter(session=row, **place)
         stored = {write.position: write for write in rows.filter(position__in=list(by_position))}
@@ -273,7 +273,7 @@ def load_state(store: Store, session_id: str, namespace: str, state_id: str | No
         CheckpointCorrupted: A value is missing or altered.
     """
     with database_operation(store.using, writes=False):
-        states = _select_states(store, session_id, namespace)
+        states = select_states(store, session_id, namespace)
         states = states.order_by("-state_id") if state_id is None else states.filter(state_id=state_id)
         while (row := states.first()) is not None:
             try:
@@ -309,7 +309,7 @@ def iterate_states(
         IntegrityError: A row is not one that this library wrote.
         CheckpointCorrupted: A value is missing or altered.
     """
-    states = _select_states(store, session_id, namespace).order_by("-state_id", "-pk")
+    states = select_states(store, session_id, namespace).order_by("-state_id", "-pk")
     if state_id is not None:
         states = states.filter(state_id=state_id)
     if before is not None:
@@ -328,7 +328,7 @@ def iterate_states(
         yield from loaded
 
 
-def _select_states(store: Store, session_id: str | None, namespace: str | None) -> QuerySet[FrameworkState]:
+def select_states(store: Store, session_id: str | None, namespace: str | None) -> QuerySet[FrameworkState]:
     states = FrameworkState.objects.using(store.using).select_related("session")
     states = states.filter(session__workspace=store.workspace_id)
     if session_id is not None:
@@ -411,7 +411,7 @@ def delete_states(
         SessionFinished: The session has ended.
     """
     try:
-        with _lock_session(store, session_id, None) as (row, _):
+        with lock_session(store, session_id, None) as (row, _):
             states = list(FrameworkState.objects.using(store.using).filter(session=row).order_by("-state_id"))
             chosen = states if select is None else select(states)
             if select is None:
@@ -470,7 +470,7 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
     with database_operation(store.using, writes=False):
         source = row_lookups.get_session(store, source_id)
     description = SessionDescription(title=source.title, agent=source.agent)
-    with _lock_session(store, target_id, description) as (target, _):
+    with lock_session(store, target_id, description) as (target, _):
         if FrameworkState.objects.using(store.using).filter(session=target).exists():
             raise SessionExists(target_id)
         for model in (Blob, FrameworkState, FrameworkWrite):
@@ -488,7 +488,7 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
 
 def save_transcript(store: Store, session_id: str, content: VersionContent) -> None:
     """Write the version that shows a transcript, if that has changed. Raises what `save_state` raises."""
-    with _lock_session(store, session_id, None) as (row, owned_session):
+    with lock_session(store, session_id, None) as (row, owned_session):
         version = transcript_versions.write_version_if_changed(store, row, owned_session, content)
     if version is not None:
         store.notify_saved(session_id)
