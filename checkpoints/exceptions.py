@@ -32,6 +32,7 @@ __all__ = [
     "FileError",
     "FileNotReadable",
     "FileNotWritten",
+    "FrameworkNotSupported",
     "IdempotencyKeyReused",
     "ImportConflict",
     "InsideTransaction",
@@ -963,6 +964,18 @@ class DriverMissing(CheckpointsError):
     def __init__(self, using: str, why: str) -> None:
         self.using = using
         super().__init__(f"The database under the alias {using!r} cannot be opened: {why}.")
+
+
+class FrameworkNotSupported(CheckpointsError, ImportError):
+    """An agent framework is missing, or its version is not one that its adapter is made for."""
+
+    code = "framework_not_supported"
+    hint = "Install a version in that range: its adapter may lose something with another one."
+
+    def __init__(self, package: str, installed: str, wanted: str) -> None:
+        self.package, self.installed, self.wanted = package, installed, wanted
+        found = f"version {installed} is installed" if installed else "it is not installed"
+        super().__init__(f"The adapter needs {package}{wanted}, and {found}.")
 
 
 class NotDurable(CheckpointsError):

@@ -1,6 +1,7 @@
 """Content of a stored message as parts, for all known message formats.
 
-Known are this library's own blocks, OpenAI's chat messages and response items, and Anthropic's content blocks.
+Known are this library's own blocks, OpenAI's chat messages and response items, Anthropic's content blocks, and the
+messages of Pydantic AI.
 Anything else is returned as `OtherPart`: nothing of a message is ever dropped.
 """
 
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final, TypeVar
 
-from checkpoints.formats import parse_json, to_canonical_json
+from checkpoints.formats import parse_json, pydantic_ai_messages, to_canonical_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ def read_message_parts(body: str) -> tuple[Part, ...]:
 
 def list_message_parts(message: dict[str, Any]) -> tuple[Part, ...]:
     """List the parts of one message, in order."""
+    message = pydantic_ai_messages.to_blocks(message)
     return _number_media(tuple(_iterate_message_parts(message)), {ImagePart: count(1), AudioPart: count(1)})
 
 
@@ -371,8 +373,8 @@ def _to_list(value: Any) -> list[Any]:
 _BLOCK_READERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
     **dict.fromkeys(("text", "input_text", "output_text"), _read_text_block),
     **dict.fromkeys(("reasoning", "thinking"), _read_reasoning_block),
-    **dict.fromkeys(("tool_call", "tool_use", "function_call"), _read_call_block),
-    **dict.fromkeys(("tool_result", "function_call_output"), _read_result_block),
+    **dict.fromkeys(("tool_call", "tool_use", "function_call", "server_tool_use"), _read_call_block),
+    **dict.fromkeys(("tool_result", "function_call_output", "server_tool_result"), _read_result_block),
     **dict.fromkeys(("image", "image_url", "input_image"), _read_image_block),
     **dict.fromkeys(("audio", "audio_url", "input_audio", "output_audio"), _read_audio_block),
     "compaction": _read_compaction_block,

@@ -112,22 +112,21 @@ def lock_session(
     Raises `SessionNotFound`, `SessionFinished`, `SessionBusy`, `OwnershipLost`.
     """
     store.flush_pending_writes(session_id)
-    with database_operation(store.using):
+    with database_operation(store.using), transaction.atomic(using=store.using):
         if description is not None:
             create_finish_release.create_session(store, session_id, description)
-        with transaction.atomic(using=store.using):
-            row = row_lookups.get_session(store, session_id, lock=True)
-            if row.finished:
-                raise SessionFinished(session_id, row.status)
-            owned_session = store.find_owned(session_id)
-            if owned_session is None:
-                busy = append_without_lease.find_live_owner_error(store, row)
-                if busy is not None:
-                    raise busy
-            elif row.fence != owned_session.fence:
-                raise row_lookups.build_fence_lost_error(store, owned_session)
-            _add_title(store, row, description)
-            yield row, owned_session
+        row = row_lookups.get_session(store, session_id, lock=True)
+        if row.finished:
+            raise SessionFinished(session_id, row.status)
+        owned_session = store.find_owned(session_id)
+        if owned_session is None:
+            busy = append_without_lease.find_live_owner_error(store, row)
+            if busy is not None:
+                raise busy
+        elif row.fence != owned_session.fence:
+            raise row_lookups.build_fence_lost_error(store, owned_session)
+        _add_title(store, row, description)
+        yield row, owned_session
     store.record_session_use(session_id)
 
 

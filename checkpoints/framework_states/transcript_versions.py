@@ -48,23 +48,53 @@ def write_version_if_changed(
         NotRepresentable: A message has no exact JSON form.
         VersionConflict: The session was changed without its lock.
     """
-    using = store.using
+    operations = get_operations(owned_session)
+    head, end = _find_end(store, row, get_locked_head(store, row), operations, content)
+    return write_version(store, row, owned_session, head, end, VersionChange(payload=content.payload), operations)
+
+
+def get_operations(owned_session: OwnedSession | None) -> OpenOperations:
+    """Return what pairs results with the calls of a session: that of its run, or one that knows their ids alone."""
+    return OpenOperations() if owned_session is None else owned_session.operations
+
+
+def get_locked_head(store: Store, row: Session) -> TranscriptHead:
+    """Return the end of the transcript of a locked session. A new session gets its first segment."""
     if row.head_segment_id is None:
-        row.head_segment = Segment.objects.using(using).create(session=row)
-        Session.objects.using(using).filter(pk=row.pk).update(head_segment=row.head_segment)
-    head = save_version.get_session_transcript_head(row)
-    operations = OpenOperations() if owned_session is None else owned_session.operations
-    head, end = _find_end(store, row, head, operations, content)
+        row.head_segment = Segment.objects.using(store.using).create(session=row)
+        Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=row.head_segment)
+    return save_version.get_session_transcript_head(row)
+
+
+def move_head(store: Store, row: Session, head: TranscriptHead, segment: Segment) -> TranscriptHead:
+    """Let the next version of a locked session continue in another segment. Returns the head to continue from."""
+    Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=segment)
+    row.head_segment = segment
+    return replace(head, segment_id=segment.pk, state=None, snapshot=None)
+
+
+def write_version(
+    store: Store,
+    row: Session,
+    owned_session: OwnedSession | None,
+    head: TranscriptHead,
+    end: TranscriptEnd,
+    change: VersionChange,
+    operations: OpenOperations,
+) -> int | None:
+    """Write the version that continues from `head` to `end`, if anything changes by it. The rest is as above."""
+    using = store.using
     answered_rows: list[int] = []
     if end.results:
         answered_rows = operations.list_rows_answered_by(
             end.results, lambda: call_queries.list_unanswered_calls(store, row.pk)
         )
-    is_unchanged = (end.length, end.chain) == (row.message_count, bytes(row.head_chain))
-    if is_unchanged and not answered_rows:
-        return None
     newest = save_version.find_newest_version(using, row.pk)
-    state = VersionChange(payload=content.payload).apply_to(save_version.parse_version_state(row.session_id, newest))
+    before = save_version.parse_version_state(row.session_id, newest)
+    state = change.apply_to(before)
+    is_unchanged = (end.length, end.chain) == (row.message_count, bytes(row.head_chain))
+    if is_unchanged and (state.usage, state.budget) == (before.usage, before.budget) and not answered_rows:
+        return None
     if owned_session is not None:
         owned_session.head = head
         version = save_version.execute_save_statement(store, owned_session, head, end, state, head.version)
@@ -92,7 +122,6 @@ def _find_end(
             store, row.pk, row.session_id, operations, head, prepared, keep
         )
         segment = transcript_segments.create_branch_segment(store.using, row.pk, head, keep)
-        Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=segment)
-        head = replace(head, segment_id=segment.pk, state=None, snapshot=None)
+        head = move_head(store, row, head, segment)
     end = save_version.build_transcript_end(prepared, keep, None)
     return head, replace(end, said=[*end.said, *content.answers], repeated=repeated)

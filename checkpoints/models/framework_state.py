@@ -74,7 +74,7 @@ class FrameworkState(SealedModel):
     namespace = models.CharField(max_length=NAMESPACE_LENGTH, blank=True)
     state_id = models.CharField(max_length=255)
     parent_id = models.CharField(max_length=255, blank=True)
-    #: Identifier that the framework gives the run which made it; empty if it gives none.
+    #: Identifier that the framework gives the run or the save which made it; empty if it gives none.
     run_key = models.CharField(max_length=255, blank=True)
     body_type = models.CharField(max_length=40)
     body = models.BinaryField()

@@ -66,6 +66,8 @@ class Message(SealedModel):
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["segment", "position"], name="message_place"),)
+        # Entries of a conversation are found by their identifiers; most messages have none.
+        indexes = (models.Index(fields=["message_id"], condition=~models.Q(message_id=""), name="message_of_id"),)
 
     def __str__(self) -> str:
         return f"message {self.position}"

@@ -6,6 +6,7 @@ Version numbers are never reused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -214,16 +215,20 @@ def _find_needed_segment_lengths(store: Store, row: Session) -> dict[int | None,
 # whole sessions
 
 
-def delete_session(store: Store, session_id: str, *, dry_run: bool = False) -> RemovalCounts:
+def delete_session(
+    store: Store, session_id: str, *, dry_run: bool = False, condition: Callable[[Session], None] | None = None
+) -> RemovalCounts:
     """Remove a session with all its rows. Messages that a fork reaches are handed over to the fork.
 
-    Notices to other agents that are not delivered yet are dropped. Raises `SessionNotFound`, and `StillNeeded` while a
-    run drives the session or a person has to decide.
+    Notices to other agents that are not delivered yet are dropped. `condition` gets the locked session, and raises what
+    forbids it. Raises `SessionNotFound`, and `StillNeeded` while a run drives the session or a person has to decide.
     """
     with database_operation(store.using):
         try:
             with transaction.atomic(using=store.using):
                 row = row_lookups.get_session(store, session_id, lock=True)
+                if condition is not None:
+                    condition(row)
                 _require_not_in_use(store, row)
                 if row.owner is not None and run_liveness.is_run_alive(row.owner):
                     raise StillNeeded(session_id, f"run {row.owner.number} drives it; finish it first")

@@ -199,9 +199,16 @@ def extend_transcript_head(head: TranscriptHead, added: Sequence[dict[str, Any]]
     """Append `added` to the transcript that ends at `head`. Raises `NotRepresentable`, `TooLarge`."""
     if not added and isinstance(added, list | tuple):
         return TranscriptEnd([], head.length, head.chain, head.snapshot)
-    prepared = transcript_segments.prepare_transcript(added, after=head.chain, first=head.length)
+    return build_end_of_added_messages(
+        transcript_segments.prepare_transcript(added, after=head.chain, first=head.length), head
+    )
+
+
+def build_end_of_added_messages(prepared: PreparedTranscript, head: TranscriptHead) -> TranscriptEnd:
+    """Build the end of the transcript that continues from `head` with prepared messages."""
     new_messages = transcript_segments.build_new_messages(prepared, 0, head.length)
-    return TranscriptEnd(new_messages, head.length + len(new_messages), prepared.chains[-1], said=prepared.messages)
+    chain = prepared.chains[-1] if prepared.chains else head.chain
+    return TranscriptEnd(new_messages, head.length + len(new_messages), chain, said=prepared.messages)
 
 
 def _build_unconfirmed_save(head: TranscriptHead, end: TranscriptEnd, state: VersionState) -> UnconfirmedSave:
@@ -339,10 +346,12 @@ def count_results_after_edited_message(
 ) -> Counter[str]:
     """Count the results that an edited transcript has from message `first` on and that are not new in it, by call id.
 
-    They answer no call made since the last version, even one with the same call id. Results are new behind the last
-    message that the transcript up to `head` has as well, and as far as there are more of them than in that one.
+    `prepared` is the edited transcript, or its messages from `first` on. The results answer no call made since the last
+    version, even one with the same call id. Results are new behind the last message that the transcript up to `head`
+    has as well, and as far as there are more of them than in that one.
     """
-    results = _count_results_by_call_id(prepared.messages[first:])
+    edited, edited_bodies = prepared.messages[first - prepared.first :], prepared.bodies[first - prepared.first :]
+    results = _count_results_by_call_id(edited)
     call_ids = operations.filter_known_call_ids(results, lambda: call_queries.list_unanswered_calls(store, session_pk))
     if not call_ids:
         return Counter()
@@ -357,11 +366,8 @@ def count_results_after_edited_message(
     except ValueError as error:
         raise CheckpointCorrupted(session_id, "a message of its transcript", str(error)) from error
     stored_bodies = set(bodies)
-    end = max(
-        (position for position in range(first, len(prepared.bodies)) if prepared.bodies[position] in stored_bodies),
-        default=first - 1,
-    )
-    return results - (_count_results_by_call_id(prepared.messages[end + 1 :]) | (results - earlier_results))
+    kept = max((index + 1 for index, body in enumerate(edited_bodies) if body in stored_bodies), default=0)
+    return results - (_count_results_by_call_id(edited[kept:]) | (results - earlier_results))
 
 
 def execute_save_statement(

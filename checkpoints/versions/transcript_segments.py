@@ -27,11 +27,15 @@ from checkpoints.versions import segment_queries
 
 @dataclass(frozen=True)
 class PreparedTranscript:
-    """Transcript, or the end of one, validated and digested: `chains[i]` is the chain after message i."""
+    """Transcript, or the end of one, validated and digested: `chains[i]` is the chain after message i.
+
+    `first` is the position of its first message.
+    """
 
     messages: Sequence[dict[str, Any]]
     bodies: Sequence[str]
     chains: Sequence[bytes]
+    first: int = 0
 
 
 def prepare_transcript(
@@ -49,7 +53,7 @@ def prepare_transcript(
         if not isinstance(message, dict):
             raise NotRepresentable(f"transcript[{position}]", f"a {type(message).__name__} is not a message (a dict)")
         bodies.append(to_canonical_json(message, f"transcript[{position}]"))
-    return PreparedTranscript(messages, bodies, digests.compute_hash_chains(bodies, after))
+    return PreparedTranscript(messages, bodies, digests.compute_hash_chains(bodies, after), first)
 
 
 def is_continuation(prepared: PreparedTranscript, head: TranscriptHead) -> bool:

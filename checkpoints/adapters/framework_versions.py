@@ -1,0 +1,34 @@
+"""Versions of the frameworks that the adapters are made for."""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+
+from checkpoints.exceptions import FrameworkNotSupported
+
+
+def require_version(package: str, *, at_least: tuple[int, int], below: tuple[int, int]) -> None:
+    """Require that the installed version of a framework is one that its adapter is made for.
+
+    Args:
+        package: Name of its distribution.
+        at_least: First version, as major and minor number.
+        below: First version that is too new.
+
+    Raises:
+        FrameworkNotSupported: It is not installed, or has another version.
+    """
+    try:
+        installed = metadata.version(package)
+    except metadata.PackageNotFoundError:
+        installed = ""
+    numbers = re.match(r"(\d+)\.(\d+)", installed)
+    found = None if numbers is None else (int(numbers[1]), int(numbers[2]))
+    if found is None or not at_least <= found < below:
+        wanted = f">={_join(at_least)},<{_join(below)}"
+        raise FrameworkNotSupported(package, installed, wanted)
+
+
+def _join(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,173 @@
+"""Store for the conversations of Pydantic AI: a conversation is a session, an entry is a message of its transcript."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from decimal import Decimal
+from functools import partial
+from typing import Any, TypeVar
+
+from pydantic_ai.conversation_store import (
+    ConversationConflict,
+    ConversationEntry,
+    ConversationRecord,
+    ConversationStore,
+)
+
+from checkpoints import sansio
+from checkpoints.adapters.pydantic_ai import message_codec
+from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.aio import Checkpointer
+from checkpoints.client import SyncCheckpointer
+from checkpoints.database_backend import DatabaseBackend
+from checkpoints.exceptions import InvalidInput
+from checkpoints.framework_states import conversation_log
+from checkpoints.framework_states.conversation_log import LogConflict, NewRecord
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store.version_state import UNCHANGED, Unchanged
+
+T = TypeVar("T")
+#: Namespace of the records.
+_FRAMEWORK = "pydantic_ai"
+
+
+class HarnessConversationStore(ConversationStore):
+    """Store that keeps conversations as sessions.
+
+        store = HarnessConversationStore(checkpointer)
+        conversation = await store.load("order-17") or Conversation(conversation_id="order-17")
+        result = await agent.run("Please refund order 17.", conversation=conversation)
+        await store.save(result)
+
+    A save is one transaction, so that a conflict leaves nothing. It is refused with `SessionBusy` while a run of
+    another client owns the session. A deleted conversation takes with it all messages that no fork has in its history.
+    """
+
+    def __init__(
+        self, checkpointer: SyncCheckpointer | Checkpointer | None = None, *, agent: str = "pydantic-ai"
+    ) -> None:
+        """Create a store.
+
+        Args:
+            checkpointer: Client of a database, blocking or async. None uses the `default` database of the project.
+            agent: Name of the agent of new sessions, for lists and filters.
+
+        Raises:
+            InvalidInput: The client is one of a server over HTTP.
+        """
+        self.checkpointer = SyncCheckpointer() if checkpointer is None else checkpointer
+        if type(self.sync_checkpointer.backend) is not DatabaseBackend:
+            raise InvalidInput("A store of conversations needs a database: a path, or a sqlite or postgresql URL.")
+        self.agent = agent
+
+    @classmethod
+    @contextmanager
+    def open(cls, url: str, **options: Any) -> Iterator[HarnessConversationStore]:
+        """Open a database for a `with` block.
+
+        Args:
+            url: Path or URL of a database, as `SyncCheckpointer.open` takes it.
+            options: Arguments of the class.
+
+        Yields:
+            The store. Its client is closed at the end.
+        """
+        with SyncCheckpointer.open(url) as checkpointer:
+            yield cls(checkpointer, **options)
+
+    @classmethod
+    @asynccontextmanager
+    async def aopen(cls, url: str, **options: Any) -> AsyncIterator[HarnessConversationStore]:
+        """Open a database for an `async with` block. Arguments and result are those of `open`."""
+        async with Checkpointer.open(url) as checkpointer:
+            yield cls(checkpointer, **options)
+
+    @property
+    def sync_checkpointer(self) -> SyncCheckpointer:
+        """Blocking client of the database."""
+        return self.checkpointer.sync if isinstance(self.checkpointer, Checkpointer) else self.checkpointer
+
+    async def read_record(self, conversation_id: str) -> ConversationRecord | None:
+        store = self.sync_checkpointer.store
+        stored = await self._hop(partial(conversation_log.read_record, store, _FRAMEWORK, conversation_id))
+        return None if stored is None else message_codec.decode_record(stored)
+
+    async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
+        stored = await self._hop(partial(conversation_log.read_records, self.sync_checkpointer.store, _FRAMEWORK))
+        records = [message_codec.decode_record(record) for record in stored]
+        chosen = [record for record in records if scope is None or record.scope == scope]
+        chosen.sort(key=lambda record: record.updated_at, reverse=True)
+        return chosen[:limit]
+
+    async def write_record(
+        self,
+        record: ConversationRecord,
+        *,
+        new_entries: Sequence[ConversationEntry] = (),
+        expected_revision: str | None,
+    ) -> None:
+        new = NewRecord(
+            _FRAMEWORK,
+            record.revision,
+            message_codec.encode_record(record),
+            record.head_id,
+            _build_usage(record),
+            _find_cost(record),
+        )
+        entries = message_codec.encode_entries(new_entries)
+        title = message_codec.find_first_prompt(entry.message for entry in new_entries)
+        description = SessionDescription(title, self.agent)
+
+        def write() -> None:
+            with SessionClaims.of(self.sync_checkpointer).exclude_changes(record.conversation_id):
+                conversation_log.write_record(
+                    self.sync_checkpointer.store,
+                    record.conversation_id,
+                    new,
+                    entries,
+                    expected_revision=expected_revision,
+                    description=description,
+                )
+
+        try:
+            await self._hop(write)
+        except LogConflict as error:
+            raise ConversationConflict(record.conversation_id) from error
+
+    async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
+        def delete() -> None:
+            with SessionClaims.of(self.sync_checkpointer).exclude_changes(conversation_id):
+                conversation_log.delete_record(
+                    self.sync_checkpointer.store, _FRAMEWORK, conversation_id, expected_revision=expected_revision
+                )
+
+        try:
+            await self._hop(delete)
+        except LogConflict as error:
+            raise ConversationConflict(conversation_id) from error
+
+    async def read_entry(self, entry_id: str) -> ConversationEntry:
+        stored = await self._hop(partial(conversation_log.read_entry, self.sync_checkpointer.store, entry_id))
+        return message_codec.decode_entries([stored])[0]
+
+    async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
+        if head_id is None or limit == 0:
+            return []
+        store = self.sync_checkpointer.store
+        stored = await self._hop(partial(conversation_log.read_history, store, head_id, limit=limit))
+        return message_codec.decode_entries(stored)
+
+    async def _hop(self, work: Callable[[], T]) -> T:
+        hop = self.checkpointer.hop if isinstance(self.checkpointer, Checkpointer) else sansio.run_in_thread
+        return await hop(work)
+
+
+def _build_usage(record: ConversationRecord) -> dict[str, Any]:
+    usage = record.usage
+    names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "requests", "tool_calls")
+    return {name: getattr(usage, name) for name in names if name.endswith("put_tokens") or getattr(usage, name)}
+
+
+def _find_cost(record: ConversationRecord) -> Decimal | Unchanged:
+    return UNCHANGED if record.usage.cost is None else record.usage.cost

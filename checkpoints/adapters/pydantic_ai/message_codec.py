@@ -1,0 +1,98 @@
+"""Messages and records of Pydantic AI in the JSON of its own type adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, UserPromptPart
+
+from checkpoints.exceptions import InvalidInput, NotRepresentable
+from checkpoints.formats import parse_json, pydantic_ai_messages
+from checkpoints.framework_states.conversation_log import NewEntry, StoredEntry, StoredRecord
+from checkpoints.versions.blobs import Encoded
+
+_RecordAdapter: TypeAdapter[ConversationRecord] = TypeAdapter(ConversationRecord)
+
+
+def encode_entries(entries: Sequence[ConversationEntry]) -> list[NewEntry]:
+    """Encode entries as messages of a transcript, with the id and the time that pages show.
+
+    Raises:
+        NotRepresentable: A message has no JSON form.
+    """
+    try:
+        encoded = ModelMessagesTypeAdapter.dump_json([entry.message for entry in entries])
+    except ValueError as error:
+        raise NotRepresentable("message", str(error)) from error
+    return [
+        NewEntry(entry.id, entry.parent_id, _add_envelope(entry, message))
+        for entry, message in zip(entries, parse_json(encoded.decode()), strict=True)
+    ]
+
+
+def _add_envelope(entry: ConversationEntry, message: dict[str, Any]) -> dict[str, Any]:
+    envelope = {"id": entry.id, "role": pydantic_ai_messages.find_role(message)}
+    times = [message.get("timestamp"), *(part.get("timestamp") for part in message["parts"])]
+    if (time := next(filter(None, times), None)) is not None:
+        envelope["created_at"] = time
+    return {**message, **envelope}
+
+
+def decode_entries(entries: Sequence[StoredEntry]) -> list[ConversationEntry]:
+    """Decode stored entries.
+
+    Raises:
+        InvalidInput: This version of Pydantic AI does not know a message.
+    """
+    messages = _decode_messages([entry.body for entry in entries])
+    return [
+        ConversationEntry(id=entry.entry_id, parent_id=entry.parent_id, message=message)
+        for entry, message in zip(entries, messages, strict=True)
+    ]
+
+
+def _decode_messages(bodies: Sequence[str]) -> list[ModelMessage]:
+    try:
+        return ModelMessagesTypeAdapter.validate_json(f"[{','.join(bodies)}]")
+    except ValidationError as error:
+        raise InvalidInput(f"This version of Pydantic AI does not know a stored message: {_shorten(error)}") from error
+
+
+def encode_record(record: ConversationRecord) -> Encoded:
+    """Encode a record. Raises `NotRepresentable` if it has no JSON form."""
+    try:
+        return "json", _RecordAdapter.dump_json(record)
+    except ValueError as error:
+        raise NotRepresentable("record", str(error)) from error
+
+
+def decode_record(stored: StoredRecord) -> ConversationRecord:
+    """Decode a stored record.
+
+    Raises:
+        InvalidInput: This version of Pydantic AI does not know its format.
+    """
+    try:
+        return _RecordAdapter.validate_json(stored.content[1])
+    except ValidationError as error:
+        raise InvalidInput(
+            f"This version of Pydantic AI does not know the record of {stored.session_id!r}: {_shorten(error)}"
+        ) from error
+
+
+def _shorten(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+def find_first_prompt(messages: Iterable[ModelMessage]) -> str:
+    """Return the text of the first prompt of a user; empty if there is none."""
+    for message in messages:
+        for part in message.parts if isinstance(message, ModelRequest) else ():
+            if isinstance(part, UserPromptPart):
+                items = [part.content] if isinstance(part.content, str) else part.content
+                return " ".join(item for item in items if isinstance(item, str))
+    return ""

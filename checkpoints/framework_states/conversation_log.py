@@ -1,0 +1,361 @@
+"""Conversations of a foreign framework as a log of entries: each message stored once, after the one it names.
+
+An entry is a message of a transcript, found by its `id`, and what precedes it are the entries before it. A
+conversation is a session with a record, opaque bytes beside its transcript. A fork shares the messages that it has in
+common with its origin, as every fork does, and inherits them if the origin is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from django.db import connections
+
+from checkpoints.db.operation_context import database_operation
+from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionNotFound
+from checkpoints.formats import digests
+from checkpoints.framework_states import state_store, transcript_versions
+from checkpoints.ids import validate_id
+from checkpoints.models import FrameworkState, Message, Segment, Session
+from checkpoints.seals import row_seals
+from checkpoints.sessions import retention
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store import row_lookups
+from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.store import OwnedSession, Store, TranscriptHead
+from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange
+from checkpoints.versions import save_version, segment_queries, transcript_segments, version_seals
+from checkpoints.versions.blobs import Encoded
+from checkpoints.versions.save_version import TranscriptEnd
+
+#: Name of the one state that a record is, in the namespace of its framework.
+_RECORD_ID = "conversation"
+
+
+class LogConflict(Exception):
+    """The record has changed since it was read, or an entry that a write names is gone. Nothing was written."""
+
+
+@dataclass(frozen=True)
+class NewEntry:
+    """Entry to store: a message whose `id` is the entry's, and the entry before it; None if it is the first."""
+
+    entry_id: str
+    parent_id: str | None
+    message: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StoredEntry:
+    """Stored entry; `body` is the JSON text of its message."""
+
+    entry_id: str
+    parent_id: str | None
+    body: str
+
+
+@dataclass(frozen=True)
+class NewRecord:
+    """Record to store.
+
+    Attributes:
+        framework: Namespace of the framework's records.
+        revision: Token of this record.
+        content: Type and bytes of the record.
+        head_id: Entry in which its history ends; None if it has none.
+        usage: Numbers of tokens, for the version.
+        cost: US dollars spent, for the version.
+    """
+
+    framework: str
+    revision: str
+    content: Encoded
+    head_id: str | None
+    usage: dict[str, Any]
+    cost: Decimal | Unchanged = UNCHANGED
+
+
+@dataclass(frozen=True)
+class StoredRecord:
+    """Stored record."""
+
+    session_id: str
+    revision: str
+    content: Encoded
+
+
+# reading
+
+
+def read_record(store: Store, framework: str, session_id: str) -> StoredRecord | None:
+    """Read the record of a session. Returns None if it has none. Raises `IntegrityError`, `InvalidIdentifier`."""
+    validate_id("session id", session_id)
+    return next(iter(_read_records(store, framework, session_id)), None)
+
+
+def read_records(store: Store, framework: str) -> list[StoredRecord]:
+    """Read all records of a framework, in no order. Raises `IntegrityError`."""
+    return _read_records(store, framework, None)
+
+
+def _read_records(store: Store, framework: str, session_id: str | None) -> list[StoredRecord]:
+    rows = FrameworkState.objects.using(store.using).select_related("session")
+    rows = rows.filter(session__workspace=store.workspace_id, namespace=framework, state_id=_RECORD_ID)
+    if session_id is not None:
+        rows = rows.filter(session__session_id=session_id)
+    with database_operation(store.using, writes=False):
+        found = list(rows)
+        row_seals.verify_rows(found)
+    return [StoredRecord(row.session.session_id, row.run_key, (row.body_type, bytes(row.body))) for row in found]
+
+
+def read_history(store: Store, head_id: str, *, limit: int | None = None) -> list[StoredEntry]:
+    """Read the entries up to one, in order.
+
+    Args:
+        store: State of the client.
+        head_id: Identifier of the last entry.
+        limit: Largest number of entries, counted from the end. None: all.
+
+    Returns:
+        The entries. A message without an `id`, which somebody else has appended to the transcript, is none.
+
+    Raises:
+        LookupError: There is no such entry.
+        IntegrityError: A message is not one that this library wrote.
+        CheckpointCorrupted: A message is missing or altered.
+    """
+    with database_operation(store.using, writes=False):
+        last = _get_entry(store, head_id)
+        size = last.position + 1 if limit is None else limit
+        while True:
+            first = max(0, last.position - size)
+            entries = _read_entries(store, last, first)
+            if limit is None or first == 0 or len(entries) > limit:
+                return entries if limit is None else entries[max(0, len(entries) - limit) :]
+            size = last.position + 1
+
+
+def _read_entries(store: Store, last: Message, first: int) -> list[StoredEntry]:
+    """Read the entries from a position up to `last`; the first of them tells only which one is before the next."""
+    connection = connections[store.using]
+    rows = segment_queries.read_message_rows(connection, last.segment_id, last.position + 1, first)
+    if len(rows) != last.position + 1 - first:
+        _get_entry(store, str(last.message_id))  # deleted meanwhile
+        raise CheckpointCorrupted(
+            last.session.session_id, "the transcript", f"{last.position + 1 - first - len(rows)} messages are missing"
+        )
+    version_seals.verify_messages(connection, last.segment_id, rows)
+    before = digests.EMPTY_CHAIN if first == 0 else bytes(rows[0].chain)
+    bodies = [row.body for row in (rows if first == 0 else rows[1:])]
+    if bodies and digests.compute_hash_chains(bodies, before)[-1] != bytes(last.chain):
+        raise CheckpointCorrupted(last.session.session_id, "the transcript", "its messages do not match their digests")
+    entries: list[StoredEntry] = []
+    for row in rows:
+        if row.message_id:
+            entries.append(StoredEntry(row.message_id, entries[-1].entry_id if entries else None, row.body))
+    return entries
+
+
+def read_entry(store: Store, entry_id: str) -> StoredEntry:
+    """Read one entry. Raises what `read_history` raises."""
+    return read_history(store, entry_id, limit=1)[0]
+
+
+def _get_entry(store: Store, entry_id: str) -> Message:
+    row = _find_entries(store, [entry_id]).get(entry_id)
+    if row is None:
+        raise LookupError(f"There is no entry {entry_id!r}.")
+    return row
+
+
+def _find_entries(store: Store, entry_ids: Iterable[str]) -> dict[str, Message]:
+    rows = Message.objects.using(store.using).select_related("session").defer("body")
+    rows = rows.filter(session__workspace=store.workspace_id, message_id__in=list(entry_ids)).exclude(message_id="")
+    return {row.message_id: row for row in rows.order_by("pk")}
+
+
+# writing
+
+
+def write_record(
+    store: Store,
+    session_id: str,
+    record: NewRecord,
+    entries: Sequence[NewEntry],
+    *,
+    expected_revision: str | None,
+    description: SessionDescription,
+) -> None:
+    """Store a record and its new entries, and the version that shows them, in one transaction.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        record: The record.
+        entries: New entries, each after the one that it names.
+        expected_revision: Revision of the record that is replaced; None if there is none yet.
+        description: Description of the session if it does not exist.
+
+    Raises:
+        LogConflict: The stored record has another revision, or a named entry does not exist.
+        SessionFinished: The session has ended.
+        SessionBusy: A run of another client owns the session and is alive.
+        OwnershipLost: Another run has taken the session from this client.
+        NotRepresentable: A message has no exact JSON form.
+        InvalidInput: The session has a transcript and is no conversation.
+    """
+    validate_id("session id", session_id)
+    for entry in entries:
+        validate_id("entry id", entry.entry_id)
+    try:
+        with (
+            state_store.lock_session(store, session_id, description if expected_revision is None else None) as (
+                row,
+                owned_session,
+            ),
+            _restore_head(owned_session),
+        ):
+            _Write(store, row, owned_session, record).execute(entries, expected_revision)
+    except SessionNotFound as error:
+        raise LogConflict(f"There is no session {session_id!r}.") from error
+    store.notify_saved(session_id)
+
+
+@contextmanager
+def _restore_head(owned_session: OwnedSession | None) -> Iterator[None]:
+    """Restore what this client knows of the transcript if the transaction is rolled back."""
+    head = None if owned_session is None else owned_session.head
+    try:
+        yield
+    except BaseException:
+        if owned_session is not None and head is not None:
+            owned_session.head = head
+        raise
+
+
+@dataclass
+class _Write:
+    """One write to a locked session."""
+
+    store: Store
+    row: Session
+    owned_session: OwnedSession | None
+    record: NewRecord
+
+    def execute(self, entries: Sequence[NewEntry], expected_revision: str | None) -> None:
+        self._replace_record(expected_revision)
+        versions = [
+            self._write_messages(chain[0].parent_id, [entry.message for entry in chain])
+            for chain in _split_into_chains(entries)
+        ]
+        if not entries or entries[-1].entry_id != self.record.head_id:
+            versions.append(self._write_messages(self.record.head_id, []))
+        if not any(versions):
+            row_lookups.bump_revision(self.store, self.row.pk)
+
+    def _replace_record(self, expected_revision: str | None) -> None:
+        states = FrameworkState.objects.using(self.store.using).filter(
+            session=self.row, namespace=self.record.framework, state_id=_RECORD_ID
+        )
+        stored = states.first()
+        if (None if stored is None else stored.run_key) != expected_revision:
+            raise LogConflict(f"The record of session {self.row.session_id!r} has changed.")
+        columns: dict[str, Any] = {
+            "run_key": self.record.revision,
+            "body_type": self.record.content[0],
+            "body": self.record.content[1],
+        }
+        if stored is not None:
+            states.update(**columns)
+            return
+        if self.row.message_count:
+            raise InvalidInput(
+                f"The session {self.row.session_id!r} has messages and no record of a conversation. Use another id."
+            )
+        states.create(
+            session=self.row,
+            namespace=self.record.framework,
+            state_id=_RECORD_ID,
+            metadata_type="null",
+            metadata=b"",
+            **columns,
+        )
+
+    def _write_messages(self, parent_id: str | None, messages: Sequence[dict[str, Any]]) -> int | None:
+        """Write the version whose transcript goes on after an entry. Returns None if nothing changes by it."""
+        head = transcript_versions.get_locked_head(self.store, self.row)
+        start = self._find_place(parent_id, head)
+        operations = transcript_versions.get_operations(self.owned_session)
+        is_branch = (start.length, start.chain) != (head.length, head.chain)
+        prepared = transcript_segments.prepare_transcript(list(messages), after=start.chain, first=start.length)
+        end = save_version.build_end_of_added_messages(prepared, start)
+        if is_branch:
+            repeated = save_version.count_results_after_edited_message(
+                self.store, self.row.pk, self.row.session_id, operations, head, prepared, start.length
+            )
+            end = replace(end, repeated=repeated)
+            head = transcript_versions.move_head(self.store, self.row, head, self._create_segment(start))
+        return self._write_version(head, end, operations)
+
+    def _write_version(self, head: TranscriptHead, end: TranscriptEnd, operations: OpenOperations) -> int | None:
+        change = VersionChange(usage=self.record.usage, budget_spent_usd=self.record.cost)
+        version = transcript_versions.write_version(
+            self.store, self.row, self.owned_session, head, end, change, operations
+        )
+        if version is not None:
+            self.row.message_count, self.row.head_chain, self.row.latest_version = end.length, end.chain, version
+        return version
+
+    def _find_place(self, entry_id: str | None, head: TranscriptHead) -> TranscriptHead:
+        """Find the transcript that ends with an entry; the empty one for None."""
+        if entry_id is None:
+            return TranscriptHead(0, 0, digests.EMPTY_CHAIN, 0)
+        message = _find_entries(self.store, [entry_id]).get(entry_id)
+        if message is not None and message.session_id != self.row.pk:
+            # The origin may be deleted meanwhile, which gives its messages to its forks.
+            Session.objects.using(self.store.using).select_for_update().filter(pk=message.session_id).first()
+            message = _find_entries(self.store, [entry_id]).get(entry_id)
+        if message is None:
+            raise LogConflict(f"There is no entry {entry_id!r}.")
+        return TranscriptHead(message.segment_id, message.position + 1, bytes(message.chain), head.version)
+
+    def _create_segment(self, start: TranscriptHead) -> Segment:
+        if start.length == 0:
+            return Segment.objects.using(self.store.using).create(session=self.row)
+        return transcript_segments.create_branch_segment(self.store.using, self.row.pk, start, start.length)
+
+
+def _split_into_chains(entries: Sequence[NewEntry]) -> list[list[NewEntry]]:
+    """Split entries where one does not follow the one before it."""
+    chains: list[list[NewEntry]] = []
+    for entry in entries:
+        if chains and chains[-1][-1].entry_id == entry.parent_id:
+            chains[-1].append(entry)
+        else:
+            chains.append([entry])
+    return chains
+
+
+def delete_record(store: Store, framework: str, session_id: str, *, expected_revision: str) -> None:
+    """Delete a conversation with its session. Messages that a fork has in its history stay with the fork.
+
+    Raises:
+        LogConflict: There is no record with this revision.
+        StillNeeded: A run of another client drives the session, or a person has to decide.
+    """
+    validate_id("session id", session_id)
+
+    def require_revision(row: Session) -> None:
+        states = FrameworkState.objects.using(store.using).filter(session=row, namespace=framework)
+        if not states.filter(state_id=_RECORD_ID, run_key=expected_revision).exists():
+            raise LogConflict(f"The record of session {session_id!r} has changed.")
+
+    try:
+        retention.delete_session(store, session_id, condition=require_revision)
+    except SessionNotFound as error:
+        raise LogConflict(f"There is no session {session_id!r}.") from error
