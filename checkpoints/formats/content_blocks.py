@@ -7,7 +7,7 @@ Anything else is returned as `OtherPart`: nothing of a message is ever dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final, TypeVar
@@ -136,6 +136,15 @@ def _number_media(parts: tuple[Part, ...], numbers: dict[type[Part], Iterator[in
             part = replace(part, parts=_number_media(part.parts, numbers))
         numbered.append(part)
     return tuple(numbered)
+
+
+def find_first_user_text(messages: Iterable[dict[str, Any]]) -> str:
+    """Return the first text that a message of the user has; empty if there is none."""
+    for message in messages:
+        for part in list_message_parts(message) if message.get("role") == "user" else ():
+            if isinstance(part, TextPart):
+                return part.text
+    return ""
 
 
 def parts_to_text(parts: tuple[Part, ...]) -> str:

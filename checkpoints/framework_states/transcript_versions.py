@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.db import connections
+
 from checkpoints.calls import call_queries, call_seals
 from checkpoints.db.hot_statements import SaveBase
 from checkpoints.exceptions import VersionConflict
+from checkpoints.formats import digests
 from checkpoints.models import Segment, Session
 from checkpoints.store import owned_heads
 from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
 from checkpoints.store.version_state import VersionChange
-from checkpoints.versions import save_version, transcript_segments
+from checkpoints.versions import save_version, segment_queries, transcript_segments
 from checkpoints.versions.save_version import TranscriptEnd
 
 
@@ -24,14 +27,18 @@ class VersionContent:
     """What a version is to contain.
 
     Attributes:
-        transcript: Whole transcript, in a message format that the library reads. None keeps the one that is stored.
+        transcript: Whole transcript, in a message format that the library reads. None continues the one that is stored.
         answers: Messages with results of tool calls that are not in the transcript, such as those of a subgraph.
         payload: JSON object that belongs to this version alone.
+        keep: Number of stored messages to continue from. None: all of them.
+        added: Messages to append to the stored ones.
     """
 
     transcript: Sequence[dict[str, Any]] | None
     answers: Sequence[dict[str, Any]] = ()
     payload: dict[str, Any] | None = None
+    keep: int | None = None
+    added: Sequence[dict[str, Any]] = ()
 
 
 def write_version_if_changed(
@@ -113,7 +120,12 @@ def _find_end(
 ) -> tuple[TranscriptHead, TranscriptEnd]:
     """Return the head to continue from, in a new segment if the transcript branches, and the end of the version."""
     if content.transcript is None:
-        return head, TranscriptEnd([], head.length, head.chain, said=list(content.answers))
+        kept = head
+        if content.keep is not None and content.keep < head.length:
+            head = _branch(store, row, head, content.keep)
+            kept = replace(head, length=content.keep, chain=_read_chain(store, head, content.keep))
+        end = save_version.extend_transcript_head(kept, list(content.added))
+        return head, replace(end, said=[*end.said, *content.answers])
     prepared = transcript_segments.prepare_transcript(list(content.transcript))
     keep, repeated = head.length, Counter[str]()
     if not transcript_segments.is_continuation(prepared, head):
@@ -121,7 +133,20 @@ def _find_end(
         repeated = save_version.count_results_after_edited_message(
             store, row.pk, row.session_id, operations, head, prepared, keep
         )
-        segment = transcript_segments.create_branch_segment(store.using, row.pk, head, keep)
-        head = move_head(store, row, head, segment)
+        head = _branch(store, row, head, keep)
     end = save_version.build_transcript_end(prepared, keep, None)
     return head, replace(end, said=[*end.said, *content.answers], repeated=repeated)
+
+
+def _read_chain(store: Store, head: TranscriptHead, length: int) -> bytes:
+    """Return the digest of the first `length` messages."""
+    if not length:
+        return digests.EMPTY_CHAIN
+    ((chain,),) = segment_queries.read_messages(
+        connections[store.using], head.segment_id, length, ("chain",), length - 1
+    )
+    return bytes(chain)
+
+
+def _branch(store: Store, row: Session, head: TranscriptHead, keep: int) -> TranscriptHead:
+    return move_head(store, row, head, transcript_segments.create_branch_segment(store.using, row.pk, head, keep))

@@ -12,7 +12,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import InvalidFields, NotFound, SessionNotFound, VersionConflict
 from checkpoints.formats import content_blocks
-from checkpoints.formats.content_blocks import TextPart
 from checkpoints.models import Session
 from checkpoints.sessions import append_without_lease
 from checkpoints.sessions.create_finish_release import SessionDescription
@@ -229,11 +228,8 @@ def _prepare_item(given: Item) -> Item:
 
 def _find_title(items: list[Item]) -> str:
     """Find the first text of the user, as a title of one line."""
-    for item in items:
-        for part in content_blocks.list_message_parts(item) if item.get("role") == "user" else ():
-            if isinstance(part, TextPart):
-                return SessionDescription(part.text).get_columns()["title"]  # type: ignore[no-any-return]
-    return ""
+    text = content_blocks.find_first_user_text(items)
+    return SessionDescription(text).get_columns()["title"] if text else ""
 
 
 def _load_items(checkpointer: SyncCheckpointer, session_id: str) -> list[Item]:

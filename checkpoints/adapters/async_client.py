@@ -1,0 +1,79 @@
+"""One async view on the clients that an adapter is given, blocking or async."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import connections
+
+from checkpoints import sansio
+from checkpoints.aio import Checkpointer
+from checkpoints.client import SyncCheckpointer
+from checkpoints.database_backend import DatabaseBackend
+from checkpoints.exceptions import InvalidInput
+from checkpoints.sansio import Flow, Transact
+from checkpoints.store.store import Store
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """Client whose database work an async framework awaits. It owns what the given client owns."""
+
+    def __init__(self, checkpointer: SyncCheckpointer | Checkpointer | None) -> None:
+        """Create the view.
+
+        Args:
+            checkpointer: Client, blocking or async. None uses the `default` database of the project.
+
+        Raises:
+            InvalidInput: The client is one of a server over HTTP.
+        """
+        given = SyncCheckpointer() if checkpointer is None else checkpointer
+        #: Blocking client of the same store.
+        self.sync: SyncCheckpointer = given.sync if isinstance(given, Checkpointer) else given
+        self._given = given
+        if type(self.sync.backend) is not DatabaseBackend:
+            raise InvalidInput("This adapter needs a database: a path, or a sqlite or postgresql URL.")
+
+    @property
+    def store(self) -> Store:
+        """State of the client."""
+        return self.sync.store
+
+    @property
+    def backend(self) -> DatabaseBackend:
+        """Work of the client on its database."""
+        return self.sync.backend
+
+    async def hop(self, work: Callable[[], T]) -> T:
+        """Run blocking work on a thread: of the async client, or for a blocking one of the loop, without a connection
+        that stays open there.
+
+        Args:
+            work: Function without arguments.
+
+        Returns:
+            What `work` returns.
+        """
+        if isinstance(self._given, Checkpointer):
+            return await self._given.hop(work)
+        return await asyncio.to_thread(_run_and_disconnect, work)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run database work to its end, even if this task is cancelled. Argument and result are those of `hop`."""
+        return await sansio.adrive(_as_flow(work), self.hop)
+
+
+def _run_and_disconnect(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    finally:
+        connections.close_all()
+
+
+def _as_flow(work: Callable[[], T]) -> Flow[T]:
+    result: T = yield Transact(work)
+    return result

@@ -1,0 +1,119 @@
+"""Session of the OpenAI Agents SDK, stored as a session of this library: its items are the messages."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import Any
+
+from agents.memory import SessionSettings
+from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
+
+from checkpoints.adapters.async_client import AsyncClient
+from checkpoints.aio import Checkpointer
+from checkpoints.client import SyncCheckpointer
+from checkpoints.formats import content_blocks
+from checkpoints.framework_states import message_list
+from checkpoints.sessions.create_finish_release import SessionDescription
+
+Item = dict[str, Any]
+
+
+class HarnessSession:
+    """Memory of an agent that any process can continue: the SDK's `Session` protocol.
+
+        session = HarnessSession("order-17", checkpointer)
+        result = await Runner.run(agent, "Where is my refund?", session=session)
+
+    Each change is a version of the session with this identifier, on all pages of the site. Several processes may use
+    it: no item is lost, none is there twice, and none is popped twice. While a run of another process owns the session,
+    a change is refused with `SessionBusy`.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        checkpointer: SyncCheckpointer | Checkpointer | None = None,
+        *,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
+        agent: str = "openai-agents",
+        title: str = "",
+    ) -> None:
+        """Create the object; the session itself is created by the first change.
+
+        Args:
+            session_id: Identifier of the session.
+            checkpointer: Client of a database, blocking or async. None uses the `default` database of the project.
+            session_settings: Settings of the SDK, such as the largest number of items for the model.
+            agent: Name of the agent of a new session, for lists and filters.
+            title: Title of a new session. Empty: the first text of the user.
+
+        Raises:
+            InvalidInput: The client is one of a server over HTTP.
+        """
+        self.session_id = session_id
+        self.session_settings: SessionSettings | None = (
+            SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
+        )
+        self.client = AsyncClient(checkpointer)
+        self._agent, self._title = agent, title
+
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        """Return the items in order.
+
+        Args:
+            limit: Number of items, the newest ones; a negative number stands for all. None: as the settings say.
+
+        Returns:
+            The items, equal to those that were added.
+
+        Raises:
+            CheckpointCorrupted: A stored item cannot be read.
+        """
+        count = resolve_session_limit(limit, self.session_settings)
+        count = None if count is None or count < 0 else count
+        return await self.client.run(partial(message_list.list_newest, self.client.store, self.session_id, count))
+
+    async def add_items(self, items: list[Any]) -> None:
+        """Append items as one version.
+
+        Args:
+            items: Items, oldest first.
+
+        Raises:
+            SessionFinished: The session has ended.
+            SessionBusy: A run of another client owns the session and is alive.
+            OwnershipLost: Another run has taken the session from this client.
+            NotRepresentable: An item has no exact JSON form.
+            TooLarge: An item is larger than its limit.
+        """
+        added = copy.deepcopy(items)
+        description = self.describe(added)
+        await self.client.run(partial(message_list.append, self.client.store, self.session_id, added, description))
+
+    async def pop_item(self) -> Any | None:
+        """Remove the newest item and return it; None if there is none. Earlier versions keep it.
+
+        Raises:
+            SessionFinished: The session has ended.
+            SessionBusy: A run of another client owns the session and is alive.
+            OwnershipLost: Another run has taken the session from this client.
+        """
+        return await self.client.run(
+            partial(message_list.take_last, self.client.store, self.session_id, self.describe())
+        )
+
+    async def clear_session(self) -> None:
+        """Remove all items. Earlier versions keep them. Raises what `pop_item` raises."""
+        await self.client.run(partial(message_list.clear, self.client.store, self.session_id, self.describe()))
+
+    def describe(self, items: list[Item] | None = None) -> SessionDescription:
+        """Describe the session for its creation.
+
+        Args:
+            items: Items whose first text of the user is the title, if there is no other.
+
+        Returns:
+            The description.
+        """
+        return SessionDescription(self._title or content_blocks.find_first_user_text(items or []), self._agent)

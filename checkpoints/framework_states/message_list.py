@@ -1,0 +1,123 @@
+"""Messages of a session as a list that any process appends to and takes from, without a lease.
+
+Each change is the next version, in one transaction under the lock of the session, so that no two processes append in
+the same place or take the same message. Nothing is overwritten: what is taken stays in the earlier versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from checkpoints.framework_states import state_store, transcript_versions
+from checkpoints.framework_states.transcript_versions import VersionContent
+from checkpoints.models import Session
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store.store import Store
+from checkpoints.versions import load_version
+
+
+def list_newest(store: Store, session_id: str, limit: int | None = None) -> list[dict[str, Any]]:
+    """List the messages of the newest version in order.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session. One that does not exist has no messages.
+        limit: Number of messages, the newest ones. None: all.
+
+    Returns:
+        The messages, oldest first.
+
+    Raises:
+        CheckpointCorrupted: A stored message cannot be read.
+    """
+    if limit == 0:
+        return []
+    loaded = (
+        load_version.load_latest_version(store, session_id)
+        if limit is None
+        else load_version.load_latest_tail(store, session_id, limit)
+    )
+    return [] if loaded is None else list(loaded["transcript"])
+
+
+def append(
+    store: Store,
+    session_id: str,
+    messages: Sequence[dict[str, Any]],
+    description: SessionDescription,
+    *,
+    payload: dict[str, Any] | None = None,
+) -> None:
+    """Append messages as the next version. Nothing is written without messages.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        messages: Messages, oldest first.
+        description: Description of the session if it does not exist.
+        payload: JSON object that belongs to this version alone.
+
+    Raises:
+        SessionFinished: The session has ended.
+        SessionBusy: A run of another client owns the session and is alive.
+        OwnershipLost: Another run has taken the session from this client.
+        NotRepresentable: A message has no exact JSON form.
+        TooLarge: A message is larger than its limit.
+    """
+    if messages:
+        _change(store, session_id, description, lambda row: VersionContent(None, added=list(messages), payload=payload))
+
+
+def take_last(store: Store, session_id: str, description: SessionDescription) -> dict[str, Any] | None:
+    """Remove the newest message by a version without it. Two callers never get the same one.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        description: Description of the session if it does not exist.
+
+    Returns:
+        The message; None if there is none.
+
+    Raises:
+        SessionFinished: The session has ended.
+        SessionBusy: A run of another client owns the session and is alive.
+        OwnershipLost: Another run has taken the session from this client.
+    """
+    taken: list[dict[str, Any]] = []
+
+    def cut(row: Session) -> VersionContent | None:
+        if not row.message_count:
+            return None
+        taken.extend(list_newest(store, session_id, 1))
+        return VersionContent(None, keep=row.message_count - 1)
+
+    _change(store, session_id, description, cut)
+    return taken[0] if taken else None
+
+
+def clear(store: Store, session_id: str, description: SessionDescription) -> None:
+    """Remove all messages by a version without them. Arguments and errors are those of `take_last`."""
+    _change(store, session_id, description, lambda row: VersionContent(None, keep=0) if row.message_count else None)
+
+
+def _change(
+    store: Store,
+    session_id: str,
+    description: SessionDescription,
+    build: Callable[[Session], VersionContent | None],
+) -> None:
+    version = None
+    with state_store.lock_session(store, session_id, description) as (row, owned_session):
+        content = build(row)
+        if content is not None:
+            head = None if owned_session is None else owned_session.head
+            try:
+                version = transcript_versions.write_version_if_changed(store, row, owned_session, content)
+            except BaseException:
+                if owned_session is not None and head is not None:
+                    owned_session.head = head
+                raise
+    if version is not None:
+        store.notify_saved(session_id)
