@@ -746,6 +746,17 @@ class WorkflowError(CheckpointsError):
     code = "workflow_error"
 
 
+class WorkflowNotFound(WorkflowError, NotFound):
+    """The session has no workflow with this identifier."""
+
+    code = "workflow_not_found"
+    hint = "`workflow` of the run that owns the session creates it."
+
+    def __init__(self, session_id: str, workflow_id: str) -> None:
+        self.session_id, self.workflow_id = session_id, workflow_id
+        super().__init__(f"Session {session_id!r} has no workflow {workflow_id!r}.")
+
+
 class StepIdentityChanged(WorkflowError):
     """The logged step has another identity. `changed` names what differs: function, arguments, version."""
 
