@@ -8,10 +8,13 @@ from typing import Any
 
 from django.apps import AppConfig, apps
 from django.conf import settings
-from django.core.checks import CheckMessage, Warning
+from django.core.checks import CheckMessage, Error, Warning
 from django.db import router
 
 from checkpoints.conf import BUSY_TIMEOUT_SECONDS, SQLITE_PRAGMAS
+from checkpoints.exceptions import SealError
+from checkpoints.seals.decision_keys import get_decision_keys
+from checkpoints.seals.keys import get_seal_keys
 
 #: Least lock timeout of a SQLite file in seconds; with less, writes of several processes fail.
 MIN_TIMEOUT_SECONDS = 10
@@ -27,6 +30,17 @@ def check_databases(*, app_configs: Sequence[AppConfig] | None, **_: Any) -> lis
     messages = [*_check_transaction_settings(alias, database)]
     if str(database.get("ENGINE", "")).endswith("sqlite3"):
         messages += _check_sqlite(alias, database)
+    return messages
+
+
+def check_keys(*, app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    """Check that the configured keys of seals and of decisions can be used."""
+    messages: list[CheckMessage] = []
+    for read_keys, id in ((get_seal_keys, "checkpoints.E001"), (get_decision_keys, "checkpoints.E002")):
+        try:
+            read_keys()
+        except SealError as error:
+            messages.append(Error(error.detail, hint=error.hint, id=id))
     return messages
 
 

@@ -180,6 +180,8 @@ class DecisionKind(TextChoices):
 
 #: Decisions that move the call; a probe that cannot tell is recorded beside them and moves nothing.
 DECIDING_KINDS = frozenset(set(DecisionKind) - {DecisionKind.PROBE_UNKNOWN})
+#: Answers of verify hooks.
+HOOK_KINDS = frozenset({DecisionKind.PROBE_LANDED, DecisionKind.PROBE_NOT_LANDED, DecisionKind.PROBE_UNKNOWN})
 #: Decisions of people that can be withdrawn until the run has used them.
 WITHDRAWABLE_KINDS = frozenset(
     {
@@ -262,6 +264,7 @@ class AuditKind(TextChoices):
     RUN_RELEASED = "run_released", _("Run released the session")
     RUN_LOST = "run_lost", _("Run lost")
     SESSION_SEALED = "session_sealed", _("Session sealed")
+    DECISIONS_SIGNED = "decisions_signed", _("Decisions signed")
     SESSION_QUARANTINED = "session_quarantined", _("Session quarantined")
     WITNESS_ADOPTED = "witness_adopted", _("Witness set to the stored state")
     QUARANTINE_RELEASED = "quarantine_released", _("Quarantine released")

@@ -24,7 +24,12 @@ __all__ = [
     "ConnectionFailed",
     "DatabaseNotConfigured",
     "DecisionExpired",
+    "DecisionKeyInvalid",
+    "DecisionKeyUnknown",
+    "DecisionNotSigned",
     "DecisionRefused",
+    "DecisionSignatureInvalid",
+    "DecisionSigningKeyMissing",
     "DriverMissing",
     "DuplicateStep",
     "EditorMayNotApprove",
@@ -1197,6 +1202,50 @@ class RowNotSealed(IntegrityError):
         super().__init__(table, row, self.WHY)
 
 
+class DecisionNotSigned(IntegrityError):
+    """Something depends on a decision of a person, and the site has not signed it, or there is none.
+
+    `table` and `row` name the decision, or the call that has a status which only a person's decision gives.
+    """
+
+    code = "decision_not_signed"
+    hint = (
+        "Nothing was run. If the decision is from before signing, sign it once on the site with `manage.py "
+        "sign_decisions`. If not, somebody has written it without the site: restore the rows, or delete the session."
+    )
+
+    def __init__(self, table: str, row: str, why: str = "the site has not signed it") -> None:
+        super().__init__(table, row, why)
+
+
+class DecisionSignatureInvalid(IntegrityError):
+    """A decision is not as the site has signed it, was signed for another place, or its call does not follow it."""
+
+    code = "decision_signature_invalid"
+    hint = (
+        "Nothing was run. Somebody has changed the decision or its call, or has copied it from elsewhere. Restore the "
+        "rows from a backup and release the session, or delete the session."
+    )
+
+    def __init__(self, table: str, row: str, why: str = "its signature is not of these columns in this place") -> None:
+        super().__init__(table, row, why)
+
+
+class DecisionKeyUnknown(IntegrityError):
+    """A decision was signed with a key that this process does not know. `key_id` names it, `known` those it knows."""
+
+    code = "decision_key_unknown"
+    hint = (
+        "Nothing was run. If the site has a new key, or had this one before, add its public key to "
+        "HARNESS_DECISION_VERIFY_KEYS of this process. If not, somebody else has signed the decision."
+    )
+
+    def __init__(self, table: str, row: str, key_id: str, known: list[str]) -> None:
+        self.key_id, self.known = key_id, known
+        why = f"it is signed with the key {key_id}, and the configured keys are {', '.join(known)}"
+        super().__init__(table, row, why)
+
+
 class SessionQuarantined(SealError):
     """The session has a row that this library did not write, and stands still until an admin releases it."""
 
@@ -1347,3 +1396,27 @@ class SealKeyInvalid(SealError):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"The keys of seals cannot be used: {why}.")
+
+
+class DecisionSigningKeyMissing(SealError):
+    """This process requires signed decisions, and cannot sign one of a person. `kind` is that of the decision."""
+
+    code = "decision_signing_key_missing"
+    hint = (
+        "Nothing was recorded. Decide on the site, by its HTTP API or on its host: only the site has "
+        "HARNESS_DECISION_SIGNING_KEY."
+    )
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        super().__init__(f"The decision {kind!r} has to be signed, and this process has no signing key.")
+
+
+class DecisionKeyInvalid(SealError):
+    """A configured key of the signatures of decisions cannot be used."""
+
+    code = "decision_key_invalid"
+    hint = "`manage.py make_decision_keys` makes a pair of keys and prints both settings. Nothing was run."
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The keys of decisions cannot be used: {why}.")

@@ -11,7 +11,7 @@ from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import gettext as _
 from django.views.decorators.csrf import requires_csrf_token
 
-from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError
+from checkpoints.exceptions import DecisionNotSigned, IntegrityError, RowNotSealed, SealError
 from checkpoints.integrity import quarantine
 from harness_site.accounts.permissions import RoleTooSmall, list_members_with_role
 
@@ -75,6 +75,10 @@ class AlteredDataMiddleware(MiddlewareMixin):
 def _describe_seal_problem(error: SealError) -> str:
     if isinstance(error, RowNotSealed):
         return _("Row {row} of the table {table} has no seal.").format(row=error.row, table=error.table)
+    if isinstance(error, DecisionNotSigned):
+        return _("Row {row} of the table {table} depends on a decision that this site has not signed.").format(
+            row=error.row, table=error.table
+        )
     if isinstance(error, IntegrityError):
         return _("Row {row} of the table {table} is not as it was written.").format(row=error.row, table=error.table)
     return _("The seals cannot be checked, because this site does not have the key that made them.")
@@ -85,6 +89,11 @@ def _describe_seal_remedy(error: SealError) -> str:
         return _(
             "If the row is from before sealing, an operator runs manage.py seal_sessions. Otherwise somebody has "
             "changed the database without this program."
+        )
+    if isinstance(error, DecisionNotSigned):
+        return _(
+            "If the decision is from before signing, an operator runs manage.py sign_decisions. Otherwise somebody has "
+            "written it without this site."
         )
     if isinstance(error, IntegrityError):
         return _(

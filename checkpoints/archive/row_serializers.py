@@ -58,6 +58,8 @@ ANSWERS_SINCE_VERSION = 3
 #: Version of the format that added the sentence template of a call, and the gate's time, the source of the cost, the
 #: parent and the lack of times of a session.
 TEMPLATES_SINCE_VERSION = 4
+#: Version of the format that added the signature of a decision.
+SIGNATURES_SINCE_VERSION = 6
 #: Columns of a session that say something about its rows in this database.
 _OWN_OF_DATABASE = (*HEAD_FIELDS, "quarantined_at", "quarantine")
 _JSON_NATIVE_TYPES = frozenset({int, str, bool, type(None)})
@@ -86,6 +88,8 @@ def upgrade_row(kind: str, values: object, version: int) -> object:
     if kind == "session" and version < TEMPLATES_SINCE_VERSION:
         added = {"cost_basis": CostBasis.STATED.value, "parent_session_id": "", "has_times": True}
         return {"gate_opened_at": None, **added, **values}
+    if kind == "decision" and version < SIGNATURES_SINCE_VERSION:
+        return {"signed_terms": None, "signature": None, **values}
     if kind != "tool_call":
         return values
     if version < TEMPLATES_SINCE_VERSION:

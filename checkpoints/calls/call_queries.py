@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
+from checkpoints.calls import signed_decisions
 from checkpoints.db.clock import database_now
 from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import (
@@ -150,8 +151,8 @@ def _select_unanswered_calls(session: int) -> QuerySet[ToolCall]:
 
 def list_args_digests(store: Store, call: ToolCall) -> set[str]:
     """List the digests of a call's arguments: the current ones, and those it was requested with before an edit."""
-    edits = Decision.objects.using(store.using).filter(tool_call=call, kind=DecisionKind.EDIT)
-    row_seals.verify_rows(edits)
+    edits = signed_decisions.select_decisions(store.using).filter(tool_call=call, kind=DecisionKind.EDIT)
+    signed_decisions.verify_decisions(edits)
     previous_args = [parse_json(edit.evidence)["args_before"] for edit in edits if edit.evidence]
     asked_digests = {call.asked_args_digest} - {""}
     return {call.args_digest, *asked_digests, *(digests.digest_text(args) for args in previous_args)}
@@ -160,10 +161,11 @@ def list_args_digests(store: Store, call: ToolCall) -> set[str]:
 def require_unaltered(call: ToolCall) -> None:
     """Require that a call is as this library wrote it, before its result or an approval of it is used.
 
-    Raises `IntegrityError` if it does not match its seal, and `CheckpointCorrupted` if its arguments or its result do
-    not match their logged digests.
+    Raises `IntegrityError` if it does not match its seal or what people have signed about it, and
+    `CheckpointCorrupted` if its arguments or its result do not match their logged digests.
     """
     row_seals.verify_row(call)
+    signed_decisions.verify_call(call)
     require_matching_digests(call)
 
 

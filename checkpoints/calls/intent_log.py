@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from checkpoints import call_transitions
 from checkpoints.audit import append_events
-from checkpoints.calls import call_queries, call_seals
+from checkpoints.calls import call_queries, call_seals, signed_decisions
 from checkpoints.db import hot_statements
 from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
 from checkpoints.enums import (
@@ -272,6 +272,7 @@ def _find_rejection(
         row_seals.verify_rows([last] if last else ())
     if last is None or last.status != CallStatus.REJECTED or last.idempotency_key != intent.key:
         return None
+    signed_decisions.verify_call(last)
     return last
 
 
@@ -320,6 +321,7 @@ def _begin_approved_call(
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     call_queries.require_unaltered(approved)
+    signed_decisions.require_agreement(approved, intent.approvals)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.BEGIN.before).update(
         status=call_transitions.BEGIN.after, run=owned_session.run_id, revision=F("revision") + 1, issued_at=Now()
     )
@@ -338,6 +340,7 @@ def _find_live_call_with_key(store: Store, session: Session, intent: CallIntent)
     call = live.select_related("run", "session").first()
     if call is not None:
         row_seals.verify_row(call)
+        signed_decisions.verify_call(call)
     return call
 
 
@@ -348,6 +351,7 @@ def _consume_rerun_approval(
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     call_queries.require_unaltered(approved)
+    signed_decisions.require_agreement(approved, intent.approvals)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.RERUN.before).update(
         status=call_transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now()
     )

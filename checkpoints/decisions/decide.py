@@ -17,8 +17,10 @@ from django.db.models.functions import Now
 
 from checkpoints import tracing
 from checkpoints.audit import append_events
-from checkpoints.calls import call_queries
+from checkpoints.calls import call_queries, signed_decisions
 from checkpoints.calls.call_sentences import format_sentence
+from checkpoints.calls.decision_signatures import require_signing_key
+from checkpoints.calls.signed_decisions import DecisionTerms
 from checkpoints.db.clock import database_now
 from checkpoints.db.operation_context import database_operation
 from checkpoints.decisions.actors import Actor, Vote, to_actor
@@ -49,7 +51,6 @@ from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
-from checkpoints.seals import row_seals
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
@@ -172,6 +173,7 @@ def record_decision(
         SecondPersonRequired: `actor` has decided so already, and another person has to agree.
         EditorMayNotApprove: `actor` has changed the arguments, and several people have to approve them.
         SessionFinished: The session has ended, and the decision is one the agent would act on.
+        DecisionSigningKeyMissing: Decisions have to be signed, and this process has no key.
         NotRepresentable: A value has no exact JSON form.
         InvalidInput: An argument cannot be used as such.
     """
@@ -193,6 +195,7 @@ def record_decision(
 def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdict: DecisionVerdict) -> None:
     rule = RULES[verdict.kind]
     verdict.actor.require_may_decide(rule.action)
+    require_signing_key(verdict.kind, verdict.actor.kind)
     reason = validate_decision_reason(verdict.reason, verdict.actor)
     evidence = dump_evidence(verdict.evidence)
     changes = _build_call_changes(verdict, rule)
@@ -211,13 +214,14 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         if rule.goes_on and session.finished:
             raise SessionFinished(session.session_id, session.status)
         _require_before_deadline(store, session, call, verdict.actor)
-        final = rule.by_one or _have_enough_people_decided(store, session, call, verdict)
+        people = [verdict.actor.person] if rule.by_one else _list_agreeing_people(store, session, call, verdict)
+        final = rule.by_one or len(people) >= call.approvals
         if verdict.kind == DecisionKind.EDIT:
             evidence = to_canonical_json({"args_before": call.args, **_evidence_to_dict(verdict.evidence)}, "evidence")
             changes["asked_args_digest"] = call.asked_args_digest or call.args_digest
             changes["sentence"] = format_sentence(call.sentence_template, parse_json(changes["args"]))
         _update_call(store, call, changes if final else {})
-        Decision.objects.using(store.using).create(
+        decision = Decision(
             session=session,
             tool_call=call,
             kind=verdict.kind,
@@ -230,6 +234,9 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
             args_digest=changes.get("args_digest", call.args_digest),
             revision=call.revision,
         )
+        asked_args_digest = changes.get("asked_args_digest", call.asked_args_digest)
+        terms = DecisionTerms(call.approvals, people, asked_args_digest, call.deadline)
+        signed_decisions.insert_decision(decision, terms, using=store.using)
         _record_audit_event(store, session, call, verdict)
         _release_reviewed_session(store, session)
 
@@ -324,16 +331,17 @@ def _require_before_deadline(store: Store, session: Session, call: ToolCall, act
         raise DecisionExpired(session.session_id, call.call_id, call.deadline)
 
 
-def _have_enough_people_decided(store: Store, session: Session, call: ToolCall, verdict: DecisionVerdict) -> bool:
-    """Return whether enough people have taken the same decision about the same arguments, with the same result text.
+def _list_agreeing_people(store: Store, session: Session, call: ToolCall, verdict: DecisionVerdict) -> list[str]:
+    """List the people who take the same decision about the same arguments, with the same result text.
 
-    A decision counts while its person may decide. A person who has changed the arguments cannot approve them.
+    The person of the verdict is the last of them. A decision counts while its person may decide. A person who has
+    changed the arguments cannot approve them.
     """
     if call.approvals <= 1:
-        return True
-    decided = Decision.objects.using(store.using).filter(tool_call=call, kind__in=sorted(DECIDING_KINDS)).order_by("pk")
-    decisions = list(decided)
-    row_seals.verify_rows(decisions)
+        return [verdict.actor.person]
+    decided = signed_decisions.select_decisions(store.using).filter(tool_call=call, kind__in=sorted(DECIDING_KINDS))
+    decisions = list(decided.order_by("pk"))
+    signed_decisions.verify_decisions(decisions)
     voters = verdict.actor.electorate(decisions)
     person = verdict.actor.person
     if verdict.kind == DecisionKind.APPROVE and person in _find_people_who_edited(decisions, voters):
@@ -345,7 +353,7 @@ def _have_enough_people_decided(store: Store, session: Session, call: ToolCall, 
     }
     if person in people:
         raise SecondPersonRequired(session.session_id, call.call_id, verdict.actor.name)
-    return len(people) + 1 >= call.approvals
+    return [*sorted(people), person]
 
 
 def _find_people_who_edited(decisions: list[Decision], voters: Mapping[int, Vote]) -> set[str]:

@@ -23,6 +23,9 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints.audit import append_events
+from checkpoints.calls import signed_decisions
+from checkpoints.calls.decision_signatures import require_signing_key
+from checkpoints.calls.signed_decisions import DecisionTerms
 from checkpoints.db.operation_context import database_operation
 from checkpoints.decisions.actors import Actor, to_actor
 from checkpoints.decisions.decide import (
@@ -41,8 +44,8 @@ from checkpoints.enums import (
     SessionStatus,
 )
 from checkpoints.exceptions import DecisionUsed, InvalidInput, NothingToWithdraw, StaleRevision
+from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
-from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
 
@@ -75,16 +78,22 @@ def withdraw_decision(
         NothingToWithdraw: No decision of a person is in force, nor one of the actor that waits for others.
         DecisionUsed: The run has used the decision.
         StaleRevision: The call has changed since `target.revision`.
+        DecisionSigningKeyMissing: Decisions have to be signed, and this process has no key.
         NotRepresentable: The evidence has no exact JSON form.
         InvalidInput: An argument cannot be used as such.
     """
     actor = to_actor(actor)
     actor.require_may_decide("withdraw the decision about this call")
+    require_signing_key(DecisionKind.WITHDRAW, actor.kind)
     reason_text = validate_decision_reason(reason, actor)
     stored_evidence = dump_evidence(evidence)
     if isinstance(target.revision, bool) or not isinstance(target.revision, int):
         raise InvalidInput(f"{target.revision!r} is not a revision.")
-    with database_operation(store.using), transaction.atomic(using=store.using):
+    with (
+        quarantine.quarantine_if_altered(store, target.session_id),
+        database_operation(store.using),
+        transaction.atomic(using=store.using),
+    ):
         session = row_lookups.get_session(store, target.session_id, lock=True)
         row_lookups.require_not_quarantined(session)
         call = row_lookups.get_latest_attempt(store, session, target.call_id, step=target.step, attempt=target.attempt)
@@ -95,7 +104,7 @@ def withdraw_decision(
             _reopen_call(store, session, call, withdrawn)
         else:
             _raise_revision(store, call)
-        Decision.objects.using(store.using).create(
+        decision = Decision(
             session=session,
             tool_call=call,
             kind=DecisionKind.WITHDRAW,
@@ -107,6 +116,8 @@ def withdraw_decision(
             args_digest=call.args_digest,
             revision=call.revision,
         )
+        terms = DecisionTerms(call.approvals, [actor.person], call.asked_args_digest)
+        signed_decisions.insert_decision(decision, terms, using=store.using)
         changes: dict[str, Any] = {"revision": F("revision") + 1, "updated_at": Now()}
         if withdrawn.final and not session.finished:
             changes["status"] = SessionStatus.NEEDS_REVIEW
@@ -137,8 +148,11 @@ def _find_unused_decision(session: Session, call: ToolCall) -> Decision:
 
 def _find_own_vote(session: Session, call: ToolCall, actor: Actor) -> Decision:
     """Return the actor's latest decision that waits for others to agree. Raises `NothingToWithdraw`."""
-    rows = Decision.objects.using(call._state.db).filter(tool_call=call, kind__in=sorted(DECIDING_KINDS))
+    rows = signed_decisions.select_decisions(str(call._state.db)).filter(
+        tool_call=call, kind__in=sorted(DECIDING_KINDS)
+    )
     decisions = list(rows.order_by("pk"))
+    signed_decisions.verify_decisions(decisions)
     voters = actor.electorate(decisions)
     own = [vote for vote in list_open_votes(call, decisions, voters) if voters[vote.pk].person == actor.person]
     if not own:
@@ -148,13 +162,13 @@ def _find_own_vote(session: Session, call: ToolCall, actor: Actor) -> Decision:
 
 def find_withdrawable_decision(call: ToolCall) -> Decision:
     """Return the decision of a person that is in force, used or not. Raises `NothingToWithdraw`."""
-    decisions = Decision.objects.using(call._state.db).filter(
+    decisions = signed_decisions.select_decisions(str(call._state.db)).filter(
         tool_call=call, final=True, kind__in=sorted(DECIDING_KINDS)
     )
     decision = decisions.order_by("-pk").first()
     if decision is None or decision.kind not in WITHDRAWABLE_KINDS or call.undecided:
         raise NothingToWithdraw(call.session.session_id, call.call_id, call.status)
-    row_seals.verify_row(decision)
+    signed_decisions.verify_decisions([decision])
     return decision
 
 

@@ -272,7 +272,7 @@ def load_state(store: Store, session_id: str, namespace: str, state_id: str | No
         CheckpointCorrupted: A value is missing or altered.
     """
     with database_operation(store.using, writes=False):
-        states = _select_states(store, session_id, namespace)
+        states = select_states(store, session_id, namespace)
         states = states.order_by("-state_id") if state_id is None else states.filter(state_id=state_id)
         while (row := states.first()) is not None:
             try:
@@ -308,7 +308,7 @@ def iterate_states(
         IntegrityError: A row is not one that this library wrote.
         CheckpointCorrupted: A value is missing or altered.
     """
-    states = _select_states(store, session_id, namespace).order_by("-state_id", "-pk")
+    states = select_states(store, session_id, namespace).order_by("-state_id", "-pk")
     if state_id is not None:
         states = states.filter(state_id=state_id)
     if before is not None:
@@ -327,7 +327,7 @@ def iterate_states(
         yield from loaded
 
 
-def _select_states(store: Store, session_id: str | None, namespace: str | None) -> QuerySet[FrameworkState]:
+def select_states(store: Store, session_id: str | None, namespace: str | None) -> QuerySet[FrameworkState]:
     states = FrameworkState.objects.using(store.using).select_related("session")
     states = states.filter(session__workspace=store.workspace_id)
     if session_id is not None:

@@ -144,6 +144,7 @@ class ImportedCallLog:
         if not row._state.adding:
             row.revision += 1
             self._settled[row.pk] = row
+            self._unsettled.pop(row.idempotency_key, None)
 
     @property
     def has_unanswered_calls_at_end(self) -> bool:
@@ -158,6 +159,8 @@ class ImportedCallLog:
                 _mark_unanswered(call)
             call.session_id, call.workspace_id, call.run_id = session.pk, session.workspace_id, run.pk
         rows.bulk_create(calls, batch_size=_CHUNK_SIZE)
+        self._logged.update(call.idempotency_key for call in calls)
+        self._unsettled |= {call.idempotency_key: call for call in calls if call.result is None}
         settled_rows = list(self._settled.values())
         for start in range(0, len(settled_rows), _CHUNK_SIZE):
             rows.bulk_update(settled_rows[start : start + _CHUNK_SIZE], _SETTLED_COLUMNS)

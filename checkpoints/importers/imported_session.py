@@ -108,21 +108,7 @@ def create_session_and_run(store: Store, origin: TranscriptOrigin, first: dateti
     row.save(using=store.using, force_insert=True)
     row.head_segment = Segment.objects.using(store.using).create(session=row)
     row.save(using=store.using, update_fields=["head_segment"])
-    run = Run(
-        session=row,
-        number=1,
-        status=RunStatus.COMPLETED,
-        fence=0,
-        host=IMPORT_HOST,
-        host_identity="",
-        pid=0,
-        owner_token=IMPORT_MARK,
-        code_version=truncate_to_storable(origin.program, 200),
-        started_at=first,
-        heartbeat_at=first,
-        lease_expires_at=first,
-        ended_at=first,
-    )
+    run = build_import_run(row, 1, first, origin.program)
     run.save(using=store.using, force_insert=True)
     details = {"format": origin.format, **({"path": origin.source_path} if origin.source_path else {})}
     by, kind = origin.imported_by or IMPORT_MARK, ActorKind.PERSON if origin.imported_by else ActorKind.MACHINE
@@ -137,14 +123,8 @@ def update_imported_session(store: Store, row: Session, run: Run, origin: Transc
 
     The activity of a session is that of its transcript. A recent one is that of the import, so that open pages refresh.
     """
-    columns = origin.get_session_columns()
-    if end.cost.by_model:
-        metadata = parse_json(columns["metadata"])
-        metadata[IMPORT_MARK]["estimate"] = {model: dict(parts) for model, parts in end.cost.by_model.items()}
-        columns["metadata"] = to_canonical_json(metadata, "metadata")
     status = SessionStatus.CANCELLED if end.broken_off else SessionStatus.COMPLETED
-    new_values: dict[str, Any] = {name: columns[name] for name in ("title", "metadata", "parent_session_id")}
-    new_values |= {"has_times": end.has_times, "cost_basis": end.cost.basis}
+    new_values = build_described_columns(origin, end)
     new_values["status"] = SessionStatus.ACTIVE if end.live else status
     new_values["owner_id"] = run.pk if end.live else None
     if row.created_at > end.last:
@@ -163,6 +143,36 @@ def update_imported_session(store: Store, row: Session, run: Run, origin: Transc
         heartbeat_at=end.last,
         lease_expires_at=moment + timedelta(seconds=LIVE_SECONDS) if end.live else end.last,
         ended_at=None if end.live else end.last,
+    )
+
+
+def build_described_columns(origin: TranscriptOrigin, end: SessionEnd) -> dict[str, Any]:
+    """Return the columns of a session that describe its transcript as far as it has been read."""
+    columns = origin.get_session_columns()
+    if end.cost.by_model:
+        metadata = parse_json(columns["metadata"])
+        metadata[IMPORT_MARK]["estimate"] = {model: dict(parts) for model, parts in end.cost.by_model.items()}
+        columns["metadata"] = to_canonical_json(metadata, "metadata")
+    described = {name: columns[name] for name in ("title", "metadata", "parent_session_id")}
+    return {**described, "has_times": end.has_times, "cost_basis": end.cost.basis}
+
+
+def build_import_run(row: Session, number: int, at: datetime, program: str = "") -> Run:
+    """Build the run to which the calls of a foreign transcript belong; nothing executes in it."""
+    return Run(
+        session=row,
+        number=number,
+        status=RunStatus.COMPLETED,
+        fence=0,
+        host=IMPORT_HOST,
+        host_identity="",
+        pid=0,
+        owner_token=IMPORT_MARK,
+        code_version=truncate_to_storable(program, 200),
+        started_at=at,
+        heartbeat_at=at,
+        lease_expires_at=at,
+        ended_at=at,
     )
 
 

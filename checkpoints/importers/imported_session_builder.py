@@ -24,6 +24,7 @@ from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, read_count
 from checkpoints.importers.imported_session import IMPORT_MARK, TranscriptOrigin, make_session_id, to_storable
 from checkpoints.importers.price_table import PriceTable
+from checkpoints.importers.session_writer import ImportWriter
 from checkpoints.importers.transcript_recorder import TranscriptRecorder
 from checkpoints.store.store import Store
 
@@ -112,6 +113,9 @@ class ImportContext:
     live: bool = False
     imported_by: str = ""
     prices: PriceTable | None = None
+    #: What is known about the subagent whose transcript it is. None: it is in a file beside the transcript, if at all.
+    subagent: Mapping[str, Any] | None = None
+    open_writer: Callable[[Store, TranscriptOrigin], ImportWriter] = ImportWriter
 
     def make_session_id(self, own_id: object = "", *parts: str) -> str:
         """Make the id of a session: as wished, else the transcript's own, else the name of the file."""
@@ -139,6 +143,7 @@ class ImportContext:
             live=self.live,
             by_place=by_place,
             prices=self.prices,
+            open_writer=self.open_writer,
         )
         return TranscriptBuilder(recorder)
 
@@ -160,6 +165,8 @@ class TranscriptBuilder:
         self._count = 0
         #: Number of messages up to each message.
         self._counts: dict[str, int] = {TRANSCRIPT_START: 0}
+        #: Key of the last message, the notes that it has, and the context before it.
+        self._last: tuple[str, list[Any], dict[str, str]] | None = None
 
     @property
     def origin(self) -> TranscriptOrigin:
@@ -241,6 +248,8 @@ class TranscriptBuilder:
 
     def record(self, message: ImportedMessage, source: Body) -> None:
         """Record a message with what is known beside it."""
+        comes_again = self._take_back_last_message(message.key)
+        self._last = message.key, self._notes, self._written_context
         if self._notes:
             source = {**source, "before": self._notes}
             self._notes, self._notes_size = [], 0
@@ -254,13 +263,23 @@ class TranscriptBuilder:
             body = {**body, "created_at": message.at.isoformat()}
         if message.after is not None:
             self._count = self._counts.get(message.after, self._count)
-        self._count += 1
+        if not comes_again:
+            self._count += 1
         self._counts[message.key] = self._count
         self.recorder.record_message(
             ImportedMessage(
                 message.key, message.role, body, message.at, message.after, message.begins_turn, message.times
             )
         )
+
+    def _take_back_last_message(self, key: str) -> bool:
+        """Take back what the last message has from beside the conversation, if it comes again. Returns whether it
+        does."""
+        if self._last is None or self._last[0] != key:
+            return False
+        notes, self._written_context = self._last[1:]
+        self._notes = [*notes, *self._notes]
+        return True
 
     def compact(self, *, tokens_before: object = None, trigger: object = None) -> Body:
         """Return the block that says what a compaction replaced, for the message that starts the transcript over."""

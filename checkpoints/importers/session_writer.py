@@ -7,28 +7,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
-from django.db import IntegrityError, connections, transaction
+from django.db import IntegrityError, transaction
 
-from checkpoints.conf import SCHEMA_VERSION
-from checkpoints.db import hot_statements
+from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.db.hot_statements import NewMessage, SaveBase
 from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import StorageError
-from checkpoints.formats import money
 from checkpoints.formats.canonical import parse_json
 from checkpoints.importers import imported_session
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_session import SessionEnd, TranscriptOrigin
 from checkpoints.models import Message, Run, Session, ToolCall
-from checkpoints.seals.session_heads import RowChanges, SessionHead
+from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store import owned_heads
 from checkpoints.store.store import Store, TranscriptHead
-from checkpoints.store.version_state import VersionState, count_total_tokens
-from checkpoints.versions import segment_queries, transcript_segments, version_seals
-from checkpoints.versions.save_version import get_session_transcript_head
+from checkpoints.store.version_state import VersionState
+from checkpoints.versions import save_version, segment_queries, transcript_segments
+from checkpoints.versions.save_version import TranscriptEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +61,11 @@ class ImportWriter:
     """Writer of one session. Nothing is written before the first turn, so that an empty transcript creates no
     session."""
 
+    #: Whether the last message is replaced if it comes again with more content.
+    extends_last_message = False
+    #: Whether what is read now was recorded before, so that nothing of it is written.
+    repeats = False
+
     def __init__(self, store: Store, origin: TranscriptOrigin) -> None:
         self.store, self.origin = store, origin
         self.known: set[str] = set()
@@ -76,16 +80,20 @@ class ImportWriter:
     def load_existing(self, calls: ImportedCallLog) -> None:
         """Load what earlier imports wrote. Raises `ImportRefused`."""
         store = self.store
-        with database_operation(store.using, writes=False) as connection:
+        with database_operation(store.using, writes=False):
             sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id)
             row = sessions.filter(session_id=self.origin.session_id).first()
             if row is None:
                 return
             runs = list(Run.objects.using(store.using).filter(session=row).order_by("number"))
             self.source_path = imported_session.require_unchanged_import(row, runs, self.origin)
-            self._row, self._run, self._head = row, runs[0], get_session_transcript_head(row)
+            self._load_transcript(row, runs[0], calls)
+
+    def _load_transcript(self, row: Session, run: Run, calls: ImportedCallLog) -> None:
+        with database_operation(self.store.using, writes=False) as connection:
+            self._row, self._run, self._head = row, run, save_version.get_session_transcript_head(row)
             # Through the segments, whose index leads to them; messages have no index of their session.
-            messages = Message.objects.using(store.using).filter(segment__session=row)
+            messages = Message.objects.using(self.store.using).filter(segment__session=row)
             self.known = set(messages.values_list("message_id", flat=True).iterator())
             fields = ("message_id", "role", "chain")
             rows = segment_queries.read_messages(connection, self._head.segment_id, self._head.length, fields)
@@ -125,7 +133,7 @@ class ImportWriter:
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
         self._row, self._run = imported_session.create_session_and_run(self.store, self.origin, first)
-        self._head = get_session_transcript_head(self._row)
+        self._head = save_version.get_session_transcript_head(self._row)
         return self._row, self._run
 
     def _lock_session(self) -> tuple[Session, Run]:
@@ -143,49 +151,34 @@ class ImportWriter:
 
     def _write_turn(self, row: Session, run: Run, turn: ImportedTurn) -> None:
         head = self._open_segment_for_turn(row, turn.keep)
-        assert turn.state is not None  # noqa: S101 - given when the turn ended
-        last, state = turn.messages[-1], turn.state
-        length = last.position + 1
-        base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
-        messages, checkpoint_values = version_seals.seal_new_version(
-            base,
-            turn.messages,
-            {
-                "run": run.pk,
-                "phase": state.phase,
-                "segment": head.segment_id,
-                "length": length,
-                "chain": last.chain,
-                "plan": state.plan,
-                "budget_spent_usd": state.budget,
-                "usage": state.usage,
-                "payload": state.payload,
-                "schema_version": SCHEMA_VERSION,
-                "created_at": last.created_at,
-            },
-        )
-        after, head_write = version_seals.count_new_version(
-            self._sealed_head, base.version + 1, checkpoint_values, RowChanges()
-        )
-        version = hot_statements.save_version(
-            connections[self.store.using],
-            base,
-            {
-                "head_chain": last.chain,
-                "message_count": length,
-                "budget_spent_usd": money.round_to_decimal(state.budget),
-                "total_tokens": count_total_tokens(state.usage),
-            },
-            messages,
-            checkpoint_values,
-            head=head_write,
-        )
+        last = turn.messages[-1]
+        version = self._save_version(row, run, head, turn)
         if version is None:
             raise ImportOvertaken(self.origin.session_id)
-        self._sealed_head = after
         for call in turn.calls:
             call.step = version
-        self._head = TranscriptHead(head.segment_id, length, last.chain, version)
+        self._head = TranscriptHead(head.segment_id, last.position + 1, last.chain, version)
+
+    def _save_version(self, row: Session, run: Run, head: TranscriptHead, turn: ImportedTurn) -> int | None:
+        """Write the version that a turn becomes. Returns its number; None if the session is not at `head`."""
+        return self._execute_save(row, head, turn, run.pk, AnsweredCalls())
+
+    def _execute_save(
+        self, row: Session, head: TranscriptHead, turn: ImportedTurn, run_id: UUID | None, answered: AnsweredCalls
+    ) -> int | None:
+        assert turn.state is not None  # noqa: S101 - given when the turn ended
+        last = turn.messages[-1]
+        version, self._sealed_head = save_version.write_version(
+            self.store.using,
+            SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version),
+            TranscriptEnd(turn.messages, last.position + 1, last.chain),
+            turn.state,
+            run_id,
+            answered,
+            self._sealed_head,
+            created_at=last.created_at,
+        )
+        return version
 
     def _open_segment_for_turn(self, row: Session, keep: int | None) -> TranscriptHead:
         """Return the start of a turn: the end of the transcript, or a new segment after its first `keep` messages."""

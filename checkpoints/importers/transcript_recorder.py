@@ -3,6 +3,7 @@ versions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -44,12 +45,13 @@ class TranscriptRecorder:
         live: bool = False,
         by_place: bool = False,
         prices: PriceTable | None = None,
+        open_writer: Callable[[Store, TranscriptOrigin], ImportWriter] = ImportWriter,
     ) -> None:
         self.origin, self.report = origin, report
         self.totals = UsageTotals()
         self._prices = prices
         self._calls = ImportedCallLog(store, report, live=live)
-        self._writer = ImportWriter(store, origin)
+        self._writer = open_writer(store, origin)
         self._writer.load_existing(self._calls)
         self.path = self._writer.path
         self._index = {place.key: number for number, place in enumerate(self.path)}
@@ -63,7 +65,12 @@ class TranscriptRecorder:
 
     def has_message(self, key: str) -> bool:
         """Return whether the session has this message already, in any of its versions."""
-        return key in self._index or key in self._elsewhere
+        return self._writer.repeats or key in self._index or key in self._elsewhere
+
+    @property
+    def extends_last_message(self) -> bool:
+        """Whether the last message is replaced if it comes again with more content."""
+        return self._writer.extends_last_message
 
     def find_position(self, key: str) -> int | None:
         """Find the position of a message in the current transcript."""
@@ -82,7 +89,9 @@ class TranscriptRecorder:
         self._started = True
         self.report.messages += 1
         parts = content_blocks.list_message_parts(message.body)
-        if self.has_message(message.key):
+        if self._is_extended(message.key, body):
+            self._remove_last_message()
+        elif self.has_message(message.key):
             self._calls.add_message_calls(message, parts, self._at or self._otherwise, new=False)
             return
         if message.after is not None:
@@ -91,6 +100,18 @@ class TranscriptRecorder:
             self._end_turn()
         calls = self._calls.add_message_calls(message, parts, self._at or self._otherwise, new=True)
         self._append_message(message, body, calls)
+
+    def _is_extended(self, key: str, body: str) -> bool:
+        """Return whether a message is the last one of the transcript, with more content than that had."""
+        if self._writer.repeats or not self.extends_last_message or not self.path or self.path[-1].key != key:
+            return False
+        before = self.path[-2].chain if len(self.path) > 1 else digests.EMPTY_CHAIN
+        return digests.extend_hash_chain(before, body) != self.path[-1].chain
+
+    def _remove_last_message(self) -> None:
+        self._end_turn()
+        del self._index[self.path.pop().key]
+        self._turn.keep = len(self.path)
 
     def _require_same_source(self, message: ImportedMessage) -> None:
         """Refuse another file of the same name: its transcript begins differently."""

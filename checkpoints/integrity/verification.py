@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import connections, models, transaction
 
+from checkpoints.calls import signed_decisions
 from checkpoints.db.row_batches import BATCH_SIZE, iterate_rows
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import digests
@@ -71,12 +72,14 @@ def verify_session_records(using: str, session: Session) -> None:
     """Verify all calls, decisions, steps and answers of other agents of a session, before a run uses them.
 
     None of them, and no version, may be missing, added, or in a former state. Raises `IntegrityError` naming the first
-    row that is not as it was written. Nothing if sealing is off.
+    row that is not as it was written. Without seals, only the signatures of decisions are verified, where they are
+    required.
 
     Args:
         using: Connection alias.
         session: The session, locked.
     """
+    signed_decisions.verify_session(using, session.pk)
     keys = get_seal_keys()
     if keys is None:
         return
@@ -144,6 +147,8 @@ def find_session_problems(using: str, session: Session, counts: VerificationCoun
             for pk, seal, *values in batch:
                 if (problem := _find_column_problem(using, model, pk, seal, values)) is not None:
                     yield problem
+    for error in signed_decisions.find_errors(using, session.pk):
+        yield IntegrityProblem(error.table, error.row, error.why)
     yield from _find_sum_problems(using, session)
     ends = _read_version_ends(using, session)
     chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in ends), b"")

@@ -6,6 +6,7 @@ from checkpoints.enums import DECIDING_KINDS, ActorKind, DecisionKind
 from checkpoints.formats.canonical import decode_json_text
 from checkpoints.models.session import Session
 from checkpoints.models.tool_call import ToolCall
+from checkpoints.seals.decision_keys import SIGNATURE_SIZE
 from checkpoints.seals.sealed_model import SealedModel
 
 
@@ -34,6 +35,8 @@ class Decision(SealedModel):
     unsealed_fields = {
         "id": "chosen by the database at the insert; what a row is called is sealed",
         "row_seal": "the seal itself",
+        "signed_terms": "the signature covers it",
+        "signature": "a signature of the sealed columns, which only the site can make",
     }
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="decisions")
@@ -49,6 +52,10 @@ class Decision(SealedModel):
     args_digest = models.CharField(max_length=64)
     revision = models.IntegerField()
     created_at = models.DateTimeField(db_default=Now())
+    #: Terms of the decision, canonical JSON text, and the id of the site's key with its Ed25519 signature. NULL if the
+    #: site has not signed it. See `checkpoints.calls.decision_signatures`.
+    signed_terms = models.TextField(null=True)  # noqa: DJ001
+    signature = models.BinaryField(max_length=SIGNATURE_SIZE, null=True)
 
     class Meta:
         constraints = (

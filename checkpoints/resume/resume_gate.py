@@ -19,7 +19,7 @@ from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
 from checkpoints.audit import append_events
-from checkpoints.calls import call_queries, outcome_log
+from checkpoints.calls import call_queries, outcome_log, signed_decisions
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.db.operation_context import database_operation
 from checkpoints.decisions import run_verify_hooks
@@ -390,7 +390,7 @@ def _activate_session_after_decisions(store: Store, owned_session: OwnedSession)
 
     Returns False if a person has withdrawn a decision in the meantime. Raises `OwnershipLost`.
     """
-    with database_operation(store.using):
+    with quarantine.quarantine_if_altered(store, owned_session.session_id), database_operation(store.using):
         owned_row = Session.objects.using(store.using).filter(
             pk=owned_session.pk, fence=owned_session.fence, owner=owned_session.run
         )
@@ -402,6 +402,7 @@ def _activate_session_after_decisions(store: Store, owned_session: OwnedSession)
                 session = owned_row.select_for_update().first()
                 if session is not None and call_queries.list_undecided_calls(store, session):
                     return False
+                signed_decisions.verify_session(store.using, owned_session.pk)
                 ownership.mark_run_status(store, owned_session, RunStatus.RUNNING)
                 owned_row.update(status=SessionStatus.ACTIVE, gate_opened_at=Now())
     owned_session.run.status = RunStatus.RUNNING
@@ -428,7 +429,8 @@ def _build_resume_point(
 ) -> ResumePoint:
     if position.terminal_details is not None:
         return _finish_ended_run(store, owned_session, position.terminal_details)
-    with database_operation(store.using, writes=False):
+    reading = database_operation(store.using, writes=False)
+    with quarantine.quarantine_if_altered(store, owned_session.session_id), reading:
         session = Session.objects.using(store.using).get(pk=owned_session.pk)
         plan = resume_plan.plan_resume(store, session, TranscriptTail(latest["transcript"], position.pending))
     owned_session.open_calls = dict(plan.open)

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from checkpoints.calls import call_queries
+from checkpoints.calls import call_queries, signed_decisions
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
@@ -22,7 +22,7 @@ from checkpoints.formats import digests, message_calls
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.formats.message_calls import RequestedCall
 from checkpoints.ids import is_storable
-from checkpoints.models import Checkpoint, Decision, Session, ToolCall, WorkflowStep
+from checkpoints.models import Checkpoint, Session, ToolCall, WorkflowStep
 from checkpoints.seals import row_seals
 from checkpoints.store.operation_pairing import CallKind
 from checkpoints.store.store import OpenCallRecord, Store
@@ -91,6 +91,7 @@ def plan_resume(store: Store, session: Session, tail: TranscriptTail) -> ResumeP
         if call is None:
             continue
         row_seals.verify_row(call)
+        signed_decisions.verify_call(call)
         if call.status in ANSWERED_STATUSES or (
             call.status == CallStatus.FAILED and _was_marked_failed_by_person(store, call)
         ):
@@ -176,8 +177,10 @@ def _digest_args(requested_call: RequestedCall) -> str:
 
 def _was_marked_failed_by_person(store: Store, call: ToolCall) -> bool:
     """Return whether a person stated that the call failed: the agent gets that result, and the call is not repeated."""
-    decisions = Decision.objects.using(store.using).filter(tool_call=call, kind=DecisionKind.MARK_FAILED, final=True)
-    row_seals.verify_rows(decisions)
+    decisions = signed_decisions.select_decisions(store.using).filter(
+        tool_call=call, kind=DecisionKind.MARK_FAILED, final=True
+    )
+    signed_decisions.verify_decisions(decisions)
     return bool(decisions)
 
 

@@ -16,13 +16,13 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.signals import setting_changed
 
 from checkpoints.exceptions import SealKeyInvalid, SealKeyMissing
+from checkpoints.seals.key_settings import read_key_words
 
 KEY_SETTING = "HARNESS_SEAL_KEY"
 REQUIRED_SETTING = "HARNESS_SEAL_REQUIRED"
@@ -91,7 +91,7 @@ def get_seal_keys() -> SealKeys | None:
     Raises `SealKeyInvalid` for a key that cannot be used, and `SealKeyMissing` if seals are required and there is no
     key.
     """
-    secrets = [word for word in re.split(r"[\s,]+", _read_key_text()) if word]
+    secrets = read_key_words(KEY_SETTING, SealKeyInvalid)
     required = _read_required()
     if not secrets:
         if required:
@@ -105,24 +105,6 @@ def get_seal_keys() -> SealKeys | None:
     if len(by_id) != len(keys):
         raise SealKeyInvalid(f"{KEY_SETTING} has the same key twice")
     return SealKeys(keys[0], by_id, required is not False)
-
-
-def _read_key_text() -> str:
-    configured = getattr(settings, KEY_SETTING, None)
-    if configured is not None:
-        return configured if isinstance(configured, str) else " ".join(configured)
-    text, path = os.environ.get(KEY_SETTING), os.environ.get(f"{KEY_SETTING}_FILE")
-    if path is None:
-        return text or ""
-    if text:
-        raise SealKeyInvalid(f"{KEY_SETTING} and {KEY_SETTING}_FILE are both set")
-    try:
-        content = Path(path).read_text(encoding="ascii")
-    except (OSError, UnicodeError) as error:
-        raise SealKeyInvalid(f"the file of {KEY_SETTING}_FILE cannot be read ({type(error).__name__})") from error
-    if not content.strip():
-        raise SealKeyInvalid(f"the file of {KEY_SETTING}_FILE is empty")
-    return content
 
 
 def _read_required() -> bool | None:

@@ -43,6 +43,11 @@ def _count_microseconds(duration: timedelta) -> int:
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_to_plain).encode
 
 
+def encode_values(values: Sequence[Any]) -> bytes:
+    """Return the one encoding of values of columns, in their order."""
+    return _encode(values).encode()
+
+
 def seal_values(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> bytes:
     """Return the seal of a row with `values`, by the names of its fields; all sealed fields have to be given."""
     return compute_seal(keys, model, _get_selector(model)(values))
@@ -95,7 +100,7 @@ def _matches_seal(
         return True
     seal = bytes(seal)
     key = keys.get_key_of(seal)
-    return hmac.compare_digest(key.compute_seal(_get_purpose(model), _encode(read_values()).encode()), seal)
+    return hmac.compare_digest(key.compute_seal(_get_purpose(model), encode_values(read_values())), seal)
 
 
 def verify_rows(rows: Iterable[Any]) -> None:
@@ -148,4 +153,4 @@ def _get_selector(model: type[models.Model]) -> Callable[[Mapping[str, Any]], tu
 
 def compute_seal(keys: SealKeys, model: type[models.Model], values: Sequence[Any]) -> bytes:
     """Return the seal of a row with `values`, in the order of its `sealed_fields`."""
-    return keys.current.compute_seal(_get_purpose(model), _encode(values).encode())
+    return keys.current.compute_seal(_get_purpose(model), encode_values(values))

@@ -9,12 +9,13 @@ from django.db.models.functions import Now
 
 from checkpoints import process_identity
 from checkpoints.audit import append_events
-from checkpoints.calls import call_queries
+from checkpoints.calls import call_queries, signed_decisions
 from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SessionExists, VersionNotFound
 from checkpoints.formats import money
 from checkpoints.ids import validate_id
+from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, Run, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.sessions import fork_copy
@@ -49,9 +50,14 @@ def fork_session(
     """
     validate_id("session id", new_session_id)
     store.flush_pending_writes(session_id)
-    with database_operation(store.using), transaction.atomic(using=store.using):
+    with (
+        quarantine.quarantine_if_altered(store, session_id),
+        database_operation(store.using),
+        transaction.atomic(using=store.using),
+    ):
         origin = row_lookups.get_session(store, session_id, lock=True)
         row_lookups.require_not_quarantined(origin)
+        signed_decisions.verify_session(store.using, origin.pk)
         source = _find_source_version(store, origin, version)
         fork = _create_forked_session(store, origin, new_session_id, source)
         run = _create_first_run(store, fork)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -415,6 +416,8 @@ def write_version(
     run_id: UUID | None,
     answered: AnsweredCalls,
     sealed_head: SessionHead | None,
+    *,
+    created_at: datetime | None = None,
 ) -> tuple[int | None, SessionHead | None]:
     """Write the version that continues from `base` to `end`, for a run or for none.
 
@@ -426,6 +429,7 @@ def write_version(
         run_id: Run that writes it; None if there is none.
         answered: Calls whose results it contains.
         sealed_head: Head of the session before; None if sealing is off.
+        created_at: Time of the version. None: that of the database.
 
     Returns:
         Its number, or None if the session is not at `base`; and the head of the session after, if that is known.
@@ -444,6 +448,7 @@ def write_version(
             "usage": state.usage,
             "payload": state.payload,
             "schema_version": SCHEMA_VERSION,
+            **({} if created_at is None else {"created_at": created_at}),
         },
     )
     after, head_write = version_seals.count_new_version(

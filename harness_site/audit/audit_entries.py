@@ -13,8 +13,10 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.audit.hash_chain import compute_seal
 from checkpoints.enums import AuditKind
+from checkpoints.exceptions import SealError
 from checkpoints.formats import parse_json, parse_or_text
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session
+from checkpoints.seals.decision_keys import get_decision_keys
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 
 PAGE = 40
@@ -241,6 +243,15 @@ def load_rows_check(workspace_pk: int) -> RowsCheck | None:
         check.problems,
         tuple({name: str(entry.get(name, "")) for name in ("session", "table", "row")} for entry in entries),
     )
+
+
+def find_signing_key_id() -> str | None:
+    """Return the id of the key with which this site signs decisions; None if it does not."""
+    try:
+        keys = get_decision_keys()
+    except SealError:  # the system page says what is wrong with the key
+        return None
+    return None if keys is None or keys.signing is None else keys.signing_id.hex()
 
 
 def _query_audit_chain(workspace: int) -> QuerySet[AuditChain]:

@@ -35,6 +35,7 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
     AuditKind.SESSION_DELETED: (_("{actor} deleted {session}"),),
     AuditKind.TAKEOVER: (_("{session} was taken over from {actor}"),),
     AuditKind.SESSION_SEALED: (_("{actor} sealed the stored rows of {session}"),),
+    AuditKind.DECISIONS_SIGNED: (_("{actor} signed the stored decisions of {session}"),),
     AuditKind.SESSION_QUARANTINED: (_("{session} was quarantined: its data are not as they were written"),),
     AuditKind.WITNESS_ADOPTED: (_("{actor} declared the stored state of {session} to be the newest one"),),
     AuditKind.QUARANTINE_RELEASED: (_("{actor} released {session} from quarantine"),),

@@ -38,6 +38,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "subjects": AuditSubject.choices,
         "integrity": audit_entries.load_chain_integrity(workspace),
         "rows_checked": audit_entries.load_rows_check(workspace),
+        "signing_key": audit_entries.find_signing_key_id(),
         "here": _build_query_string(request),
         "following": _build_query_string(request, before=str(page.before)) if page.before else "",
         "later": _is_number(before_key),

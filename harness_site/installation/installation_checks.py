@@ -28,9 +28,10 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from checkpoints import __version__
 from checkpoints.db import clock
-from checkpoints.enums import OWNING_RUN_STATUSES
+from checkpoints.enums import HOOK_KINDS, OWNING_RUN_STATUSES, ActorKind
 from checkpoints.exceptions import SealError
-from checkpoints.models import Run, Workspace
+from checkpoints.models import Decision, Run, Workspace
+from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.keys import get_seal_keys
 from checkpoints.seals.witness import get_witness
 from harness_site.core.background_thread import list_running_tasks
@@ -98,6 +99,7 @@ def load_system_status(request: HttpRequest, workspace: Workspace) -> list[Statu
         ("leases", _("Leases"), check_leases),
         ("search", _("Search index"), check_search_index),
         ("seals", _("Seals"), check_seals),
+        ("decisions", _("Signed decisions"), check_decision_signatures),
         ("witness", _("Witness"), check_external_audit_witness),
         ("clock", _("Clock"), check_clock),
         ("disk", _("Disk"), check_disk),
@@ -323,6 +325,34 @@ def _describe_witness_of_sessions(summary: str) -> Status:
         return Status("seals", title, Level.PROBLEM, error.detail, error.hint)
     noticed = _("The witness is used: a resume refuses an earlier state of a session.")
     return Status("seals", title, Level.OK, f"{summary} {noticed}")
+
+
+def check_decision_signatures() -> Status:
+    """Report whether a host with agents can forge a decision of a person."""
+    title = _("Signed decisions")
+    try:
+        keys = get_decision_keys()
+    except SealError as error:
+        return Status("decisions", title, Level.PROBLEM, error.detail, error.hint)
+    if keys is None:
+        summary = _("Not configured. A host with agents that can write to this database can forge an approval.")
+        advice = _("Give this site the first setting that this command prints, and every agent the second one.")
+        return Status("decisions", title, Level.OFF, summary, advice, "harness make_decision_keys")
+    if keys.signing is None:
+        summary = _("Signatures are required, and this site has no key to sign with: nobody can decide.")
+        advice = _("Set HARNESS_DECISION_SIGNING_KEY. Make a pair of keys with:")
+        return Status("decisions", title, Level.PROBLEM, summary, advice, "harness make_decision_keys")
+    summary = _("Decisions of people are signed with the key {key}.").format(key=keys.signing_id.hex())
+    return _describe_unsigned_decisions(title, summary)
+
+
+def _describe_unsigned_decisions(title: str, summary: str) -> Status:
+    """Report whether there are decisions of people from before signing."""
+    unsigned = Decision.objects.filter(signature=None).exclude(kind__in=sorted(HOOK_KINDS), actor_kind=ActorKind.HOOK)
+    if unsigned.exists():
+        advice = _("There are decisions without a signature, which no agent accepts. If they are genuine, run:")
+        return Status("decisions", title, Level.ATTENTION, summary, advice, "harness sign_decisions --all")
+    return Status("decisions", title, Level.OK, summary)
 
 
 def check_external_audit_witness() -> Status:

@@ -115,9 +115,12 @@ class ConversationImport:
         """Write the message that the lines of the group make up.
 
         If an earlier import ended in the middle of it, what it wrote stays, and the rest becomes a message of its
-        own: an import never rewrites a transcript.
+        own, unless the session is one whose last message may be extended.
         """
         group, self._group = self._group, []
+        if group and self._recorder.extends_last_message:
+            self._write_agent_message(group)
+            return
         while group:
             size = self._count_message_lines(group)
             self._write_agent_message(group[:size])
@@ -241,7 +244,10 @@ class ConversationImport:
 
     def finish(self) -> None:
         """Write everything read so far, and describe the session."""
+        group = self._group
         self._write_grouped_message()
+        if self._recorder.extends_last_message:
+            self._group = group
         self._titles.set_title(self.builder, self._seen)
         self.builder.finish()
 

@@ -22,6 +22,8 @@ NOTE_TYPES: Final = frozenset(
         "agent-name",
         "agent-setting",
         "ai-title",
+        "atis-latch",
+        "cost-state",
         "custom-title",
         "file-history-snapshot",
         "last-prompt",
@@ -34,6 +36,7 @@ NOTE_TYPES: Final = frozenset(
         "stream_event",
         "summary",
         "tag",
+        "tools-used",
     }
 )
 _SYSTEM_NOTE_TYPES: Final = frozenset({"init", "turn_duration", "stop_hook_summary"})

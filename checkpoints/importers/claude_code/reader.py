@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,11 +32,11 @@ class ClaudeCodeReader:
         self._agent_id = (
             self._path.stem.removeprefix(_AGENT_PREFIX) if self._path.stem.startswith(_AGENT_PREFIX) else ""
         )
-        self._about = _read_agent_description(self._path) if self._agent_id else {}
+        self._about = self._read_agent_description() if self._agent_id else {}
         self._conversations: dict[str, ConversationImport] = {}
         self._sides: dict[str, str] = {}
         self._waiting: list[Line] = []
-        self._session_id = ""
+        self._session_id = context.session_id
         self._lines = 0
 
     def add_value(self, number: int, value: Any) -> None:
@@ -49,6 +50,16 @@ class ClaudeCodeReader:
         else:
             text = json.dumps(value, ensure_ascii=False)
             self._context.report.add_damaged_place(self._path, number, "it is no line of Claude Code", text)
+
+    def _read_agent_description(self) -> dict[str, Any]:
+        """Read what is known about the subagent, if need be from the file beside its transcript."""
+        if self._context.subagent is not None:
+            return dict(self._context.subagent)
+        try:
+            description = json.loads(self._path.with_suffix(".meta.json").read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return description if isinstance(description, dict) else {}
 
     def _add_line(self, line: Line) -> None:
         """Read a line; the first ones wait until one of them names the session."""
@@ -120,6 +131,11 @@ class ClaudeCodeReader:
         links = self._get_conversation_of_line("").builder.facts.setdefault("subagents", {})
         links.setdefault(self._context.make_session_id(self._get_parent_id(), side), call_id)
 
+    @property
+    def conversations(self) -> Collection[ConversationImport]:
+        """Conversations of the file, as far as it has been read."""
+        return self._conversations.values()
+
     def finish(self) -> None:
         """Write everything read so far."""
         if self._waiting:
@@ -133,15 +149,6 @@ class ClaudeCodeReader:
 def is_helper_transcript(path: Path) -> bool:
     """Return whether a file is of a helper of the program, which repeats a conversation that has its own file."""
     return path.name.startswith(HELPER_PREFIXES)
-
-
-def _read_agent_description(path: Path) -> dict[str, Any]:
-    """Read what is known about a subagent from the file beside its transcript."""
-    try:
-        description = json.loads(path.with_suffix(".meta.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return description if isinstance(description, dict) else {}
 
 
 def _convert_stream_line(line: Line) -> Line:

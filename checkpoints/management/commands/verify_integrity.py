@@ -14,11 +14,15 @@ from checkpoints.integrity import full_check
 from checkpoints.integrity.full_check import CheckedSession
 from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import IntegrityCheck, Session, Workspace
+from checkpoints.seals.decision_keys import VERIFY_SETTING, get_decision_keys
 from checkpoints.seals.keys import KEY_SETTING, get_seal_keys
 
 
 class Command(BaseCommand):
-    help = "Checks the seals and the transcripts of sessions. Exits with 1 where a row is not as it was written."
+    help = (
+        "Checks the seals, the transcripts and the signed decisions of sessions. Exits with 1 where a row is not as it "
+        "was written."
+    )
     #: Checks load the views of the site, which takes longer than the work of this command.
     requires_system_checks = ()
 
@@ -33,8 +37,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         counts, sessions, problems = VerificationCounts(), 0, []
         try:
-            if get_seal_keys() is None:
-                raise CommandError(f"{KEY_SETTING} is empty: there are no seals to check.")
+            if get_seal_keys() is None and get_decision_keys() is None:
+                raise CommandError(f"{KEY_SETTING} and {VERIFY_SETTING} are empty: there is nothing to check.")
             for checked in self._check_sessions(options, counts):
                 for problem in checked.problems:
                     problems.append({"session": checked.session_id, **asdict(problem)})

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from django.db.models import Q, QuerySet, TextChoices
 from django.utils.translation import gettext_lazy as _
 
+from checkpoints.calls import signed_decisions
 from checkpoints.db import clock
 from checkpoints.enums import (
     DECIDING_KINDS,
@@ -189,6 +190,7 @@ def find_call(workspace: Workspace, pk: int) -> ToolCall | None:
         row_seals.verify_rows([call, call.session])
         if get_seal_keys() is not None:
             row_seals.verify_rows([*call.decisions.all(), *call.late_results.all()])
+        signed_decisions.verify_call(call)
     return call
 
 

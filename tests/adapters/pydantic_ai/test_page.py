@@ -30,5 +30,5 @@ def test_a_version_outside_the_range_is_refused(monkeypatch: pytest.MonkeyPatch,
         return installed
 
     monkeypatch.setattr(metadata, "version", get_version)
-    with pytest.raises(FrameworkNotSupported, match="pydantic-ai-slim>=2.68,<3.0"):
+    with pytest.raises(FrameworkNotSupported, match=r"pydantic-ai-slim>=2\.68,<3\.0"):
         require_version("pydantic-ai-slim", at_least=(2, 68), below=(3, 0))

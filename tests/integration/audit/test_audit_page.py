@@ -10,12 +10,14 @@ import pytest
 from django.http import StreamingHttpResponse
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
+from pytest_django.fixtures import Settings
 
 from checkpoints import audit
 from checkpoints.audit import append_events
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import AuditEvent, IntegrityCheck, Session, Workspace
+from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.audit import audit_entries, event_sentences
 from harness_site.audit.audit_entries import AuditSubject
 from tests.support.auditing import entries
@@ -282,6 +284,13 @@ class TestExport:
         audit.seal_events(make_workspace().pk)
         AuditEvent.objects.update(actor="mallory")
         assert lines(reader.get("/audit/export/?subject=decisions"))[1][-1] == "NO"
+
+
+def test_the_page_says_whether_decisions_are_signed(reader: Client, settings: Settings) -> None:
+    assert "Decisions of people are not signed" in said(reader.get("/audit/"))
+    keys = create_key_pair()
+    settings.HARNESS_DECISION_SIGNING_KEY = keys.signing
+    assert f"Decisions of people are signed with the key {keys.key_id}." in said(reader.get("/audit/"))
 
 
 def test_the_page_shows_the_last_verification_of_the_rows(reader: Client) -> None:

@@ -25,6 +25,8 @@ from tests.support.signing import sign_in
 
 pytestmark = pytest.mark.django_db
 
+PUBLIC_KEY = "8146640f02493af4fbc54fe33388e75dc2c937ae0b7727cc2b2afb1b75199a3e"
+
 
 @pytest.fixture
 def admin() -> Client:
@@ -57,6 +59,22 @@ def test_the_page_says_which_guarantee_of_seals_is_missing(
     admin: Client, settings: Settings, key: str, required: bool | None, words: str
 ) -> None:
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = key, required
+    assert words in said(admin.get("/settings/system/"))
+
+
+@pytest.mark.parametrize(
+    ("signing", "verifying", "words"),
+    [
+        (None, None, "can write to this database can forge an approval."),
+        (None, PUBLIC_KEY, "this site has no key to sign with: nobody can decide."),
+        ("5e" * 32, None, "Decisions of people are signed with the key 1"),
+        (None, "short", "key 1 of HARNESS_DECISION_VERIFY_KEYS is not 64 hexadecimal digits"),
+    ],
+)
+def test_the_page_says_whether_decisions_are_signed(
+    admin: Client, settings: Settings, signing: str | None, verifying: str | None, words: str
+) -> None:
+    settings.HARNESS_DECISION_SIGNING_KEY, settings.HARNESS_DECISION_VERIFY_KEYS = signing, verifying
     assert words in said(admin.get("/settings/system/"))
 
 

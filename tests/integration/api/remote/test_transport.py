@@ -12,7 +12,9 @@ import pytest
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, exceptions
 from checkpoints.db import clock
+from checkpoints.enums import CallStatus
 from checkpoints.models import Run, Session, ToolCall
+from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.accounts.models import TokenRole
 from harness_site.api import client_stores
 from tests.support.api import make_token
@@ -123,6 +125,33 @@ def test_agent_waits_at_the_gate_until_somebody_decides(open_checkpointer: Any, 
     decide.join()
     assert point.replayable["c1"].content == "paid"
     approver.close()
+
+
+def test_server_signs_decisions_and_refuses_forged_ones(
+    open_checkpointer: Any, server: HttpServer, token: str, settings: Any
+) -> None:
+    settings.HARNESS_DECISION_SIGNING_KEY = create_key_pair().signing
+    approver = SyncCheckpointer(server.address, token=make_token(TokenRole.APPROVER, name="approver"))
+    agent = open_checkpointer()
+    agent.start_session("s")
+    registry = ToolRegistry(checkpointer=agent, session_id="s")
+    registry.tool(requires_approval=True)(_pay)
+    for call_id in ("genuine", "forged"):
+        with pytest.raises(exceptions.ApprovalRequired):
+            registry.dispatch("_pay", {"order": call_id}, call_id)
+    approver.approve_call("s", "genuine", actor="", reason="I looked.", revision=1)
+    assert registry.dispatch("_pay", {"order": "genuine"}, "genuine").content == "paid genuine"
+
+    ToolCall.objects.filter(call_id="forged").update(status=CallStatus.APPROVED, revision=2)
+    with pytest.raises(exceptions.DecisionNotSigned):
+        registry.dispatch("_pay", {"order": "forged"}, "forged")
+    with pytest.raises(exceptions.SessionQuarantined):
+        open_checkpointer().resume("s", takeover=True)
+    approver.close()
+
+
+def _pay(order: str) -> str:
+    return f"paid {order}"
 
 
 async def test_async_client_is_the_same(server: HttpServer, token: str) -> None:

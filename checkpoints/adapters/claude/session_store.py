@@ -1,0 +1,260 @@
+"""Store of the sessions of the Claude Agent SDK: its lines as they were written, and a readable transcript."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from threading import Lock
+from typing import Any, Final, TypeVar
+
+import claude_agent_sdk
+from claude_agent_sdk import SessionKey, SessionStore, fold_session_summary
+from claude_agent_sdk.types import (
+    SessionListSubkeysKey,
+    SessionStoreEntry,
+    SessionStoreListEntry,
+    SessionSummaryEntry,
+)
+
+from checkpoints.adapters.claude import transcript_keys
+from checkpoints.adapters.claude.transcript_keys import TranscriptKey
+from checkpoints.adapters.claude.transcript_mirror import (
+    AGENT_NAME,
+    TranscriptMirror,
+    is_subagent_description,
+    read_subagent_description,
+)
+from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.aio import Checkpointer
+from checkpoints.client import SyncCheckpointer
+from checkpoints.conf import MAX_VALUE_BYTES
+from checkpoints.database_backend import DatabaseBackend
+from checkpoints.db.clock import database_now
+from checkpoints.exceptions import InvalidInput, NotRepresentable, TooLarge
+from checkpoints.framework_states import line_log, state_store
+from checkpoints.framework_states.line_log import LineLog, NewLine
+from checkpoints.models import Session
+from checkpoints.sessions.create_finish_release import SessionDescription
+
+T = TypeVar("T")
+#: Versions of the SDK that the tests run with, as (major, minor): the first, and the one after the last.
+TESTED_VERSIONS: Final = ((0, 2), (0, 3))
+#: Number of sessions whose readers are kept, so that an append reads only what is new.
+_MAX_MIRRORS: Final = 64
+
+
+class HarnessSessionStore(SessionStore):
+    """`SessionStore` of the Claude Agent SDK on the sessions of this library.
+
+        async with HarnessSessionStore.open("sqlite:///agent.db") as store:
+            options = ClaudeAgentOptions(session_store=store)
+
+    A line is stored as it was written, once for each uuid, and `load` returns the lines in the order of their commits.
+    Beside them the session is readable on the pages as one that was imported from the same file. A write is refused
+    with `SessionBusy` while a run of another client owns the session.
+    """
+
+    def __init__(self, checkpointer: SyncCheckpointer | Checkpointer | None = None, *, agent: str = "") -> None:
+        """Create a store.
+
+        Args:
+            checkpointer: Client of a database, blocking or async. None uses the `default` database of the project.
+            agent: Name of the agent of the sessions, for lists and filters. Empty: `claude-code`, and for a subagent
+                `claude-code/` with its type.
+
+        Raises:
+            InvalidInput: The client is one of a server over HTTP, or the version of the SDK is outside the tested ones.
+        """
+        require_tested_version()
+        self.checkpointer = SyncCheckpointer() if checkpointer is None else checkpointer
+        if type(self.sync_checkpointer.backend) is not DatabaseBackend:
+            raise InvalidInput("A store of the Claude Agent SDK needs a database: a path, or a database URL.")
+        self.agent = agent
+        self._mirrors: OrderedDict[str, TranscriptMirror] = OrderedDict()
+        self._lock = Lock()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str, **options: Any) -> AsyncIterator[HarnessSessionStore]:
+        """Open a database for an `async with` block.
+
+        Args:
+            url: Path or URL of a database, as `Checkpointer.open` takes it.
+            options: Arguments of the class.
+
+        Yields:
+            The store. Its client is closed at the end.
+        """
+        async with Checkpointer.open(url) as checkpointer:
+            yield cls(checkpointer, **options)
+
+    @property
+    def sync_checkpointer(self) -> SyncCheckpointer:
+        """Blocking client of the same store."""
+        return self.checkpointer.sync if isinstance(self.checkpointer, Checkpointer) else self.checkpointer
+
+    async def _hop(self, work: Callable[[], T]) -> T:
+        if isinstance(self.checkpointer, Checkpointer):
+            return await self.checkpointer.hop(work)
+        return await asyncio.to_thread(work)
+
+    # ---- lines
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        """Store lines, and show them in the transcript, in one transaction.
+
+        Args:
+            key: Key of the session or the subagent.
+            entries: Lines. One whose uuid is stored is left out.
+
+        Raises:
+            InvalidInput: The key or a line cannot be stored. Nothing of the batch is.
+            SessionBusy: A run of another client owns the session and is alive.
+            OwnershipLost: Another run has taken the session from this client.
+            SessionFinished: The session has ended.
+        """
+        place, lines = transcript_keys.read_key(key), [_encode_line(entry) for entry in entries]
+        if lines:
+            await self._hop(partial(self._append, place, lines, entries))
+
+    def _append(self, key: TranscriptKey, lines: Sequence[NewLine], entries: Sequence[SessionStoreEntry]) -> None:
+        store, session_id = self.sync_checkpointer.store, key.session_id
+        description = SessionDescription(agent=self.agent or AGENT_NAME, labels=[AGENT_NAME])
+        with SessionClaims.of(self.sync_checkpointer).exclude_changes(session_id):
+            with self._lock:
+                mirror = self._mirrors.pop(session_id, None)
+            with line_log.open_log(store, session_id, description, key.group) as log:
+                size = log.size
+                places = log.add_lines(lines)
+                if places or not log.header:
+                    mirror = self._show_lines(key, log, size, mirror, [lines[place] for place in places])
+                    self._update_header(key, log, [entries[place] for place in places])
+            if mirror is not None:
+                with self._lock:
+                    self._mirrors[session_id] = mirror
+                    while len(self._mirrors) > _MAX_MIRRORS:
+                        self._mirrors.popitem(last=False)
+        store.notify_saved(session_id)
+
+    def _show_lines(
+        self, key: TranscriptKey, log: LineLog, size: int, mirror: TranscriptMirror | None, new: Sequence[NewLine]
+    ) -> TranscriptMirror:
+        """Write the versions that show new lines. Returns the mirror that has read all lines."""
+        store = self.sync_checkpointer.store
+        added = [json.loads(line.content) for line in new]
+        version = log.row.latest_version
+        is_described = any(map(is_subagent_description, added))
+        if mirror is None or (mirror.size, mirror.version) != (size, version) or is_described:
+            stored = [json.loads(content) for content in self._load_contents(key.session_id)[:size]]
+            mirror = TranscriptMirror(store, key, self.agent, read_subagent_description([*stored, *added]))
+            mirror.read_lines(stored, repeats=True)
+        if key.subpath and size == 0:
+            rows = Session.objects.using(store.using).filter(pk=log.row.pk)
+            rows.update(parent_session_id=key.root_id)
+        mirror.read_lines(added)
+        mirror.finish()
+        rows = Session.objects.using(store.using).filter(pk=log.row.pk)
+        mirror.version = rows.values_list("latest_version", flat=True).get()
+        return mirror
+
+    def _load_contents(self, session_id: str) -> list[bytes]:
+        return line_log.load_lines(self.sync_checkpointer.store, session_id) or []
+
+    def _update_header(self, key: TranscriptKey, log: LineLog, entries: list[SessionStoreEntry]) -> None:
+        now = int(database_now(self.sync_checkpointer.store.using).timestamp() * 1000)
+        mtime = max(now, log.header.get("mtime", 0) + 1)
+        header: dict[str, Any] = {"session_id": key.session, "subpath": key.subpath, "mtime": mtime}
+        if not key.subpath:
+            before: Any = {"session_id": key.session, "mtime": 0, "data": log.header.get("summary", {})}
+            named: SessionKey = {"project_key": key.project, "session_id": key.session}
+            header["summary"] = fold_session_summary(before if log.header else None, named, entries)["data"]
+        log.header = header
+        log.save_header()
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        """Return the lines of a session or a subagent, in the order of their commits; None if it was never written.
+
+        Raises:
+            InvalidInput: It is no key.
+            CheckpointCorrupted: A stored line is missing or altered.
+        """
+        session_id = transcript_keys.read_key(key).session_id
+        contents = await self._hop(partial(line_log.load_lines, self.sync_checkpointer.store, session_id))
+        return None if contents is None else [json.loads(content) for content in contents]
+
+    # ---- lists
+
+    async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
+        """List the sessions of a project, with the times of their last writes in milliseconds since 1970."""
+        headers = await self._list_headers(project_key)
+        return [{"session_id": header["session_id"], "mtime": header["mtime"]} for header in headers]
+
+    async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
+        """List the summaries of the sessions of a project, which the SDK made of their lines."""
+        headers = await self._list_headers(project_key)
+        return [
+            {"session_id": header["session_id"], "mtime": header["mtime"], "data": header["summary"]}
+            for header in headers
+        ]
+
+    async def _list_headers(self, project_key: str) -> list[dict[str, Any]]:
+        group = transcript_keys.read_project_key(project_key).group
+        return await self._hop(partial(line_log.list_headers, self.sync_checkpointer.store, group))
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        """List the subpaths of the subagents of a session."""
+        return await self._hop(partial(self._list_subpaths, transcript_keys.read_key(key)))
+
+    def _list_subpaths(self, key: TranscriptKey) -> list[str]:
+        group = TranscriptKey(key.project, key.session, "-").group
+        store = self.sync_checkpointer.store
+        return [header["subpath"] for header in line_log.list_headers(store, group, parent_session_id=key.root_id)]
+
+    # ---- removing
+
+    async def delete(self, key: SessionKey) -> None:
+        """Delete a session with its subagents, or one subagent. What was never written is deleted already.
+
+        Raises:
+            InvalidInput: It is no key.
+            StillNeeded: A run of another client drives it, or a person has to decide about a call.
+        """
+        await self._hop(partial(self._delete, transcript_keys.read_key(key)))
+
+    def _delete(self, key: TranscriptKey) -> None:
+        subpaths = [] if key.subpath else self._list_subpaths(key)
+        for each in (key, *(TranscriptKey(key.project, key.session, subpath) for subpath in subpaths)):
+            with SessionClaims.of(self.sync_checkpointer).exclude_changes(each.session_id):
+                with self._lock:
+                    self._mirrors.pop(each.session_id, None)
+                state_store.delete_session_with_states(self.sync_checkpointer.store, each.session_id)
+
+
+def require_tested_version() -> None:
+    """Raise `InvalidInput` if the version of the SDK is outside the tested ones."""
+    first, end = TESTED_VERSIONS
+    version = claude_agent_sdk.__version__
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if not first <= numbers < end:
+        tested = " to ".join(".".join(map(str, each)) for each in TESTED_VERSIONS)
+        raise InvalidInput(f"claude-agent-sdk {version} is not one of the tested versions, {tested} (not included).")
+
+
+def _encode_line(entry: Any) -> NewLine:
+    """Encode a line as it was written. Raises `InvalidInput`."""
+    if not isinstance(entry, dict):
+        raise NotRepresentable("line", f"a {type(entry).__name__} is not a JSON object")
+    try:
+        content = json.dumps(entry, allow_nan=False, separators=(",", ":")).encode()
+        is_exact = json.loads(content) == entry
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotRepresentable("line", str(error)) from error
+    if not is_exact:
+        raise NotRepresentable("line", "its JSON text does not give an equal object")
+    if len(content) > MAX_VALUE_BYTES:
+        raise TooLarge("line", len(content), MAX_VALUE_BYTES)
+    return NewLine(transcript_keys.make_line_key(entry), content)

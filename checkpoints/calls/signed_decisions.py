@@ -1,0 +1,225 @@
+"""Decisions of people, with their signatures: recorded by the site, and verified before anything depends on them.
+
+Beside each signature, the call itself has to follow from its last signed decision: a call that waits for nothing but
+its execution has a signed approval of these arguments at its revision, and one that a person has answered has that
+answer. What no person decides, such as the result of a tool, has no signature.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Self
+
+from django.db.models import QuerySet
+
+from checkpoints.calls.decision_signatures import needs_signature, sign_decision, verify_signature
+from checkpoints.db.clock import database_now
+from checkpoints.enums import DECIDING_KINDS, UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind
+from checkpoints.exceptions import DecisionNotSigned, DecisionSignatureInvalid, IntegrityError
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.models import Decision, ToolCall
+from checkpoints.seals import row_seals
+from checkpoints.seals.decision_keys import get_decision_keys
+
+#: Statuses that nothing but a decision of a person gives, and the kind of that decision.
+_KIND_OF_STATUS = {
+    CallStatus.APPROVED: DecisionKind.APPROVE,
+    CallStatus.RERUN_APPROVED: DecisionKind.APPROVE_RERUN,
+    CallStatus.REJECTED: DecisionKind.REJECT,
+}
+_AFTER_APPROVAL = frozenset(
+    {CallStatus.APPROVED, CallStatus.ISSUED, CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.DISCARDED}
+)
+#: Statuses that a call can have while a decision of a person is the last one about it. Those that wait for a decision
+#: are allowed after each: nothing runs in them.
+_STATUSES_AFTER = {
+    DecisionKind.CONFIRM_LANDED: frozenset({CallStatus.COMPLETED}),
+    DecisionKind.MARK_FAILED: frozenset({CallStatus.FAILED}),
+    DecisionKind.APPROVE_RERUN: frozenset({CallStatus.RERUN_APPROVED, CallStatus.SUPERSEDED, CallStatus.DISCARDED}),
+    DecisionKind.APPROVE: _AFTER_APPROVAL,
+    DecisionKind.EDIT: frozenset[CallStatus](),
+    DecisionKind.REJECT: frozenset({CallStatus.REJECTED}),
+    DecisionKind.RESPOND: frozenset({CallStatus.COMPLETED}),
+    DecisionKind.WITHDRAW: frozenset({CallStatus.COMPLETED, CallStatus.FAILED}),  # a verify hook has answered since
+}
+#: Decisions whose text is the result of the call.
+_ANSWERING_KINDS = frozenset(
+    {DecisionKind.CONFIRM_LANDED, DecisionKind.MARK_FAILED, DecisionKind.REJECT, DecisionKind.RESPOND}
+)
+
+
+@dataclass(frozen=True)
+class DecisionTerms:
+    """Terms of a decision, which its signature covers beside its columns.
+
+    Attributes:
+        approvals: Number of people who have to agree.
+        people: Names of those who do, the one who decides among them.
+        asked_args_digest: Digest of the arguments that the call was requested with, if a person has changed them.
+        decide_by: Latest time of an approver's decision; None if there is no limit.
+    """
+
+    approvals: int
+    people: Sequence[str]
+    asked_args_digest: str = ""
+    decide_by: datetime | None = None
+
+    def to_text(self) -> str:
+        """Return the terms as canonical JSON text."""
+        decide_by = None if self.decide_by is None else self.decide_by.isoformat()
+        return to_canonical_json(
+            {
+                "approvals": self.approvals,
+                "asked_args_digest": self.asked_args_digest,
+                "decide_by": decide_by,
+                "people": sorted(self.people),
+            },
+            "terms",
+        )
+
+    @classmethod
+    def parse(cls, text: str | None) -> Self:
+        """Return the terms of a decision whose signature was verified, without the time, which only readers need."""
+        terms = json.loads(text or "{}")
+        return cls(terms.get("approvals", 0), terms.get("people", []), terms.get("asked_args_digest", ""))
+
+
+def insert_decision(decision: Decision, terms: DecisionTerms, *, using: str) -> None:
+    """Insert a decision, signed if this process signs decisions. Its time is that of the database."""
+    keys = get_decision_keys()
+    if keys is not None and keys.signing is not None:
+        decision.created_at = database_now(using)
+        sign_decision(decision, terms.to_text())
+    decision.save(using=using, force_insert=True)
+
+
+def select_decisions(using: str) -> QuerySet[Decision]:
+    """Select decisions with what their signatures cover."""
+    return Decision.objects.using(using).select_related("tool_call__session__workspace")
+
+
+def verify_decisions(decisions: Iterable[Decision]) -> None:
+    """Verify seals and signatures of decisions. Raises `IntegrityError`."""
+    for decision in decisions:
+        row_seals.verify_row(decision)
+        verify_signature(decision)
+
+
+def verify_call(call: ToolCall) -> None:
+    """Verify that what people have decided about a call is signed, and that the call follows from it.
+
+    Nothing if signatures are not required.
+
+    Args:
+        call: The call, as it was read.
+
+    Raises:
+        DecisionNotSigned: A decision is not signed, or the call has a status without the decision that gives it.
+        DecisionSignatureInvalid: A decision does not match its signature, or the call does not follow from it.
+        DecisionKeyUnknown: A decision was signed with a key that is not configured.
+    """
+    if get_decision_keys() is not None:
+        _find_verified_decision(call)
+
+
+def require_agreement(call: ToolCall, approvals: int) -> None:
+    """Require that as many people have agreed to a call as its tool demands, before the call uses that up.
+
+    The number in the log may have been lowered before somebody decided; the one of the tool is the program's.
+
+    Args:
+        call: The call, with a status that permits it to run.
+        approvals: Number of people that the tool demands.
+
+    Raises:
+        DecisionNotSigned: There are fewer.
+        IntegrityError: From `verify_call`.
+    """
+    if get_decision_keys() is None:
+        return
+    decision = _find_verified_decision(call)
+    people = set() if decision is None else set(DecisionTerms.parse(decision.signed_terms).people)
+    if len(people) < max(approvals, call.approvals):
+        why = f"{len(people)} people have signed, and its tool demands {max(approvals, call.approvals)}"
+        raise DecisionNotSigned(row_seals.describe_table(call), row_seals.describe_row(call), why)
+
+
+def verify_session(using: str, session_pk: int) -> None:
+    """Verify the decisions of people in a session, and that its calls follow from them.
+
+    Nothing if signatures are not required. Raises what `verify_call` raises, for the first row.
+    """
+    for error in find_errors(using, session_pk):
+        raise error
+
+
+def find_errors(using: str, session_pk: int) -> Iterator[IntegrityError]:
+    """Find the decisions of a session that are not as the site has signed them, and calls that do not follow them."""
+    if get_decision_keys() is None:
+        return
+    decisions = list(select_decisions(using).filter(session=session_pk).order_by("pk"))
+    bad_calls = set()
+    for decision in decisions:
+        try:
+            verify_signature(decision)
+        except IntegrityError as error:
+            bad_calls.add(decision.tool_call_id)
+            yield error
+    calls = {decision.tool_call_id: decision.tool_call for decision in decisions}
+    decided = ToolCall.objects.using(using).filter(session=session_pk, status__in=sorted(_KIND_OF_STATUS))
+    calls |= {call.pk: call for call in decided}
+    for pk in sorted(calls.keys() - bad_calls):
+        of_call = [decision for decision in decisions if decision.tool_call_id == pk]
+        try:
+            _require_call_follows(calls[pk], _find_last_by_person(of_call))
+        except IntegrityError as error:
+            yield error
+
+
+def _find_verified_decision(call: ToolCall) -> Decision | None:
+    """Return the last decision of a person about a call that moved it. Raises `IntegrityError`."""
+    decisions = list(select_decisions(str(call._state.db)).filter(tool_call=call).order_by("pk"))
+    for decision in decisions:
+        verify_signature(decision)
+    last = _find_last_by_person(decisions)
+    _require_call_follows(call, last)
+    return last
+
+
+def _find_last_by_person(decisions: Sequence[Decision]) -> Decision | None:
+    return next(
+        (
+            decision
+            for decision in reversed(decisions)
+            if decision.final
+            and decision.kind in DECIDING_KINDS
+            and needs_signature(decision.kind, decision.actor_kind)
+        ),
+        None,
+    )
+
+
+def _require_call_follows(call: ToolCall, decision: Decision | None) -> None:
+    """Require that a call has a status, arguments and a result to which its last signed decision leads."""
+    if call.status in UNDECIDED_CALL_STATUSES:
+        return
+    table, row = row_seals.describe_table(call), row_seals.describe_row(call)
+    required = _KIND_OF_STATUS.get(CallStatus(call.status))
+    if decision is None:
+        if required is not None:
+            raise DecisionNotSigned(table, row, f"it is {call.status}, and there is no signed decision that says so")
+        return
+    if call.status not in _STATUSES_AFTER.get(DecisionKind(decision.kind), ()):
+        raise DecisionSignatureInvalid(table, row, f"it is {call.status} after the decision {decision.kind}")
+    if decision.kind in _ANSWERING_KINDS and call.result != decision.result:
+        raise DecisionSignatureInvalid(table, row, f"its result is not that of the decision {decision.kind}")
+    if call.status in {CallStatus.APPROVED, CallStatus.RERUN_APPROVED}:
+        terms = DecisionTerms.parse(decision.signed_terms)
+        seen = (decision.args_digest, terms.asked_args_digest, decision.revision + 1)
+        if seen != (call.args_digest, call.asked_args_digest, call.revision):
+            raise DecisionSignatureInvalid(table, row, "it is another call than the one that was approved")
+        if len(set(terms.people)) < call.approvals:
+            raise DecisionSignatureInvalid(table, row, f"fewer than {call.approvals} people have approved it")

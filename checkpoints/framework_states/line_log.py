@@ -1,0 +1,159 @@
+"""Log of lines that a foreign program writes to a session: opaque, in the order of their commits, each key once.
+
+The lines are writes after one state, which has the header of the log. A write is refused while a run of another client
+owns the session, and creates no run itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from checkpoints.db.operation_context import database_operation
+from checkpoints.exceptions import CheckpointCorrupted
+from checkpoints.framework_states import state_store
+from checkpoints.models import FrameworkState, FrameworkWrite, Session
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store import row_lookups
+from checkpoints.store.store import OwnedSession, Store
+from checkpoints.versions.blobs import BlobWriter
+
+STATE_ID = "lines"
+_CHANNEL = "line"
+_TYPE = "json"
+_QUERY_SIZE = 500
+
+
+@dataclass(frozen=True)
+class NewLine:
+    """Line to store. One whose key the log has already is not stored again; an empty key is none."""
+
+    key: str
+    content: bytes
+
+
+class LineLog:
+    """Log of a session that is locked in the transaction of its caller.
+
+    Attributes:
+        row: Row of the session.
+        owned_session: State of the session if this client owns it.
+        size: Number of lines.
+        header: JSON object that its users keep beside the lines; empty for a new log.
+    """
+
+    def __init__(self, store: Store, row: Session, owned_session: OwnedSession | None, group: str) -> None:
+        """Read the header of the log of a locked session; `group` is that of a new log."""
+        self.row, self.owned_session = row, owned_session
+        self._store, self._group = store, group
+        states = FrameworkState.objects.using(store.using)
+        self._state = states.filter(session=row, namespace="", state_id=STATE_ID).first()
+        self.size, self.header = (
+            (0, {}) if self._state is None else _parse_body(row.session_id, bytes(self._state.body))
+        )
+
+    def add_lines(self, lines: Sequence[NewLine]) -> list[int]:
+        """Store the lines whose keys are new. Returns their places in `lines`."""
+        using = self._store.using
+        writes = FrameworkWrite.objects.using(using).filter(session=self.row, namespace="", state_id=STATE_ID)
+        keys = sorted({line.key for line in lines} - {""})
+        known: set[str] = set()
+        for start in range(0, len(keys), _QUERY_SIZE):
+            part = keys[start : start + _QUERY_SIZE]
+            known.update(writes.filter(task_id__in=part).values_list("task_id", flat=True))
+        writer, rows, places = BlobWriter(), list[FrameworkWrite](), list[int]()
+        for place, line in enumerate(lines):
+            if line.key in known:
+                continue
+            if line.key:
+                known.add(line.key)
+            rows.append(
+                FrameworkWrite(
+                    session=self.row,
+                    namespace="",
+                    state_id=STATE_ID,
+                    task_id=line.key or f"line {self.size}",
+                    position=self.size,
+                    channel=_CHANNEL,
+                    digest=writer.add((_TYPE, line.content)),
+                )
+            )
+            places.append(place)
+            self.size += 1
+        writer.insert(using, self.row)
+        FrameworkWrite.objects.using(using).bulk_create(rows, batch_size=200)
+        return places
+
+    def save_header(self) -> None:
+        """Store the header and the number of lines."""
+        body = json.dumps({"size": self.size, "header": self.header}, separators=(",", ":")).encode()
+        states = FrameworkState.objects.using(self._store.using)
+        if self._state is None:
+            self._state = states.create(
+                session=self.row,
+                namespace="",
+                state_id=STATE_ID,
+                run_key=self._group,
+                body_type=_TYPE,
+                body=body,
+                metadata_type=_TYPE,
+                metadata=b"{}",
+            )
+        else:
+            states.filter(pk=self._state.pk).update(body=body)
+        row_lookups.bump_revision(self._store, self.row.pk)
+
+
+@contextmanager
+def open_log(store: Store, session_id: str, description: SessionDescription, group: str) -> Iterator[LineLog]:
+    """Lock a session for a write to its log in one transaction; it is created if it does not exist.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        description: Description of the session if it does not exist.
+        group: Name by which `list_headers` finds the log, if it is new; at most 255 characters.
+
+    Raises:
+        SessionFinished: The session has ended.
+        SessionBusy: A run of another client owns the session and is alive.
+        OwnershipLost: Another run has taken the session from this client.
+        CheckpointCorrupted: The header cannot be read.
+    """
+    with state_store.lock_session(store, session_id, description) as (row, owned_session):
+        yield LineLog(store, row, owned_session, group)
+
+
+def load_lines(store: Store, session_id: str) -> list[bytes] | None:
+    """Load all lines of a session, in order. Returns None if it has no log.
+
+    Raises:
+        IntegrityError: A row is not one that this library wrote.
+        CheckpointCorrupted: A line is missing or altered.
+    """
+    state = state_store.load_state(store, session_id, "", STATE_ID)
+    if state is None:
+        return None
+    writes = sorted(state.writes, key=lambda write: write.position)
+    return [content for write in writes if isinstance(write.value, tuple) for content in [write.value[1]]]
+
+
+def list_headers(store: Store, group: str, *, parent_session_id: str | None = None) -> list[dict[str, Any]]:
+    """List the headers of the logs of a group, or of those whose session belongs to a parent."""
+    with database_operation(store.using, writes=False):
+        states = state_store.select_states(store, None, "").filter(run_key=group, state_id=STATE_ID)
+        if parent_session_id is not None:
+            states = states.filter(session__parent_session_id=parent_session_id)
+        rows = list(states.order_by("pk").values_list("session__session_id", "body"))
+    return [_parse_body(session_id, bytes(body))[1] for session_id, body in rows]
+
+
+def _parse_body(session_id: str, body: bytes) -> tuple[int, dict[str, Any]]:
+    try:
+        parsed = json.loads(body)
+        return int(parsed["size"]), dict(parsed["header"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise CheckpointCorrupted(session_id, "the header of its lines", str(error)) from error

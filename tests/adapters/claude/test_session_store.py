@@ -1,0 +1,261 @@
+"""A store of sessions keeps every line, whoever writes, and shows what an import of the file shows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import claude_agent_sdk
+import pytest
+from django.test import Client
+
+from checkpoints import SyncCheckpointer
+from checkpoints.adapters.claude import HarnessSessionStore
+from checkpoints.enums import Role
+from checkpoints.exceptions import InvalidIdentifier, InvalidInput, NotRepresentable, SessionBusy, SessionFinished
+from checkpoints.importers import import_transcripts
+from checkpoints.models import Message, Session
+from tests.adapters.claude.agents import write_lines
+from tests.adapters.claude.transcripts import KEY, MIRRORED, describe, load, mirror, read_file, write_conversation
+from tests.conftest import Open, StartChild
+from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
+from tests.support.factories import make_user
+from tests.support.pages import said
+from tests.support.processes import database_url
+
+
+@pytest.fixture
+def store(cp: SyncCheckpointer) -> HarnessSessionStore:
+    return HarnessSessionStore(cp)
+
+
+# lines
+
+
+def test_lines_come_back_as_they_were_written(store: HarnessSessionStore) -> None:
+    lines: list[Any] = [
+        {"z": 1, "type": "x", "a": {"b": [1.0, 1, True, None, 2**70], "\ud800": "\udfff"}, "uuid": "u1"},
+        {"type": "user", "uuid": "u2", "message": {"role": "user", "content": "a\0b 🪔 \u2028"}},
+        {"type": "title", "n": 1},
+        {"type": "title", "n": 1},
+        {"type": "user", "uuid": "u3", "message": {"role": "user", "content": "x" * 5_000_000}},
+        {"type": "x", "uuid": "long " * 100},
+    ]
+    mirror(store, lines, batch=4)
+    loaded = load(store)
+    assert loaded is not None
+    assert [json.dumps(line) for line in loaded] == [json.dumps(line) for line in lines]
+
+
+def test_a_uuid_is_stored_once(store: HarnessSessionStore, open_checkpointer: Open) -> None:
+    first, second = {"type": "x", "uuid": "u1"}, {"type": "x", "uuid": "u2"}
+    mirror(store, [first, second, first], batch=3)
+    mirror(store, [second, {"type": "x", "uuid": "u3"}], batch=2)
+    mirror(HarnessSessionStore(open_checkpointer()), [first, {"type": "x"}], batch=2)
+    loaded = load(store)
+    assert loaded is not None
+    assert [line.get("uuid") for line in loaded] == ["u1", "u2", "u3", None]
+
+
+def test_processes_write_the_same_session_at_the_same_time(store: HarnessSessionStore, start_child: StartChild) -> None:
+    children = [start_child(write_lines, url=database_url(), name=name, count=8) for name in "ab"]
+    for child in children:
+        child.result()
+    loaded = load(store)
+    assert loaded is not None
+    uuids = [line["uuid"] for line in loaded]
+    assert sorted(uuids) == sorted(["same", *(f"{name}{n}" for name in "ab" for n in range(8))])
+    assert [[uuid for uuid in uuids if uuid.startswith(name)] for name in "ab"] == [
+        [f"{name}{n}" for n in range(8)] for name in "ab"
+    ]
+
+
+def test_hosts_that_take_turns_write_one_transcript(
+    cp: SyncCheckpointer, open_checkpointer: Open, tmp_path: Path
+) -> None:
+    scribe = write_conversation(tmp_path / f"{SESSION}.jsonl")
+    hosts = [HarnessSessionStore(cp), HarnessSessionStore(open_checkpointer())]
+    lines = read_file(scribe.path)
+    for number, line in enumerate(lines):
+        mirror(hosts[number % 2], [line])
+    assert load(hosts[0]) == load(hosts[1]) == lines
+    import_transcripts(cp, scribe.path)
+    assert describe(cp, MIRRORED)["transcript"] == describe(cp, SESSION)["transcript"]
+
+
+# the readable transcript
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_mirrored_session_is_what_an_import_of_its_file_is(
+    cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path, seed: int
+) -> None:
+    scribe = write_conversation(tmp_path / f"{SESSION}.jsonl")
+    lines, chance = read_file(scribe.path), random.Random(seed)
+    while lines:
+        size = chance.randint(1, 1 + 2 * seed)
+        mirror(store, lines[:size], batch=size)
+        del lines[:size]
+        if chance.random() < 0.3:
+            store = HarnessSessionStore(cp)  # as if the process had been started again
+    import_transcripts(cp, scribe.path)
+    assert describe(cp, MIRRORED) == describe(cp, SESSION)
+
+
+def test_its_page_is_that_of_the_imported_file(
+    cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path, client: Client
+) -> None:
+    scribe = write_conversation(tmp_path / f"{SESSION}.jsonl")
+    scribe.result("call_3", "light")
+    scribe.says("There is light.", message="msg_6")
+    mirror(store, read_file(scribe.path), batch=3)
+    import_transcripts(cp, scribe.path)
+    client.force_login(make_user(role=Role.AUDITOR))
+    pages = []
+    for session_id in (MIRRORED, SESSION):
+        row = Session.objects.get(session_id=session_id)
+        text = said(client.get(f"/sessions/{row.pk}/"))
+        conversation = text[text.index("Conversation compacted") : text.index("There is light.") + 15]
+        pages.append(re.sub(r"version \d+|v\d+", "version", conversation))
+    assert pages[0] == pages[1]
+
+
+def test_a_subagent_is_a_session_of_its_own(cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path) -> None:
+    main, about = Scribe(tmp_path / f"{SESSION}.jsonl"), {"agentType": "Explore", "description": "Look for lamps"}
+    main.user("Where are lamps?")
+    main.calls("call_1", "Task", {"prompt": "Look"}, message="msg_1")
+    side = Scribe(tmp_path / SESSION / "subagents" / "agent-a1.jsonl", prefix="s", isSidechain=True, agentId="a1")
+    side.path.with_suffix(".meta.json").write_text(json.dumps(about))
+    side.user("Look")
+    side.says("In the hall.", message="msg_s1")
+    main.result("call_1", "In the hall.", toolUseResult={"agentId": "a1"})
+    key = {**KEY, "subpath": "subagents/agent-a1"}
+    mirror(store, read_file(main.path))
+    mirror(store, [*read_file(side.path), {**about, "type": "agent_metadata"}], key)
+    import_transcripts(cp, tmp_path)
+    for part in ("", "/agent-a1"):
+        mirrored, imported = describe(cp, MIRRORED + part), describe(cp, SESSION + part)
+        links = mirrored["metadata"].pop("subagents", {})
+        assert {name.removeprefix("-srv-shop/"): call for name, call in links.items()} == imported["metadata"].pop(
+            "subagents", {}
+        )
+        assert mirrored == imported
+    row = Session.objects.get(session_id=f"{MIRRORED}/agent-a1")
+    assert (row.parent_session_id, row.agent, row.title) == (MIRRORED, "claude-code/Explore", "Look for lamps")
+
+
+def test_old_messages_that_were_pruned_do_not_come_back(
+    cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path
+) -> None:
+    scribe = write_conversation(tmp_path / f"{SESSION}.jsonl")
+    mirror(store, read_file(scribe.path))
+    before = describe(cp, MIRRORED)["transcript"]
+    count = Message.objects.count()
+    cp.prune(MIRRORED, keep_last=1)
+    assert Message.objects.count() < count
+    mirror(HarnessSessionStore(cp), [scribe.user("Still there?")])
+    assert describe(cp, MIRRORED)["transcript"][:-1] == before
+    assert load(store) == read_file(scribe.path)
+
+
+def test_a_line_without_a_form_in_the_transcript_is_kept_all_the_same(
+    cp: SyncCheckpointer, store: HarnessSessionStore
+) -> None:
+    deep: Any = "end"
+    for _ in range(300):
+        deep = [deep]
+    lines = [
+        {"type": "user", "uuid": "u1", "sessionId": "s", "message": {"role": "user", "content": "One"}},
+        {"type": "user", "uuid": "u2", "sessionId": "s", "message": {"role": "user", "content": deep}},
+        {"type": "user", "uuid": "u3", "sessionId": "s", "message": {"role": "user", "content": "Three"}},
+    ]
+    mirror(store, lines, batch=3)
+    assert load(store) == lines
+    assert [message["content"] for message in describe(cp, MIRRORED)["transcript"]] == ["One", "Three"]
+
+
+# refused
+
+
+@pytest.mark.parametrize(
+    ("entry", "error"),
+    [
+        ("text", NotRepresentable),
+        ({"n": float("nan")}, NotRepresentable),
+        ({1: 2}, NotRepresentable),
+        ({"a": {1}}, NotRepresentable),
+    ],
+)
+def test_a_damaged_line_is_refused_with_its_batch(store: HarnessSessionStore, entry: Any, error: type) -> None:
+    mirror(store, [{"type": "x", "uuid": "u1"}])
+    with pytest.raises(error):
+        mirror(store, [{"type": "x", "uuid": "u2"}, entry], batch=2)
+    assert load(store) == [{"type": "x", "uuid": "u1"}]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        {},
+        "key",
+        {"project_key": "p"},
+        {"project_key": "p", "session_id": ""},
+        {**KEY, "subpath": ""},
+        {**KEY, "session_id": "a\0"},
+    ],
+)
+def test_a_wrong_key_is_refused(store: HarnessSessionStore, key: Any) -> None:
+    with pytest.raises((InvalidInput, InvalidIdentifier)):
+        mirror(store, [{"type": "x"}], key)
+    with pytest.raises((InvalidInput, InvalidIdentifier)):
+        load(store, key)
+    assert not Session.objects.exists()
+
+
+def test_keys_that_look_alike_are_different_sessions(store: HarnessSessionStore) -> None:
+    keys: list[Any] = [
+        {"project_key": "a", "session_id": "b"},
+        {"project_key": "a", "session_id": "b", "subpath": "subagents/agent-c"},
+        {"project_key": "a", "session_id": "b", "subpath": "agent-c"},
+        {"project_key": "a", "session_id": "b", "subpath": "subagents/workflows/run-1/agent-c"},
+        {"project_key": "a", "session_id": "b/agent-c"},
+        {"project_key": "a/b", "session_id": "agent-c"},
+        {"project_key": "p" * 250, "session_id": "b"},
+        {"project_key": "p" * 250, "session_id": "c"},
+    ]
+    for number, key in enumerate(keys):
+        mirror(store, [{"type": "x", "n": number}], key)
+    assert [load(store, key) for key in keys] == [[{"type": "x", "n": number}] for number in range(len(keys))]
+    subkeys = asyncio.run(store.list_subkeys(keys[0]))
+    assert sorted(subkeys) == ["agent-c", "subagents/agent-c", "subagents/workflows/run-1/agent-c"]
+    assert [each["session_id"] for each in asyncio.run(store.list_sessions("p" * 250))] == ["b", "c"]
+
+
+def test_a_version_of_the_sdk_that_was_not_tested_is_refused(
+    cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claude_agent_sdk, "__version__", "0.3.0")
+    with pytest.raises(InvalidInput, match=r"tested versions, 0\.2 to 0\.3"):
+        HarnessSessionStore(cp)
+
+
+def test_a_write_beside_a_run_of_another_client_is_refused(
+    cp: SyncCheckpointer, store: HarnessSessionStore, open_checkpointer: Open
+) -> None:
+    mirror(store, [{"type": "x", "uuid": "u1"}])
+    cp.start_session(MIRRORED)
+    other = HarnessSessionStore(open_checkpointer())
+    with pytest.raises(SessionBusy):
+        mirror(other, [{"type": "x", "uuid": "u2"}])
+    mirror(store, [{"type": "x", "uuid": "u3"}])
+    cp.release_session(MIRRORED)
+    mirror(other, [{"type": "x", "uuid": "u2"}])
+    assert [line["uuid"] for line in load(store) or []] == ["u1", "u3", "u2"]
+    cp.start_session(MIRRORED)
+    cp.finish_session(MIRRORED, "completed")
+    with pytest.raises(SessionFinished):
+        mirror(store, [{"type": "x", "uuid": "u4"}])

@@ -1,0 +1,87 @@
+"""Transcripts of Claude Code, and stores that mirror them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from checkpoints import SyncCheckpointer
+from checkpoints.adapters.claude import HarnessSessionStore
+from checkpoints.models import Session, ToolCall
+from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
+
+KEY: Any = {"project_key": "-srv-shop", "session_id": SESSION}
+MIRRORED = f"-srv-shop/{SESSION}"
+USAGE = {"input_tokens": 10, "output_tokens": 5}
+
+
+def read_file(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def mirror(store: HarnessSessionStore, entries: Iterable[Any], key: Any = KEY, *, batch: int = 1) -> None:
+    """Append entries in batches."""
+    lines = list(entries)
+
+    async def append() -> None:
+        for start in range(0, len(lines), batch):
+            await store.append(key, lines[start : start + batch])
+
+    asyncio.run(append())
+
+
+def load(store: HarnessSessionStore, key: Any = KEY) -> list[Any] | None:
+    return asyncio.run(store.load(key))  # type: ignore[arg-type]
+
+
+def write_conversation(path: Path) -> Scribe:
+    """Write a conversation with all that a reader has to join: parts of messages, notes, an edit, a compaction."""
+    scribe = Scribe(path)
+    scribe.note("queue-operation", operation="enqueue")
+    scribe.user("Why is the lamp dark?")
+    scribe.agent({"type": "thinking", "thinking": "Look."}, message="msg_1", usage=USAGE)
+    scribe.note("progress", data="50 %")
+    scribe.says("I look.", message="msg_1", usage=USAGE)
+    scribe.calls("call_1", "Read", {"file": "lamp.py", "after": 3}, message="msg_1", usage=USAGE)
+    scribe.calls("call_2", "Bash", {"command": "make"}, message="msg_1", usage=USAGE)
+    scribe.result("call_1", "lamp = off")
+    scribe.result("call_2", "no make here", is_error=True)
+    answer = scribe.says("It is **off**. Grüße 🪔", message="msg_2", usage=USAGE)
+    scribe.user("Then what?")
+    scribe.says("I do not know.", message="msg_3", usage=USAGE)
+    scribe.user("And now?", parentUuid=answer["uuid"])
+    scribe.says("Now it is on.", message="msg_4", usage=USAGE)
+    scribe.compaction("The lamp is on.")
+    scribe.user("Thanks")
+    scribe.note("custom-title", customTitle="The lamp")
+    scribe.calls("call_3", "Bash", {"command": "make light"}, message="msg_5", usage=USAGE)
+    return scribe
+
+
+def describe(cp: SyncCheckpointer, session_id: str) -> dict[str, Any]:
+    """What the pages show of a session, without what differs because one was imported and the other written live."""
+    row = Session.objects.get(session_id=session_id)
+    loaded = cp.load_latest(session_id)
+    assert loaded is not None
+    names = ("call_id", "tool", "args", "status", "result", "issued_at", "settled_at", "side_effects")
+    calls = ToolCall.objects.filter(session=row, call_id__in=("call_1", "call_2")).order_by("issued_at", "call_id")
+    metadata = json.loads(row.metadata)
+    metadata.pop("import")
+    metadata.pop("project")
+    return {
+        "transcript": loaded["transcript"],
+        "calls": list(calls.values_list(*names)),
+        "metadata": metadata,
+        "row": (
+            row.title,
+            row.agent,
+            row.labels,
+            row.total_tokens,
+            row.budget_spent_usd,
+            row.created_at,
+            row.has_times,
+        ),
+    }
