@@ -95,14 +95,17 @@ class DecidedCall:
 def find_decided_calls(store: Store, session_id: str, places: Iterable[tuple[str, int]]) -> list[DecidedCall] | None:
     """Find the decisions about calls, by call id and step. Returns None while one of them is undecided.
 
-    Raises `SessionNotFound`, `CallNotFound`, `IntegrityError`.
+    Raises `SessionNotFound`, `CallNotFound`, and what `require_unaltered` raises.
     """
     with database_operation(store.using, writes=False):
         row = row_lookups.get_session(store, session_id)
         calls = [row_lookups.get_latest_attempt(store, row, call_id, step=step) for call_id, step in places]
         if any(call.status in UNDECIDED_CALL_STATUSES for call in calls):
             return None
-        decisions = Decision.objects.using(store.using).filter(tool_call__in=calls, final=True)
+        for call in calls:
+            require_unaltered(call)
+        decisions = signed_decisions.select_decisions(store.using).filter(tool_call__in=calls, final=True)
+        signed_decisions.verify_decisions(decisions)
         actors = {decision.tool_call_id: decision.actor for decision in decisions.order_by("pk")}
         return [DecidedCall(call, actors.get(call.pk, "")) for call in calls]
 

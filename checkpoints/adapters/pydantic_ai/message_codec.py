@@ -38,6 +38,8 @@ def encode_entries(entries: Sequence[ConversationEntry]) -> list[NewEntry]:
 def _add_envelope(entry: ConversationEntry, message: dict[str, Any]) -> dict[str, Any]:
     envelope = {"id": entry.id, "role": pydantic_ai_messages.find_role(message)}
     times = [message.get("timestamp"), *(part.get("timestamp") for part in message["parts"])]
+    if message.get("model_name"):
+        envelope["model"] = message["model_name"]  # by which pages name the models of a session
     if (time := next(filter(None, times), None)) is not None:
         envelope["created_at"] = time
     return {**message, **envelope}
