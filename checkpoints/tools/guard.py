@@ -73,6 +73,18 @@ class ToolPolicies:
                 return options
         return {}
 
+    def logs_calls(self, name: str) -> bool:
+        """Return whether the calls of a tool are logged before they run: it has side effects.
+
+        Args:
+            name: Name of the tool.
+
+        Returns:
+            True if it has, or if no pattern matches its name.
+        """
+        effects = self.find_options(name).get("side_effects", (SideEffect.MUTATE,))
+        return bool(LOGGED_EFFECTS & ({effects} if isinstance(effects, str) else set(effects)))
+
     def require_approval(self, name: str) -> ToolPolicies:
         """Return policies in which a tool requires approval, and is logged for that; the rest is as here.
 
@@ -83,24 +95,11 @@ class ToolPolicies:
             The policies.
         """
         options: dict[str, Any] = {**self.find_options(name), "requires_approval": True}
-        effects = options.get("side_effects", (SideEffect.MUTATE,))
-        if not LOGGED_EFFECTS & ({effects} if isinstance(effects, str) else set(effects)):
+        if not self.logs_calls(name):
             options["side_effects"] = (SideEffect.MUTATE,)
         made = ToolPolicies(idempotency=self.idempotency)
         made._policies = {_escape_pattern(name): cast("ToolOptions", options), **self._policies}
         return made
-
-    def is_logged(self, name: str) -> bool:
-        """Return whether calls of a tool are logged: those of a tool that only reads are not.
-
-        Args:
-            name: Name of the tool.
-
-        Returns:
-            True if they are.
-        """
-        effects = self.find_options(name).get("side_effects", (SideEffect.MUTATE,))
-        return bool(LOGGED_EFFECTS & ({effects} if isinstance(effects, str) else set(effects)))
 
     def build_tool(self, name: str, run: Callable[..., Any], *, pattern: str | None = None) -> Tool:
         """Build the tool that a call is logged for.

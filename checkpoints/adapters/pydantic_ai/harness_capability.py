@@ -120,7 +120,7 @@ class Harness(AbstractCapability[Any]):
         policies = self._policies
         if (tool_def.metadata or {}).get(_KEY) == "requires_approval":
             policies = policies.require_approval(call.tool_name)
-        if not policies.is_logged(call.tool_name):
+        if not policies.logs_calls(call.tool_name):
             return await handler(args)
         session_id, given = _get_session_id(ctx), call.args_as_dict()
 
