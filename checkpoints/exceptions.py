@@ -1309,17 +1309,17 @@ class WitnessMissing(WitnessError):
 
 
 class WitnessTruncated(WitnessError):
-    """The file of the witness is shorter than it was: `before` and `now` are its sizes in bytes."""
+    """The witness is shorter than it was: `before` and `now` are its sizes, in bytes or in files."""
 
     code = "witness_truncated"
     hint = (
-        "Nothing was run. Put the whole file back. If it is lost, move the rest away and run `manage.py witness create "
-        "--reason …`, which takes what the database holds now as the newest state, and records that."
+        "Nothing was run. Put the whole witness back. If it is lost, move the rest away and run `manage.py witness "
+        "create --reason …`, which takes what the database holds now as the newest state, and records that."
     )
 
-    def __init__(self, path: str, before: int, now: int) -> None:
+    def __init__(self, path: str, before: int, now: int, unit: str = "bytes") -> None:
         self.path, self.before, self.now = path, before, now
-        super().__init__(f"The witness {path} had {before} bytes and has {now}: somebody has truncated it.")
+        super().__init__(f"The witness {path} had {before} {unit} and has {now}: somebody has truncated it.")
 
 
 class WitnessDamaged(WitnessError):

@@ -25,7 +25,7 @@ from django.db.models import Value
 from checkpoints.exceptions import IntegrityError
 from checkpoints.seals import row_seals, witness
 from checkpoints.seals.keys import SealKey, SealKeys
-from checkpoints.seals.witness import WitnessedHead
+from checkpoints.seals.witness_records import WitnessedHead
 
 _MODULUS = 1 << 256
 _SUM_SIZE = 32
