@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from checkpoints import sansio
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec
+from checkpoints.enums import LOGGED_EFFECTS, SideEffect
 from checkpoints.tools import registry as registries
 from checkpoints.tools.dispatch import to_model_content
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_policy
@@ -70,6 +71,18 @@ class ToolPolicies:
             if fnmatchcase(name, pattern):
                 return options
         return {}
+
+    def is_logged(self, name: str) -> bool:
+        """Return whether the calls of a tool are logged: those of a tool that only reads are not.
+
+        Args:
+            name: Name of the tool.
+
+        Returns:
+            True if it has side effects.
+        """
+        effects = self.find_options(name).get("side_effects", (SideEffect.MUTATE,))
+        return bool(LOGGED_EFFECTS & {effects} if isinstance(effects, str) else LOGGED_EFFECTS & set(effects))
 
     def build_tool(self, name: str, run: Callable[..., Any], *, pattern: str | None = None) -> Tool:
         """Build the tool that a call is logged for.

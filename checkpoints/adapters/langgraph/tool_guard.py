@@ -25,7 +25,6 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
-from checkpoints.enums import LOGGED_EFFECTS, SideEffect
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.tools.guard import ToolPolicies, aguard, guard
@@ -89,7 +88,7 @@ class ToolGuard:
             InvalidInput: The config of the graph has no `thread_id`.
         """
         call = request.tool_call
-        if not self._is_logged(call["name"]):
+        if not self._policies.is_logged(call["name"]):
             return handler(request)
         thread_id = _get_thread_id(request)
         while True:
@@ -117,7 +116,7 @@ class ToolGuard:
     ) -> Result:
         """Make one call, async. Arguments, result and errors are those of `wrap_tool_call`."""
         call = request.tool_call
-        if not self._is_logged(call["name"]):
+        if not self._policies.is_logged(call["name"]):
             return await handler(request)
         thread_id = _get_thread_id(request)
         while True:
@@ -139,10 +138,6 @@ class ToolGuard:
                 waiting = _describe_gate(gate)
             await self.arelease(thread_id)
             interrupt(waiting)
-
-    def _is_logged(self, name: str) -> bool:
-        effects = self._policies.find_options(name).get("side_effects", (SideEffect.MUTATE,))
-        return bool(LOGGED_EFFECTS & {effects} if isinstance(effects, str) else LOGGED_EFFECTS & set(effects))
 
     @contextmanager
     def _hold(self, thread_id: str) -> Iterator[None]:
