@@ -6,13 +6,15 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
 from benchmarks.call_costs import ARGS, RESULT
-from checkpoints import SyncCheckpointer
+from checkpoints import SyncCheckpointer, ToolRegistry
+from checkpoints.exceptions import ApprovalRequired
 from checkpoints.seals.keys import get_seal_keys
 
 ROUNDS = 60
@@ -20,6 +22,8 @@ ROUNDS = 60
 TURNS = 6
 LOADS = 150
 LOADED_MESSAGES = 400
+#: Decisions, half of them signed.
+DECISIONS = 120
 TEXT = "The lamp arrived broken, and the second parcel was lost. " * 8
 #: Seconds of an operation without seals, and with them.
 Seconds = tuple[list[float], list[float]]
@@ -32,6 +36,7 @@ def main() -> None:
         _print_comparison(_measure_turns(checkpointer))
         _print_comparison(_measure_loads(checkpointer))
         _print_witness()
+        _print_decisions(checkpointer)
         _print_verification(checkpointer)
 
 
@@ -126,6 +131,45 @@ def _print_witness() -> None:
             witness.confirm(head)
             seconds.append(time.perf_counter() - start)
         print(f"witness, sync {kind:12} {statistics.median(seconds) * 1e6:7.0f} µs an operation")
+
+
+def _print_decisions(checkpointer: SyncCheckpointer) -> None:
+    """Print the time of a decision with a signature and without, and of its verification."""
+    from checkpoints.calls import decision_signatures, signed_decisions
+    from checkpoints.seals.decision_keys import create_key_pair, get_decision_keys
+
+    pair, using = create_key_pair(), checkpointer.store.using
+    checkpointer.start_session("decisions")
+    registry = ToolRegistry(checkpointer=checkpointer, session_id="decisions")
+    registry.tool(requires_approval=True)(_pay)
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(DECISIONS):
+        with suppress(ApprovalRequired):
+            registry.dispatch("_pay", {"order": number}, f"d{number}")
+        settings.HARNESS_DECISION_SIGNING_KEY = pair.signing if number % 2 else None
+        get_decision_keys.cache_clear()
+        start = time.perf_counter()
+        checkpointer.approve_call("decisions", f"d{number}", actor="alice", reason="I looked.", revision=1)
+        seconds[bool(number % 2)].append(time.perf_counter() - start)
+    decisions = list(signed_decisions.select_decisions(using).exclude(signature=None))
+    verifying, signing = [], []
+    for decision in decisions:
+        start = time.perf_counter()
+        decision_signatures.verify_signature(decision)
+        middle = time.perf_counter()
+        decision_signatures.sign_decision(decision, decision.signed_terms or "")
+        verifying.append(middle - start)
+        signing.append(time.perf_counter() - middle)
+    settings.HARNESS_DECISION_SIGNING_KEY = None
+    get_decision_keys.cache_clear()
+    without, signed = (statistics.median(seconds[on]) * 1e6 for on in (False, True))
+    print(f"decision                   {without:7.0f} µs  {signed:7.0f} µs with its signature")
+    for name, took in (("sign a decision", signing), ("verify a decision", verifying)):
+        print(f"{name:26} {statistics.median(took) * 1e6:7.0f} µs")
+
+
+def _pay(order: int) -> str:
+    return f"paid {order}"
 
 
 def _print_verification(checkpointer: SyncCheckpointer) -> None:

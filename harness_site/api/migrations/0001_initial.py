@@ -9,6 +9,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
+        ("checkpoints", "0001_initial"),
         ("harness_accounts", "0001_initial"),
     ]
 
@@ -32,6 +33,32 @@ class Migration(migrations.Migration):
             ],
             options={
                 "constraints": [models.UniqueConstraint(fields=("token", "key"), name="one_write_of_a_key")],
+            },
+        ),
+        migrations.CreateModel(
+            name="ObservedSpan",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("session_id", models.CharField(max_length=255)),
+                ("trace_id", models.CharField(max_length=32)),
+                ("span_id", models.CharField(max_length=16)),
+                ("body", models.BinaryField()),
+                ("received_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="checkpoints.workspace",
+                    ),
+                ),
+            ],
+            options={
+                "indexes": [models.Index(fields=["workspace", "session_id"], name="spans_of_a_session")],
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "trace_id", "span_id"), name="one_span_of_a_trace")
+                ],
             },
         ),
     ]
