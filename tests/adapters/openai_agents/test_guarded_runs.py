@@ -18,12 +18,15 @@ from agents import (
     ToolOutputText,
     function_tool,
 )
+from agents.mcp import MCPServer
 from agents.run import set_default_agent_runner
 from agents.testing import ScriptedModel, assistant_message, function_call
+from mcp.types import CallToolResult, TextContent
+from mcp.types import Tool as MCPTool
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.openai_agents import HarnessSession, guard_agent, use_harness
-from checkpoints.exceptions import InvalidInput, ReviewRequired
+from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.models import Run, ToolCall
 from tests.adapters.openai_agents.runs import QUIET, run_agent
 from tests.support.processes import database_url
@@ -258,6 +261,58 @@ def test_calls_of_an_agent_that_is_a_tool_are_logged_and_closed(cp: SyncCheckpoi
     assert effects.read_text().split() == ["hello"]
     (call,) = ToolCall.objects.all()
     assert (call.tool, call.answered_version is None) == ("send", False)
+
+
+class _MailServer(MCPServer):
+    """Server with one tool, without a connection."""
+
+    def __init__(self, sent: list[str]) -> None:
+        super().__init__()
+        self._sent = sent
+
+    @property
+    def name(self) -> str:
+        return "mail"
+
+    async def connect(self) -> None: ...
+
+    async def cleanup(self) -> None: ...
+
+    async def list_tools(self, *_: Any, **__: Any) -> list[MCPTool]:
+        schema = {"type": "object", "properties": {"to": {"type": "string"}}}
+        return [MCPTool(name="send_mail", input_schema=schema)]
+
+    async def call_tool(self, tool_name: str, arguments: dict[str, Any] | None, meta: Any = None) -> CallToolResult:
+        self._sent.append((arguments or {})["to"])
+        return CallToolResult(content=[TextContent(type="text", text="sent")])
+
+    async def list_prompts(self) -> Any: ...
+
+    async def get_prompt(self, name: str, arguments: Any = None) -> Any: ...
+
+
+def test_tools_of_mcp_servers_are_guarded(cp: SyncCheckpointer) -> None:
+    sent: list[str] = []
+    policies = ToolPolicies({"send_*": {"requires_approval": True}})
+
+    def build(*steps: Any) -> Agent[Any]:
+        return Agent(name="a", model=ScriptedModel(list(steps)), mcp_servers=[_MailServer(sent)])
+
+    result = _run(build([function_call("send_mail", {"to": "bob"}, call_id="call_1")]), policies=policies)
+    assert (len(result.interruptions), sent) == (1, [])
+    _approve(cp, cp.pending_tool_calls("s")[0])
+    assert _run(build([assistant_message("Done.")]), policies=policies).final_output == "Done."
+    assert sent == ["bob"]
+
+
+def test_approval_of_the_program_is_not_one_of_the_inbox(cp: SyncCheckpointer, effects: Path) -> None:
+    result = _run(_build_sender(effects, [_send()]))
+    agent = _build_sender(effects, [])
+    state = asyncio.run(RunState.from_json(agent, result.to_state().to_json()))
+    state.approve(state.get_interruptions()[0])
+    with pytest.raises(ApprovalRequired):
+        _run(agent, state)
+    assert effects.read_text() == ""
 
 
 def test_guarded_agent_runs_with_the_runner_of_the_framework(cp: SyncCheckpointer, effects: Path) -> None:
