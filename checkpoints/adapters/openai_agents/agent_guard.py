@@ -156,6 +156,8 @@ class AgentGuard:
     def _guard_any_tool(self, tool: Any) -> Any:
         if not isinstance(tool, FunctionTool) or not self._policies.is_logged(tool.qualified_name):
             return tool
+        if isinstance(tool.on_invoke_tool, _GuardedInvoker):  # a second guard would wait for the call of the first
+            return tool
         if tool._is_agent_tool and self._guards_inner_agents:
             return tool
         return self._guard_tool(tool)
@@ -187,7 +189,7 @@ class AgentGuard:
             return await self._find_gate(tool.qualified_name, args, call_id, wanted=bool(wanted))
 
         guarded = copy.copy(tool)
-        guarded.on_invoke_tool = on_invoke_tool
+        guarded.on_invoke_tool = _GuardedInvoker(on_invoke_tool)
         guarded.needs_approval = needs_approval
         return guarded
 
@@ -303,6 +305,16 @@ class AgentGuard:
     async def release(self) -> None:
         """Release the session, or let its last running call release it."""
         await self._client.run(partial(self._claims.release, self._session.session_id))
+
+
+class _GuardedInvoker:
+    """Function of a guarded tool, which can be told from others."""
+
+    def __init__(self, invoke: Callable[[ToolContext[Any], str], Awaitable[Any]]) -> None:
+        self._invoke = invoke
+
+    async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
+        return await self._invoke(context, arguments)
 
 
 class _ApprovingPolicies(ToolPolicies):

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -315,7 +315,15 @@ def test_approval_of_the_program_is_not_one_of_the_inbox(cp: SyncCheckpointer, e
     assert effects.read_text() == ""
 
 
-def test_guarded_agent_runs_with_the_runner_of_the_framework(cp: SyncCheckpointer, effects: Path) -> None:
+@pytest.fixture(params=[False, True], ids=["framework", "harness"])
+def keeps_turns(request: pytest.FixtureRequest) -> Iterator[bool]:
+    if request.param:
+        use_harness()
+    yield request.param
+    set_default_agent_runner(None)
+
+
+def test_guarded_agent_runs_with_any_runner(cp: SyncCheckpointer, effects: Path, keeps_turns: bool) -> None:
     async def run(*steps: Any) -> Any:
         async with Checkpointer.open(database_url()) as checkpointer:
             session = HarnessSession("s", checkpointer)
@@ -325,7 +333,8 @@ def test_guarded_agent_runs_with_the_runner_of_the_framework(cp: SyncCheckpointe
     result = asyncio.run(run(_send()))
     assert len(result.interruptions) == 1
     _approve(cp, cp.pending_tool_calls("s")[0])
-    assert asyncio.run(run(_send("call_2"), [assistant_message("Done.")])).final_output == "Done."
+    asked_again = [] if keeps_turns else [_send("call_2")]
+    assert asyncio.run(run(*asked_again, [assistant_message("Done.")])).final_output == "Done."
     assert effects.read_text().split() == ["hello"]
 
 
