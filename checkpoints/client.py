@@ -272,7 +272,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         """List sessions of the workspace, newest activity first.
 
         Args:
-            status: Only sessions with this status, a value of `SessionStatus`.
+            status: Only sessions with this status: a value of `SessionStatus`, or `quarantined` for those with altered
+                rows, whatever their status was.
             agent: Only sessions of this agent.
             label: Only sessions with this label.
             updated_before: Only sessions without activity since this time (with a time zone).

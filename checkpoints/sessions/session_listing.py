@@ -22,7 +22,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Session, ToolCall
-from checkpoints.sessions.display_status import HAS_LIVE_OWNER
+from checkpoints.sessions.display_status import HAS_LIVE_OWNER, STANDING_CONDITIONS, Standing
 from checkpoints.sessions.known_agents_and_labels import deserialize_labels
 from checkpoints.sessions.list_filters import SessionFilter, split_into_indexed_querysets
 from checkpoints.store.store import Store
@@ -59,7 +59,7 @@ def _build_conditions(
 ) -> list[Q]:
     conditions = []
     if status is not None:
-        conditions.append(Q(status=_validate_status(status)))
+        conditions.append(_has_status(status))
     if label is not None:
         conditions.append(_has_label(label))
     if updated_before is not None:
@@ -71,11 +71,14 @@ def _build_conditions(
     return conditions
 
 
-def _validate_status(status: str) -> SessionStatus:
+def _has_status(status: str) -> Q:
+    if status == Standing.QUARANTINED:
+        return STANDING_CONDITIONS[Standing.QUARANTINED]
     try:
-        return SessionStatus(status)
+        return Q(status=SessionStatus(status))
     except ValueError:
-        raise InvalidInput(f"{status!r} is not the status of a session. Use {', '.join(SessionStatus)}.") from None
+        names = ", ".join([*SessionStatus, Standing.QUARANTINED])
+        raise InvalidInput(f"{status!r} is not the status of a session. Use {names}.") from None
 
 
 def _validate_cursor(after: str) -> Cursor:

@@ -26,9 +26,9 @@ class Arguments(BaseModel):
 class ListSessions(Arguments):
     """Filters and page of a list of sessions."""
 
-    status: Literal["active", "needs_review", "ready", "paused", "completed", "failed", "cancelled"] | None = Field(
-        None, description="Only sessions with this status."
-    )
+    status: (
+        Literal["active", "needs_review", "ready", "paused", "completed", "failed", "cancelled", "quarantined"] | None
+    ) = Field(None, description="Only sessions with this status. `quarantined` ones have altered data and stand still.")
     agent: str | None = Field(None, description="Only sessions of this agent.")
     label: str | None = Field(None, description="Only sessions with this label.")
     after: str | None = Field(None, description="`next` of the page before.")

@@ -101,6 +101,8 @@ class PendingCallRow:
     together: OutageGroupRow | None
     #: Final status of the session; empty while it is open.
     ended: str
+    #: Page about the altered data of a quarantined session; empty for any other.
+    quarantine_address: str = ""
 
     @property
     def approved(self) -> int:
@@ -191,6 +193,9 @@ class PendingRowBuilder:
             company=company,
             together=together,
             ended=session.status if session.finished else "",
+            quarantine_address=""
+            if session.quarantined_at is None
+            else reverse("harness_sessions:session-quarantine", args=[session.pk]),
         )
 
     def _build_risk_link(self, call: ToolCall) -> FilterLink | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -37,7 +37,8 @@ def count_problems(session: Session) -> int:
 def test_one_edit_of_any_history_is_found(history: list[tuple[str, Any]], choice: int, workspace: Workspace) -> None:
     name = f"sealed {uuid.uuid4()}"
     Player(name).play([("append", [{"id": "m", "n": 1}]), *history])
-    session = Session.objects.get(session_id=name)
+    Player(f"{name} donor").play([("append", [{"id": "m", "n": 1}]), *history])  # the same history, elsewhere
+    session, donor = (Session.objects.get(session_id=which) for which in (name, f"{name} donor"))
     assert count_problems(session) == 0
 
     rows = [
@@ -48,16 +49,42 @@ def test_one_edit_of_any_history_is_found(history: list[tuple[str, Any]], choice
         .values_list("pk", flat=True)
     ]
     model, pk = rows[choice % len(rows)]
-    edits = [*_list_columns(model), *(["delete", "insert"] if getattr(model, "counted_in_head", False) else [])]
+    edits = [
+        *_list_columns(model),
+        *(["delete", "insert"] if getattr(model, "counted_in_head", False) else []),
+    ]
     edit = edits[choice // len(rows) % len(edits)]
-    with undone():
-        _apply_edit(model, pk, edit)
-        try:
-            problems = count_problems(plain(Session).get(pk=session.pk))
-        except SealError:
-            problems = 1
+    problems = _count_problems_after(session, lambda: _apply_edit(model, pk, edit))
     # A row that was moved to another session is missing here, and a segment is counted in no sum.
     assert problems or (edit == "session" and not getattr(model, "counted_in_head", False)), (model, edit)
+
+    counted = [(table, key) for table, key in rows if getattr(table, "counted_in_head", False)]
+    table, key = counted[choice % len(counted)]
+    assert _count_problems_after(session, lambda: _splice(table, key, donor)), (table, "splice")
+
+
+def _count_problems_after(session: Session, edit: Callable[[], None]) -> int:
+    """Count what is found after an edit, which is taken back."""
+    with undone():
+        edit()
+        try:
+            return count_problems(plain(Session).get(pk=session.pk))
+        except SealError:
+            return 1
+
+
+def _splice(model: Any, pk: Any, donor: Session) -> None:
+    """Put a row of another session, with its seal, in the place of a row; the same one of its history if it has it."""
+    row = plain(model).get(pk=pk)
+    rows = plain(model).filter(session=row.session_id).order_by("pk")
+    place = list(rows.values_list("pk", flat=True)).index(pk)
+    taken = plain(model).filter(session=donor).order_by("pk")[place : place + 1].first()
+    taken = taken or plain(model).filter(session=donor).first()
+    if taken is None:  # the donor has no such row: the row goes there instead, and is missing here
+        plain(model).filter(pk=pk).delete()
+        return
+    _apply_edit(model, pk, "delete")
+    plain(model).filter(pk=taken.pk).update(session=row.session_id)
 
 
 def _apply_edit(model: Any, pk: Any, edit: str) -> None:

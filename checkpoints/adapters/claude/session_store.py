@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from threading import Lock
 from typing import Any, Final, TypeVar
+from weakref import WeakSet
 
 import claude_agent_sdk
 from claude_agent_sdk import SessionKey, SessionStore, fold_session_summary
@@ -39,6 +40,7 @@ from checkpoints.framework_states import line_log, state_store
 from checkpoints.framework_states.line_log import LineLog, NewLine
 from checkpoints.models import Session
 from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.tools.guard import ToolPolicies
 
 T = TypeVar("T")
 #: Versions of the SDK that the tests run with, as (major, minor): the first, and the one after the last.
@@ -74,6 +76,8 @@ class HarnessSessionStore(SessionStore):
         if type(self.sync_checkpointer.backend) is not DatabaseBackend:
             raise InvalidInput("A store of the Claude Agent SDK needs a database: a path, or a database URL.")
         self.agent = agent
+        #: Policies of hooks, which log calls themselves.
+        self._policies: WeakSet[ToolPolicies] = WeakSet()
         self._mirrors: OrderedDict[str, TranscriptMirror] = OrderedDict()
         self._lock = Lock()
 
@@ -96,6 +100,17 @@ class HarnessSessionStore(SessionStore):
     def sync_checkpointer(self) -> SyncCheckpointer:
         """Blocking client of the same store."""
         return self.checkpointer.sync if isinstance(self.checkpointer, Checkpointer) else self.checkpointer
+
+    def add_policies(self, policies: ToolPolicies) -> None:
+        """Leave the calls of some tools to hooks, which log them before they run.
+
+        Args:
+            policies: Policies of the hooks.
+        """
+        self._policies.add(policies)
+
+    def _is_guarded(self, name: str) -> bool:
+        return any(policies.logs_calls(name) for policies in self._policies)
 
     async def _hop(self, work: Callable[[], T]) -> T:
         if isinstance(self.checkpointer, Checkpointer):
@@ -150,7 +165,8 @@ class HarnessSessionStore(SessionStore):
         is_described = any(map(is_subagent_description, added))
         if mirror is None or (mirror.size, mirror.version) != (size, version) or is_described:
             stored = [json.loads(content) for content in self._load_contents(key.session_id)[:size]]
-            mirror = TranscriptMirror(store, key, self.agent, read_subagent_description([*stored, *added]))
+            subagent = read_subagent_description([*stored, *added])
+            mirror = TranscriptMirror(store, key, self.agent, subagent, self._is_guarded)
             mirror.read_lines(stored, repeats=True)
         if key.subpath and size == 0:
             rows = Session.objects.using(store.using).filter(pk=log.row.pk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -48,7 +48,14 @@ class TranscriptMirror:
     thrown away.
     """
 
-    def __init__(self, store: Store, key: TranscriptKey, agent: str, subagent: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        key: TranscriptKey,
+        agent: str,
+        subagent: Mapping[str, Any],
+        is_guarded: Callable[[str], bool],
+    ) -> None:
         """Create the mirror of a session.
 
         Args:
@@ -56,8 +63,10 @@ class TranscriptMirror:
             key: Key of the transcript.
             agent: Name of the agent for lists and filters; empty for that of the format.
             subagent: What is known about the subagent whose transcript it is.
+            is_guarded: Function that says of the name of a tool whether its calls are logged by hooks.
         """
         self.key = key
+        self._is_guarded = is_guarded
         #: Number of lines that it has read, and the version of the session after that.
         self.size, self.version = 0, 0
         self.subagent = dict(subagent)
@@ -79,7 +88,7 @@ class TranscriptMirror:
         self._reader = ClaudeCodeReader(context)
 
     def _open_writer(self, store: Store, origin: TranscriptOrigin) -> MirrorWriter:
-        writer = MirrorWriter(store, origin)
+        writer = MirrorWriter(store, origin, self._is_guarded)
         writer.repeats = self._repeats
         self._writers.append(writer)
         return writer
@@ -120,13 +129,14 @@ def read_subagent_description(lines: Iterable[Any]) -> dict[str, Any]:
 class MirrorWriter(ImportWriter):
     """Writer of the versions of a mirrored session, which is written beside the runs of its guarded tool calls.
 
-    A call that is in the log of the tools is not added to it again, and is closed by the version that answers it.
+    Calls of guarded tools are not added to the log, and those in it are closed by the version that answers them.
     """
 
     extends_last_message = True
 
-    def __init__(self, store: Store, origin: TranscriptOrigin) -> None:
+    def __init__(self, store: Store, origin: TranscriptOrigin, is_guarded: Callable[[str], bool]) -> None:
         super().__init__(store, origin)
+        self._is_guarded = is_guarded
         self._owned_session: OwnedSession | None = None
         #: Kinds of the calls in the transcript, by call id.
         self._kinds: dict[str, CallKind] = {}
@@ -165,7 +175,9 @@ class MirrorWriter(ImportWriter):
             logged = rows.filter(call_id__in={call.call_id for call in made}).exclude(side_effects=IMPORTED_MARK)
             known = set(logged.values_list("call_id", flat=True))
             for turn in turns:
-                turn.calls = [call for call in turn.calls if call.call_id not in known]
+                turn.calls = [
+                    call for call in turn.calls if call.call_id not in known and not self._is_guarded(call.tool)
+                ]
         is_new = super().write_turns(turns, calls, first=first)
         if self._row is not None and first < self._row.created_at:
             Session.objects.using(self.store.using).filter(pk=self._row.pk).update(created_at=first)

@@ -5,7 +5,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, SessionStatus
-from checkpoints.models import ToolCall
+from checkpoints.models import Session, ToolCall
 from harness_site.review.selectors import pending_calls
 from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_workspace
 from tests.support.pages import said
@@ -47,6 +47,15 @@ def test_the_longest_waiting_call_is_first(reader: Client) -> None:
     newer, older = interrupted(5), interrupted(1)
     page = reader.get("/review/").content.decode()
     assert page.index(f'id="call-{older.pk}"') < page.index(f'id="call-{newer.pk}"')
+
+
+def test_call_of_a_quarantined_session_is_marked(reader: Client) -> None:
+    call = interrupted(0)
+    assert "Quarantined" not in said(reader.get("/review/"))
+    Session.objects.filter(pk=call.session_id).update(quarantined_at=THEN)
+    page = reader.get("/review/")
+    assert "Quarantined: altered data" in said(page)
+    assert f'href="/sessions/{call.session_id}/quarantine/"' in page.content.decode()
 
 
 def test_a_row_says_what_it_is_about(reader: Client) -> None:

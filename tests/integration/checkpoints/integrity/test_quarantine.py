@@ -76,6 +76,7 @@ def test_whoever_finds_an_altered_row_quarantines_the_session(
         cp.save_checkpoint("s", talk("abc"), {}, 0)
     assert AuditEvent.objects.filter(kind="session_quarantined", session=session).count() == 1
     assert get_session("other").quarantined_at is None
+    assert [row["session_id"] for row in cp.list_sessions(status="quarantined")] == ["s"]
     assert cp.save_checkpoint("other", talk("abc"), {}, 0) == 2
 
 

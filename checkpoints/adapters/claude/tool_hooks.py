@@ -1,0 +1,315 @@
+"""Hooks for the tools of the Claude Agent SDK: each call passes the log, and the gate ends the run as a deferred call.
+
+The two hooks around a call are the two ends of one guarded call: `PreToolUse` waits until the guard lets it run, and
+`PostToolUse` or `PostToolUseFailure` gives the guard its outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar
+
+from claude_agent_sdk import HookMatcher
+
+from checkpoints import sansio
+from checkpoints.adapters.claude import transcript_keys
+from checkpoints.adapters.claude.session_store import HarnessSessionStore, require_tested_version
+from checkpoints.adapters.claude.transcript_keys import TranscriptKey
+from checkpoints.adapters.claude.transcript_mirror import AGENT_NAME
+from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.aio import Checkpointer
+from checkpoints.calls.outcome_types import ToolResult, ValueCodec
+from checkpoints.client import SyncCheckpointer
+from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidInput, ReviewRequired
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.tools.guard import ToolPolicies, aguard
+from checkpoints.tools.registry import ToolOptions
+
+T = TypeVar("T")
+Output = dict[str, Any]
+logger = logging.getLogger(__name__)
+
+#: Tools of Claude Code that only read, or whose effects are those of other calls.
+READING_TOOLS: Final[dict[str, ToolOptions]] = {
+    name: {"side_effects": {"read"}}
+    for name in (
+        "Agent",
+        "AskUserQuestion",
+        "ExitPlanMode",
+        "Glob",
+        "Grep",
+        "LS",
+        "NotebookRead",
+        "Read",
+        "Skill",
+        "Task",
+        "TodoWrite",
+        "ToolSearch",
+        "WebFetch",
+        "WebSearch",
+    )
+}
+#: Seconds after which the program gives up waiting for a hook, and blocks the call.
+_HOOK_TIMEOUT: Final = 600.0
+#: Errors after which it is not known whether the effect happened, by the texts that MCP and Claude Code give them.
+_UNKNOWN_OUTCOME: Final = re.compile(
+    r"time[d ]?.?out|connection (?:closed|reset|error)|econnreset|socket hang up|abort|interrupt|-32000|-32001",
+    re.IGNORECASE,
+)
+_PRE, _POST, _FAILURE = "PreToolUse", "PostToolUse", "PostToolUseFailure"
+
+
+def tool_hooks(
+    checkpointer: HarnessSessionStore | SyncCheckpointer | Checkpointer,
+    policies: ToolPolicies | None = None,
+    *,
+    agent: str = "",
+    gate: Literal["defer", "deny"] = "defer",
+) -> dict[Any, list[HookMatcher]]:
+    """Return hooks that guard the tools of an agent.
+
+        options = ClaudeAgentOptions(session_store=store, hooks=tool_hooks(store, policies))
+
+    A call of a tool with side effects claims its session and is logged before it runs. A call that has happened is
+    denied, with its stored result as reason. If a person has to decide first, the session is released and the run ends
+    with the call deferred; resumed after the decision, the call continues as was decided.
+
+    Args:
+        checkpointer: Store of the sessions, or a client.
+        policies: Options of tools by patterns of their names. None: those of `READING_TOOLS` read, every other mutates.
+        agent: Name of the agent of new sessions, for lists and filters. Empty: `claude-code`.
+        gate: What a call gets that waits for a person. `deny` is for programs that cannot defer calls: the model reads
+            that it waits.
+
+    Returns:
+        Value for `hooks` of `ClaudeAgentOptions`.
+
+    Raises:
+        InvalidInput: The version of the SDK is outside the tested ones.
+    """
+    hooks = _ToolHooks(checkpointer, policies or ToolPolicies(READING_TOOLS), agent, gate)
+    matcher = partial(HookMatcher, timeout=_HOOK_TIMEOUT)
+    return {
+        _PRE: [matcher(hooks=[hooks.before_call], on_failure="block")],
+        _POST: [matcher(hooks=[hooks.after_call])],
+        _FAILURE: [matcher(hooks=[hooks.after_call])],
+        "Stop": [matcher(hooks=[hooks.after_turn])],
+        "SubagentStop": [matcher(hooks=[hooks.after_turn])],
+    }
+
+
+class CallFailed(Exception):
+    """Failure that the tool reports: its effect did not happen."""
+
+
+class OutcomeUnknown(TimeoutError):
+    """Failure that leaves it open if the effect happened."""
+
+
+class CallRefused(Exception):
+    """The program refused the call after the guard had let it run."""
+
+
+class _GuardedCall:
+    """Call between its two hooks."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        #: Arguments with which it is to run, once the guard lets it.
+        self.started: asyncio.Future[dict[str, Any]] = loop.create_future()
+        self.outcome: asyncio.Future[Any] = loop.create_future()
+        self.task: asyncio.Task[ToolResult] | None = None
+
+    async def run(self, args: dict[str, Any]) -> Any:
+        self.started.set_result(args)
+        return await self.outcome
+
+    def settle(self, value: Any) -> None:
+        """Give the call its outcome: a value, or an exception."""
+        if self.outcome.done():
+            return
+        if isinstance(value, Exception):
+            self.outcome.set_exception(value)
+        else:
+            self.outcome.set_result(value)
+
+
+class _ToolHooks:
+    """Hooks of one agent, and the calls that run now."""
+
+    def __init__(
+        self,
+        checkpointer: HarnessSessionStore | SyncCheckpointer | Checkpointer,
+        policies: ToolPolicies,
+        agent: str,
+        gate: Literal["defer", "deny"],
+    ) -> None:
+        require_tested_version()
+        if gate not in {"defer", "deny"}:
+            raise InvalidInput(f"{gate!r} is not a gate. Use 'defer' or 'deny'.")
+        if isinstance(checkpointer, HarnessSessionStore):
+            agent = agent or checkpointer.agent
+            checkpointer.add_policies(policies)
+            checkpointer = checkpointer.checkpointer
+        self._client = checkpointer
+        sync = self._client.sync if isinstance(self._client, Checkpointer) else self._client
+        self._claims = SessionClaims.of(sync)
+        self._sync = sync
+        self._policies, self._gate = policies, gate
+        policies.bind(sync)
+        self._description = SessionDescription(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
+        self._codec = ValueCodec(_encode_value, _decode_value, _to_text)
+        self._calls: dict[tuple[TranscriptKey, str], _GuardedCall] = {}
+
+    # hooks
+
+    async def before_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
+        """Log the intent of a call, or answer it from the log."""
+        name, args = hook["tool_name"], hook["tool_input"]
+        if not self._policies.logs_calls(name):
+            return {}
+        try:
+            key = transcript_keys.find_key_of_hook(hook)
+            return await self._start_call(key, name, args, str(tool_use_id or hook.get("tool_use_id") or name))
+        except CheckpointsError as error:
+            return _answer("deny", f"The call was not made, because it could not be logged: {error}")
+
+    async def _start_call(self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str) -> Output:
+        call = _GuardedCall()
+        self._calls[key, call_id] = call
+        call.task = asyncio.create_task(self._guard(key.session_id, name, args, call_id, call))
+        ends: set[asyncio.Future[Any]] = {call.task, call.started}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if call.started.done():
+            return self._let_run(name, args, call.started.result())
+        del self._calls[key, call_id]
+        try:
+            result = call.task.result()
+        except (ReviewRequired, ApprovalRequired) as gate:
+            await self._hop(partial(self._claims.release, key.session_id))
+            return _answer(self._gate, str(gate))
+        return _answer("deny", _describe_result(result))
+
+    async def _guard(
+        self, session_id: str, name: str, args: dict[str, Any], call_id: str, call: _GuardedCall
+    ) -> ToolResult:
+        await self._hop(partial(self._claims.claim, session_id, self._description))
+        try:
+            return await aguard(
+                self._client,
+                session_id,
+                name,
+                args,
+                call_id,
+                call.run,
+                policies=self._policies,
+                codec=self._codec,
+            )
+        finally:
+            await self._hop(partial(self._claims.leave, session_id))
+
+    def _let_run(self, name: str, args: dict[str, Any], decided: dict[str, Any]) -> Output:
+        """Return no opinion, so that the rules of the program apply, unless a person has approved the call."""
+        if decided != args:
+            return _answer("allow", "A person approved the call with other arguments.", updatedInput=decided)
+        if self._policies.find_options(name).get("requires_approval"):
+            return _answer("allow", "A person approved the call.")
+        return {}
+
+    async def after_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
+        """Log the outcome of a call."""
+        key = transcript_keys.find_key_of_hook(hook)
+        call = self._calls.pop((key, str(tool_use_id or hook.get("tool_use_id"))), None)
+        if call is None:
+            return {}
+        call.settle(_read_outcome(hook))
+        await self._finish(call)
+        return {}
+
+    async def after_turn(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
+        """Release the session at the end of a turn. Calls that the program refused have not happened."""
+        key = transcript_keys.find_key_of_hook(hook)
+        waiting = {call_id: call for (of, call_id), call in self._calls.items() if of == key}
+        if waiting:
+            refused = await asyncio.to_thread(_find_refused_calls, hook, set(waiting))
+            for call_id in refused:
+                call = self._calls.pop((key, call_id))
+                call.settle(CallRefused(refused[call_id]))
+                await self._finish(call)
+        await self._hop(partial(self._claims.release, key.session_id))
+        return {}
+
+    async def _finish(self, call: _GuardedCall) -> None:
+        assert call.task is not None  # noqa: S101 - set before the call is known
+        try:
+            await call.task
+        except (CallFailed, CallRefused, ReviewRequired):
+            return
+        except CheckpointsError as error:
+            logger.warning("The outcome of a call was not logged as reported: %s", error)
+
+    async def _hop(self, work: Callable[[], T]) -> T:
+        hop = self._client.hop if isinstance(self._client, Checkpointer) else sansio.run_in_thread
+        return await hop(work)
+
+
+def _answer(decision: str, reason: str, **more: Any) -> Output:
+    fields = {"hookEventName": _PRE, "permissionDecision": decision, "permissionDecisionReason": reason, **more}
+    return {"hookSpecificOutput": fields}
+
+
+def _describe_result(result: ToolResult) -> str:
+    if result.is_error:
+        return result.content or "A person rejected the call."
+    return f"The call was not made again: its result is known already. Go on with this result: {result.content}"
+
+
+def _read_outcome(hook: Any) -> Any:
+    """Return the value of a call, or the exception that stands for its failure."""
+    if hook.get("hook_event_name") != _FAILURE:
+        return hook.get("tool_response")
+    error = str(hook.get("error", ""))
+    return OutcomeUnknown(error) if hook.get("is_interrupt") or _UNKNOWN_OUTCOME.search(error) else CallFailed(error)
+
+
+def _find_refused_calls(hook: Any, call_ids: set[str]) -> dict[str, str]:
+    """Find the calls that the program refused by its own rules: the file of the transcript says so."""
+    path = hook.get("agent_transcript_path") or hook.get("transcript_path")
+    refused: dict[str, str] = {}
+    try:
+        text = Path(str(path)).read_text("utf-8", "replace")
+    except OSError:
+        return refused
+    for line in text.splitlines():
+        if '"toolDenialKind"' not in line:
+            continue
+        try:
+            content = json.loads(line)["message"]["content"]
+            found = {block["tool_use_id"]: str(block.get("content", "")) for block in content}
+        except (ValueError, TypeError, KeyError):
+            continue
+        refused |= {call_id: why for call_id, why in found.items() if call_id in call_ids}
+    return refused
+
+
+def _encode_value(value: Any) -> tuple[str, bytes]:
+    return "json", json.dumps(value).encode()
+
+
+def _decode_value(encoded: tuple[str, bytes]) -> Any:
+    return json.loads(encoded[1])
+
+
+def _to_text(value: Any) -> Any:
+    """Return the text of a result: that of its blocks if it has some."""
+    blocks = value.get("content") if isinstance(value, dict) else value
+    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+        return value
+    texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
+    return "\n".join(texts) if texts and len(texts) == len(blocks) else value

@@ -1,0 +1,19 @@
+"""The page about the Claude Agent SDK is true, and the example plays its story."""
+
+from pathlib import Path
+
+import pytest
+
+from examples.claude_refunds.__main__ import play
+from tests.docs.test_pages import run
+from tests.support.processes import ROOT, database_url
+
+
+def test_page_runs(tmp_path: Path) -> None:
+    done = run(ROOT / "docs" / "claude-agent-sdk.md", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_example_refunds_once(workspace: object, effects: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    play(database_url(), effects)
+    assert capsys.readouterr().out.splitlines()[-1] == "Refunds in the end: 1."

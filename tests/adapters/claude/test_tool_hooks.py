@@ -1,0 +1,264 @@
+"""Hooks: each call passes the log, the gate defers it, and a decision is what the next run does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import ResultMessage
+
+from checkpoints import SyncCheckpointer, ToolPolicies
+from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks
+from checkpoints.exceptions import InvalidInput
+from checkpoints.models import Run, Session, ToolCall
+from examples.claude_refunds.agent import (
+    AFTER_EFFECT,
+    BEFORE_EFFECT,
+    INSIDE_EFFECT,
+    LOOK_UP,
+    POLICIES,
+    REFUND,
+    SESSION_ID,
+    STORED_ID,
+    run_agent,
+)
+from tests.adapters.claude import agents
+from tests.conftest import Open, StartChild
+from tests.support.processes import database_url
+
+ASKING = ToolPolicies({LOOK_UP: {"side_effects": {"read"}}, REFUND: {"requires_approval": True}})
+
+
+@pytest.fixture
+def store(cp: SyncCheckpointer) -> HarnessSessionStore:
+    return HarnessSessionStore(cp)
+
+
+def run(store: HarnessSessionStore, effects: Path, **options: Any) -> ResultMessage:
+    return asyncio.run(run_agent(store, effects, **options))
+
+
+def decide(cp: SyncCheckpointer, kind: str, *values: Any) -> None:
+    (call,) = cp.pending_tool_calls(STORED_ID)
+    about = {"actor": "alice", "reason": "Looked it up.", "revision": call["revision"]}
+    getattr(cp, kind)(STORED_ID, call["call_id"], *values, **about)
+
+
+def lines(effects: Path) -> list[str]:
+    return effects.read_text().splitlines() if effects.exists() else []
+
+
+# a process that dies
+
+
+@pytest.mark.parametrize(
+    ("moment", "decision"),
+    [
+        (BEFORE_EFFECT, ("mark_failed",)),
+        (BEFORE_EFFECT, ("approve_rerun",)),
+        (INSIDE_EFFECT, ("confirm_landed", "refunded 40 for order 17")),
+        (AFTER_EFFECT, ("confirm_landed", "refunded 40 for order 17")),
+    ],
+)
+def test_a_killed_agent_asks_and_has_one_effect(
+    cp: SyncCheckpointer,
+    store: HarnessSessionStore,
+    start_child: StartChild,
+    effects: Path,
+    moment: str,
+    decision: tuple[str, ...],
+) -> None:
+    child = start_child(agents.die_in_tool, url=database_url(), effects=str(effects), moment=moment)
+    assert child.died_by() == signal.SIGKILL
+    landed = lines(effects)
+    assert len(landed) == (moment != BEFORE_EFFECT)
+    for _ in range(2):  # without a decision it waits again
+        result = run(store, effects)
+        assert result.stop_reason == "tool_deferred"
+        assert result.deferred_tool_use is not None
+        assert result.deferred_tool_use.name == REFUND
+        assert not cp.store.list_owned()  # a decision may be carried out by any process
+    decide(cp, *decision)
+    result = run(store, effects)
+    assert result.result is not None
+    assert result.result.endswith("refunded 40 for order 17")
+    assert lines(effects) == ["17 40"]
+    assert not ToolCall.objects.filter(tool=REFUND, status="completed", answered_version=None).exists()
+    assert not Run.objects.filter(status="running").exists()
+
+
+def test_a_replayed_call_is_a_new_one_after_the_model_has_read_its_result(
+    cp: SyncCheckpointer, store: HarnessSessionStore, start_child: StartChild, effects: Path
+) -> None:
+    child = start_child(agents.die_in_tool, url=database_url(), effects=str(effects), moment=AFTER_EFFECT)
+    assert child.died_by() == signal.SIGKILL
+    run(store, effects)
+    decide(cp, "confirm_landed", "refunded 40 for order 17")
+    run(store, effects)
+    run(store, effects)  # the same question again: a new refund
+    assert lines(effects) == ["17 40", "17 40"]
+
+
+# a person decides
+
+
+@pytest.mark.parametrize(
+    ("decision", "said", "made"),
+    [
+        (("approve_call",), "refunded 40 for order 17", ["17 40"]),
+        (("edit_call", {"order": 17, "amount": 20}), "refunded 20 for order 17", ["17 20"]),
+        (("reject_call", "Not this one."), "PreToolUse:mcp__shop__refund hook error: Not this one.", []),
+        (("respond_call", "Paid by hand."), "Go on with this result: Paid by hand.", []),
+    ],
+)
+def test_a_call_that_needs_approval_waits_for_it(
+    cp: SyncCheckpointer,
+    store: HarnessSessionStore,
+    effects: Path,
+    decision: tuple[Any, ...],
+    said: str,
+    made: list[str],
+) -> None:
+    # The program itself does not allow the tool: the approval of a person does.
+    result = run(store, effects, policies=ASKING, allowed=[LOOK_UP])
+    assert result.stop_reason == "tool_deferred"
+    assert lines(effects) == []
+    if decision[0] == "edit_call":
+        decide(cp, *decision)
+        decision = ("approve_call",)
+    decide(cp, *decision)
+    result = run(store, effects, policies=ASKING, allowed=[LOOK_UP])
+    assert result.result is not None
+    assert result.result.endswith(said)
+    assert lines(effects) == made
+
+
+# a run without trouble
+
+
+def test_a_run_logs_what_mutates_and_shows_all(cp: SyncCheckpointer, store: HarnessSessionStore, effects: Path) -> None:
+    assert run(store, effects).result == "refunded 40 for order 17"
+    calls = {call.tool: call for call in ToolCall.objects.all()}
+    assert (calls[LOOK_UP].side_effects, calls[LOOK_UP].status) == ("imported", "completed")
+    refund = calls[REFUND]
+    assert (refund.side_effects, refund.status, refund.sentence) == ("mutate", "completed", "Refund 40 for order 17")
+    assert json.loads(refund.result or "") == "refunded 40 for order 17"
+    assert refund.answered_version is not None
+    loaded = cp.load_latest(STORED_ID)
+    assert loaded is not None
+    roles = [message["role"] for message in loaded["transcript"]]
+    assert roles == ["user", "assistant", "user", "assistant", "user", "assistant"]
+    assert Session.objects.get().owner is None
+    assert run(store, effects).result == "refunded 40 for order 17"
+    assert lines(effects) == ["17 40"] * 2
+
+
+def test_a_call_that_the_rules_of_the_program_refuse_did_not_happen(
+    store: HarnessSessionStore, effects: Path, tmp_path: Path
+) -> None:
+    result = run(store, effects, allowed=[LOOK_UP], config=tmp_path)
+    assert "haven't granted it" in (result.result or "")
+    assert ToolCall.objects.get(tool=REFUND).status == "failed"
+    assert run(store, effects, config=tmp_path).result == "refunded 40 for order 17"
+    assert lines(effects) == ["17 40"]
+
+
+# single hooks
+
+
+class Hooks:
+    """Hooks that are called one by one, as the program calls them."""
+
+    def __init__(self, checkpointer: Any, policies: ToolPolicies | None = None, **options: Any) -> None:
+        self.events = tool_hooks(checkpointer, policies, **options)
+
+    async def call(self, event: str, call_id: str, args: Any = None, tool: str = "Bash", **fields: Any) -> Any:
+        path = f"/home/.claude/projects/-srv-shop/{SESSION_ID}.jsonl"
+        about = {"session_id": SESSION_ID, "transcript_path": path, "hook_event_name": event, "tool_name": tool}
+        fields = {"tool_input": args or {}, "tool_use_id": call_id, **fields}
+        hook: Any = self.events[event][0].hooks[0]
+        answer = await hook({**about, **fields}, call_id, {"signal": None})
+        decided = answer.get("hookSpecificOutput", {})
+        return decided.get("permissionDecision"), decided.get("permissionDecisionReason", "")
+
+
+def test_equal_calls_of_one_run_are_different_operations(cp: SyncCheckpointer) -> None:
+    async def work() -> None:
+        hooks = Hooks(cp)
+        for call_id in ("a", "b"):  # at the same time
+            assert await hooks.call("PreToolUse", call_id, {"command": "make"}) == (None, "")
+        for call_id in ("b", "a"):
+            await hooks.call("PostToolUse", call_id, tool_response={"stdout": call_id})
+        assert await hooks.call("PreToolUse", "c", {"command": "make"}) == (None, "")
+        await hooks.call("PostToolUse", "c", tool_response="done")
+        await hooks.call("Stop", "")
+
+    asyncio.run(work())
+    stored = {call.call_id: json.loads(call.result or "null") for call in ToolCall.objects.all()}
+    assert stored == {"a": '{"stdout":"a"}', "b": '{"stdout":"b"}', "c": "done"}
+    assert not cp.store.list_owned()
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"error": "Exit code 1"}, "failed"),
+        ({"error": "Exit code 1", "is_interrupt": True}, "interrupted"),
+        ({"error": "MCP error -32001: Request timed out"}, "interrupted"),
+    ],
+)
+def test_a_failure_is_an_outcome_unless_the_effect_may_have_happened(
+    cp: SyncCheckpointer, fields: dict[str, Any], status: str
+) -> None:
+    async def work() -> Any:
+        hooks = Hooks(cp)
+        await hooks.call("PreToolUse", "a", {"command": "make"})
+        await hooks.call("PostToolUseFailure", "a", **fields)
+        await hooks.call("Stop", "")
+        return await hooks.call("PreToolUse", "b", {"command": "make"})
+
+    decision, _ = asyncio.run(work())
+    assert ToolCall.objects.get(call_id="a").status == status
+    assert decision == ("defer" if status == "interrupted" else None)
+
+
+def test_a_tool_that_reads_is_not_logged(cp: SyncCheckpointer) -> None:
+    assert asyncio.run(Hooks(cp).call("PreToolUse", "a", tool="Read")) == (None, "")
+    assert asyncio.run(Hooks(cp).call("PostToolUse", "a", tool="Read", tool_response="text")) == (None, "")
+    assert not Session.objects.exists()
+    assert POLICIES.logs_calls("Write")
+    assert not ToolPolicies(READING_TOOLS).logs_calls("Grep")
+
+
+def test_a_call_that_cannot_be_logged_is_denied(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    other = open_checkpointer()
+    other.start_session(STORED_ID)
+    decision, reason = asyncio.run(Hooks(cp).call("PreToolUse", "a"))
+    assert decision == "deny"
+    assert "could not be logged" in reason
+    assert not ToolCall.objects.exists()
+
+
+def test_a_program_that_cannot_defer_calls_gets_a_denial(cp: SyncCheckpointer) -> None:
+    policies = ToolPolicies({"Bash": {"requires_approval": True}})
+    decision, reason = asyncio.run(Hooks(cp, policies, gate="deny").call("PreToolUse", "a"))
+    assert decision == "deny"
+    assert "approv" in reason
+    with pytest.raises(InvalidInput, match="is not a gate"):
+        tool_hooks(cp, gate="ask")  # type: ignore[arg-type]
+
+
+def test_a_subagent_has_its_calls_in_its_own_session(cp: SyncCheckpointer) -> None:
+    async def work() -> None:
+        hooks = Hooks(cp)
+        await hooks.call("PreToolUse", "a", agent_id="a1")
+        await hooks.call("PostToolUse", "a", tool_response="done", agent_id="a1")
+        await hooks.call("SubagentStop", "", agent_id="a1")
+
+    asyncio.run(work())
+    call = ToolCall.objects.get()
+    assert (call.session.session_id, call.status) == (f"{STORED_ID}/agent-a1", "completed")
