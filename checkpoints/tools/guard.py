@@ -72,29 +72,17 @@ class ToolPolicies:
                 return options
         return {}
 
-<<<<<<< HEAD
-    def is_logged(self, name: str) -> bool:
-        """Return whether the calls of a tool are logged: those of a tool that only reads are not.
-=======
     def logs_calls(self, name: str) -> bool:
         """Return whether the calls of a tool are logged before they run: it has side effects.
->>>>>>> main
 
         Args:
             name: Name of the tool.
 
         Returns:
-<<<<<<< HEAD
-            True if it has side effects.
-        """
-        effects = self.find_options(name).get("side_effects", (SideEffect.MUTATE,))
-        return bool(LOGGED_EFFECTS & {effects} if isinstance(effects, str) else LOGGED_EFFECTS & set(effects))
-=======
             True if it has, or if no pattern matches its name.
         """
         effects = self.find_options(name).get("side_effects", (SideEffect.MUTATE,))
         return bool(LOGGED_EFFECTS & ({effects} if isinstance(effects, str) else set(effects)))
->>>>>>> main
 
     def build_tool(self, name: str, run: Callable[..., Any], *, pattern: str | None = None) -> Tool:
         """Build the tool that a call is logged for.

@@ -88,11 +88,7 @@ class ToolGuard:
             InvalidInput: The config of the graph has no `thread_id`.
         """
         call = request.tool_call
-<<<<<<< HEAD
-        if not self._policies.is_logged(call["name"]):
-=======
         if not self._policies.logs_calls(call["name"]):
->>>>>>> main
             return handler(request)
         thread_id = _get_thread_id(request)
         while True:
@@ -120,11 +116,7 @@ class ToolGuard:
     ) -> Result:
         """Make one call, async. Arguments, result and errors are those of `wrap_tool_call`."""
         call = request.tool_call
-<<<<<<< HEAD
-        if not self._policies.is_logged(call["name"]):
-=======
         if not self._policies.logs_calls(call["name"]):
->>>>>>> main
             return await handler(request)
         thread_id = _get_thread_id(request)
         while True:

@@ -154,7 +154,7 @@ class AgentGuard:
     # ---- tools
 
     def _guard_any_tool(self, tool: Any) -> Any:
-        if not isinstance(tool, FunctionTool) or not self._policies.is_logged(tool.qualified_name):
+        if not isinstance(tool, FunctionTool) or not self._policies.logs_calls(tool.qualified_name):
             return tool
         if isinstance(tool.on_invoke_tool, _GuardedInvoker):  # a second guard would wait for the call of the first
             return tool
