@@ -117,20 +117,27 @@ def _print_comparison(seconds: dict[str, Seconds]) -> None:
 
 
 def _print_witness() -> None:
-    """Print the time that a witness in a file adds to an operation: one line before its commit, one after."""
-    from checkpoints.seals.witness import FileWitness, WitnessedHead
+    """Print the time that a witness adds to an operation: one note before its commit, one after."""
+    from checkpoints.seals.witness import FileWitness
+    from checkpoints.seals.witness_folder import FolderWitness
+    from checkpoints.seals.witness_records import WitnessedHead
 
     _switch_seals(on=True)
-    for sync_each, kind in ((False, "batched"), (True, "each")):
+    kinds = ((FileWitness, False, "file, batched"), (FileWitness, True, "file, each"))
+    for make, sync_each, kind in (
+        *kinds,
+        (FolderWitness, False, "folder, batched"),
+        (FolderWitness, True, "folder, each"),
+    ):
         path = Path(tempfile.mkdtemp()) / "witness"
-        FileWitness.create(path)
-        witness, seconds = FileWitness(path, sync_each=sync_each), []
+        make.create(path)
+        witness, seconds = make(path, sync_each=sync_each), []
         for number in range(300):
             head, start = WitnessedHead("5e" * 16, number, bytes(32)), time.perf_counter()
             witness.expect(head)
             witness.confirm(head)
             seconds.append(time.perf_counter() - start)
-        print(f"witness, sync {kind:12} {statistics.median(seconds) * 1e6:7.0f} µs an operation")
+        print(f"witness, {kind:17} {statistics.median(seconds) * 1e6:7.0f} µs an operation")
 
 
 def _print_decisions(checkpointer: SyncCheckpointer) -> None:

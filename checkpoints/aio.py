@@ -354,7 +354,8 @@ class Checkpointer:
             SchemaFromFuture: A newer version of this library wrote the journal; no step runs.
             CheckpointCorrupted: The journal cannot be read; no step runs.
         """
-        return await self.hop(partial(Workflow, self.store, session_id, workflow_id, self.hop))
+        step_log = await self.hop(partial(self.backend.open_step_log, session_id, workflow_id))
+        return Workflow(self.store, step_log, session_id, workflow_id, self.hop)
 
     # ---- other agents
 

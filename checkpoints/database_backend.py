@@ -19,6 +19,7 @@ from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.store.version_state import VersionChange
 from checkpoints.versions import load_version, save_version
+from checkpoints.workflows.step_log import DatabaseStepLog, StepLog
 
 
 class DatabaseBackend:
@@ -47,6 +48,10 @@ class DatabaseBackend:
         return resume_gate.open_session_flow(
             self.store, session_id, description, wait=wait, timeout=timeout, takeover=takeover
         )
+
+    def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
+        """Open the journal of a workflow, or create it."""
+        return DatabaseStepLog(self.store, session_id, workflow_id)
 
     def find_session_id_of_run(self, run_id: object) -> str:
         return resume_gate.find_session_id_of_run(self.store, run_id)

@@ -746,6 +746,17 @@ class WorkflowError(CheckpointsError):
     code = "workflow_error"
 
 
+class WorkflowNotFound(WorkflowError, NotFound):
+    """The session has no workflow with this identifier."""
+
+    code = "workflow_not_found"
+    hint = "`workflow` of the run that owns the session creates it."
+
+    def __init__(self, session_id: str, workflow_id: str) -> None:
+        self.session_id, self.workflow_id = session_id, workflow_id
+        super().__init__(f"Session {session_id!r} has no workflow {workflow_id!r}.")
+
+
 class StepIdentityChanged(WorkflowError):
     """The logged step has another identity. `changed` names what differs: function, arguments, version."""
 
@@ -1309,17 +1320,17 @@ class WitnessMissing(WitnessError):
 
 
 class WitnessTruncated(WitnessError):
-    """The file of the witness is shorter than it was: `before` and `now` are its sizes in bytes."""
+    """The witness is shorter than it was: `before` and `now` are its sizes, in bytes or in files."""
 
     code = "witness_truncated"
     hint = (
-        "Nothing was run. Put the whole file back. If it is lost, move the rest away and run `manage.py witness create "
-        "--reason …`, which takes what the database holds now as the newest state, and records that."
+        "Nothing was run. Put the whole witness back. If it is lost, move the rest away and run `manage.py witness "
+        "create --reason …`, which takes what the database holds now as the newest state, and records that."
     )
 
-    def __init__(self, path: str, before: int, now: int) -> None:
+    def __init__(self, path: str, before: int, now: int, unit: str = "bytes") -> None:
         self.path, self.before, self.now = path, before, now
-        super().__init__(f"The witness {path} had {before} bytes and has {now}: somebody has truncated it.")
+        super().__init__(f"The witness {path} had {before} {unit} and has {now}: somebody has truncated it.")
 
 
 class WitnessDamaged(WitnessError):

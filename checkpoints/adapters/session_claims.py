@@ -15,7 +15,11 @@ from contextlib import contextmanager
 from checkpoints import sansio
 from checkpoints.client import SyncCheckpointer
 from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.store import Store
+
+#: Largest number of released sessions whose pairings are kept.
+_MAX_PAIRINGS = 1000
 
 
 class SessionClaims:
@@ -32,6 +36,8 @@ class SessionClaims:
         self._calls: Counter[str] = Counter()
         #: Sessions to release when their last call ends.
         self._ending: set[str] = set()
+        #: Pairings of calls with operations of released sessions, for the save that has the results of these calls.
+        self._pairings: dict[str, OpenOperations] = {}
 
     @classmethod
     def of(cls, checkpointer: SyncCheckpointer) -> SessionClaims:
@@ -78,6 +84,7 @@ class SessionClaims:
                     session_id, description or SessionDescription(), takeover=False
                 )
                 sansio.drive(start)
+                self._inherit_pairings(session_id)
             self._calls[session_id] += 1
             self._ending.discard(session_id)
 
@@ -112,7 +119,44 @@ class SessionClaims:
     def _release_locked(self, session_id: str) -> bool:
         self._ending.discard(session_id)
         checkpointer = self._get_checkpointer()
-        return checkpointer.store.find_owned(session_id) is not None and checkpointer.release_session(session_id)
+        owned_session = checkpointer.store.find_owned(session_id)
+        if owned_session is None:
+            return False
+        self._pairings[session_id] = owned_session.operations
+        while len(self._pairings) > _MAX_PAIRINGS:
+            del self._pairings[next(iter(self._pairings))]
+        return checkpointer.release_session(session_id)
+
+    def _inherit_pairings(self, session_id: str) -> None:
+        """Let a claim know the pairings of the claims before it, whose results no save has yet."""
+        earlier = self._pairings.pop(session_id, None)
+        owned_session = self._get_checkpointer().store.find_owned(session_id)
+        if earlier is not None and owned_session is not None:
+            owned_session.operations.inherit_call_ids(earlier)
+
+    def find_pairings(self, session_id: str) -> OpenOperations | None:
+        """Return which operations the calls of a released session had, for the save that has their results.
+
+        A call that was replayed may have had another call id when it was logged.
+
+        Args:
+            session_id: Identifier of the session.
+
+        Returns:
+            The pairings; None if this client has not released the session since the last save.
+        """
+        pairings = self._pairings.get(session_id)
+        if pairings is not None:
+            pairings.require_reload()
+        return pairings
+
+    def forget_pairings(self, session_id: str) -> None:
+        """Forget the pairings of a session after a save.
+
+        Args:
+            session_id: Identifier of the session.
+        """
+        self._pairings.pop(session_id, None)
 
     @contextmanager
     def exclude_changes(self, session_id: str) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -82,6 +83,32 @@ def list_pending_calls(store: Store, session_id: str) -> list[dict[str, Any]]:
             )
             for call in calls
         ]
+
+
+@dataclass(frozen=True)
+class DecidedCall:
+    """Newest attempt of a call, and who decided about it last; `actor` is empty if nobody did."""
+
+    call: ToolCall
+    actor: str
+
+
+def find_decided_calls(store: Store, session_id: str, places: Iterable[tuple[str, int]]) -> list[DecidedCall] | None:
+    """Find the decisions about calls, by call id and step. Returns None while one of them is undecided.
+
+    Raises `SessionNotFound`, `CallNotFound`, and what `require_unaltered` raises.
+    """
+    with database_operation(store.using, writes=False):
+        row = row_lookups.get_session(store, session_id)
+        calls = [row_lookups.get_latest_attempt(store, row, call_id, step=step) for call_id, step in places]
+        if any(call.status in UNDECIDED_CALL_STATUSES for call in calls):
+            return None
+        for call in calls:
+            require_unaltered(call)
+        decisions = signed_decisions.select_decisions(store.using).filter(tool_call__in=calls, final=True)
+        signed_decisions.verify_decisions(decisions)
+        actors = {decision.tool_call_id: decision.actor for decision in decisions.order_by("pk")}
+        return [DecidedCall(call, actors.get(call.pk, "")) for call in calls]
 
 
 def abandoned(store: Store) -> QuerySet[ToolCall]:

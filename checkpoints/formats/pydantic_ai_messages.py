@@ -13,7 +13,7 @@ _ROLE_OF_KIND: Final = {"request": "user", "response": "assistant"}
 #: Fields that identify a message, or that its version and its blocks show.
 _UNSHOWN_FIELDS: Final = frozenset(
     {"parts", "kind", "timestamp", "run_id", "conversation_id", "canonical_system", "history_digest"}
-    | {"provider_name", "provider_url", "provider_details", "provider_response_id", "model_id"}
+    | {"provider_name", "provider_url", "provider_details", "provider_response_id", "model_id", "model_name"}
 )
 _PLAIN_FIELDS: Final = (("state", "complete"), ("finish_reason", "stop"), ("finish_reason", "tool_call"))
 _UNSUCCESSFUL: Final = frozenset({"failed", "denied", "interrupted", "retried"})

@@ -190,6 +190,7 @@ def write_record(
     *,
     expected_revision: str | None,
     description: SessionDescription,
+    pairings: OpenOperations | None = None,
 ) -> None:
     """Store a record and its new entries, and the version that shows them, in one transaction.
 
@@ -200,6 +201,7 @@ def write_record(
         entries: New entries, each after the one that it names.
         expected_revision: Revision of the record that is replaced; None if there is none yet.
         description: Description of the session if it does not exist.
+        pairings: Operations that the calls of the client's last run had, if it has released the session since.
 
     Raises:
         LogConflict: The stored record has another revision, or a named entry does not exist.
@@ -220,7 +222,8 @@ def write_record(
             ),
             _restore_head(owned_session),
         ):
-            _Write(store, row, owned_session, record).execute(entries, expected_revision)
+            operations = owned_session.operations if owned_session is not None else pairings or OpenOperations()
+            _Write(store, row, owned_session, record, operations).execute(entries, expected_revision)
     except SessionNotFound as error:
         raise LogConflict(f"There is no session {session_id!r}.") from error
     store.notify_saved(session_id)
@@ -246,6 +249,7 @@ class _Write:
     row: Session
     owned_session: OwnedSession | None
     record: NewRecord
+    operations: OpenOperations
 
     def execute(self, entries: Sequence[NewEntry], expected_revision: str | None) -> None:
         self._replace_record(expected_revision)
@@ -290,22 +294,21 @@ class _Write:
         """Write the version whose transcript goes on after an entry. Returns None if nothing changes by it."""
         head = transcript_versions.get_locked_head(self.store, self.row)
         start = self._find_place(parent_id, head)
-        operations = transcript_versions.get_operations(self.owned_session)
         is_branch = (start.length, start.chain) != (head.length, head.chain)
         prepared = transcript_segments.prepare_transcript(list(messages), after=start.chain, first=start.length)
         end = save_version.build_end_of_added_messages(prepared, start)
         if is_branch:
             repeated = save_version.count_results_after_edited_message(
-                self.store, self.row.pk, self.row.session_id, operations, head, prepared, start.length
+                self.store, self.row.pk, self.row.session_id, self.operations, head, prepared, start.length
             )
             end = replace(end, repeated=repeated)
             head = transcript_versions.move_head(self.store, self.row, head, self._create_segment(start))
-        return self._write_version(head, end, operations)
+        return self._write_version(head, end)
 
-    def _write_version(self, head: TranscriptHead, end: TranscriptEnd, operations: OpenOperations) -> int | None:
+    def _write_version(self, head: TranscriptHead, end: TranscriptEnd) -> int | None:
         change = VersionChange(usage=self.record.usage, budget_spent_usd=self.record.cost)
         version = transcript_versions.write_version(
-            self.store, self.row, self.owned_session, head, end, change, operations
+            self.store, self.row, self.owned_session, head, end, change, self.operations
         )
         if version is not None:
             self.row.message_count, self.row.head_chain, self.row.latest_version = end.length, end.chain, version

@@ -57,15 +57,10 @@ def write_version_if_changed(
         NotRepresentable: A message has no exact JSON form.
         VersionConflict: The session was changed without its lock.
     """
-    operations = get_operations(owned_session)
+    operations = OpenOperations() if owned_session is None else owned_session.operations
     head, end = _find_end(store, row, get_locked_head(store, row), operations, content)
     change = VersionChange(payload=content.payload)
     return write_version(store, row, owned_session, head, end, change, operations, always=content.always)
-
-
-def get_operations(owned_session: OwnedSession | None) -> OpenOperations:
-    """Return what pairs results with the calls of a session: that of its run, or one that knows their ids alone."""
-    return OpenOperations() if owned_session is None else owned_session.operations
 
 
 def get_locked_head(store: Store, row: Session) -> TranscriptHead:

@@ -10,10 +10,8 @@ from typing import Final
 from checkpoints import conf
 from checkpoints.aio import Checkpointer, in_thread
 from checkpoints.client import SyncCheckpointer
-from checkpoints.exceptions import NotOverHttp
 from checkpoints.models import DEFAULT_WORKSPACE
 from checkpoints.remote.client import SyncRemoteCheckpointer
-from checkpoints.workflows.workflow import Workflow
 
 #: Threads, and therefore requests at one time.
 WORKERS: Final = 16
@@ -54,6 +52,3 @@ class RemoteCheckpointer(Checkpointer):
     verify_call = in_thread(SyncCheckpointer.verify_call)
     cancel_paused = in_thread(SyncCheckpointer.cancel_paused)
     tell_peers = in_thread(SyncCheckpointer.tell_peers)
-
-    async def workflow(self, session_id: str, workflow_id: str) -> Workflow:
-        raise NotOverHttp("workflow")

@@ -10,11 +10,9 @@ from functools import partial
 from typing import Any, Final
 
 from checkpoints import tracing
-from checkpoints.calls.outcome_types import Landed, NotLanded, ToolResult, Unknown
+from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.database_backend import DatabaseBackend
 from checkpoints.decisions import run_verify_hooks
-from checkpoints.decisions.decide import DecisionTarget
-from checkpoints.decisions.run_verify_hooks import VerifyProbe
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, ReviewRequired, VersionConflict
 from checkpoints.formats import digests
@@ -23,8 +21,10 @@ from checkpoints.formats.dataclass_decoder import load_as
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import Run
+from checkpoints.remote import verify_probes
 from checkpoints.remote.store import RemoteStore, build_head
 from checkpoints.remote.transport import escape_id
+from checkpoints.remote.workflow_steps import RemoteStepLog
 from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sansio import Flow, Transact
@@ -35,6 +35,7 @@ from checkpoints.store.version_state import Unchanged, VersionChange, VersionSta
 from checkpoints.tracing import trace_session, trace_session_flow
 from checkpoints.versions import transcript_segments
 from checkpoints.versions.transcript_segments import PreparedTranscript
+from checkpoints.workflows.step_log import StepLog
 
 #: Seconds of one long poll at the gate.
 POLL_SECONDS: Final = 20
@@ -129,19 +130,9 @@ class RemoteBackend(DatabaseBackend):
             if hook is None or call["status"] != CallStatus.INTERRUPTED or not is_due:
                 continue
             probed.add(call["number"])
-            yield from self.probe_call_flow(held, call, hook)
+            yield from verify_probes.probe_call_flow(self.store, held, call, hook)
             is_asked = True
         return is_asked
-
-    def probe_call_flow(self, held: OwnedSession, call: Mapping[str, Any], hook: Any) -> Flow[str]:
-        """Ask a verify hook about an interrupted call, and report its answer."""
-        target = DecisionTarget(held.session_id, call["call_id"], call["revision"], call["step"], call["attempt"])
-        probe = VerifyProbe(call["number"], target, call["tool_name"], call["args_json"], call["args_digest"], hook)
-        answer = yield from run_verify_hooks.ask_hook_flow(probe)
-        fields = {"step": call["step"], "attempt": call["attempt"], "revision": call["revision"], **_encode(answer)}
-        path = f"/sessions/{escape_id(held.session_id)}/calls/{escape_id(call['call_id'])}/probe"
-        outcome: str = yield Transact(lambda: self.store.write("POST", path, fields, session=held).value["outcome"])
-        return outcome
 
     def _release_quietly(self, session_id: str) -> None:
         try:
@@ -179,6 +170,9 @@ class RemoteBackend(DatabaseBackend):
             finished=point["finished"],
             result=point["result"],
         )
+
+    def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
+        return RemoteStepLog(self.store, session_id, validate_id("workflow id", workflow_id))
 
     def find_session_id_of_run(self, run_id: object) -> str:
         return str(self.store.transport.read(f"/runs/{escape_id(str(run_id))}")["session_id"])
@@ -321,14 +315,6 @@ def _describe(description: SessionDescription) -> dict[str, Any]:
         "metadata": description.metadata,
         "labels": list(description.labels),
     }
-
-
-def _encode(answer: Landed | NotLanded | Unknown) -> dict[str, Any]:
-    if isinstance(answer, Landed):
-        return {"answer": "landed", "result": answer.result}
-    if isinstance(answer, NotLanded):
-        return {"answer": "not_landed"}
-    return {"answer": "unknown", "why": str(answer.why)}
 
 
 def _build_review_required(session_id: str, undecided: Sequence[Mapping[str, Any]]) -> ReviewRequired:

@@ -18,7 +18,7 @@ from checkpoints.exceptions import (
     ReviewRequired,
     TooLarge,
 )
-from checkpoints.remote.backend import RemoteBackend
+from checkpoints.remote import verify_probes
 from checkpoints.remote.store import RemoteStore
 from checkpoints.remote.transport import escape_id
 from checkpoints.sansio import Flow, Sleep, Transact
@@ -27,6 +27,24 @@ from checkpoints.store.store import OwnedSession
 from checkpoints.tools.dispatch import APPROVAL_POLL_SECONDS, POLL_SECONDS, DispatchRequest, WaitOptions
 from checkpoints.tools.idempotency import call_key_function, get_policy_name
 from checkpoints.tools.registry import Tool
+
+
+def describe_tool(tool: Tool) -> dict[str, Any]:
+    """Describe a tool for the log; what is not set is left out."""
+    fields: dict[str, Any] = {
+        "tool": tool.name,
+        "side_effects": sorted(tool.side_effects),
+        "scope": str(tool.scope),
+        "sentence": tool.sentence,
+        "verifiable": tool.verify is not None,
+        "requires_approval": tool.requires_approval,
+        "approvals": tool.approvals,
+    }
+    if tool.risk is not None:
+        fields["risk"] = str(tool.risk)
+    if tool.decide_within is not None:
+        fields["decide_within"] = tool.decide_within
+    return fields
 
 
 @dataclass(frozen=True)
@@ -75,26 +93,17 @@ class RemoteCallLog:
         return RemoteExecution(self.store, held, request.tool, issued_call)
 
     def _describe_request(self, request: DispatchRequest) -> dict[str, Any]:
-        tool, policy = request.tool, request.policy
+        policy = request.policy
         fields: dict[str, Any] = {
+            **describe_tool(request.tool),
             "call_id": request.call_id,
-            "tool": tool.name,
-            "side_effects": sorted(tool.side_effects),
             "idempotency": get_policy_name(policy).value if not callable(policy) else "function",
-            "scope": str(tool.scope),
-            "sentence": tool.sentence,
-            "verifiable": tool.verify is not None,
-            "requires_approval": tool.requires_approval,
-            "approvals": tool.approvals,
         }
         if callable(policy):
-            fields["key"] = call_key_function(policy, tool.name, request.args)
-        optional = {
-            "step": request.step,
-            "risk": None if tool.risk is None else str(tool.risk),
-            "decide_within": tool.decide_within,
-        }
-        return {**fields, **{name: value for name, value in optional.items() if value is not None}}
+            fields["key"] = call_key_function(policy, request.tool.name, request.args)
+        if request.step is not None:
+            fields["step"] = request.step
+        return fields
 
     def _issue(self, held: OwnedSession, fields: dict[str, Any], args: str, key: str) -> Any:
         taken = self.store.taken.pop(self.session_id, [])
@@ -127,7 +136,7 @@ class RemoteExecution:
     def probe_flow(self, error: Exception) -> Flow[ToolResult]:
         call: Mapping[str, Any] = yield Transact(self._read_call)
         if self.tool.verify is not None and call["status"] == CallStatus.INTERRUPTED:
-            yield from RemoteBackend(self.store).probe_call_flow(self.held, call, self.tool.verify)
+            yield from verify_probes.probe_call_flow(self.store, self.held, call, self.tool.verify)
             call = yield Transact(self._read_call)
         if call["undecided"]:
             raise ReviewRequired(self.session_id, [call]) from error

@@ -34,7 +34,6 @@ from checkpoints.store.call_records import CallOutcome, IssuedCall
 from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry
 from checkpoints.versions.phases import ImportedRecord
-from checkpoints.workflows.workflow import SyncWorkflow
 
 
 class SyncRemoteCheckpointer(SyncCheckpointer):
@@ -311,9 +310,6 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
 
     def sweep_lost_runs(self, *, limit: int = 1000) -> list[str]:
         _refuse("sweep_lost_runs, which the server does itself,")
-
-    def workflow(self, session_id: str, workflow_id: str) -> SyncWorkflow:
-        _refuse("workflow")
 
     # ---- other agents
 

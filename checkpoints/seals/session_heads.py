@@ -19,13 +19,12 @@ from operator import itemgetter
 from typing import Any
 
 from django.apps import apps
-from django.db import models
-from django.db.models import Value
+from django.db import connections, models
 
 from checkpoints.exceptions import IntegrityError
 from checkpoints.seals import row_seals, witness
 from checkpoints.seals.keys import SealKey, SealKeys
-from checkpoints.seals.witness import WitnessedHead
+from checkpoints.seals.witness_records import WitnessedHead
 
 _MODULUS = 1 << 256
 _SUM_SIZE = 32
@@ -185,16 +184,20 @@ def find_newest_seal(using: str, head: SessionHead, change: RowChanges) -> bytes
 
 def compute_total(using: str, session_pk: int, keys: SealKeys) -> int:
     """Compute the sum of the rows of a session that have a seal, in one statement."""
-    by_name = {str(model._meta.model_name): model for model in list_counted_models()}
-    counted: list[Any] = [
-        models.QuerySet(model, using=using)
-        .filter(session=session_pk, row_seal__isnull=False)
-        .values_list(Value(name), "row_seal")
-        for name, model in by_name.items()
-    ]
-    first, *others = counted
-    rows = first.union(*others, all=True)
-    return sum(_compute_element(keys, by_name[name], bytes(seal)) for name, seal in rows) % _MODULUS
+    counted = list_counted_models()
+    with connections[using].cursor() as cursor:
+        cursor.execute(_build_seals_sql(), [session_pk] * len(counted))
+        return sum(_compute_element(keys, counted[place], bytes(seal)) for place, seal in cursor.fetchall()) % _MODULUS
+
+
+@cache
+def _build_seals_sql() -> str:
+    """Build the statement that reads the seals of all counted rows of a session, each with the place of its model."""
+    return " UNION ALL ".join(
+        f'SELECT {place}, "row_seal" FROM "{model._meta.db_table}" '  # noqa: S608 - names of models
+        'WHERE "session_id" = %s AND "row_seal" IS NOT NULL'
+        for place, model in enumerate(list_counted_models())
+    )
 
 
 def sum_rows(keys: SealKeys, rows: Iterable[CountedRow]) -> int:

@@ -5,7 +5,8 @@ write. Each write of a head is noted before its commit (expected) and after it (
 has to be the one that was confirmed last, or one that was expected after it and whose process ended before it could
 confirm it.
 
-`HARNESS_WITNESS` is the path of a file, or the dotted name of a function that returns a `Witness`.
+`HARNESS_WITNESS` is the path of a file, the path of a folder with a slash at its end, or the dotted name of a function
+that returns a `Witness`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,37 +32,21 @@ from checkpoints.exceptions import (
     WitnessMissing,
     WitnessTruncated,
 )
-from checkpoints.seals.keys import SealKeys, get_seal_keys
+from checkpoints.seals.witness_folder import FolderWitness
+from checkpoints.seals.witness_records import (
+    ADOPTED,
+    CONFIRMED,
+    EXPECTED,
+    WitnessedHead,
+    WitnessedSession,
+    encode_record,
+    parse_record,
+)
 
 SETTING = "HARNESS_WITNESS"
 SYNC_SETTING = "HARNESS_WITNESS_SYNC"
 #: Seconds within which what was noted is on the disk, if it is not synced for each write.
 SYNC_SECONDS = 0.1
-_EXPECTED, _CONFIRMED, _ADOPTED = "e", "c", "a"
-_LINE_PARTS = 5
-#: Number of hexadecimal digits of a line's digest, which begins with the id of its key.
-_MAC_DIGITS = 32
-
-
-@dataclass(frozen=True)
-class WitnessedHead:
-    """Head of a session: number of its last write, and its seal. `name` identifies the session in every database."""
-
-    name: str
-    number: int
-    seal: bytes
-
-
-@dataclass
-class WitnessedSession:
-    """What a witness knows of one session: the seal that was confirmed last, and those that were expected since."""
-
-    number: int = -1
-    seal: bytes = b""
-    expected: dict[int, set[bytes]] = field(default_factory=dict)
-
-    def matches(self, number: int, seal: bytes) -> bool:
-        return (number, seal) == (self.number, self.seal) or seal in self.expected.get(number, ())
 
 
 class Witness(Protocol):
@@ -110,15 +94,15 @@ class FileWitness:
 
     def expect(self, head: WitnessedHead) -> None:
         self._require_whole_file()
-        self._append(_EXPECTED, head)
+        self._append(EXPECTED, head)
         if self._sync_each:
             os.fdatasync(self._open())
 
     def confirm(self, head: WitnessedHead) -> None:
-        self._append(_CONFIRMED, head)
+        self._append(CONFIRMED, head)
 
     def adopt(self, head: WitnessedHead) -> None:
-        self._append(_ADOPTED, head)
+        self._append(ADOPTED, head)
         os.fsync(self._open())
 
     def find(self, name: str) -> WitnessedSession | None:
@@ -136,9 +120,8 @@ class FileWitness:
         self._known_size = max(self._known_size, status.st_size)
 
     def _append(self, kind: str, head: WitnessedHead) -> None:
-        content = f"{kind} {head.name} {head.number} {head.seal.hex()}"
         descriptor = self._open()
-        os.write(descriptor, f"{content} {_compute_mac(content)}\n".encode())
+        os.write(descriptor, encode_record(kind, head))
         # The end of the last write of this process, which another thread may have made since: never behind the end.
         self._known_size = max(self._known_size, os.lseek(descriptor, 0, os.SEEK_CUR))
         self._unsynced.set()
@@ -184,38 +167,13 @@ class FileWitness:
         self._read_to += end
 
     def _apply_line(self, line: bytes) -> None:
-        parts = line.decode("ascii", "replace").split(" ")
-        if len(parts) < _LINE_PARTS or len(parts[-1]) < _MAC_DIGITS:
-            return  # its writer lost power before it was whole, and so before the commit
-        *fields, mac = parts
-        if len(fields) >= _LINE_PARTS or mac not in _list_macs(" ".join(fields)):
-            raise WitnessDamaged(str(self.path), self._read_to)
-        kind, name, number, seal = fields[0], fields[1], int(fields[2]), bytes.fromhex(fields[3])
-        session = self._sessions.setdefault(name, WitnessedSession())
-        if kind == _EXPECTED:
-            session.expected.setdefault(number, set()).add(seal)
-        elif kind == _ADOPTED:
-            self._sessions[name] = WitnessedSession(number, seal)
-        elif number >= session.number:
-            session.number, session.seal = number, seal
-            session.expected = {later: seals for later, seals in session.expected.items() if later > number}
-
-
-def _compute_mac(content: str) -> str:
-    return _require_keys().current.compute_seal("witness", content.encode()).hex()[:_MAC_DIGITS]
-
-
-def _list_macs(content: str) -> set[str]:
-    """List the digests of a line by all keys, the present one and former ones."""
-    keys = _require_keys().by_id.values()
-    return {key.compute_seal("witness", content.encode()).hex()[:_MAC_DIGITS] for key in keys}
-
-
-def _require_keys() -> SealKeys:
-    keys = get_seal_keys()
-    if keys is None:
-        raise SealKeyInvalid(f"{SETTING} needs a key of seals, and there is none")
-    return keys
+        try:
+            record = parse_record(line)
+        except ValueError as error:
+            raise WitnessDamaged(str(self.path), self._read_to) from error
+        if record is not None:
+            kind, head = record
+            self._sessions.setdefault(head.name, WitnessedSession()).apply(kind, head)
 
 
 @cache
@@ -230,7 +188,8 @@ def get_witness() -> Witness | None:
     sync = _read_setting(SYNC_SETTING) or "batched"
     if sync not in {"batched", "each"}:
         raise SealKeyInvalid(f"{SYNC_SETTING} is {sync!r}; use batched or each")
-    return FileWitness(Path(value), sync_each=sync == "each")
+    make = FolderWitness if value.endswith(os.sep) else FileWitness
+    return make(Path(value), sync_each=sync == "each")
 
 
 def _read_setting(name: str) -> str:

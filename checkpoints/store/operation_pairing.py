@@ -79,6 +79,22 @@ class OpenOperations:
             self._expected = frozenset(expected)
             self._loaded = False
 
+    def inherit_call_ids(self, earlier: OpenOperations) -> None:
+        """Take over by which call ids the operations of an earlier owner were requested, whose results are not saved.
+
+        Args:
+            earlier: Operations as that owner knew them.
+        """
+        with earlier._lock:
+            known = [(call_id, list(operations)) for call_id, operations in earlier._by_call_id.items()]
+        with self._lock:
+            for call_id, operations in known:
+                for before in operations:
+                    operation = self._by_key.setdefault(before.key, Operation(before.key, before.kind))
+                    operation.rows |= before.rows
+                    operation.call_ids |= before.call_ids
+                    self._index_by_call_id(call_id, operation)
+
     def require_reload(self) -> None:
         """Read the log again before the next use, because it has changed without this object."""
         with self._lock:

@@ -9,6 +9,7 @@ whose outcome is unknown waits for a person. A tool without a policy counts as m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -84,6 +85,22 @@ class ToolPolicies:
         effects = self.find_options(name).get("side_effects", (SideEffect.MUTATE,))
         return bool(LOGGED_EFFECTS & ({effects} if isinstance(effects, str) else set(effects)))
 
+    def require_approval(self, name: str) -> ToolPolicies:
+        """Return policies in which a tool requires approval, and is logged for that; the rest is as here.
+
+        Args:
+            name: Name of the tool.
+
+        Returns:
+            The policies.
+        """
+        options: dict[str, Any] = {**self.find_options(name), "requires_approval": True}
+        if not self.logs_calls(name):
+            options["side_effects"] = (SideEffect.MUTATE,)
+        made = ToolPolicies(idempotency=self.idempotency)
+        made._policies = {_escape_pattern(name): cast("ToolOptions", options), **self._policies}
+        return made
+
     def build_tool(self, name: str, run: Callable[..., Any], *, pattern: str | None = None) -> Tool:
         """Build the tool that a call is logged for.
 
@@ -124,6 +141,10 @@ class ToolPolicies:
             The hook; None if the tool has none.
         """
         return self.find_options(name).get("verify")
+
+
+def _escape_pattern(name: str) -> str:
+    return re.sub(r"([*?[])", r"[\1]", name)
 
 
 @dataclass(frozen=True)

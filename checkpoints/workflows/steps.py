@@ -37,9 +37,19 @@ class StepRequest:
 
     step_id: str
     tool: Tool
-    bound: inspect.BoundArguments
     args: str
     version: str
+
+    @property
+    def args_digest(self) -> str:
+        return digests.digest_text(self.args)
+
+
+@dataclass(frozen=True)
+class BoundStepRequest(StepRequest):
+    """Requested step with the arguments that its function gets."""
+
+    bound: inspect.BoundArguments
 
     @classmethod
     def from_arguments(
@@ -49,7 +59,7 @@ class StepRequest:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         version: object,
-    ) -> StepRequest:
+    ) -> BoundStepRequest:
         """Build a request. Raises `InvalidIdentifier`, `InvalidArguments`, `NotRepresentable`, `TooLarge`."""
         tool = function if isinstance(function, Tool) else Tool(_get_function_name(function), function)
         try:
@@ -59,14 +69,10 @@ class StepRequest:
         return cls(
             validate_id("step id", step_id),
             tool,
-            bound_args,
             to_canonical_json(dict(bound_args.arguments), "args"),
             validate_id("version", str(version)),
+            bound_args,
         )
-
-    @property
-    def args_digest(self) -> str:
-        return digests.digest_text(self.args)
 
     def bind_function(self, changed_args: str | None = None) -> Callable[[], Any]:
         """Bind the function to its arguments, or to those that a person changed them to."""

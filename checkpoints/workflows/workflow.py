@@ -9,47 +9,38 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from checkpoints import sansio
-from checkpoints.calls import call_queries
-from checkpoints.decisions import run_verify_hooks
-from checkpoints.enums import CallStatus, KeyPolicy
-from checkpoints.exceptions import DuplicateStep, InvalidArguments, ReviewRequired, StepRejected
+from checkpoints.enums import CallStatus
+from checkpoints.exceptions import DuplicateStep, InvalidArguments, ReviewRequired
 from checkpoints.formats.canonical import parse_json, to_canonical_json
-from checkpoints.models import ToolCall, WorkflowStep
-from checkpoints.sansio import Flow, Invoke, Transact, documented_by
-from checkpoints.store import row_lookups
-from checkpoints.store.call_records import CallIntent, CallOutcome, IssuedCall
-from checkpoints.store.store import OwnedSession, Store
+from checkpoints.sansio import Flow, Invoke, documented_by
+from checkpoints.store.call_records import CallOutcome
+from checkpoints.store.store import Store
 from checkpoints.tools import dispatch
-from checkpoints.tools.dispatch import StoreExecution, WaitOptions
+from checkpoints.tools.dispatch import Execution, WaitOptions
 from checkpoints.tools.registry import Tool
-from checkpoints.workflows import steps
-from checkpoints.workflows.steps import StepRequest
+from checkpoints.workflows.step_log import StepLog, StepValue
+from checkpoints.workflows.steps import BoundStepRequest, StepRequest
 
 
 class WorkflowJournal:
     """Common part of the blocking and the async workflow. One object is one pass through the steps."""
 
-    def __init__(self, store: Store, session_id: str, workflow_id: str) -> None:
-        """Open the journal.
+    def __init__(self, store: Store, step_log: StepLog, session_id: str, workflow_id: str) -> None:
+        """Begin a pass.
 
         Args:
             store: State of the client.
+            step_log: Log of the workflow's steps.
             session_id: Identifier of a session the client owns.
             workflow_id: Identifier of the workflow in the session.
-
-        Raises:
-            NotOwner: The client does not own the session.
-            SchemaFromFuture: A newer version of this library wrote the journal.
-            CheckpointCorrupted: The journal cannot be read.
         """
         self.store = store
         self.session_id = session_id
         self.workflow_id = workflow_id
-        self._row = steps.open_workflow(store, row_lookups.get_owned_session(store, session_id), workflow_id)
+        self._step_log = step_log
         self._tools: dict[str, Tool] = {}
         self._begun: set[str] = set()
         self._lock = threading.Lock()
@@ -78,22 +69,17 @@ class WorkflowJournal:
         known_tool = self._tools.get(tool)
         return None if known_tool is None else known_tool.verify
 
-    def _step_flow(self, request: StepRequest) -> Flow[Any]:
+    def _step_flow(self, request: BoundStepRequest) -> Flow[Any]:
         """Run one step from its request to its value, for blocking and async drivers."""
-        store = self.store
         with self._require_once_per_pass(request.step_id):
             self._tools[request.tool.name] = request.tool
-            owned_session: OwnedSession = yield Transact(lambda: row_lookups.get_owned_session(store, self.session_id))
-            step: WorkflowStep = yield Transact(
-                lambda: steps.find_or_create_step(store, owned_session, self._row, request)
-            )
-            call = yield from self._issue_step_flow(owned_session, step, request)
-            if isinstance(call, ToolCall):
-                return (yield Transact(partial(self._load_stored_value, step, call)))
+            issued = yield from self._issue_step_flow(request)
+            if isinstance(issued, StepValue):
+                return issued.value
             try:
-                return (yield from self._run_step_flow(owned_session, request, call))
+                return (yield from self._run_step_flow(request, issued))
             finally:
-                store.executing.discard(call.pk)
+                issued.leave(answered=False)
 
     @contextmanager
     def _require_once_per_pass(self, step_id: str) -> Iterator[None]:
@@ -108,28 +94,18 @@ class WorkflowJournal:
             self._begun.discard(step_id)
             raise
 
-    def _issue_step_flow(
-        self, owned_session: OwnedSession, step: WorkflowStep, request: StepRequest
-    ) -> Flow[IssuedCall | ToolCall]:
-        """Return the step's intent, or the call that answers it. A verify hook is asked before a person."""
-        intent = _build_step_intent(step, request)
+    def _issue_step_flow(self, request: StepRequest) -> Flow[Execution | StepValue]:
+        """Log the step's intent, or return its value. A verify hook is asked before a person."""
         try:
-            return (yield from dispatch.issue_call_flow(self.store, owned_session, intent, WaitOptions()))
+            return (yield from self._step_log.issue_step_flow(request, WaitOptions()))
         except ReviewRequired as error:
-            review_error = error
-        unknown: ToolCall | None = yield Transact(lambda: steps.find_live_call(self.store, owned_session, step))
-        probe = None
-        if unknown is not None and unknown.status == CallStatus.INTERRUPTED and unknown.session_id == owned_session.pk:
-            probe = run_verify_hooks.build_probe_with_hook(request.tool.verify, self.session_id, unknown)
-        if probe is None:
-            raise review_error
-        yield from run_verify_hooks.run_probe_flow(self.store, probe)
-        return (yield from dispatch.issue_call_flow(self.store, owned_session, intent, WaitOptions()))
+            if not (yield from self._step_log.probe_step_flow(request)):
+                raise error
+        return (yield from self._step_log.issue_step_flow(request, WaitOptions()))
 
-    def _run_step_flow(self, owned_session: OwnedSession, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
-        execution = StoreExecution(self.store, owned_session, request.tool, issued_call)
+    def _run_step_flow(self, request: BoundStepRequest, execution: Execution) -> Flow[Any]:
         try:
-            invoke = Invoke(request.bind_function(issued_call.args), timeout=request.tool.timeout)
+            invoke = Invoke(request.bind_function(execution.issued_call.args), timeout=request.tool.timeout)
         except InvalidArguments as error:
             outcome = CallOutcome(CallStatus.FAILED, to_canonical_json(str(error)), type(error).__name__)
             yield from dispatch.record_outcome_flow(execution, outcome, str(error))
@@ -142,25 +118,10 @@ class WorkflowJournal:
             found = yield from dispatch.record_error_flow(execution, error, started=invoke.started)
             if found is None or found.is_error:
                 raise
-            return (yield Transact(partial(self._load_value_of_call, issued_call.pk)))
+            return (yield from self._step_log.load_step_value_flow(request, execution.issued_call))
         content = _dump_step_value(value)
         yield from dispatch.record_outcome_flow(execution, CallOutcome(CallStatus.COMPLETED, content), content)
         return parse_json(content)
-
-    def _load_value_of_call(self, call_pk: int) -> Any:
-        return steps.load_step_value(self.store, call_queries.get_call(self.store, self.session_id, call_pk))
-
-    def _load_stored_value(self, step: WorkflowStep, call: ToolCall) -> Any:
-        if call.status == CallStatus.REJECTED:
-            raise StepRejected(self.session_id, self.workflow_id, step.step_id, call.result_text or "")
-        return steps.load_step_value(self.store, call)
-
-
-def _build_step_intent(step: WorkflowStep, request: StepRequest) -> CallIntent:
-    args = parse_json(request.args)
-    return dispatch.build_tool_intent(
-        request.tool, args, request.args, KeyPolicy.STEP, step.idempotency_key, step.call_id, None
-    )
 
 
 def _dump_step_value(value: Any) -> str:
@@ -202,7 +163,7 @@ class SyncWorkflow(WorkflowJournal):
             NotRepresentable: An argument has no exact JSON form.
             OwnershipLost: Another run has taken the session over.
         """
-        return sansio.drive(self._step_flow(StepRequest.from_arguments(step_id, function, args, kwargs, version)))
+        return sansio.drive(self._step_flow(BoundStepRequest.from_arguments(step_id, function, args, kwargs, version)))
 
     def journal(self) -> list[dict[str, Any]]:
         """List the steps in the order in which they were first requested.
@@ -211,7 +172,7 @@ class SyncWorkflow(WorkflowJournal):
             One dict per step: step_id, function, version, status, attempts, call_id, result, started_at. `status` is
             that of the call; None for a step that was never begun.
         """
-        return steps.list_steps(self.store, self._row)
+        return self._step_log.list_steps()
 
 
 class Workflow(WorkflowJournal):
@@ -220,21 +181,17 @@ class Workflow(WorkflowJournal):
     Steps may run concurrently: `asyncio.gather` them.
     """
 
-    def __init__(self, store: Store, session_id: str, workflow_id: str, hop: sansio.Hop) -> None:
-        """Open the journal.
+    def __init__(self, store: Store, step_log: StepLog, session_id: str, workflow_id: str, hop: sansio.Hop) -> None:
+        """Begin a pass.
 
         Args:
             store: State of the client.
+            step_log: Log of the workflow's steps.
             session_id: Identifier of a session the client owns.
             workflow_id: Identifier of the workflow in the session.
-            hop: Function that takes database work to a thread.
-
-        Raises:
-            NotOwner: The client does not own the session.
-            SchemaFromFuture: A newer version of this library wrote the journal.
-            CheckpointCorrupted: The journal cannot be read.
+            hop: Function that takes work with the log to a thread.
         """
-        super().__init__(store, session_id, workflow_id)
+        super().__init__(store, step_log, session_id, workflow_id)
         self._hop = hop
 
     @documented_by(SyncWorkflow.step)
@@ -242,9 +199,9 @@ class Workflow(WorkflowJournal):
         self, step_id: str, function: Callable[..., Any] | Tool, /, *args: Any, version: int | str = 1, **kwargs: Any
     ) -> Any:
         return await sansio.adrive(
-            self._step_flow(StepRequest.from_arguments(step_id, function, args, kwargs, version)), self._hop
+            self._step_flow(BoundStepRequest.from_arguments(step_id, function, args, kwargs, version)), self._hop
         )
 
     @documented_by(SyncWorkflow.journal)
     async def journal(self) -> list[dict[str, Any]]:
-        return await self._hop(lambda: steps.list_steps(self.store, self._row))  # type: ignore[no-any-return]
+        return await self._hop(self._step_log.list_steps)  # type: ignore[no-any-return]

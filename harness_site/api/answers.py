@@ -465,6 +465,11 @@ class WorkflowList(Answer):
     workflows: list[WorkflowState]
 
 
+class AnsweredStep(Answer):
+    state: Literal["answered"]
+    value: Any
+
+
 class Event(Answer):
     """What happened in the workspace."""
 
@@ -485,4 +490,5 @@ class EventPage(Answer):
 #: Answers of routes with several statuses.
 OPENING = {HTTPStatus.OK: Opening, HTTPStatus.CREATED: Opening, HTTPStatus.ACCEPTED: Opening}
 ISSUED = {HTTPStatus.OK: AnsweredCall, HTTPStatus.CREATED: IssuedCall, HTTPStatus.ACCEPTED: RunningCall}
+ISSUED_STEP = {HTTPStatus.OK: AnsweredStep, HTTPStatus.CREATED: IssuedCall, HTTPStatus.ACCEPTED: RunningCall}
 PEER_RESPONSE = AcceptedResponse | DuplicateResponse | LateResponse | OtherResponse | UnknownResponse

@@ -53,7 +53,7 @@ def issue_call(request: HttpRequest, session_id: schemas.Identifier, body: schem
     for taken in body.taken:
         owned_session.operations.record_replayed_result(taken.number, taken.call_id)
     if request.repeated:  # type: ignore[attr-defined]
-        _expect_unanswered_issue(store, owned_session, body)
+        expect_unanswered_issue(store, owned_session, body.call_id, body.tool)
     if body.idempotency == "key":
         return _issue_with_key(store, session_id, owned_session, body)
     try:
@@ -64,17 +64,13 @@ def issue_call(request: HttpRequest, session_id: schemas.Identifier, body: schem
         )
     if isinstance(outcome, ToolResult):
         return respond(_encode_result(outcome))
-    return _respond_with_issued_call(outcome.issued_call)
+    return respond_with_issued_call(outcome.issued_call)
 
 
-def _expect_unanswered_issue(store: Store, owned_session: OwnedSession, body: schemas.IssueCall) -> None:
-    """Expect that this request issued the call before and was not answered: then nothing has run."""
+def expect_unanswered_issue(store: Store, owned_session: OwnedSession, call_id: str, tool: str) -> None:
+    """Expect that a repeated request issued the call before and was not answered: then nothing has run."""
     issued_calls = ToolCall.objects.filter(
-        session=owned_session.pk,
-        run=owned_session.run_id,
-        call_id=body.call_id,
-        tool=body.tool,
-        status=CallStatus.ISSUED,
+        session=owned_session.pk, run=owned_session.run_id, call_id=call_id, tool=tool, status=CallStatus.ISSUED
     )
     for number, key in issued_calls.values_list("pk", "idempotency_key"):
         store.unanswered.add(key)
@@ -82,20 +78,22 @@ def _expect_unanswered_issue(store: Store, owned_session: OwnedSession, body: sc
 
 
 def _open_issue_flow(store: Store, session_id: str, body: schemas.IssueCall) -> Any:
-    args = _read_args(body)
+    validate_id("call id", body.call_id)
+    args = read_args(body)
     request = DispatchRequest(
-        _build_tool(body), _read_policy(body), args, to_canonical_json(args, "args"), body.call_id, body.step
+        build_tool(body), read_policy(body), args, to_canonical_json(args, "args"), body.call_id, body.step
     )
     return StoreCallLog(store, session_id).issue_flow(request, WaitOptions(for_others=False))
 
 
-def _read_args(body: schemas.IssueCall) -> dict[str, Any]:
-    validate_id("call id", body.call_id)
+def read_args(body: schemas.DescribedCall) -> dict[str, Any]:
+    """Return the arguments. Raises `InvalidArguments`, and `InvalidIdentifier` for the tool."""
     require_args_dict(validate_tool_name(body.tool), body.args)
     return dict(body.args)
 
 
-def _read_policy(body: schemas.IssueCall) -> IdempotencyPolicy:
+def read_policy(body: schemas.IssueCall | schemas.IssueStep) -> IdempotencyPolicy:
+    """Return the policy that the agent's tool has. Raises `InvalidInput`."""
     if body.idempotency != "function":
         return body.idempotency  # type: ignore[return-value]  # `key` does not come here
     key = body.key
@@ -104,7 +102,7 @@ def _read_policy(body: schemas.IssueCall) -> IdempotencyPolicy:
     return lambda args: key
 
 
-def _build_tool(body: schemas.IssueCall) -> Tool:
+def build_tool(body: schemas.DescribedCall) -> Tool:
     """Build the tool as the log describes it; it runs at the agent."""
     options: dict[str, Any] = {
         "name": body.tool,
@@ -136,7 +134,8 @@ def _encode_result(result: ToolResult) -> dict[str, Any]:
     }
 
 
-def _respond_with_issued_call(issued_call: IssuedCall) -> HttpResponse:
+def respond_with_issued_call(issued_call: IssuedCall) -> HttpResponse:
+    """Answer that the agent runs the call now."""
     value = {
         "state": "run",
         "number": issued_call.pk,
@@ -156,7 +155,7 @@ def _issue_with_key(
         body.call_id, body.tool, body.args, body.key or "", side_effects=body.side_effects, step=body.step
     )
     intent_log.record_issued_call(store, session_id, intent)
-    return _respond_with_issued_call(owned_session.issued_calls[body.call_id])
+    return respond_with_issued_call(owned_session.issued_calls[body.call_id])
 
 
 @router.patch(

@@ -1,4 +1,4 @@
-"""Routes of exports, of the search, and of workflows."""
+"""Routes of exports and of the search."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from ninja import Router
 from checkpoints.enums import AuditKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.ids import validate_number
-from checkpoints.models import Session, Workflow
+from checkpoints.models import Session
 from checkpoints.store import row_lookups
-from checkpoints.workflows import steps
 from harness_site.api import answers, read_audit, schemas
 from harness_site.api.json_responses import respond
 from harness_site.api.serving import READER, get_client
@@ -56,20 +55,3 @@ def search(request: HttpRequest, q: str, before: int | None = None) -> HttpRespo
     return respond(
         {"passages": mask_json_value(found), "next": page.before, "partial": page.partly, "timed_out": page.slow}
     )
-
-
-@router.get(
-    "/sessions/{escaped:session_id}/workflows",
-    auth=READER,
-    response=answers.WorkflowList,
-    summary="List workflows with their steps",
-)
-def list_workflows(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
-    store = get_client(request).store
-    session = row_lookups.get_session(store, session_id)
-    read_audit.record_session_read(request, session)
-    workflows = [
-        {"workflow_id": workflow.workflow_id, "steps": steps.list_steps(store, workflow)}
-        for workflow in Workflow.objects.filter(session=session).order_by("pk")
-    ]
-    return respond({"workflows": mask_json_value(workflows)})

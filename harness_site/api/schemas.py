@@ -106,19 +106,12 @@ class TakenResult(Body):
     call_id: Identifier
 
 
-class IssueCall(Fenced):
-    """Log that a call is about to run, or get its stored answer."""
+class DescribedCall(Fenced):
+    """Tool and arguments of a call, as the log shows them to a person."""
 
-    call_id: Identifier
     tool: Identifier
     args: Any
-    step: int | None = None
     side_effects: list[str] = ["mutate"]
-    idempotency: Literal["once", "unanswered", "call", "function", "key"] = Field(
-        "once",
-        description="`function`: `key` is what the tool's own function made of the arguments. `key`: it is the whole "
-        "key.",
-    )
     key: Identifier | None = None
     scope: str = "session"
     risk: str | None = None
@@ -127,7 +120,31 @@ class IssueCall(Fenced):
     requires_approval: bool = False
     approvals: int = Field(1, ge=1)
     decide_within: float | None = Field(None, gt=0)
+
+
+class IssueCall(DescribedCall):
+    """Log that a call is about to run, or get its stored answer."""
+
+    call_id: Identifier
+    step: int | None = None
+    idempotency: Literal["once", "unanswered", "call", "function", "key"] = Field(
+        "once",
+        description="`function`: `key` is what the tool's own function made of the arguments. `key`: it is the whole "
+        "key.",
+    )
     taken: list[TakenResult] = []
+
+
+class IssueStep(DescribedCall):
+    """Log that a step of a workflow is about to run, or get the value of one that has happened."""
+
+    step_id: Identifier
+    version: Identifier = Field("1", description="Version of the step's code: another one is another step.")
+    idempotency: Literal["once", "unanswered", "call", "function"] = Field(
+        "once",
+        description="Only for a tool with the scope `workspace` or with a `key` of its own (`function`): a step is its "
+        "own operation otherwise.",
+    )
 
 
 class CallOutcome(Body):

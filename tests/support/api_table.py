@@ -157,6 +157,21 @@ TABLE: Final = (
     read(f"{_SESSION}/peer-calls", "/sessions/s/peer-calls", "SessionNotFound"),
     read(f"{_SESSION}/export", "/sessions/s/export", "SessionNotFound"),
     read(f"{_SESSION}/workflows", "/sessions/s/workflows", "SessionNotFound"),
+    read(f"{_SESSION}/workflows/<escaped:workflow_id>", "/sessions/s/workflows/w", "SessionNotFound"),
+    write(
+        "POST",
+        f"{_SESSION}/workflows/<escaped:workflow_id>",
+        "/sessions/s/workflows/w",
+        {"fence": FENCE},
+        wrong="fence",
+    ),
+    write(
+        "POST",
+        f"{_SESSION}/workflows/<escaped:workflow_id>/steps",
+        "/sessions/s/workflows/w/steps",
+        {"fence": FENCE, "step_id": "reserve", "tool": "reserve", "args": {}},
+        wrong="step_id",
+    ),
     read("events", "/events?after=0", "-", "limit=x"),
     read("search", "/search?q=hi", "-", "before=x"),
     Route(

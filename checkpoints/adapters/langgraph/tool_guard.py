@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeAlias
 
 from langchain.agents.middleware import AgentMiddleware
@@ -18,10 +15,9 @@ from langgraph.config import get_config
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command, interrupt
 
-from checkpoints import sansio
+from checkpoints.adapters.async_claims import AsyncClaims
 from checkpoints.adapters.langgraph import messages
 from checkpoints.adapters.langgraph.saver import HarnessSaver
-from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
@@ -62,7 +58,8 @@ class ToolGuard:
         """
         self._client = checkpointer.checkpointer if isinstance(checkpointer, HarnessSaver) else checkpointer
         sync = self._client.sync if isinstance(self._client, Checkpointer) else self._client
-        self._claims = SessionClaims.of(sync)
+        self._async_claims = AsyncClaims(self._client)
+        self._claims = self._async_claims.claims
         self._sync = sync
         self._policies = policies or ToolPolicies()
         self._policies.bind(sync)
@@ -121,7 +118,9 @@ class ToolGuard:
         thread_id = _get_thread_id(request)
         while True:
             try:
-                async with self._ahold(thread_id):
+                async with self._async_claims.hold(
+                    thread_id, self._description, release_after=self._release_after_call
+                ):
                     result = await aguard(
                         self._client,
                         thread_id,
@@ -153,37 +152,6 @@ class ToolGuard:
             if error is not None or self._release_after_call:
                 self._claims.release(thread_id)
 
-    @asynccontextmanager
-    async def _ahold(self, thread_id: str) -> AsyncIterator[None]:
-        await self._aclaim(thread_id)
-        error: BaseException | None = None
-        try:
-            yield
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
-            await self._hop(partial(self._claims.leave, thread_id))
-            if error is not None or self._release_after_call:
-                await self.arelease(thread_id)
-
-    async def _aclaim(self, thread_id: str) -> None:
-        """Claim the session. Database work is not interrupted: a claim that ends after a cancellation is given back."""
-        claiming = asyncio.ensure_future(self._hop(partial(self._claims.claim, thread_id, self._description)))
-        try:
-            await asyncio.shield(claiming)
-        except asyncio.CancelledError:
-            claiming.add_done_callback(partial(self._give_back, thread_id))
-            raise
-
-    def _give_back(self, thread_id: str, claiming: asyncio.Future[Any]) -> None:
-        if not claiming.cancelled() and claiming.exception() is None:
-            threading.Thread(target=self._leave_and_release, args=(thread_id,), daemon=True).start()
-
-    def _leave_and_release(self, thread_id: str) -> None:
-        self._claims.leave(thread_id)
-        self._claims.release(thread_id)
-
     # ---- release
 
     def release(self, thread_id: str) -> None:
@@ -200,11 +168,7 @@ class ToolGuard:
         Args:
             thread_id: Identifier of the thread.
         """
-        await self._hop(partial(self._claims.release, thread_id))
-
-    async def _hop(self, work: Callable[[], Any]) -> Any:
-        hop = self._client.hop if isinstance(self._client, Checkpointer) else sansio.run_in_thread
-        return await hop(work)
+        await self._async_claims.release(thread_id)
 
 
 class HarnessMiddleware(AgentMiddleware[Any, Any]):

@@ -120,7 +120,8 @@ class HarnessConversationStore(ConversationStore):
         description = SessionDescription(title, self.agent)
 
         def write() -> None:
-            with SessionClaims.of(self.sync_checkpointer).exclude_changes(record.conversation_id):
+            claims = SessionClaims.of(self.sync_checkpointer)
+            with claims.exclude_changes(record.conversation_id):
                 conversation_log.write_record(
                     self.sync_checkpointer.store,
                     record.conversation_id,
@@ -128,7 +129,9 @@ class HarnessConversationStore(ConversationStore):
                     entries,
                     expected_revision=expected_revision,
                     description=description,
+                    pairings=claims.find_pairings(record.conversation_id),
                 )
+                claims.forget_pairings(record.conversation_id)
 
         try:
             await self._hop(write)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, UserPromptPart
 
 from checkpoints.exceptions import InvalidInput, NotRepresentable
-from checkpoints.formats import parse_json, pydantic_ai_messages
+from checkpoints.formats import pydantic_ai_messages
 from checkpoints.framework_states.conversation_log import NewEntry, StoredEntry, StoredRecord
 from checkpoints.versions.blobs import Encoded
 
@@ -24,18 +25,21 @@ def encode_entries(entries: Sequence[ConversationEntry]) -> list[NewEntry]:
         NotRepresentable: A message has no JSON form.
     """
     try:
-        encoded = ModelMessagesTypeAdapter.dump_json([entry.message for entry in entries])
+        messages = ModelMessagesTypeAdapter.dump_python([entry.message for entry in entries], mode="json")
+        json.dumps(messages, ensure_ascii=False).encode()  # the framework reads no lone surrogates
     except ValueError as error:
         raise NotRepresentable("message", str(error)) from error
     return [
         NewEntry(entry.id, entry.parent_id, _add_envelope(entry, message))
-        for entry, message in zip(entries, parse_json(encoded.decode()), strict=True)
+        for entry, message in zip(entries, messages, strict=True)
     ]
 
 
 def _add_envelope(entry: ConversationEntry, message: dict[str, Any]) -> dict[str, Any]:
     envelope = {"id": entry.id, "role": pydantic_ai_messages.find_role(message)}
     times = [message.get("timestamp"), *(part.get("timestamp") for part in message["parts"])]
+    if message.get("model_name"):
+        envelope["model"] = message["model_name"]  # by which pages name the models of a session
     if (time := next(filter(None, times), None)) is not None:
         envelope["created_at"] = time
     return {**message, **envelope}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -12,6 +11,7 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.integrity.witness_adoption import adopt_head
 from checkpoints.models import Session
 from checkpoints.seals.witness import SETTING, FileWitness, get_witness
+from checkpoints.seals.witness_folder import FolderWitness
 
 
 class Command(BaseCommand):
@@ -20,7 +20,9 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("action", choices=["create", "adopt"], help="make the file, or only note the stored heads")
+        parser.add_argument(
+            "action", choices=["create", "adopt"], help="make the file or folder, or only note the stored heads"
+        )
         parser.add_argument("--session", metavar="ID", help="only this session, in every workspace that has it")
         parser.add_argument("--all", action="store_true", help="all sessions; `create` always takes all")
         parser.add_argument("--reason", required=True, help="why, for the audit trail")
@@ -49,9 +51,9 @@ class Command(BaseCommand):
         self.stdout.write(f"{changed} of {len(pks)} sessions were noted; the others were known as they are.")
 
     def _create_file(self, witness: object) -> None:
-        if not isinstance(witness, FileWitness):
-            raise CommandError("This witness is no file; use adopt.")
+        if not isinstance(witness, FileWitness | FolderWitness):
+            raise CommandError("This witness is neither a file nor a folder; use adopt.")
         try:
-            FileWitness.create(Path(witness.path))
+            type(witness).create(witness.path)
         except OSError as error:
             raise CommandError(f"{witness.path} cannot be made ({type(error).__name__}).") from error

@@ -441,6 +441,61 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions/{session_id}/workflows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List workflows with their steps */
+        get: operations["list_workflows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{session_id}/workflows/{workflow_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a workflow with its steps */
+        get: operations["read_workflow"];
+        put?: never;
+        /** Open the journal of a workflow, or create it */
+        post: operations["open_workflow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{session_id}/workflows/{workflow_id}/steps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Log that a step is about to run, or get its value
+         * @description Answer 201: run it now. 200: its stored value. 202: it runs elsewhere. 409: a person has to decide.
+         */
+        post: operations["issue_step"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions/{session_id}/export": {
         parameters: {
             query?: never;
@@ -467,23 +522,6 @@ export interface paths {
         };
         /** Search messages, calls and titles */
         get: operations["search"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/sessions/{session_id}/workflows": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** List workflows with their steps */
-        get: operations["list_workflows"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1280,14 +1318,10 @@ export interface components {
              * @description Fence that the opening of the session returned.
              */
             fence: number;
-            /** Call Id */
-            call_id: string;
             /** Tool */
             tool: string;
             /** Args */
             args: unknown;
-            /** Step */
-            step?: number | null;
             /**
              * Side Effects
              * @default [
@@ -1295,13 +1329,6 @@ export interface components {
              *     ]
              */
             side_effects?: string[];
-            /**
-             * Idempotency
-             * @description `function`: `key` is what the tool's own function made of the arguments. `key`: it is the whole key.
-             * @default once
-             * @enum {string}
-             */
-            idempotency?: "once" | "unanswered" | "call" | "function" | "key";
             /** Key */
             key?: string | null;
             /**
@@ -1333,6 +1360,17 @@ export interface components {
             approvals?: number;
             /** Decide Within */
             decide_within?: number | null;
+            /** Call Id */
+            call_id: string;
+            /** Step */
+            step?: number | null;
+            /**
+             * Idempotency
+             * @description `function`: `key` is what the tool's own function made of the arguments. `key`: it is the whole key.
+             * @default once
+             * @enum {string}
+             */
+            idempotency?: "once" | "unanswered" | "call" | "function" | "key";
             /**
              * Taken
              * @default []
@@ -1887,26 +1925,6 @@ export interface components {
             /** Calls */
             calls: components["schemas"]["ListedPeerCall"][];
         };
-        /** Passage */
-        Passage: {
-            /** Session Id */
-            session_id: string;
-            /** Title */
-            title: string;
-            /** Text */
-            text: string;
-        };
-        /** PassagePage */
-        PassagePage: {
-            /** Passages */
-            passages: components["schemas"]["Passage"][];
-            /** Next */
-            next: number | null;
-            /** Partial */
-            partial: boolean;
-            /** Timed Out */
-            timed_out: boolean;
-        };
         /** StepState */
         StepState: {
             /** Step Id */
@@ -1937,6 +1955,104 @@ export interface components {
             workflow_id: string;
             /** Steps */
             steps: components["schemas"]["StepState"][];
+        };
+        /** AnsweredStep */
+        AnsweredStep: {
+            /**
+             * State
+             * @constant
+             */
+            state: "answered";
+            /** Value */
+            value: unknown;
+        };
+        /**
+         * IssueStep
+         * @description Log that a step of a workflow is about to run, or get the value of one that has happened.
+         */
+        IssueStep: {
+            /**
+             * Fence
+             * @description Fence that the opening of the session returned.
+             */
+            fence: number;
+            /** Tool */
+            tool: string;
+            /** Args */
+            args: unknown;
+            /**
+             * Side Effects
+             * @default [
+             *       "mutate"
+             *     ]
+             */
+            side_effects?: string[];
+            /** Key */
+            key?: string | null;
+            /**
+             * Scope
+             * @default session
+             */
+            scope?: string;
+            /** Risk */
+            risk?: string | null;
+            /**
+             * Sentence
+             * @default
+             */
+            sentence?: string;
+            /**
+             * Verifiable
+             * @default false
+             */
+            verifiable?: boolean;
+            /**
+             * Requires Approval
+             * @default false
+             */
+            requires_approval?: boolean;
+            /**
+             * Approvals
+             * @default 1
+             */
+            approvals?: number;
+            /** Decide Within */
+            decide_within?: number | null;
+            /** Step Id */
+            step_id: string;
+            /**
+             * Version
+             * @description Version of the step's code: another one is another step.
+             * @default 1
+             */
+            version?: string;
+            /**
+             * Idempotency
+             * @description Only for a tool with the scope `workspace` or with a `key` of its own (`function`): a step is its own operation otherwise.
+             * @default once
+             * @enum {string}
+             */
+            idempotency?: "once" | "unanswered" | "call" | "function";
+        };
+        /** Passage */
+        Passage: {
+            /** Session Id */
+            session_id: string;
+            /** Title */
+            title: string;
+            /** Text */
+            text: string;
+        };
+        /** PassagePage */
+        PassagePage: {
+            /** Passages */
+            passages: components["schemas"]["Passage"][];
+            /** Next */
+            next: number | null;
+            /** Partial */
+            partial: boolean;
+            /** Timed Out */
+            timed_out: boolean;
         };
         /**
          * Event
@@ -3175,6 +3291,169 @@ export interface operations {
             };
         };
     };
+    list_workflows: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkflowList"];
+                };
+            };
+            /** @description Problem details; `type` is the name of the exception. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    read_workflow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+                workflow_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkflowState"];
+                };
+            };
+            /** @description Problem details; `type` is the name of the exception. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    open_workflow: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A new key for each write; the same key repeats the write, and gets its answer. */
+                "Idempotency-Key"?: string;
+                /** @description Name of the process, a random text: what one process opens is not another one's. */
+                "Harness-Client"?: string;
+            };
+            path: {
+                session_id: string;
+                workflow_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Fenced"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkflowState"];
+                };
+            };
+            /** @description Problem details; `type` is the name of the exception. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    issue_step: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A new key for each write; the same key repeats the write, and gets its answer. */
+                "Idempotency-Key"?: string;
+                /** @description Name of the process, a random text: what one process opens is not another one's. */
+                "Harness-Client"?: string;
+            };
+            path: {
+                session_id: string;
+                workflow_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IssueStep"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnsweredStep"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IssuedCall"];
+                };
+            };
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunningCall"];
+                };
+            };
+            /** @description Problem details; `type` is the name of the exception. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     export_session: {
         parameters: {
             query?: never;
@@ -3225,37 +3504,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PassagePage"];
-                };
-            };
-            /** @description Problem details; `type` is the name of the exception. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    list_workflows: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                session_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["WorkflowList"];
                 };
             };
             /** @description Problem details; `type` is the name of the exception. */

@@ -22,14 +22,14 @@ from pydantic_ai.conversation_store import (
     InMemoryConversationStore,
 )
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.messages import ModelMessage, SystemPromptPart, ThinkingPart, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, SystemPromptPart, ThinkingPart, UserPromptPart
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RunUsage
 
 from checkpoints import Checkpointer, SyncCheckpointer
-from checkpoints.adapters.pydantic_ai import HarnessConversationStore, message_codec
+from checkpoints.adapters.pydantic_ai import HarnessConversationStore
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, NotRepresentable, SessionBusy
-from checkpoints.formats import parse_json
+from checkpoints.formats import parse_json, to_canonical_json
 from checkpoints.models import FrameworkState, Message, Segment, Session
 from tests.support.emptying import empty
 
@@ -67,7 +67,9 @@ MESSAGES = st.one_of(
         lambda call_id, args: ModelResponse(parts=[ToolCallPart("refund", args, call_id)], timestamp=NOON),
         st.sampled_from(["a", "b"]),
         st.one_of(
-            st.none(), st.just("{oh"), st.dictionaries(TEXTS, st.integers() | st.floats(allow_nan=False) | TEXTS)
+            st.none(),
+            st.just("{oh"),
+            st.dictionaries(TEXTS, st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS),
         ),
     ),
     st.builds(
@@ -371,10 +373,11 @@ def test_a_conversation_reads_like_a_native_session(cp: SyncCheckpointer) -> Non
     assert session.total_tokens == latest["usage"]["input_tokens"] + latest["usage"]["output_tokens"] > 0
 
 
-def test_what_has_no_json_form_is_refused_before_anything_is_written(cp: SyncCheckpointer) -> None:
+@pytest.mark.parametrize("content", [object(), "\ud800"], ids=["object", "surrogate"])
+def test_what_has_no_json_form_is_refused_before_anything_is_written(cp: SyncCheckpointer, content: Any) -> None:
     store = HarnessConversationStore(cp)
     with pytest.raises(NotRepresentable):
-        _save(store, "c", [ModelRequest(parts=[ToolReturnPart("x", object(), "1")])])
+        _save(store, "c", [ModelRequest(parts=[ToolReturnPart("x", content, "1")])])
     assert Session.objects.count() == 0
 
 
@@ -422,7 +425,12 @@ def test_a_message_of_a_newer_version_is_refused_and_shown(cp: SyncCheckpointer,
     entry = ConversationEntry(parent_id=None, message=_ask("Hello"))
     record = ConversationRecord(conversation_id="c", head_id=entry.id)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(message_codec, "parse_json", lambda text: parse_json(text.replace(*change)))
+        dump = ModelMessagesTypeAdapter.dump_python
+
+        def dump_newer(messages: Any, **options: Any) -> Any:
+            return parse_json(to_canonical_json(dump(messages, **options)).replace(*change))
+
+        patch.setattr(ModelMessagesTypeAdapter, "dump_python", dump_newer)
         asyncio.run(store.write_record(record, new_entries=[entry], expected_revision=None))
     with pytest.raises(InvalidInput, match="does not know a stored message"):
         asyncio.run(store.load("c"))

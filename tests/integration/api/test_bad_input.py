@@ -61,6 +61,7 @@ class Situation:
         )
         issued = client.post("/sessions/s/calls", {"fence": self.fence, "call_id": "c1", "tool": "pay", "args": {}})
         assert issued.status_code == 201
+        assert client.post("/sessions/s/workflows/w", {"fence": self.fence}).json() == {"workflow_id": "w", "steps": []}
 
     def path(self, row: Route) -> str:
         return row.path.format(fence=self.fence, run=self.run)
@@ -133,7 +134,7 @@ def test_every_route_refuses_bad_input(settings: Any) -> None:
 _WRITES = (
     ("calls", "calls/c1", "heartbeat", "versions", "prune", "fork", "pause"),
     ("calls/c1", "finish", ""),
-    ("release",),
+    ("workflows/w", "workflows/w/steps", "release"),
 )
 
 
@@ -192,6 +193,9 @@ def test_repeated_writes_are_done_once(answered: bool) -> None:
         ("POST", "/sessions/s/calls", {"fence": fence, "call_id": "c2", "tool": "pay", "args": {"n": 2}}),
         ("PATCH", "/sessions/s/calls/c2", {"fence": fence, "status": "completed", "result": "paid"}),
         ("PATCH", "/sessions/s/calls/c1", {"fence": fence, "status": "failed", "result": "no"}),
+        ("POST", "/sessions/s/workflows/w/steps", {"fence": fence, "step_id": "hold", "tool": "hold", "args": {}}),
+        ("PATCH", "/sessions/s/calls/w~1hold", {"fence": fence, "status": "completed", "result": {"held": 1}}),
+        ("POST", "/sessions/s/workflows/w/steps", {"fence": fence, "step_id": "hold", "tool": "hold", "args": {}}),
         ("POST", "/sessions/s/fork", {"new_session_id": "f"}),
         ("POST", "/sessions/s/finish", {"fence": fence, "status": "completed", "result": 1}),
     ]
@@ -210,6 +214,24 @@ def test_repeated_writes_are_done_once(answered: bool) -> None:
     checkpointer = SyncCheckpointer()
     assert [version["version"] for version in checkpointer.list_checkpoints("s")] == [2, 1]
     assert Session.objects.count() == 2
+
+
+def test_step_of_a_workflow_runs_once_and_keeps_its_identity() -> None:
+    situation = Situation()
+    client, path = ApiClient(situation.agent), "/sessions/s/workflows/w/steps"
+    step = {"fence": situation.fence, "step_id": "hold", "tool": "hold", "args": {"n": 1}}
+    issued = client.post(path, step)
+    assert (issued.status_code, issued.json()["call_id"]) == (201, "w/hold")
+    assert client.post(path, step).json()["state"] == "running"
+    changed = client.post(path, {**step, "args": {"n": 2}}).json()
+    assert (changed["type"], changed["facts"]["changed"]) == ("StepIdentityChanged", ["arguments"])
+    body = {"fence": situation.fence, "status": "completed", "result": {"held": 1}}
+    assert client.send("PATCH", "/sessions/s/calls/w~1hold", json.dumps(body)).status_code == 200
+    assert client.post(path, step).json() == {"state": "answered", "value": {"held": 1}}
+    (stored,) = ApiClient(situation.auditor).get("/sessions/s/workflows/w").json()["steps"]
+    assert (stored["step_id"], stored["status"], stored["result"]) == ("hold", "completed", {"held": 1})
+    missing = client.get("/sessions/s/workflows/other")
+    assert (missing.status_code, missing.json()["type"]) == (404, "WorkflowNotFound")
 
 
 def test_requests_of_a_token_are_limited(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Workspace
 from harness_site.accounts.models import TokenRole
+from tests.integration.checkpoints.workflows.orders import Desk
 from tests.support.api import make_token
 from tests.support.http_server import HttpServer
 
@@ -24,6 +26,18 @@ def server() -> Iterator[HttpServer]:
     started = HttpServer()
     yield started
     started.stop()
+
+
+@pytest.fixture
+def desk(effects: Path) -> Desk:
+    return Desk(effects)
+
+
+@pytest.fixture
+def person(server: HttpServer, token: str) -> Iterator[SyncCheckpointer]:
+    """Client with which a person decides."""
+    with SyncCheckpointer(server.address, token=make_token(TokenRole.APPROVER, name="alice")) as client:
+        yield client
 
 
 @pytest.fixture

@@ -191,7 +191,11 @@ def test_decisions_of_the_site_are_used(
     cp.release_session("s")
     point = open_checkpointer().resume("s")
     assert point.run is not None
-    people = [json.loads(text)["people"] for text in Decision.objects.values_list("signed_terms", flat=True) if text]
+    people = [
+        json.loads(text)["people"]
+        for text in Decision.objects.order_by("pk").values_list("signed_terms", flat=True)
+        if text
+    ]
     assert people[-1] == ["bob", "carol"]
 
 

@@ -170,6 +170,69 @@ def test_a_forged_line_is_refused_and_a_torn_one_is_not(cp: SyncCheckpointer, wi
     assert cp.resume("s").version == 1
 
 
+@pytest.fixture
+def folder(open_checkpointer: Open, tmp_path: Path, settings: Any) -> Path:
+    """A witness in a folder, and what it has of a session with a version."""
+    settings.HARNESS_WITNESS = f"{tmp_path}/folder/"
+    assert set_witness("create", "--reason", "first use").startswith("0 of 0 ")
+    cp = started(open_checkpointer())
+    cp.save_checkpoint("s", talk("ab"), {}, 0)
+    cp.release_session("s")
+    (notes,) = [path for path in (tmp_path / "folder").iterdir() if path.is_dir()]
+    return notes
+
+
+def test_a_folder_of_files_that_are_written_once_notices_an_old_copy(
+    open_checkpointer: Open, folder: Path, settings: Any
+) -> None:
+    before, cp = {file: file.read_bytes() for file in folder.iterdir()}, open_checkpointer()
+    settings.HARNESS_WITNESS_SYNC = "each"
+    put_back = remember_state()
+    assert cp.resume("s").version == 1
+    cp.save_checkpoint("s", talk("abc"), {}, 0)
+    cp.release_session("s")
+    assert all(file.read_bytes() == content for file, content in before.items())
+    assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o400}
+    put_back()
+
+    with pytest.raises(WitnessAhead):
+        open_checkpointer().resume("s")
+    forget_witness()
+    with pytest.raises(WitnessAhead):
+        open_checkpointer().resume("s")
+    assert set_witness("adopt", "--session", "s", "--reason", "A restored backup.").startswith("1 of 1 ")
+    assert open_checkpointer().resume("s").version == 1
+    with pytest.raises(CommandError, match="cannot be made"):
+        set_witness("create", "--reason", "Again.")
+
+
+def test_a_folder_from_which_files_were_taken_is_noticed(open_checkpointer: Open, folder: Path) -> None:
+    cp = open_checkpointer()
+    newest = sorted(folder.iterdir())[-2:]
+    contents = [file.read_bytes() for file in newest]
+    for file in newest:
+        file.unlink()
+    with pytest.raises(WitnessTruncated, match="files"):
+        cp.resume("s")
+    forget_witness()
+    with pytest.raises(WitnessBehind):
+        cp.resume("s")
+    newest[0].write_bytes(contents[0])
+    newest[1].write_bytes(contents[1][:20])  # its process ended after its commit, while it confirmed it
+    forget_witness()
+    assert cp.resume("s").version == 1
+    cp.release_session("s")
+    forged = max(folder.iterdir())
+    forged.unlink()
+    forged.write_bytes(contents[0].replace(b"e ", b"c ", 1))
+    forget_witness()
+    with pytest.raises(WitnessDamaged):
+        cp.resume("s")
+    (folder.parent / "witness").unlink()
+    with pytest.raises(WitnessMissing, match="no mark"):
+        cp.resume("s")
+
+
 def test_a_write_without_the_file_is_not_done(cp: SyncCheckpointer, witness: Path) -> None:
     witness.unlink()
     with pytest.raises(WitnessMissing):

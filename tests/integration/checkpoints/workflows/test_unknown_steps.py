@@ -39,8 +39,10 @@ def asked_about(cp: SyncCheckpointer, function: Any) -> dict[str, Any]:
     return call
 
 
-def decide(cp: SyncCheckpointer, call: dict[str, Any], decision: str, **more: Any) -> None:
-    getattr(cp, decision)("s", call["call_id"], actor="alice", reason="I looked.", revision=call["revision"], **more)
+def decide(person: SyncCheckpointer, call: dict[str, Any], decision: str, **more: Any) -> None:
+    getattr(person, decision)(
+        "s", call["call_id"], actor="alice", reason="I looked.", revision=call["revision"], **more
+    )
 
 
 def test_unknown_step_holds_the_session(cp: SyncCheckpointer, desk: Desk) -> None:
@@ -67,10 +69,10 @@ def test_completed_steps_are_skipped_while_another_is_unknown(cp: SyncCheckpoint
     [("receipt 5", "receipt 5"), ('{"id": 5}', {"id": 5}), ("[1, 2]", [1, 2]), ("{5", "{5"), ("5", "5")],
 )
 def test_step_that_happened_returns_what_a_person_says(
-    cp: SyncCheckpointer, desk: Desk, told: str, result: object
+    cp: SyncCheckpointer, person: SyncCheckpointer, desk: Desk, told: str, result: object
 ) -> None:
     half_done(started(cp), desk)
-    decide(cp, asked_about(cp, desk.charge), "confirm_landed", result_text=told)
+    decide(person, asked_about(cp, desk.charge), "confirm_landed", result_text=told)
 
     for _ in range(2):
         assert cp.workflow("s", "order-17").step("charge", desk.charge, 17) == result
@@ -78,9 +80,11 @@ def test_step_that_happened_returns_what_a_person_says(
 
 
 @pytest.mark.parametrize("decision", ["mark_failed", "approve_rerun"])
-def test_step_that_did_not_happen_runs_once(cp: SyncCheckpointer, desk: Desk, decision: str) -> None:
+def test_step_that_did_not_happen_runs_once(
+    cp: SyncCheckpointer, person: SyncCheckpointer, desk: Desk, decision: str
+) -> None:
     half_done(started(cp), desk, landed=False)
-    decide(cp, asked_about(cp, desk.charge), decision)
+    decide(person, asked_about(cp, desk.charge), decision)
 
     for _ in range(2):
         assert cp.workflow("s", "order-17").step("charge", desk.charge, 17) == "charged 40.00"
@@ -199,18 +203,20 @@ def awaited(cp: SyncCheckpointer, desk: Desk) -> dict[str, Any]:
     return call
 
 
-def test_step_waits_for_approval(cp: SyncCheckpointer, desk: Desk) -> None:
-    decide(cp, awaited(started(cp), desk), "approve_call")
+def test_step_waits_for_approval(cp: SyncCheckpointer, person: SyncCheckpointer, desk: Desk) -> None:
+    decide(person, awaited(started(cp), desk), "approve_call")
 
     for _ in range(2):
         assert cp.workflow("s", "order-17").step("charge", approving(desk), 17) == "charged 40.00"
     assert desk.done == ["charge 17 40.00"]
 
 
-def test_step_runs_with_the_arguments_that_were_approved(cp: SyncCheckpointer, desk: Desk) -> None:
-    decide(cp, awaited(started(cp), desk), "edit_call", new_args={"order": 17, "amount": "35.00"})
+def test_step_runs_with_the_arguments_that_were_approved(
+    cp: SyncCheckpointer, person: SyncCheckpointer, desk: Desk
+) -> None:
+    decide(person, awaited(started(cp), desk), "edit_call", new_args={"order": 17, "amount": "35.00"})
     (call,) = cp.pending_tool_calls("s")
-    decide(cp, call, "approve_call")
+    decide(person, call, "approve_call")
 
     for _ in range(2):
         assert cp.workflow("s", "order-17").step("charge", approving(desk), 17) == "charged 35.00"
@@ -218,18 +224,22 @@ def test_step_runs_with_the_arguments_that_were_approved(cp: SyncCheckpointer, d
 
 
 @pytest.mark.parametrize("args", [{"amount": "35.00"}, {"order": 17, "colour": "red"}, {}])
-def test_approved_arguments_that_do_not_fit_run_nothing(cp: SyncCheckpointer, desk: Desk, args: dict[str, Any]) -> None:
-    decide(cp, awaited(started(cp), desk), "edit_call", new_args=args)
+def test_approved_arguments_that_do_not_fit_run_nothing(
+    cp: SyncCheckpointer, person: SyncCheckpointer, desk: Desk, args: dict[str, Any]
+) -> None:
+    decide(person, awaited(started(cp), desk), "edit_call", new_args=args)
     (call,) = cp.pending_tool_calls("s")
-    decide(cp, call, "approve_call")
+    decide(person, call, "approve_call")
 
     with pytest.raises(InvalidArguments):
         cp.workflow("s", "order-17").step("charge", approving(desk), 17)
     assert (desk.done, statuses()) == ([], [(CALL, 1, "failed")])
 
 
-def test_step_that_is_rejected_raises_what_the_person_said(cp: SyncCheckpointer, desk: Desk) -> None:
-    decide(cp, awaited(started(cp), desk), "reject_call", message="Not today.")
+def test_step_that_is_rejected_raises_what_the_person_said(
+    cp: SyncCheckpointer, person: SyncCheckpointer, desk: Desk
+) -> None:
+    decide(person, awaited(started(cp), desk), "reject_call", message="Not today.")
 
     for _ in range(2):
         with pytest.raises(StepRejected) as caught:
@@ -238,8 +248,8 @@ def test_step_that_is_rejected_raises_what_the_person_said(cp: SyncCheckpointer,
     assert desk.done == []
 
 
-def test_person_may_answer_in_place_of_a_step(cp: SyncCheckpointer, desk: Desk) -> None:
-    decide(cp, awaited(started(cp), desk), "respond_call", message="paid in cash")
+def test_person_may_answer_in_place_of_a_step(cp: SyncCheckpointer, person: SyncCheckpointer, desk: Desk) -> None:
+    decide(person, awaited(started(cp), desk), "respond_call", message="paid in cash")
 
     assert cp.workflow("s", "order-17").step("charge", approving(desk), 17) == "paid in cash"
     assert desk.done == []

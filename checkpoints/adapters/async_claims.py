@@ -1,0 +1,95 @@
+"""Claims of sessions for the tool calls of an async framework. Database work is not interrupted by a cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TypeVar
+
+from checkpoints import sansio
+from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.aio import Checkpointer
+from checkpoints.client import SyncCheckpointer
+from checkpoints.sessions.create_finish_release import SessionDescription
+
+T = TypeVar("T")
+
+
+class AsyncClaims:
+    """Claims of one client, blocking or async, for async code."""
+
+    def __init__(self, checkpointer: SyncCheckpointer | Checkpointer) -> None:
+        """Create the claims.
+
+        Args:
+            checkpointer: Client.
+        """
+        self._client = checkpointer
+        self.claims = SessionClaims.of(checkpointer.sync if isinstance(checkpointer, Checkpointer) else checkpointer)
+
+    @asynccontextmanager
+    async def hold(
+        self, session_id: str, description: SessionDescription, *, release_after: bool
+    ) -> AsyncIterator[None]:
+        """Hold a session while a call of it runs; it is claimed, and the gate passed, if it is not owned yet.
+
+        Args:
+            session_id: Identifier of the session.
+            description: Description of the session if it does not exist.
+            release_after: Whether the session is released at the end. After an error it always is.
+
+        Raises:
+            ReviewRequired: A person has to decide about interrupted calls first.
+            ApprovalRequired: A person has to approve calls first.
+            SessionBusy: A run of another client owns the session and is alive.
+            SessionFinished: The session has ended.
+        """
+        await self._claim(session_id, description)
+        is_kept = False
+        try:
+            yield
+            is_kept = not release_after
+        finally:
+            await self.hop(partial(self.claims.leave, session_id))
+            if not is_kept:
+                await self.release(session_id)
+
+    async def _claim(self, session_id: str, description: SessionDescription) -> None:
+        """Claim the session. A claim that ends after a cancellation is given back."""
+        claiming = asyncio.ensure_future(self.hop(partial(self.claims.claim, session_id, description)))
+        try:
+            await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            claiming.add_done_callback(partial(self._give_back, session_id))
+            raise
+
+    def _give_back(self, session_id: str, claiming: asyncio.Future[None]) -> None:
+        if not claiming.cancelled() and claiming.exception() is None:
+            threading.Thread(target=self._leave_and_release, args=(session_id,), daemon=True).start()
+
+    def _leave_and_release(self, session_id: str) -> None:
+        self.claims.leave(session_id)
+        self.claims.release(session_id)
+
+    async def release(self, session_id: str) -> None:
+        """Release a session, or let its last running call release it.
+
+        Args:
+            session_id: Identifier of the session.
+        """
+        await self.hop(partial(self.claims.release, session_id))
+
+    async def hop(self, work: Callable[[], T]) -> T:
+        """Run blocking work on a thread.
+
+        Args:
+            work: Function without arguments.
+
+        Returns:
+            What `work` returns.
+        """
+        hop = self._client.hop if isinstance(self._client, Checkpointer) else sansio.run_in_thread
+        return await hop(work)

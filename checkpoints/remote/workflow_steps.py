@@ -1,0 +1,91 @@
+"""Steps of a workflow behind a server: their functions run here, and the server keeps what they did."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from checkpoints.enums import CallStatus
+from checkpoints.exceptions import CallInProgress
+from checkpoints.formats.canonical import parse_json
+from checkpoints.remote import verify_probes
+from checkpoints.remote.call_log import RemoteExecution, describe_tool
+from checkpoints.remote.store import RemoteStore
+from checkpoints.remote.transport import escape_id
+from checkpoints.sansio import Flow, Sleep, Transact
+from checkpoints.store.call_records import IssuedCall
+from checkpoints.store.store import OwnedSession
+from checkpoints.tools.dispatch import POLL_SECONDS, Execution, WaitOptions
+from checkpoints.tools.idempotency import call_key_function
+from checkpoints.workflows.step_log import StepValue
+from checkpoints.workflows.steps import StepRequest
+
+
+class RemoteStepLog:
+    """Log of the steps of a workflow, in a session that this client owns."""
+
+    def __init__(self, store: RemoteStore, session_id: str, workflow_id: str) -> None:
+        """Open the journal, or create it. Raises `NotOwner`, `SchemaFromFuture`, `CheckpointCorrupted`."""
+        self._store = store
+        self._session_id = session_id
+        self._path = f"/sessions/{escape_id(session_id)}/workflows/{escape_id(workflow_id)}"
+        self._store.write("POST", self._path, {}, session=self._store.require_owned(session_id))
+
+    def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
+        owned_session: OwnedSession = yield Transact(lambda: self._store.require_owned(self._session_id))
+        key = uuid.uuid4().hex
+        while True:
+            answer: Mapping[str, Any] = yield Transact(partial(self._issue, owned_session, request, key))
+            if answer["state"] != "running":
+                break
+            if not wait_options.for_others:
+                raise CallInProgress(self._session_id, answer["call_id"], answer["tool"])
+            yield Sleep(POLL_SECONDS)
+        if answer["state"] == "answered":
+            return StepValue(answer["value"])
+        issued_call = IssuedCall(
+            answer["number"], answer["call_id"], answer["step"], answer["attempt"], answer["args_json"]
+        )
+        self._store.executing.add(issued_call.pk)
+        return RemoteExecution(self._store, owned_session, request.tool, issued_call)
+
+    def _issue(self, owned_session: OwnedSession, request: StepRequest, key: str) -> Any:
+        fields = {**describe_tool(request.tool), "step_id": request.step_id, "version": request.version}
+        policy = request.tool.idempotency
+        if callable(policy):
+            arguments = dict(parse_json(request.args))
+            fields |= {"idempotency": "function", "key": call_key_function(policy, request.tool.name, arguments)}
+        else:
+            fields["idempotency"] = policy or "once"
+        raw = {"args": request.args}
+        return self._store.write("POST", f"{self._path}/steps", fields, session=owned_session, key=key, raw=raw).value
+
+    def probe_step_flow(self, request: StepRequest) -> Flow[bool]:
+        hook = request.tool.verify
+        if hook is None:
+            return False
+        owned_session: OwnedSession = yield Transact(lambda: self._store.require_owned(self._session_id))
+        call: Mapping[str, Any] | None = yield Transact(partial(self._find_interrupted_call, request))
+        if call is None:
+            return False
+        yield from verify_probes.probe_call_flow(self._store, owned_session, call, hook)
+        return True
+
+    def _find_interrupted_call(self, request: StepRequest) -> Mapping[str, Any] | None:
+        """Find the interrupted call of the step in this session."""
+        step = next((step for step in self.list_steps() if step["step_id"] == request.step_id), None)
+        if step is None or step["status"] != CallStatus.INTERRUPTED:
+            return None
+        path = f"/sessions/{escape_id(self._session_id)}/calls/{escape_id(step['call_id'])}"
+        call: Mapping[str, Any] = self._store.transport.read(path)
+        return call
+
+    def load_step_value_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
+        issued = yield from self.issue_step_flow(request, WaitOptions())
+        return issued.value if isinstance(issued, StepValue) else None
+
+    def list_steps(self) -> list[dict[str, Any]]:
+        steps: list[dict[str, Any]] = self._store.transport.read(self._path)["steps"]
+        return steps

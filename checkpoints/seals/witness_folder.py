@@ -1,0 +1,168 @@
+"""Witness in a folder of files that are written once, for storage that lets nobody change or delete what it has.
+
+Each record is a file of its own, numbered within the folder of its session. Nothing is opened for writing a second
+time, so the folder may be a mount of object storage whose objects are locked.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from checkpoints.exceptions import WitnessDamaged, WitnessMissing, WitnessTruncated
+from checkpoints.seals.witness_records import (
+    ADOPTED,
+    CONFIRMED,
+    EXPECTED,
+    WitnessedHead,
+    WitnessedSession,
+    encode_record,
+    parse_record,
+)
+
+#: File that says that the folder is a witness, and not the empty place of a mount that is missing.
+MARK_NAME = "witness"
+_NUMBER_DIGITS = 12
+
+
+@dataclass
+class _SessionFolder:
+    """What this process has read of the folder of one session: the number of files, and what they say."""
+
+    read: int = 0
+    session: WitnessedSession = field(default_factory=WitnessedSession)
+
+
+class FolderWitness:
+    """Witness in a folder, shared by all processes that can make files in it.
+
+    Args:
+        path: Path of the folder. It has to have its mark: `manage.py witness create` makes it.
+        sync_each: Whether each expected head is on the disk before its commit.
+    """
+
+    def __init__(self, path: Path, *, sync_each: bool = False) -> None:
+        self.path = path
+        self._sync_each = sync_each
+        self._lock = threading.Lock()
+        self._folders: dict[str, _SessionFolder] = {}
+
+    @classmethod
+    def create(cls, path: Path) -> None:
+        """Make an empty witness. Raises `FileExistsError` if there is one."""
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write_once(path / MARK_NAME, b"", sync=True)
+
+    def expect(self, head: WitnessedHead) -> None:
+        self._note(EXPECTED, head, sync=self._sync_each)
+
+    def confirm(self, head: WitnessedHead) -> None:
+        self._note(CONFIRMED, head, sync=False)
+
+    def adopt(self, head: WitnessedHead) -> None:
+        self._note(ADOPTED, head, sync=True)
+
+    def find(self, name: str) -> WitnessedSession | None:
+        self._require_mark()
+        with self._lock:
+            folder = self._read_new_files(name)
+            return folder.session if folder.read else None
+
+    def _note(self, kind: str, head: WitnessedHead, *, sync: bool) -> None:
+        self._require_mark()
+        content, place = encode_record(kind, head), self._get_folder(head.name)
+        with self._lock:
+            known = self._read_new_files(head.name)
+            try:
+                place.mkdir(mode=0o700, exist_ok=True)
+                number = _write_next(place, known.read, content, sync=sync)
+            except OSError as error:
+                raise WitnessMissing(str(place), type(error).__name__) from error
+            if number == known.read:
+                known.session.apply(kind, head)
+                known.read += 1
+
+    def _require_mark(self) -> None:
+        if not (self.path / MARK_NAME).exists():
+            raise WitnessMissing(str(self.path), "it has no mark of a witness")
+
+    def _get_folder(self, name: str) -> Path:
+        return self.path / name.replace(":", "-")
+
+    def _read_new_files(self, name: str) -> _SessionFolder:
+        """Read what was noted of a session since the last time, and verify it. The files are numbered without gaps."""
+        known, place = self._folders.setdefault(name, _SessionFolder()), self._get_folder(name)
+        try:
+            if known.read and not _get_file(place, known.read - 1).exists():
+                raise WitnessTruncated(str(place), known.read, _count_files(place), "files")
+            while (content := _read_file(place, known.read)) is not None:
+                if not self._apply_file(known, place, name, content) and _read_file(place, known.read + 1) is None:
+                    break  # another process may still be writing it
+                known.read += 1
+        except OSError as error:
+            raise WitnessMissing(str(place), type(error).__name__) from error
+        return known
+
+    def _apply_file(self, known: _SessionFolder, place: Path, name: str, content: bytes) -> bool:
+        """Take a file into account. Returns False for one that is not whole, whose writer announced no commit by it."""
+        file = _get_file(place, known.read)
+        try:
+            record = parse_record(content)
+        except ValueError as error:
+            raise WitnessDamaged(str(file), 0) from error
+        if record is None:
+            return False
+        kind, head = record
+        if head.name != name:
+            raise WitnessDamaged(str(file), 0)
+        known.session.apply(kind, head)
+        return True
+
+
+def _get_file(place: Path, number: int) -> Path:
+    return place / f"{number:0{_NUMBER_DIGITS}}"
+
+
+def _count_files(place: Path) -> int:
+    return len(list(place.iterdir())) if place.exists() else 0
+
+
+def _read_file(place: Path, number: int) -> bytes | None:
+    try:
+        return _get_file(place, number).read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _write_next(place: Path, number: int, content: bytes, *, sync: bool) -> int:
+    """Make the file `number`, or the next one that another process has not made. Returns its number."""
+    while True:
+        try:
+            _write_once(_get_file(place, number), content, sync=sync)
+        except FileExistsError:
+            number += 1
+        else:
+            return number
+
+
+def _write_once(path: Path, content: bytes, *, sync: bool) -> None:
+    """Make a file with its content. Raises `FileExistsError`."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
+    try:
+        os.write(descriptor, content)
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if sync:
+        _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

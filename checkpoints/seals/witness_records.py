@@ -1,0 +1,82 @@
+"""Records of a witness: one noted head each, as a line with a keyed digest, which only who has the key can make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from checkpoints.exceptions import SealKeyInvalid
+from checkpoints.seals.keys import SealKeys, get_seal_keys
+
+#: Kinds of records: a head that is about to be written, that was written, and that is declared to be the newest one.
+EXPECTED, CONFIRMED, ADOPTED = "e", "c", "a"
+_RECORD_PARTS = 5
+#: Number of hexadecimal digits of a record's digest, which begins with the id of its key.
+_MAC_DIGITS = 32
+
+
+@dataclass(frozen=True)
+class WitnessedHead:
+    """Head of a session: number of its last write, and its seal. `name` identifies the session in every database."""
+
+    name: str
+    number: int
+    seal: bytes
+
+
+@dataclass
+class WitnessedSession:
+    """What a witness knows of one session: the seal that was confirmed last, and those that were expected since."""
+
+    number: int = -1
+    seal: bytes = b""
+    expected: dict[int, set[bytes]] = field(default_factory=dict)
+
+    def matches(self, number: int, seal: bytes) -> bool:
+        return (number, seal) == (self.number, self.seal) or seal in self.expected.get(number, ())
+
+    def apply(self, kind: str, head: WitnessedHead) -> None:
+        """Take a record into account, in the order in which they were noted."""
+        if kind == EXPECTED:
+            self.expected.setdefault(head.number, set()).add(head.seal)
+        elif kind == ADOPTED:
+            self.number, self.seal, self.expected = head.number, head.seal, {}
+        elif head.number >= self.number:
+            self.number, self.seal = head.number, head.seal
+            self.expected = {later: seals for later, seals in self.expected.items() if later > head.number}
+
+
+def encode_record(kind: str, head: WitnessedHead) -> bytes:
+    """Return the line of a record, with its end. Raises `SealKeyInvalid` without a key."""
+    content = f"{kind} {head.name} {head.number} {head.seal.hex()}"
+    return f"{content} {_compute_mac(content)}\n".encode()
+
+
+def parse_record(line: bytes) -> tuple[str, WitnessedHead] | None:
+    """Return the kind and the head of a record; None for one whose writer lost power before it was whole.
+
+    Raises `ValueError` for a record that was not written with a configured key.
+    """
+    parts = line.decode("ascii", "replace").rstrip("\n").split(" ")
+    if len(parts) < _RECORD_PARTS or len(parts[-1]) < _MAC_DIGITS:
+        return None
+    *fields, mac = parts
+    if len(fields) >= _RECORD_PARTS or mac not in _list_macs(" ".join(fields)):
+        raise ValueError("the record has another digest")
+    return fields[0], WitnessedHead(fields[1], int(fields[2]), bytes.fromhex(fields[3]))
+
+
+def _compute_mac(content: str) -> str:
+    return _require_keys().current.compute_seal("witness", content.encode()).hex()[:_MAC_DIGITS]
+
+
+def _list_macs(content: str) -> set[str]:
+    """List the digests of a line by all keys, the present one and former ones."""
+    keys = _require_keys().by_id.values()
+    return {key.compute_seal("witness", content.encode()).hex()[:_MAC_DIGITS] for key in keys}
+
+
+def _require_keys() -> SealKeys:
+    keys = get_seal_keys()
+    if keys is None:
+        raise SealKeyInvalid("a witness needs a key of seals, and there is none")
+    return keys

@@ -1,0 +1,103 @@
+"""Log of the steps of a workflow, behind a database or a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from checkpoints.calls import call_queries
+from checkpoints.decisions import run_verify_hooks
+from checkpoints.enums import CallStatus, KeyPolicy
+from checkpoints.exceptions import StepRejected
+from checkpoints.formats.canonical import parse_json
+from checkpoints.models import ToolCall, WorkflowStep
+from checkpoints.sansio import Flow, Transact
+from checkpoints.store import row_lookups
+from checkpoints.store.call_records import CallIntent, IssuedCall
+from checkpoints.store.store import OwnedSession, Store
+from checkpoints.tools import dispatch
+from checkpoints.tools.dispatch import Execution, StoreExecution, WaitOptions
+from checkpoints.workflows import steps
+from checkpoints.workflows.steps import StepRequest
+
+
+@dataclass(frozen=True)
+class StepValue:
+    """Stored value of a step that has happened."""
+
+    value: Any
+
+
+class StepLog(Protocol):
+    """What a workflow asks of the log of its steps. Errors are those of `SyncWorkflow.step`."""
+
+    def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
+        """Log that a step is about to run, or return the value of one that has happened.
+
+        Raises `ReviewRequired` if it is unknown whether the step happened.
+        """
+
+    def probe_step_flow(self, request: StepRequest) -> Flow[bool]:
+        """Ask the verify hook of a step about its interrupted call. Returns whether there was anything to ask."""
+
+    def load_step_value_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
+        """Return the value of a step that failed here and was recorded as completed by its verify hook."""
+
+    def list_steps(self) -> list[dict[str, Any]]:
+        """List the steps in the order in which they were first requested."""
+
+
+class DatabaseStepLog:
+    """Log of the steps of a workflow of an owned session."""
+
+    def __init__(self, store: Store, session_id: str, workflow_id: str) -> None:
+        """Open the journal. Raises `NotOwner`, `SchemaFromFuture`, `CheckpointCorrupted`."""
+        self._store = store
+        self._session_id = session_id
+        self._row = steps.open_workflow(store, row_lookups.get_owned_session(store, session_id), workflow_id)
+
+    def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
+        store = self._store
+        owned_session, step = yield Transact(partial(self._prepare_step, request))
+        intent = _build_step_intent(step, request)
+        call = yield from dispatch.issue_call_flow(store, owned_session, intent, wait_options)
+        if isinstance(call, ToolCall):
+            return StepValue((yield Transact(partial(self._load_value, step, call))))
+        return StoreExecution(store, owned_session, request.tool, call)
+
+    def _prepare_step(self, request: StepRequest) -> tuple[OwnedSession, WorkflowStep]:
+        owned_session = row_lookups.get_owned_session(self._store, self._session_id)
+        return owned_session, steps.find_or_create_step(self._store, owned_session, self._row, request)
+
+    def _load_value(self, step: WorkflowStep, call: ToolCall) -> Any:
+        if call.status == CallStatus.REJECTED:
+            raise StepRejected(self._session_id, self._row.workflow_id, step.step_id, call.result_text or "")
+        return steps.load_step_value(self._store, call)
+
+    def probe_step_flow(self, request: StepRequest) -> Flow[bool]:
+        owned_session, step = yield Transact(partial(self._prepare_step, request))
+        call: ToolCall | None = yield Transact(lambda: steps.find_live_call(self._store, owned_session, step))
+        if call is None or call.status != CallStatus.INTERRUPTED or call.session_id != owned_session.pk:
+            return False
+        probe = run_verify_hooks.build_probe_with_hook(request.tool.verify, self._session_id, call)
+        if probe is None:
+            return False
+        yield from run_verify_hooks.run_probe_flow(self._store, probe)
+        return True
+
+    def load_step_value_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
+        return (yield Transact(partial(self._load_value_of_call, issued_call.pk)))
+
+    def _load_value_of_call(self, call_pk: int) -> Any:
+        return steps.load_step_value(self._store, call_queries.get_call(self._store, self._session_id, call_pk))
+
+    def list_steps(self) -> list[dict[str, Any]]:
+        return steps.list_steps(self._store, self._row)
+
+
+def _build_step_intent(step: WorkflowStep, request: StepRequest) -> CallIntent:
+    args = parse_json(request.args)
+    return dispatch.build_tool_intent(
+        request.tool, args, request.args, KeyPolicy.STEP, step.idempotency_key, step.call_id, None
+    )

@@ -1,0 +1,130 @@
+"""Routes of workflows and of their steps, which run at the agent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from checkpoints import sansio
+from checkpoints.exceptions import CallInProgress, WorkflowNotFound
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.ids import validate_id
+from checkpoints.models import Session, Workflow, WorkflowStep
+from checkpoints.store import row_lookups
+from checkpoints.store.store import OwnedSession, Store
+from checkpoints.tools.dispatch import WaitOptions
+from checkpoints.workflows import steps
+from checkpoints.workflows.step_log import DatabaseStepLog, StepValue
+from checkpoints.workflows.steps import StepRequest
+from harness_site.api import answers, calls, read_audit, schemas
+from harness_site.api.client_stores import hold_run
+from harness_site.api.json_responses import respond
+from harness_site.api.serving import AGENT, READER, get_client
+from harness_site.core.masking.masker import mask_json_value
+
+router = Router(tags=["workflows"])
+
+
+@router.get(
+    "/sessions/{escaped:session_id}/workflows",
+    auth=READER,
+    response=answers.WorkflowList,
+    summary="List workflows with their steps",
+)
+def list_workflows(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
+    store = get_client(request).store
+    session = row_lookups.get_session(store, session_id)
+    read_audit.record_session_read(request, session)
+    workflows = [_serialize_workflow(store, workflow) for workflow in _select_workflows(session).order_by("pk")]
+    return respond({"workflows": mask_json_value(workflows)})
+
+
+@router.get(
+    "/sessions/{escaped:session_id}/workflows/{escaped:workflow_id}",
+    auth=READER,
+    response=answers.WorkflowState,
+    summary="Read a workflow with its steps",
+)
+def read_workflow(
+    request: HttpRequest, session_id: schemas.Identifier, workflow_id: schemas.Identifier
+) -> HttpResponse:
+    store = get_client(request).store
+    session = row_lookups.get_session(store, session_id)
+    workflow = _select_workflows(session).filter(workflow_id=workflow_id).first()
+    if workflow is None:
+        raise WorkflowNotFound(session_id, workflow_id)
+    read_audit.record_session_read(request, session)
+    return respond(mask_json_value(_serialize_workflow(store, workflow)))
+
+
+@router.post(
+    "/sessions/{escaped:session_id}/workflows/{escaped:workflow_id}",
+    auth=AGENT,
+    response=answers.WorkflowState,
+    summary="Open the journal of a workflow, or create it",
+)
+def open_workflow(
+    request: HttpRequest, session_id: schemas.Identifier, workflow_id: schemas.Identifier, body: schemas.Fenced
+) -> HttpResponse:
+    checkpointer = get_client(request)
+    hold_run(checkpointer, session_id, body.fence)
+    step_log = DatabaseStepLog(checkpointer.store, session_id, workflow_id)
+    return respond({"workflow_id": workflow_id, "steps": step_log.list_steps()})
+
+
+@router.post(
+    "/sessions/{escaped:session_id}/workflows/{escaped:workflow_id}/steps",
+    auth=AGENT,
+    response=answers.ISSUED_STEP,
+    summary="Log that a step is about to run, or get its value",
+)
+def issue_step(
+    request: HttpRequest, session_id: schemas.Identifier, workflow_id: schemas.Identifier, body: schemas.IssueStep
+) -> HttpResponse:
+    """Answer 201: run it now. 200: its stored value. 202: it runs elsewhere. 409: a person has to decide."""
+    checkpointer = get_client(request)
+    store = checkpointer.store
+    owned_session = hold_run(checkpointer, session_id, body.fence)
+    step_request = _read_step_request(body)
+    if request.repeated:  # type: ignore[attr-defined]
+        _expect_unanswered_step(store, owned_session, workflow_id, body)
+    step_log = DatabaseStepLog(store, session_id, workflow_id)
+    try:
+        issued = sansio.drive(step_log.issue_step_flow(step_request, WaitOptions(for_others=False)))
+    except CallInProgress as error:
+        return respond(
+            {"state": "running", "call_id": error.call_id, "tool": error.tool}, HTTPStatus.ACCEPTED, waiting=True
+        )
+    if isinstance(issued, StepValue):
+        return respond({"state": "answered", "value": issued.value})
+    return calls.respond_with_issued_call(issued.issued_call)
+
+
+def _read_step_request(body: schemas.IssueStep) -> StepRequest:
+    tool = replace(calls.build_tool(body), idempotency=calls.read_policy(body))
+    args = to_canonical_json(calls.read_args(body), "args")
+    return StepRequest(validate_id("step id", body.step_id), tool, args, validate_id("version", body.version))
+
+
+def _expect_unanswered_step(
+    store: Store, owned_session: OwnedSession, workflow_id: str, body: schemas.IssueStep
+) -> None:
+    """Expect that a repeated request issued the step's call before and was not answered."""
+    step = WorkflowStep.objects.filter(
+        session=owned_session.pk, workflow__workflow_id=workflow_id, step_id=body.step_id
+    ).first()
+    if step is not None:
+        calls.expect_unanswered_issue(store, owned_session, step.call_id, body.tool)
+
+
+def _select_workflows(session: Session) -> QuerySet[Workflow]:
+    return Workflow.objects.filter(session=session)
+
+
+def _serialize_workflow(store: Store, workflow: Workflow) -> dict[str, Any]:
+    return {"workflow_id": workflow.workflow_id, "steps": steps.list_steps(store, workflow)}
