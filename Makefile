@@ -126,7 +126,8 @@ test-adapters: $(VENV_ADAPTERS)/.complete ## Tests of the adapters with their fr
 	@.ci/system-parts postgresql
 	$(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal tests/adapters
 	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest tests/adapters/langgraph/test_conformance.py tests/adapters/claude/test_conformance.py \
-		tests/adapters/claude/test_session_store.py tests/adapters/claude/test_tool_hooks.py
+		tests/adapters/claude/test_session_store.py tests/adapters/claude/test_tool_hooks.py \
+		tests/adapters/openai_agents
 
 .PHONY: adapters
 adapters: $(VENV_ADAPTERS)/.complete
