@@ -66,7 +66,7 @@ def append(
         TooLarge: A message is larger than its limit.
     """
     if messages:
-        _change(store, session_id, description, lambda row: VersionContent(None, added=list(messages), payload=payload))
+        change(store, session_id, description, lambda row: VersionContent(None, added=list(messages), payload=payload))
 
 
 def take_last(store: Store, session_id: str, description: SessionDescription) -> dict[str, Any] | None:
@@ -93,21 +93,36 @@ def take_last(store: Store, session_id: str, description: SessionDescription) ->
         taken.extend(list_newest(store, session_id, 1))
         return VersionContent(None, keep=row.message_count - 1)
 
-    _change(store, session_id, description, cut)
+    change(store, session_id, description, cut)
     return taken[0] if taken else None
 
 
 def clear(store: Store, session_id: str, description: SessionDescription) -> None:
     """Remove all messages by a version without them. Arguments and errors are those of `take_last`."""
-    _change(store, session_id, description, lambda row: VersionContent(None, keep=0) if row.message_count else None)
+    change(store, session_id, description, lambda row: VersionContent(None, keep=0) if row.message_count else None)
 
 
-def _change(
+def change(
     store: Store,
     session_id: str,
     description: SessionDescription,
     build: Callable[[Session], VersionContent | None],
 ) -> None:
+    """Write the version that a function says, in one transaction under the lock of the session.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        description: Description of the session if it does not exist.
+        build: Function that gets the locked session and returns the content; None writes nothing.
+
+    Raises:
+        SessionFinished: The session has ended.
+        SessionBusy: A run of another client owns the session and is alive.
+        OwnershipLost: Another run has taken the session from this client.
+        NotRepresentable: A message has no exact JSON form.
+        TooLarge: A message is larger than its limit.
+    """
     version = None
     with state_store.lock_session(store, session_id, description) as (row, owned_session):
         content = build(row)

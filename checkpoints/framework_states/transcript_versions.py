@@ -32,6 +32,7 @@ class VersionContent:
         payload: JSON object that belongs to this version alone.
         keep: Number of stored messages to continue from. None: all of them.
         added: Messages to append to the stored ones.
+        always: Whether to write a version that differs in its payload alone.
     """
 
     transcript: Sequence[dict[str, Any]] | None
@@ -39,6 +40,7 @@ class VersionContent:
     payload: dict[str, Any] | None = None
     keep: int | None = None
     added: Sequence[dict[str, Any]] = ()
+    always: bool = False
 
 
 def write_version_if_changed(
@@ -57,7 +59,8 @@ def write_version_if_changed(
     """
     operations = OpenOperations() if owned_session is None else owned_session.operations
     head, end = _find_end(store, row, get_locked_head(store, row), operations, content)
-    return write_version(store, row, owned_session, head, end, VersionChange(payload=content.payload), operations)
+    change = VersionChange(payload=content.payload)
+    return write_version(store, row, owned_session, head, end, change, operations, always=content.always)
 
 
 def get_locked_head(store: Store, row: Session) -> TranscriptHead:
@@ -83,6 +86,8 @@ def write_version(
     end: TranscriptEnd,
     change: VersionChange,
     operations: OpenOperations,
+    *,
+    always: bool = False,
 ) -> int | None:
     """Write the version that continues from `head` to `end`, if anything changes by it. The rest is as above."""
     using = store.using
@@ -95,7 +100,12 @@ def write_version(
     before = save_version.parse_version_state(row.session_id, newest)
     state = change.apply_to(before)
     is_unchanged = (end.length, end.chain) == (row.message_count, bytes(row.head_chain))
-    if is_unchanged and (state.usage, state.budget) == (before.usage, before.budget) and not answered_rows:
+    if (
+        not always
+        and is_unchanged
+        and (state.usage, state.budget) == (before.usage, before.budget)
+        and not answered_rows
+    ):
         return None
     if owned_session is not None:
         owned_session.head = head

@@ -203,12 +203,12 @@ class MirrorWriter(ImportWriter):
         A result of a call that is not in the log is one that was taken from an earlier call of the same kind.
         """
         store, owned_session = self.store, self._owned_session
-        operations = OpenOperations() if owned_session is None else owned_session.operations
-        rows = operations.list_rows_answered_by(results, lambda: call_queries.list_unanswered_calls(store, row.pk))
-        kinds = Counter(self._kinds[call_id] for call_id in results if call_id in self._kinds)
-        if owned_session is not None or not kinds:
-            return rows
+        if owned_session is not None:
+            read = partial(call_queries.list_unanswered_calls, store, row.pk)
+            return owned_session.operations.list_rows_answered_by(results, read)
         open_calls = call_queries.list_unanswered_calls(store, row.pk)
+        rows = OpenOperations().list_rows_answered_by(results, lambda: open_calls)
+        kinds = Counter(self._kinds[call_id] for call_id in results if call_id in self._kinds)
         for call in open_calls:
             if call.call_id in results and kinds[get_call_kind(call)]:
                 kinds[get_call_kind(call)] -= 1

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from checkpoints.adapters.claude import HarnessSessionStore
-from examples.claude_refunds.agent import run_agent
+from examples.claude_refunds.agent import SESSION_ID, run_agent
 
 KEY: Any = {"project_key": "-srv-shop", "session_id": "0f0e0d0c-1111-4222-8333-444455556666"}
+
+RUN_KEY: Any = {"project_key": "-srv-shop", "session_id": SESSION_ID}
 
 
 def write_lines(url: str, name: str, count: int) -> None:

@@ -203,6 +203,33 @@ def test_equal_calls_of_one_run_are_different_operations(cp: SyncCheckpointer) -
     assert not cp.store.list_owned()
 
 
+def test_a_replay_is_over_once_the_transcript_has_its_result(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    async def before(hooks: Hooks) -> None:
+        await hooks.call("PreToolUse", "a", {"command": "make"})
+        await hooks.call("PostToolUse", "a", tool_response="built")
+        await hooks.call("Stop", "")
+
+    async def after(store: HarnessSessionStore, hooks: Hooks) -> list[Any]:
+        answers = [await hooks.call("PreToolUse", "b", {"command": "make"})]
+        await hooks.call("Stop", "")
+        call = {"type": "tool_use", "id": "b", "name": "Bash", "input": {"command": "make"}}
+        result = {"type": "tool_result", "tool_use_id": "b", "content": answers[0][1], "is_error": True}
+        said = [("assistant", call), ("user", result)]
+        lines: Any = [
+            {"type": role, "uuid": role, "message": {"id": role, "role": role, "content": [block]}}
+            for role, block in said
+        ]
+        await store.append(agents.RUN_KEY, lines)
+        return [*answers, await hooks.call("PreToolUse", "c", {"command": "make"})]
+
+    asyncio.run(before(Hooks(cp)))  # the process ends before the transcript is stored
+    store = HarnessSessionStore(open_checkpointer())
+    replayed, again = asyncio.run(after(store, Hooks(store)))
+    assert replayed[0] == "deny"
+    assert replayed[1].endswith("built")
+    assert again == (None, "")
+
+
 @pytest.mark.parametrize(
     ("fields", "status"),
     [

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from agents.memory import SessionSettings
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
 from checkpoints.adapters.async_client import AsyncClient
+from checkpoints.adapters.openai_agents import kept_turns
+from checkpoints.adapters.openai_agents.active_run import find_active_run
+from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.formats import content_blocks
 from checkpoints.framework_states import message_list
 from checkpoints.sessions.create_finish_release import SessionDescription
 
+T = TypeVar("T")
 Item = dict[str, Any]
 
 
@@ -72,7 +77,13 @@ class HarnessSession:
         """
         count = resolve_session_limit(limit, self.session_settings)
         count = None if count is None or count < 0 else count
-        return await self.client.run(partial(message_list.list_newest, self.client.store, self.session_id, count))
+        run = find_active_run(self)
+        if run is None or run.answer is None:
+            return await self.client.run(partial(message_list.list_newest, self.client.store, self.session_id, count))
+        # The model's answer is not history for a run that gets it as an answer.
+        items = await self.client.run(partial(message_list.list_newest, self.client.store, self.session_id))
+        history = items[: run.answer_first] + items[run.answer_first + len(run.answer) :]
+        return history if count is None else history[max(len(history) - count, 0) :]
 
     async def add_items(self, items: list[Any]) -> None:
         """Append items as one version.
@@ -89,7 +100,12 @@ class HarnessSession:
         """
         added = copy.deepcopy(items)
         description = self.describe(added)
-        await self.client.run(partial(message_list.append, self.client.store, self.session_id, added, description))
+        run = find_active_run(self)
+        if run is None:
+            add = partial(kept_turns.add_items, self.client.store, self.session_id, added, description)
+            await self.change(add)
+        else:
+            await run.save_items(added, description)
 
     async def pop_item(self) -> Any | None:
         """Remove the newest item and return it; None if there is none. Earlier versions keep it.
@@ -99,13 +115,27 @@ class HarnessSession:
             SessionBusy: A run of another client owns the session and is alive.
             OwnershipLost: Another run has taken the session from this client.
         """
-        return await self.client.run(
-            partial(message_list.take_last, self.client.store, self.session_id, self.describe())
-        )
+        return await self.change(partial(message_list.take_last, self.client.store, self.session_id, self.describe()))
 
     async def clear_session(self) -> None:
         """Remove all items. Earlier versions keep them. Raises what `pop_item` raises."""
-        await self.client.run(partial(message_list.clear, self.client.store, self.session_id, self.describe()))
+        await self.change(partial(message_list.clear, self.client.store, self.session_id, self.describe()))
+
+    async def change(self, work: Callable[[], T]) -> T:
+        """Run a change of the session, while no other thread of this client claims or releases it.
+
+        Args:
+            work: Function without arguments.
+
+        Returns:
+            What `work` returns.
+        """
+
+        def exclusively() -> T:
+            with SessionClaims.of(self.client.sync).exclude_changes(self.session_id):
+                return work()
+
+        return await self.client.run(exclusively)
 
     def describe(self, items: list[Item] | None = None) -> SessionDescription:
         """Describe the session for its creation.

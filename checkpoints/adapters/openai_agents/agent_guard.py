@@ -1,0 +1,387 @@
+"""Guard for the tools of an agent: each call passes the log, and the gate is an interruption of the run."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from agents import Agent, FunctionTool, Handoff, Model, RunContextWrapper, Tool, ToolApprovalItem
+from agents.tool import (
+    ToolOutputFileContent,
+    ToolOutputImage,
+    ToolOutputText,
+    maybe_invoke_function_tool_failure_error_function,
+    set_function_tool_failure_error_function,
+)
+from agents.tool_context import ToolContext
+
+from checkpoints.adapters.openai_agents.active_run import ActiveRun
+from checkpoints.adapters.openai_agents.agent_session import HarnessSession
+from checkpoints.adapters.openai_agents.kept_model import KeptModel
+from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.calls import call_queries
+from checkpoints.calls.outcome_types import ToolResult, ValueCodec
+from checkpoints.exceptions import ApprovalRequired, ReviewRequired
+from checkpoints.formats import digests
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.store import row_lookups
+from checkpoints.tools.guard import ToolPolicies, aguard
+from checkpoints.tools.registry import ToolOptions
+
+_OUTPUT_TYPES = {kind.__name__: kind for kind in (ToolOutputText, ToolOutputImage, ToolOutputFileContent)}
+
+
+def guard_agent(agent: Agent[Any], session: HarnessSession, policies: ToolPolicies | None = None) -> Agent[Any]:
+    """Clone an agent, and those that it hands off to, with tools that pass the log. The given one stays as it is.
+
+        agent = guard_agent(agent, session, ToolPolicies({"get_*": {"side_effects": {"read"}}}))
+        result = await Runner.run(agent, "Refund order 17.", session=session)
+
+    The session is claimed for each call alone. `HarnessRunner` guards agents too, and keeps what the model answered.
+
+    Args:
+        agent: The agent.
+        session: Session in which calls are logged.
+        policies: Options of tools by patterns of their names. None: every tool mutates.
+
+    Returns:
+        The clone, for runs with this session.
+    """
+    return AgentGuard(session, policies or ToolPolicies()).guard(agent)
+
+
+class AgentGuard:
+    """Guard for the agents of one session."""
+
+    def __init__(
+        self,
+        session: HarnessSession,
+        policies: ToolPolicies,
+        *,
+        run: ActiveRun | None = None,
+        inner: bool = False,
+        guards_inner_agents: bool = False,
+    ) -> None:
+        """Create a guard.
+
+        Args:
+            session: Session in which calls are logged.
+            policies: Options of tools by patterns of their names.
+            run: Run whose answers of the model are kept, and that releases the session. None: each call releases it.
+            inner: Whether the agents are those of a tool, whose turns are not in the session.
+            guards_inner_agents: Whether the tools of agents that are tools are guarded when they run.
+        """
+        self._session, self._policies, self._run = session, policies, run
+        self._inner, self._guards_inner_agents = inner, guards_inner_agents
+        self._approving = _ApprovingPolicies(policies)
+        self._client = session.client
+        self._claims = SessionClaims.of(self._client.sync)
+        self._codec = ValueCodec(_encode, _decode, _to_text)
+        self._clones: dict[int, tuple[Agent[Any], Agent[Any]]] = {}
+        #: Calls that the framework wants to be approved, and calls that were asked for.
+        self._approvals: set[str] = set()
+        self._seen: set[str] = set()
+        policies.bind(self._client.sync)
+
+    # ---- agents
+
+    def guard(self, agent: Agent[Any]) -> Agent[Any]:
+        """Return the clone of an agent, the same one for the same agent."""
+        known = self._clones.get(id(agent))
+        if known is not None:
+            return known[1]
+        handoffs: list[Any] = []
+        changes: dict[str, Any] = {"tools": [self._guard_any_tool(tool) for tool in agent.tools], "handoffs": handoffs}
+        if self._run is not None and not self._inner and isinstance(agent.model, Model):
+            changes |= {"model": KeptModel(agent.model, self._run), "model_settings": agent.model_settings}
+        clone = agent.clone(**changes)
+        self._clones[id(agent)] = self._clones[id(clone)] = agent, clone
+        handoffs.extend(self._guard_handoff(target) for target in agent.handoffs)
+        if agent.mcp_servers:
+            clone.get_mcp_tools = partial(self._list_mcp_tools, clone)  # type: ignore[method-assign]
+        return clone
+
+    def find_agent(self, agent: Agent[Any], name: str) -> Agent[Any]:
+        """Find the agent of a name among those that an agent hands off to, or return that agent.
+
+        Args:
+            agent: Clone of the first agent.
+            name: Name to find.
+
+        Returns:
+            The clone of that name.
+        """
+        found, queue = {id(agent)}, [agent]
+        for each in queue:
+            if each.name == name:
+                return each
+            for target in each.handoffs:
+                reference = None if isinstance(target, Agent) else getattr(target, "_agent_ref", None)
+                next_agent: Any = target if isinstance(target, Agent) else reference and reference()
+                if isinstance(next_agent, Agent) and id(next_agent) not in found:
+                    found.add(id(next_agent))
+                    queue.append(next_agent)
+        return agent
+
+    def _guard_handoff(self, target: Any) -> Any:
+        if isinstance(target, Agent):
+            return self.guard(target)
+        if not isinstance(target, Handoff):
+            return target
+        guarded = copy.copy(target)
+        hand_off = target.on_invoke_handoff
+
+        async def on_invoke_handoff(context: RunContextWrapper[Any], arguments: str) -> Any:
+            agent = await hand_off(context, arguments)
+            return self.guard(agent) if isinstance(agent, Agent) else agent
+
+        guarded.on_invoke_handoff = on_invoke_handoff
+        agent = target._agent_ref() if target._agent_ref is not None else None
+        if isinstance(agent, Agent):
+            guarded._agent_ref = weakref.ref(self.guard(agent))
+        return guarded
+
+    async def _list_mcp_tools(self, clone: Agent[Any], context: RunContextWrapper[Any]) -> list[Tool]:
+        tools = await type(clone).get_mcp_tools(clone, context)
+        return [self._guard_any_tool(tool) for tool in tools]
+
+    # ---- tools
+
+    def _guard_any_tool(self, tool: Any) -> Any:
+        if not isinstance(tool, FunctionTool) or not self._policies.logs_calls(tool.qualified_name):
+            return tool
+        if isinstance(tool.on_invoke_tool, _GuardedInvoker):  # a second guard would wait for the call of the first
+            return tool
+        if tool._is_agent_tool and self._guards_inner_agents:
+            return tool
+        return self._guard_tool(tool)
+
+    def _guard_tool(self, tool: FunctionTool) -> FunctionTool:
+        handles_errors = hasattr(tool.on_invoke_tool, "__agents_bind_function_tool__")
+        bare = copy.copy(tool)  # raises the errors that the other one describes to the model
+        if handles_errors:
+            set_function_tool_failure_error_function(bare, None)
+
+        async def on_invoke_tool(context: ToolContext[Any], arguments: str) -> Any:
+            errors: list[BaseException] = []
+            try:
+                return await self._invoke(bare, context, arguments, errors)
+            except Exception as error:
+                if not handles_errors or error not in errors:
+                    raise
+                said = await maybe_invoke_function_tool_failure_error_function(
+                    function_tool=tool, context=context, error=error
+                )
+                if said is None:
+                    raise
+                return said
+
+        async def needs_approval(context: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> bool:
+            wanted = tool.needs_approval
+            if callable(wanted):
+                wanted = await wanted(context, args, call_id)
+            return await self._find_gate(tool.qualified_name, args, call_id, wanted=bool(wanted))
+
+        guarded = copy.copy(tool)
+        guarded.on_invoke_tool = _GuardedInvoker(on_invoke_tool)
+        guarded.needs_approval = needs_approval
+        return guarded
+
+    async def _invoke(
+        self, tool: FunctionTool, context: ToolContext[Any], arguments: str, errors: list[BaseException]
+    ) -> Any:
+        args = _parse_arguments(arguments)
+
+        async def run(given: dict[str, Any]) -> Any:
+            text = arguments if given == args else json.dumps(given)
+            used = context
+            if text != arguments:
+                used = copy.copy(context)
+                used.tool_arguments = text
+            try:
+                return await tool.on_invoke_tool(used, text)
+            except Exception as error:
+                errors.append(error)
+                raise
+
+        call_id = context.tool_call_id
+        async with self._hold():
+            result = await self._call(tool.qualified_name, args, call_id, run)
+        if self._inner and self._run is not None:
+            self._run.inner_calls.append(call_id)
+        return result.content if result.value is None else result.value
+
+    async def _call(
+        self, name: str, args: dict[str, Any], call_id: str, run: Callable[[dict[str, Any]], Awaitable[Any]]
+    ) -> ToolResult:
+        self._seen.add(call_id)
+        return await aguard(
+            self._client,
+            self._session.session_id,
+            name,
+            args,
+            call_id,
+            run,
+            policies=self._approving if call_id in self._approvals else self._policies,
+            codec=self._codec,
+        )
+
+    async def _find_gate(self, name: str, args: dict[str, Any], call_id: str, *, wanted: bool) -> bool:
+        """Return whether a person has to decide before a call can run. A call that needs approval is in the inbox."""
+        if wanted:
+            self._approvals.add(call_id)
+        try:
+            async with self._hold():
+                if not wanted and not self._policies.find_options(name).get("requires_approval"):
+                    return False
+                if not await self._client.run(partial(self._is_logged, name, args, call_id)):
+                    await self._call(name, args, call_id, _refuse_to_run)
+        except (ApprovalRequired, ReviewRequired):
+            return True
+        return False
+
+    def _is_logged(self, name: str, args: dict[str, Any], call_id: str) -> bool:
+        """Return whether the log has a call, which is decided: an undecided one would have held the session."""
+        store = self._client.store
+        row = row_lookups.get_session(store, self._session.session_id)
+        calls = [call for call in call_queries.list_unanswered_calls(store, row.pk) if call.tool == name]
+        if any(call.call_id == call_id for call in calls):
+            return True
+        digest = digests.digest_text(to_canonical_json(args, "args"))
+        return any(
+            call.call_id not in self._seen and digest in call_queries.list_args_digests(store, call) for call in calls
+        )
+
+    async def is_decided(self, item: ToolApprovalItem) -> bool:
+        """Return whether a call that a state of the SDK waits for is decided in the log.
+
+        Args:
+            item: Interruption of the state.
+
+        Returns:
+            True if the call may go on: the log says whether it runs.
+        """
+        call_id = item.call_id
+        if call_id is None or not await self._client.run(partial(self._is_decided, call_id)):
+            return False
+        self._approvals.add(call_id)
+        return True
+
+    def _is_decided(self, call_id: str) -> bool:
+        store = self._client.store
+        row = row_lookups.get_session(store, self._session.session_id)
+        if call_queries.list_undecided_calls(store, row):
+            return False
+        return any(call.call_id == call_id for call in call_queries.list_unanswered_calls(store, row.pk))
+
+    # ---- ownership
+
+    @asynccontextmanager
+    async def _hold(self) -> AsyncIterator[None]:
+        session_id = self._session.session_id
+        try:
+            await self._client.run(partial(self._claims.claim, session_id, self._session.describe()))
+        except asyncio.CancelledError:  # the claim has succeeded
+            await self._client.run(partial(self._leave, session_id, release=True))
+            raise
+        release = True
+        try:
+            yield
+            release = self._run is None
+        finally:
+            await self._client.run(partial(self._leave, session_id, release=release))
+
+    def _leave(self, session_id: str, *, release: bool) -> None:
+        self._claims.leave(session_id)
+        if release:
+            self._claims.release(session_id)
+
+    async def release(self) -> None:
+        """Release the session, or let its last running call release it."""
+        await self._client.run(partial(self._claims.release, self._session.session_id))
+
+
+class _GuardedInvoker:
+    """Function of a guarded tool, which can be told from others."""
+
+    def __init__(self, invoke: Callable[[ToolContext[Any], str], Awaitable[Any]]) -> None:
+        self._invoke = invoke
+
+    async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
+        return await self._invoke(context, arguments)
+
+
+class _ApprovingPolicies(ToolPolicies):
+    """Policies of calls that the framework wants to be approved."""
+
+    def __init__(self, policies: ToolPolicies) -> None:
+        super().__init__(idempotency=policies.idempotency)
+        self._given = policies
+
+    def find_options(self, name: str) -> ToolOptions:
+        return {**self._given.find_options(name), "requires_approval": True}
+
+    def verify_hook(self, name: str) -> Any:
+        return self._given.verify_hook(name)
+
+
+async def _refuse_to_run(args: dict[str, Any]) -> Any:
+    raise AssertionError("A call that waits for approval was run.")
+
+
+def _parse_arguments(arguments: str) -> dict[str, Any]:
+    """Return the arguments of a call; those that are no object are kept as text, for the tool to complain about."""
+    try:
+        parsed = json.loads(arguments) if arguments else {}
+    except ValueError:
+        parsed = None
+    return parsed if isinstance(parsed, dict) else {"arguments": arguments}
+
+
+# ---- values
+
+
+def _encode(value: Any) -> tuple[str, bytes]:
+    """Encode a value of a tool. Raises `ValueError` for one that would not come back equal."""
+    text = json.dumps(_to_json(value))
+    if not _is_same(_from_json(json.loads(text)), value):
+        raise ValueError("The value has no exact JSON form.")
+    return "json", text.encode()
+
+
+def _decode(encoded: tuple[str, bytes]) -> Any:
+    return _from_json(json.loads(encoded[1]))
+
+
+def _to_json(value: Any) -> Any:
+    kind = type(value).__name__
+    if _OUTPUT_TYPES.get(kind) is type(value):
+        return {"tool_output": kind, "value": value.model_dump(mode="json")}
+    return {"list": [_to_json(item) for item in value]} if type(value) is list else {"value": value}
+
+
+def _from_json(stored: Mapping[str, Any]) -> Any:
+    if "list" in stored:
+        return [_from_json(item) for item in stored["list"]]
+    kind = stored.get("tool_output")
+    return stored["value"] if kind is None else _OUTPUT_TYPES[kind](**stored["value"])
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(_is_same(left[key], right[key]) for key in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    return bool(left == right)
+
+
+def _to_text(value: Any) -> str:
+    return value.text if isinstance(value, ToolOutputText) else str(value)

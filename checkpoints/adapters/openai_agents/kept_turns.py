@@ -1,0 +1,291 @@
+"""Turns that survive a crash: what the model answered is in the session before a tool runs.
+
+The SDK saves a turn at its end. Here the answer of the model is stored when it arrives, as messages of the transcript,
+and the payload of the version says that its turn is open. A run that continues gets the stored answer instead of
+asking the model again, and the items that the SDK saves at the end of the turn are not stored a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from checkpoints.exceptions import CheckpointCorrupted
+from checkpoints.formats import content_blocks, digests
+from checkpoints.formats.canonical import parse_json_object, to_canonical_json
+from checkpoints.framework_states import message_list
+from checkpoints.framework_states.transcript_versions import VersionContent
+from checkpoints.models import Session
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store.store import Store
+from checkpoints.versions import load_version, save_version
+
+Item = dict[str, Any]
+#: Name in the payload of a version.
+_KEY = "openai_agents"
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """Run that has begun and not ended.
+
+    Attributes:
+        input_digest: Digest of its input, which tells a repeated start from a new request.
+        agent: Name of the agent whose turn it is; empty if that is not known.
+        first: Position of the model's answer in the transcript.
+        count: Number of the answer's items. 0: the turn is saved, and no answer is there yet.
+        response: Identifier and usage of the answer.
+        held: Items of the turn that the SDK has saved before all of its calls had results.
+    """
+
+    input_digest: str = ""
+    agent: str = ""
+    first: int = 0
+    count: int = 0
+    response: dict[str, Any] = field(default_factory=dict)
+    held: list[Item] = field(default_factory=list)
+
+    def to_payload(self) -> dict[str, Any]:
+        """Return the payload of a version that says this."""
+        return {_KEY: asdict(self)}
+
+    def without_answer(self) -> OpenRun:
+        """Return the run after its turn was saved."""
+        return OpenRun(self.input_digest, self.agent)
+
+
+@dataclass(frozen=True)
+class ContinuedRun:
+    """Open run as a start finds it, with the items of the model's answer that has no results yet."""
+
+    run: OpenRun
+    answer: list[Item]
+
+
+def digest_input(items: Sequence[Any]) -> str:
+    """Return the digest of a run's input. Raises `NotRepresentable`."""
+    return digests.digest_text(to_canonical_json(list(items), "input"))
+
+
+def find_open_run(store: Store, session_id: str) -> ContinuedRun | None:
+    """Find the run that has begun in a session and not ended.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+
+    Returns:
+        The run; None if there is none.
+
+    Raises:
+        CheckpointCorrupted: The stored run cannot be read.
+    """
+    newest = load_version.load_latest_version(store, session_id)
+    run = None if newest is None else _parse(session_id, newest["payload"])
+    if newest is None or run is None:
+        return None
+    answer = newest["transcript"][run.first : run.first + run.count]
+    return ContinuedRun(run, answer) if len(answer) == run.count else ContinuedRun(run.without_answer(), [])
+
+
+def begin(store: Store, session_id: str, items: list[Item], run: OpenRun, description: SessionDescription) -> None:
+    """Append the input of a run, and say that the run has begun. Raises what `message_list.append` raises."""
+    message_list.change(
+        store,
+        session_id,
+        description,
+        lambda row: _continue_open_turn(store, row, items, replace(run, agent=run.agent)),
+    )
+
+
+def _continue_open_turn(store: Store, row: Session, items: list[Item], new: OpenRun) -> VersionContent:
+    """Return the version with the input of a run, which may arrive while the answer of an earlier run is open."""
+    run = _read(store, row)
+    if run is not None and run.count:
+        new = replace(run, input_digest=new.input_digest)
+    return VersionContent(None, added=items, payload=new.to_payload(), always=True)
+
+
+def keep_answer(
+    store: Store,
+    session_id: str,
+    items: list[Item],
+    agent: str,
+    response: dict[str, Any],
+    description: SessionDescription,
+) -> None:
+    """Append what the model answered. Its turn is open until `add_items` has the results of its calls.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        items: Items of the answer.
+        agent: Name of the agent.
+        response: Identifier and usage of the answer.
+        description: Description of the session if it does not exist.
+
+    Raises:
+        SessionFinished: The session has ended.
+        SessionBusy: A run of another client owns the session and is alive.
+        OwnershipLost: Another run has taken the session from this client.
+        NotRepresentable: An item has no exact JSON form.
+        TooLarge: An item is larger than its limit.
+    """
+
+    def build(row: Session) -> VersionContent:
+        before = _read(store, row) or OpenRun()
+        run = OpenRun(before.input_digest, agent, row.message_count, len(items), response)
+        return VersionContent(None, added=items, payload=run.to_payload())
+
+    message_list.change(store, session_id, description, build)
+
+
+def add_items(
+    store: Store,
+    session_id: str,
+    items: list[Item],
+    description: SessionDescription,
+    *,
+    agent: str = "",
+    answered: Iterable[str] = (),
+) -> bool:
+    """Append items, without those of an open answer, which are stored already.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        items: Items, oldest first.
+        description: Description of the session if it does not exist.
+        agent: Name of the agent whose turn is next; empty keeps the known one.
+        answered: Identifiers of calls of inner agents, which are closed with the turn.
+
+    Returns:
+        Whether a run is open after it.
+
+    Raises:
+        SessionFinished: The session has ended.
+        SessionBusy: A run of another client owns the session and is alive.
+        OwnershipLost: Another run has taken the session from this client.
+        NotRepresentable: An item has no exact JSON form.
+        TooLarge: An item is larger than its limit.
+    """
+    is_open = False
+
+    def build(row: Session) -> VersionContent | None:
+        nonlocal is_open
+        run = _read(store, row)
+        content, after = _add_to_turn(store, row, run, items, answered)
+        is_open = after is not None
+        if after is not None and agent and not after.count:
+            after = replace(after, agent=agent)
+        return replace(content, payload=None if after is None else after.to_payload())
+
+    message_list.change(store, session_id, description, build)
+    return is_open
+
+
+def _add_to_turn(
+    store: Store, row: Session, run: OpenRun | None, items: list[Item], answered: Iterable[str]
+) -> tuple[VersionContent, OpenRun | None]:
+    """Return the version that items make, and the run that is open after it."""
+    if run is None or not run.count:
+        return VersionContent(None, added=items), run
+    answer = message_list.list_newest(store, row.session_id)[run.first : run.first + run.count]
+    rest = _subtract(items, answer)
+    calls, results = _list_call_ids(answer)
+    new_results = _list_call_ids(rest)[1]
+    if len(rest) == len(items) and not new_results:  # of somebody else, such as a message of the user
+        return VersionContent(None, added=items), run
+    turn = [*run.held, *_subtract(rest, run.held)]
+    if calls <= results | _list_call_ids(turn)[1]:
+        closed = [{"type": "function_call_output", "call_id": call_id, "output": ""} for call_id in answered]
+        return VersionContent(None, closed, added=turn, always=True), run.without_answer() if calls else None
+    # A result in the transcript would close its call, and the next start would take the call for a new one.
+    return VersionContent(None, always=True), replace(run, held=turn)
+
+
+def end(store: Store, session_id: str, description: SessionDescription, *, discard: bool = False) -> None:
+    """Say that no run is open.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        description: Description of the session if it does not exist.
+        discard: Whether to remove an answer whose turn was not saved, such as one that a guardrail has blocked.
+
+    Raises:
+        SessionFinished: The session has ended.
+        SessionBusy: A run of another client owns the session and is alive.
+        OwnershipLost: Another run has taken the session from this client.
+    """
+
+    def build(row: Session) -> VersionContent | None:
+        run = _read(store, row)
+        if run is None:
+            return None
+        keep = run.first if discard and run.count and row.message_count == run.first + run.count else None
+        return VersionContent(None, keep=keep, always=True)
+
+    message_list.change(store, session_id, description, build)
+
+
+def _read(store: Store, row: Session) -> OpenRun | None:
+    newest = save_version.find_newest_version(store.using, row.pk)
+    if newest is None or newest.payload is None:
+        return None
+    try:
+        payload = parse_json_object(newest.payload)
+    except ValueError as error:
+        raise CheckpointCorrupted(row.session_id, "payload", str(error)) from error
+    run = _parse(row.session_id, payload)
+    is_whole = run is not None and run.first + run.count <= row.message_count
+    return run if run is None or is_whole else run.without_answer()
+
+
+def _parse(session_id: str, payload: Any) -> OpenRun | None:
+    value = payload.get(_KEY) if isinstance(payload, dict) else None
+    if value is None:
+        return None
+    try:
+        run = OpenRun(**value)
+    except TypeError as error:
+        raise CheckpointCorrupted(session_id, f"the payload {_KEY!r}", str(error)) from error
+    stored = (run.input_digest, run.agent, run.first, run.count, run.response, run.held)
+    if tuple(map(type, stored)) != (str, str, int, int, dict, list):
+        raise CheckpointCorrupted(session_id, f"the payload {_KEY!r}", "its fields have other types")
+    return run
+
+
+def _subtract(items: Sequence[Item], answer: Sequence[Item]) -> list[Item]:
+    """Return the items that are not those of an answer, each of which counts once."""
+    stored = [_identify(item) for item in answer]
+    rest = []
+    for item in items:
+        key = _identify(item)
+        if key in stored:
+            stored.remove(key)
+        else:
+            rest.append(item)
+    return rest
+
+
+def _identify(item: Item) -> tuple[str, ...]:
+    """Return what is the same in an item of the model and in that item as the SDK saves it."""
+    kind = str(item.get("type", "message"))
+    if isinstance(item.get("call_id"), str):
+        return kind, item["call_id"]
+    said = {key: value for key, value in item.items() if key not in {"id", "status"}}
+    return kind, content_blocks.parts_to_text(content_blocks.list_message_parts(said))
+
+
+def _list_call_ids(items: Iterable[Item]) -> tuple[set[str], set[str]]:
+    """Return the identifiers of the calls and of the results among items."""
+    calls, results = set(), set()
+    for item in items:
+        call_id, kind = item.get("call_id"), str(item.get("type", ""))
+        if isinstance(call_id, str) and kind.endswith("_output"):
+            results.add(call_id)
+        elif isinstance(call_id, str) and kind.endswith("_call"):
+            calls.add(call_id)
+    return calls, results
