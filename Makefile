@@ -127,7 +127,8 @@ test-adapters: $(VENV_ADAPTERS)/.complete ## Tests of the adapters with their fr
 	$(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal tests/adapters
 	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest tests/adapters/langgraph/test_conformance.py tests/adapters/claude/test_conformance.py \
 		tests/adapters/claude/test_session_store.py tests/adapters/claude/test_tool_hooks.py \
-		tests/adapters/openai_agents
+		tests/adapters/openai_agents tests/adapters/pydantic_ai/test_conversations.py \
+		tests/adapters/pydantic_ai/test_tools.py
 
 .PHONY: adapters
 adapters: $(VENV_ADAPTERS)/.complete
