@@ -1,12 +1,12 @@
 from django.urls import path
 
 from harness_site.review import evidence_files
-from harness_site.review.views import claims, decision_card, outages, queue, updates
+from harness_site.review.views import browser_notifications, claims, decision_card, outages, queue
 
 app_name = "harness_review"
 urlpatterns = [
     path("", queue.show_review_queue, name="review"),
-    path("news/", updates.list_notifications, name="review-news"),
+    path("news/", browser_notifications.list_notifications, name="review-news"),
     path("count/", queue.show_queue_count, name="review-count"),
     path("evidence/<int:pk>/", evidence_files.download_evidence_file, name="evidence"),
     path("outages/", outages.show_outage, name="outage"),

@@ -60,10 +60,10 @@ class OutageWindow:
 
     @property
     def address(self) -> str:
-        return self.first_page_url if self.after is None else self.behind(self.after)
+        return self.first_page_url if self.after is None else self.get_url_after(self.after)
 
-    def behind(self, call: int) -> str:
-        """Return the URL of the page after this call."""
+    def get_url_after(self, call: int) -> str:
+        """Return the URL of the page that begins after this call."""
         return f"{self.first_page_url}&after={call}"
 
 
@@ -211,7 +211,7 @@ def _render_outage_page(
         "page": page,
         "rows": rows,
         "page_size": min(PAGE, page.following),
-        "next_page": window.behind(page.calls[-1].pk) if page.following else "",
+        "next_page": window.get_url_after(page.calls[-1].pk) if page.following else "",
         "undecided": undecided,
         "probes": [row for row in undecided if row.can_be_verified],
         "asked": [row for row in undecided if row.call.verify_requested_by],

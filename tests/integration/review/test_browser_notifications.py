@@ -11,7 +11,7 @@ from checkpoints.db import clock
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
-from harness_site.review.views import updates
+from harness_site.review.views import browser_notifications
 from tests.integration.review.conftest import Lost
 from tests.support.factories import THEN
 
@@ -69,10 +69,10 @@ def test_an_outage_is_told_once(people: dict[str, Client], lost: Lost) -> None:
 
 
 def test_many_at_once_are_told_as_a_number(people: dict[str, Client], lost: Lost) -> None:
-    for number in range(updates.MOST + 3):
+    for number in range(browser_notifications.MOST + 3):
         now(lost, tool=f"tool_{number}")
     found = told(people["carol"])
-    assert [one["title"] for one in found] == ["Did this happen?"] * updates.MOST + ["3 more calls need a decision"]
+    assert [one["title"] for one in found] == ["Did this happen?"] * browser_notifications.MOST + ["3 more calls need a decision"]
 
 
 def test_a_secret_is_masked(people: dict[str, Client], lost: Lost) -> None:
