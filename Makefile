@@ -125,10 +125,9 @@ $(VENV_NEXT)/.complete: requirements.lock
 test-adapters: $(VENV_ADAPTERS)/.complete ## Tests of the adapters with their frameworks, and the frameworks' own tests on both databases
 	@.ci/system-parts postgresql
 	$(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal tests/adapters
-	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest tests/adapters/langgraph/test_conformance.py tests/adapters/claude/test_conformance.py \
-		tests/adapters/claude/test_session_store.py tests/adapters/claude/test_tool_hooks.py \
-		tests/adapters/openai_agents tests/adapters/pydantic_ai/test_conversations.py \
-		tests/adapters/pydantic_ai/test_tools.py
+	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(addprefix tests/adapters/, \
+		langgraph/test_conformance.py claude/test_conformance.py claude/test_session_store.py claude/test_tool_hooks.py \
+		openai_agents/test_session.py pydantic_ai/test_conversations.py pydantic_ai/test_tools.py)
 
 .PHONY: adapters
 adapters: $(VENV_ADAPTERS)/.complete

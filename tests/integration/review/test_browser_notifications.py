@@ -72,7 +72,9 @@ def test_many_at_once_are_told_as_a_number(people: dict[str, Client], lost: Lost
     for number in range(browser_notifications.MOST + 3):
         now(lost, tool=f"tool_{number}")
     found = told(people["carol"])
-    assert [one["title"] for one in found] == ["Did this happen?"] * browser_notifications.MOST + ["3 more calls need a decision"]
+    assert [one["title"] for one in found] == ["Did this happen?"] * browser_notifications.MOST + [
+        "3 more calls need a decision"
+    ]
 
 
 def test_a_secret_is_masked(people: dict[str, Client], lost: Lost) -> None:
