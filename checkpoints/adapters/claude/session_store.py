@@ -12,7 +12,6 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
-import claude_agent_sdk
 from claude_agent_sdk import SessionKey, SessionStore, fold_session_summary
 from claude_agent_sdk.types import (
     SessionListSubkeysKey,
@@ -43,8 +42,6 @@ from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.tools.guard import ToolPolicies
 
 T = TypeVar("T")
-#: Versions of the SDK that the tests run with, as (major, minor): the first, and the one after the last.
-TESTED_VERSIONS: Final = ((0, 2), (0, 3))
 #: Number of sessions whose readers are kept, so that an append reads only what is new.
 _MAX_MIRRORS: Final = 64
 
@@ -69,9 +66,8 @@ class HarnessSessionStore(SessionStore):
                 `claude-code/` with its type.
 
         Raises:
-            InvalidInput: The client is one of a server over HTTP, or the version of the SDK is outside the tested ones.
+            InvalidInput: The client is one of a server over HTTP.
         """
-        require_tested_version()
         self.checkpointer = SyncCheckpointer() if checkpointer is None else checkpointer
         if type(self.sync_checkpointer.backend) is not DatabaseBackend:
             raise InvalidInput("A store of the Claude Agent SDK needs a database: a path, or a database URL.")
@@ -248,16 +244,6 @@ class HarnessSessionStore(SessionStore):
                 with self._lock:
                     self._mirrors.pop(each.session_id, None)
                 state_store.delete_session_with_states(self.sync_checkpointer.store, each.session_id)
-
-
-def require_tested_version() -> None:
-    """Raise `InvalidInput` if the version of the SDK is outside the tested ones."""
-    first, end = TESTED_VERSIONS
-    version = claude_agent_sdk.__version__
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    if not first <= numbers < end:
-        tested = " to ".join(".".join(map(str, each)) for each in TESTED_VERSIONS)
-        raise InvalidInput(f"claude-agent-sdk {version} is not one of the tested versions, {tested} (not included).")
 
 
 def _encode_line(entry: Any) -> NewLine:

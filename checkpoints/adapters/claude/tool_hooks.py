@@ -19,7 +19,7 @@ from claude_agent_sdk import HookMatcher
 
 from checkpoints import sansio
 from checkpoints.adapters.claude import transcript_keys
-from checkpoints.adapters.claude.session_store import HarnessSessionStore, require_tested_version
+from checkpoints.adapters.claude.session_store import HarnessSessionStore
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.claude.transcript_mirror import AGENT_NAME
 from checkpoints.adapters.session_claims import SessionClaims
@@ -91,7 +91,7 @@ def tool_hooks(
         Value for `hooks` of `ClaudeAgentOptions`.
 
     Raises:
-        InvalidInput: The version of the SDK is outside the tested ones.
+        InvalidInput: `gate` is none, or the client is one of a server over HTTP.
     """
     hooks = _ToolHooks(checkpointer, policies or ToolPolicies(READING_TOOLS), agent, gate)
     matcher = partial(HookMatcher, timeout=_HOOK_TIMEOUT)
@@ -150,7 +150,6 @@ class _ToolHooks:
         agent: str,
         gate: Literal["defer", "deny"],
     ) -> None:
-        require_tested_version()
         if gate not in {"defer", "deny"}:
             raise InvalidInput(f"{gate!r} is not a gate. Use 'defer' or 'deny'.")
         if isinstance(checkpointer, HarnessSessionStore):

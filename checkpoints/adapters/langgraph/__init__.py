@@ -1,6 +1,10 @@
 """LangGraph: a checkpointer for graphs, and a guard for their tools. Needs the extra `langgraph`."""
 
-from checkpoints.adapters.langgraph.saver import HarnessSaver
-from checkpoints.adapters.langgraph.tool_guard import HarnessMiddleware, ToolGuard
+from checkpoints.adapters.framework_versions import require_version
+
+require_version("langgraph", at_least=(1, 2), below=(2, 0))
+
+from checkpoints.adapters.langgraph.saver import HarnessSaver  # noqa: E402
+from checkpoints.adapters.langgraph.tool_guard import HarnessMiddleware, ToolGuard  # noqa: E402
 
 __all__ = ["HarnessMiddleware", "HarnessSaver", "ToolGuard"]

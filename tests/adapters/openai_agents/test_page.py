@@ -1,14 +1,10 @@
 """The page about the OpenAI Agents SDK is true, the example plays its story, and another version is refused."""
 
-import importlib
-from importlib import metadata
 from pathlib import Path
 
 import pytest
 from agents.run import set_default_agent_runner
 
-import checkpoints.adapters.openai_agents
-from checkpoints.exceptions import FrameworkNotSupported
 from examples.openai_agents_refunds.__main__ import play
 from tests.docs.test_pages import run
 from tests.support.processes import ROOT, database_url
@@ -25,9 +21,3 @@ def test_example_refunds_once(workspace: object, effects: Path, capsys: pytest.C
     finally:
         set_default_agent_runner(None)
     assert capsys.readouterr().out.splitlines()[-1] == "Refunds in the end: 1."
-
-
-def test_another_minor_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata, "version", lambda _: "0.25.0")
-    with pytest.raises(FrameworkNotSupported):
-        importlib.reload(checkpoints.adapters.openai_agents)
