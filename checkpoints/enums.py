@@ -74,6 +74,8 @@ class SideEffect(TextChoices):
 
 #: Effects whose calls are logged before they run.
 LOGGED_EFFECTS = frozenset({SideEffect.WRITE, SideEffect.MUTATE})
+#: Stands for the side effects of a call that was read from a transcript, which are unknown.
+IMPORTED_MARK = "imported"
 
 
 class Risk(TextChoices):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = [
     "AlreadyDecided",
@@ -1185,10 +1185,12 @@ class SealError(CheckpointsError):
 class IntegrityError(SealError):
     """A stored row is not one that this library wrote, or not in this place.
 
-    `table` and `row` name it, `why` says what does not match.
+    `table` and `row` name it, `why` says what does not match. `is_alteration` says whether the row was altered for
+    certain, so that its session is put under quarantine; the alternative is that something is not set up yet.
     """
 
     code = "integrity_error"
+    is_alteration: ClassVar[bool] = True
     hint = (
         "Nothing was run. Compare the row with a backup: somebody has changed the database without this library, or "
         "it is damaged."
@@ -1203,14 +1205,14 @@ class RowNotSealed(IntegrityError):
     """A stored row has no seal, and the configuration requires one."""
 
     code = "row_not_sealed"
-    WHY = "it has no seal"
+    is_alteration = False
     hint = (
         "Nothing was run. Rows from before sealing are sealed once by `manage.py seal_sessions`; until then "
         "HARNESS_SEAL_REQUIRED=0 accepts them. If all rows were sealed, somebody has removed or invented one."
     )
 
     def __init__(self, table: str, row: str) -> None:
-        super().__init__(table, row, self.WHY)
+        super().__init__(table, row, "it has no seal")
 
 
 class DecisionNotSigned(IntegrityError):
@@ -1246,6 +1248,7 @@ class DecisionKeyUnknown(IntegrityError):
     """A decision was signed with a key that this process does not know. `key_id` names it, `known` those it knows."""
 
     code = "decision_key_unknown"
+    is_alteration = False
     hint = (
         "Nothing was run. If the site has a new key, or had this one before, add its public key to "
         "HARNESS_DECISION_VERIFY_KEYS of this process. If not, somebody else has signed the decision."

@@ -67,7 +67,7 @@ class AlteredDataMiddleware(MiddlewareMixin):
             "hint": _describe_seal_remedy(exception),
         }
         session_pk = getattr(request, "session_shown", None)
-        if session_pk is not None and isinstance(exception, IntegrityError) and not isinstance(exception, RowNotSealed):
+        if session_pk is not None and isinstance(exception, IntegrityError) and exception.is_alteration:
             context["quarantined"] = session_pk if quarantine.quarantine_after_error(session_pk) else None
         return render(request, "errors/altered.html", context, status=409)
 

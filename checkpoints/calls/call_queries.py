@@ -72,7 +72,7 @@ def list_pending_calls(store: Store, session_id: str) -> list[dict[str, Any]]:
         except SessionNotFound:
             return []
         unsettled = list_calls_with_status(store, row, {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES})
-        calls = [call for call in unsettled if call.mutates]  # others were read from a transcript, and nothing ran
+        calls = [call for call in unsettled if not call.is_imported]
         alive = {run.pk: run_liveness.is_run_alive(run) for run in {call.run for call in calls}}
         reasons = load_verify_hook_reasons(store, calls)
         return [

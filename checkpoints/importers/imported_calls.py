@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from checkpoints.enums import CallStatus, InterruptReason
+from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
@@ -25,8 +25,6 @@ from checkpoints.models import Run, Session, ToolCall
 from checkpoints.store.call_records import validate_tool_name
 from checkpoints.store.store import Store
 
-#: Side effects of an imported call, which are unknown.
-IMPORTED_MARK: Final = "imported"
 UNANSWERED_RESULT: Final = (
     "The imported transcript ends before this call was answered. Whether it happened is not known, and nobody has to "
     "decide: no run of this store made it."

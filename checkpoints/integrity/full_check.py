@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from django.db.models.functions import Now
 
-from checkpoints.exceptions import RowNotSealed
 from checkpoints.integrity import quarantine
 from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts, find_session_problems
 from checkpoints.models import IntegrityCheck, Session
@@ -57,7 +56,7 @@ def check_workspace(
             checked = check_session(using, session, counts)
             check.sessions += 1
             check.problems += len(checked.problems)
-            named += [{"session": session.session_id, **asdict(problem)} for problem in checked.problems]
+            named += [{"session": session.session_id, **problem.to_dict()} for problem in checked.problems]
             yield checked
         check.reached, check.rows = batch[-1].pk, counts.rows - rows_before
         _store(using, check, named)
@@ -68,7 +67,7 @@ def check_workspace(
 def check_session(using: str, session: Session, counts: VerificationCounts) -> CheckedSession:
     """Verify one session, and put it under quarantine if rows of it were altered."""
     problems = list(find_session_problems(using, session, counts))
-    if any(problem.why != RowNotSealed.WHY for problem in problems):
+    if any(problem.is_alteration for problem in problems):
         quarantine.quarantine_session(using, session.pk, noticed_by="verify_integrity")
     return CheckedSession(session.pk, session.session_id, problems)
 

@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -28,7 +28,6 @@ from checkpoints.exceptions import (
     NotQuarantined,
     QuarantineStays,
     ReasonRequired,
-    RowNotSealed,
     SessionNotFound,
 )
 from checkpoints.integrity import seal_existing, verification
@@ -69,14 +68,14 @@ def read_quarantine(session: Session) -> Quarantine | None:
 def quarantine_if_altered(store: Store, session_id: str) -> Iterator[None]:
     """Quarantine a session if the block raises `IntegrityError`, which is raised again.
 
-    A row that merely has no seal does not quarantine its session: it may be from before sealing.
+    A row that merely has no seal does not quarantine its session: it may be from before sealing. Neither does a
+    decision signed with a key that this process does not have: its settings may be behind those of the site.
     """
     try:
         yield
-    except RowNotSealed:
-        raise
-    except IntegrityError:
-        _quarantine_quietly(store, session_id)
+    except IntegrityError as error:
+        if error.is_alteration:
+            _quarantine_quietly(store, session_id)
         raise
 
 
@@ -135,7 +134,7 @@ def quarantine_session(using: str, session_pk: int, *, noticed_by: str = "verifi
         problems = _list_problems(using, session)
         if not problems:
             return False
-        mark = json.dumps([asdict(problem) for problem in problems[:MAX_NAMED_PROBLEMS]])
+        mark = json.dumps([problem.to_dict() for problem in problems[:MAX_NAMED_PROBLEMS]])
         Run.objects.using(using).filter(session=session_pk, status__in=sorted(OWNING_RUN_STATUSES)).update(
             status=RunStatus.LOST, ended_at=Now()
         )
@@ -227,7 +226,7 @@ def _lock_session(using: str, session_pk: int) -> Session | None:
 
 def _list_problems(using: str, session: Session) -> list[IntegrityProblem]:
     problems = verification.find_session_problems(using, session, VerificationCounts())
-    return [problem for problem in problems if problem.why != RowNotSealed.WHY]
+    return [problem for problem in problems if problem.is_alteration]
 
 
 def _update_session(using: str, session_pk: int, **changes: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 from django.db import connections, models, transaction
 
@@ -61,6 +61,18 @@ class IntegrityProblem:
     table: str
     row: str
     why: str
+    #: Whether the row was altered for certain: see `IntegrityError`.
+    is_alteration: bool = True
+
+    @classmethod
+    def from_error(cls, error: IntegrityError, row: models.Model | None = None) -> Self:
+        """Build the problem of an error; `row` names it better than the error does."""
+        name = error.row if row is None else row_seals.describe_row(row)
+        return cls(error.table, name, error.why, error.is_alteration)
+
+    def to_dict(self) -> dict[str, str]:
+        """Return what a person reads of it."""
+        return {"table": self.table, "row": self.row, "why": self.why}
 
 
 @dataclass
@@ -126,7 +138,7 @@ def _find_head_problem(session: Session, newest: Checkpoint | None) -> Integrity
     newest_seal = None if newest is None or newest.row_seal is None else bytes(newest.row_seal)
     if newest_seal != (None if session.newest_seal is None else bytes(session.newest_seal)):
         error = session_heads.build_newest_error(session.session_id)
-        return IntegrityProblem(error.table, error.row, error.why)
+        return IntegrityProblem.from_error(error)
     if newest is None:
         return None
     if (problem := _find_row_problem(newest)) is not None:
@@ -150,7 +162,7 @@ def find_session_problems(using: str, session: Session, counts: VerificationCoun
                 if (problem := _find_column_problem(using, model, pk, seal, values)) is not None:
                     yield problem
     for error in signed_decisions.find_errors(using, session.pk):
-        yield IntegrityProblem(error.table, error.row, error.why)
+        yield IntegrityProblem.from_error(error)
     yield from _find_sum_problems(using, session)
     ends = _read_version_ends(using, session)
     chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in ends), b"")
@@ -187,7 +199,7 @@ def _find_sum_problems(using: str, session: Session) -> Iterator[IntegrityProble
         head = session_heads.build_head(row, keys)
         if session_heads.compute_total(using, row.pk, keys) != head.total:
             error = _build_sum_error(row)
-            yield IntegrityProblem(error.table, error.row, error.why)
+            yield IntegrityProblem.from_error(error)
         newest = Checkpoint.objects.using(using).filter(session=row).order_by("-version").first()
         if (problem := _find_head_problem(row, newest)) is not None:
             yield problem
@@ -197,7 +209,7 @@ def _find_row_problem(row: models.Model) -> IntegrityProblem | None:
     try:
         row_seals.verify_row(row)
     except IntegrityError as error:
-        return IntegrityProblem(error.table, error.row, error.why)
+        return IntegrityProblem.from_error(error)
     return None
 
 
@@ -217,7 +229,7 @@ def _find_column_problem(
         row_seals.verify_columns(model, values, seal, str(pk))
     except IntegrityError as error:
         row: models.Model | None = models.QuerySet(model, using=using).filter(pk=pk).first()
-        return IntegrityProblem(error.table, error.row if row is None else row_seals.describe_row(row), error.why)
+        return IntegrityProblem.from_error(error, row)
     return None
 
 

@@ -5,6 +5,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import (
+    IMPORTED_MARK,
     LIVE_CALL_STATUSES,
     LOGGED_EFFECTS,
     UNDECIDED_CALL_STATUSES,
@@ -159,6 +160,11 @@ class ToolCall(SealedModel):
 
     def __str__(self) -> str:
         return f"{self.tool} ({self.call_id})"
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether the call was read from a transcript: no run of this library ran it."""
+        return self.side_effects == IMPORTED_MARK
 
     @property
     def mutates(self) -> bool:

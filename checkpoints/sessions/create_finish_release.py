@@ -177,7 +177,7 @@ def _release_if_owned(store: Store, session_id: str) -> bool:
 def _release_owned_session(store: Store, owned_session: OwnedSession) -> bool:
     try:
         outcome_log.interrupt_abandoned_calls(store, owned_session, running_too=True)
-    except IntegrityError:
-        if not quarantine.quarantine_after_error(owned_session.pk, using=store.using):
+    except IntegrityError as error:
+        if not error.is_alteration or not quarantine.quarantine_after_error(owned_session.pk, using=store.using):
             raise
     return ownership.release_ownership(store, owned_session)

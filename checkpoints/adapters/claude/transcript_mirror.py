@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.calls import call_queries, call_seals
 from checkpoints.db import clock
-from checkpoints.enums import SETTLED_CALL_STATUSES
+from checkpoints.enums import IMPORTED_MARK, SETTLED_CALL_STATUSES
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json
 from checkpoints.framework_states import state_store
@@ -23,7 +23,7 @@ from checkpoints.importers import imported_session
 from checkpoints.importers.claude_code import reader
 from checkpoints.importers.claude_code.reader import ClaudeCodeReader
 from checkpoints.importers.import_report import ImportReport
-from checkpoints.importers.imported_calls import IMPORTED_MARK, ImportedCallLog
+from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_session import SessionEnd, TranscriptOrigin
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -41,7 +40,7 @@ class Command(BaseCommand):
                 raise CommandError(f"{KEY_SETTING} and {VERIFY_SETTING} are empty: there is nothing to check.")
             for checked in self._check_sessions(options, counts):
                 for problem in checked.problems:
-                    problems.append({"session": checked.session_id, **asdict(problem)})
+                    problems.append({"session": checked.session_id, **problem.to_dict()})
                     self.stderr.write(f"{checked.session_id}: row {problem.row} of {problem.table}: {problem.why}")
                 sessions += 1
                 if sessions % full_check.BATCH_SIZE == 0:

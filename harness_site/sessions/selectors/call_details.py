@@ -13,9 +13,8 @@ from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.db import keyset_pagination
-from checkpoints.enums import NOT_RUN_CALL_STATUSES, UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind
+from checkpoints.enums import IMPORTED_MARK, NOT_RUN_CALL_STATUSES, UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind
 from checkpoints.ids import is_storable
-from checkpoints.importers.imported_calls import IMPORTED_MARK
 from checkpoints.models import Decision, LateResult, ToolCall
 from checkpoints.seals import row_seals
 

@@ -124,7 +124,8 @@ def test_calls_are_logged_before_they_are_forwarded(workspace: Workspace, effect
     assert list_statuses("get_mail") == []
     assert list_statuses("send_mail") == [("completed", 1)] * 3
     assert list_statuses("fail") == [("failed", 1)] * 2
-    assert list_statuses("ask") == [("failed", 1), ("completed", 1)]
+    # The answer before it is saved beside it, so that it is the second attempt of one step or the first of the next.
+    assert [status for status, _ in list_statuses("ask")] == ["failed", "completed"]
     assert list_statuses("nothing") == [("failed", 1)]
 
 
