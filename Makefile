@@ -30,7 +30,7 @@ POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,st
 	$(addprefix crash/test_,every_boundary.py requests.py opening.py) \
 	$(addprefix integration/,api checkpoints search sessions/test_session_list.py review/test_queue.py)) \
 	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_database_setup.py) \
-		concurrency/test_peers_over_http.py)
+		concurrency/test_peers_over_http.py integration/api/remote/test_contract.py)
 
 # ------------------------------------------------------------------------------------------------ to run it
 
