@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,8 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, create_sdk_mcp_s
 from checkpoints import ToolPolicies
 from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks
 from examples.claude_refunds.scripted_program import PROJECT, Line, ScriptedProgram
+from examples.killed_agents import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT, kill_at
 
-#: Moments at which the process of the agent kills itself.
-BEFORE_EFFECT, INSIDE_EFFECT, AFTER_EFFECT = "before", "inside", "after"
 LOOK_UP, REFUND = "mcp__shop__look_up_order", "mcp__shop__refund"
 SESSION_ID = "7c1f3a52-0000-4000-8000-000000000017"
 #: Id under which the store and the pages have the session.
@@ -72,16 +69,6 @@ def build_server(effects: Path, die: Callable[[str], None]) -> Any:
         return {"content": [{"type": "text", "text": f"refunded {args['amount']} for order {args['order']}"}]}
 
     return create_sdk_mcp_server("shop", tools=[look_up_order, refund])
-
-
-def kill_at(moment: str | None) -> Callable[[str], None]:
-    """Return a function that kills this process, as a power cut would, when it is called with `moment`."""
-
-    def die(now: str) -> None:
-        if now == moment:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return die
 
 
 async def run_agent(

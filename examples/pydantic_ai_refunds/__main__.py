@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 from pydantic_ai import DeferredToolRequests
 
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
-from examples.pydantic_ai_refunds.agent import AFTER_EFFECT, POLICIES, build_agent, run_turn
+from examples.killed_agents import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
+from examples.pydantic_ai_refunds.agent import POLICIES, build_agent, run_turn
 
 QUESTION = "Please refund order 17."
 
@@ -26,13 +24,12 @@ async def ask(database: str, effects: Path) -> None:
 
 def play(database: str, effects: Path) -> None:
     """Play the story in a database; `effects` is the file of what happened outside of it."""
-    child = subprocess.run([sys.executable, "-m", __package__, database, str(effects)], check=False)
-    print(f"The agent was killed (exit status {child.returncode}). Refunds so far: {count(effects)}.")
+    run_killed_agent("examples.pydantic_ai_refunds", database, effects)
     asyncio.run(start_again(database, effects))
     with SyncCheckpointer.open(database) as checkpointer:
-        decide(checkpointer)
+        confirm_refund(checkpointer, "order-17")
     print(f"The agent says: {asyncio.run(go_on(database, effects))}")
-    print(f"Refunds in the end: {count(effects)}.")
+    print(f"Refunds in the end: {count_refunds(effects)}.")
 
 
 async def start_again(database: str, effects: Path) -> None:
@@ -57,27 +54,5 @@ async def go_on(database: str, effects: Path) -> str:
         return str(result.output)
 
 
-def decide(checkpointer: SyncCheckpointer) -> None:
-    """Decide as a person would in the browser, who has looked at the account."""
-    (call,) = checkpointer.pending_tool_calls("order-17")
-    checkpointer.confirm_landed(
-        "order-17",
-        call["call_id"],
-        "refunded 40 for order 17",
-        actor="alice",
-        reason="The bank statement has the payment.",
-        revision=call["revision"],
-    )
-
-
-def count(effects: Path) -> int:
-    """Count the refunds."""
-    return len(effects.read_text().splitlines()) if effects.exists() else 0
-
-
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        asyncio.run(ask(sys.argv[1], Path(sys.argv[2])))
-    else:
-        with tempfile.TemporaryDirectory() as temporary:
-            play(f"sqlite:///{temporary}/agent.db", Path(temporary) / "effects.log")
+    run_example(lambda database, effects: asyncio.run(ask(database, effects)), play)

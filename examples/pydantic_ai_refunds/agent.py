@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,9 +20,8 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from checkpoints import ToolPolicies
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
+from examples.killed_agents import AFTER_EFFECT, BEFORE_EFFECT, kill_at
 
-#: Moments at which the process of the agent kills itself.
-BEFORE_EFFECT, AFTER_EFFECT = "before", "after"
 POLICIES = ToolPolicies(
     {
         "look_up_*": {"side_effects": {"read"}},
@@ -69,16 +66,6 @@ def build_tools(effects: Path, die: Callable[[str], None]) -> list[Callable[...,
         return f"refunded {amount} for order {order}"
 
     return [look_up_order, refund]
-
-
-def kill_at(moment: str | None) -> Callable[[str], None]:
-    """Return a function that kills this process, as a power cut would, when it is called with `moment`."""
-
-    def die(now: str) -> None:
-        if now == moment:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return die
 
 
 def build_agent(

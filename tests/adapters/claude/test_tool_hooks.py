@@ -15,17 +15,8 @@ from checkpoints import SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import Run, Session, ToolCall
-from examples.claude_refunds.agent import (
-    AFTER_EFFECT,
-    BEFORE_EFFECT,
-    INSIDE_EFFECT,
-    LOOK_UP,
-    POLICIES,
-    REFUND,
-    SESSION_ID,
-    STORED_ID,
-    run_agent,
-)
+from examples.claude_refunds.agent import LOOK_UP, POLICIES, REFUND, SESSION_ID, STORED_ID, run_agent
+from examples.killed_agents import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT
 from tests.adapters.claude import agents
 from tests.conftest import Open, StartChild
 from tests.support.processes import database_url
