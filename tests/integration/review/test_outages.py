@@ -56,6 +56,7 @@ def test_the_queue_leads_to_the_outage(people: dict[str, Client], lost: Lost) ->
     page = people["carol"].get("/review/")
     assert "3 calls of refund_card interrupted by one outage" in said(page)
     assert said(page).count("One of 3 calls interrupted by the same outage") == 0
+    assert "Outages come first. Longest waiting first." in said(page)
     address = page.context["groups"][0].address
     assert [row.call.pk for row in people["carol"].get(address).context["rows"]] == [call.pk for call in calls]
 
