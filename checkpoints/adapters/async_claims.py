@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeVar
 
-from checkpoints import sansio
+from checkpoints.adapters.adapter_client import get_sync_client, run_on_thread
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
@@ -28,7 +28,7 @@ class AsyncClaims:
             checkpointer: Client.
         """
         self._client = checkpointer
-        self.claims = SessionClaims.of(checkpointer.sync if isinstance(checkpointer, Checkpointer) else checkpointer)
+        self.claims = SessionClaims.of(get_sync_client(checkpointer))
 
     @asynccontextmanager
     async def hold(
@@ -91,5 +91,4 @@ class AsyncClaims:
         Returns:
             What `work` returns.
         """
-        hop = self._client.hop if isinstance(self._client, Checkpointer) else sansio.run_in_thread
-        return await hop(work)
+        return await run_on_thread(self._client, work)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -20,6 +19,7 @@ from claude_agent_sdk.types import (
     SessionSummaryEntry,
 )
 
+from checkpoints.adapters.adapter_client import get_sync_client, run_on_thread
 from checkpoints.adapters.claude import transcript_keys
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.claude.transcript_mirror import (
@@ -95,7 +95,7 @@ class HarnessSessionStore(SessionStore):
     @property
     def sync_checkpointer(self) -> SyncCheckpointer:
         """Blocking client of the same store."""
-        return self.checkpointer.sync if isinstance(self.checkpointer, Checkpointer) else self.checkpointer
+        return get_sync_client(self.checkpointer)
 
     def add_policies(self, policies: ToolPolicies) -> None:
         """Leave the calls of some tools to hooks, which log them before they run.
@@ -109,9 +109,7 @@ class HarnessSessionStore(SessionStore):
         return any(policies.logs_calls(name) for policies in self._policies)
 
     async def _hop(self, work: Callable[[], T]) -> T:
-        if isinstance(self.checkpointer, Checkpointer):
-            return await self.checkpointer.hop(work)
-        return await asyncio.to_thread(work)
+        return await run_on_thread(self.checkpointer, work)
 
     # ---- lines
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from claude_agent_sdk import HookMatcher
 
-from checkpoints import sansio
+from checkpoints.adapters.adapter_client import run_on_thread
 from checkpoints.adapters.claude import transcript_keys
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
@@ -254,8 +254,7 @@ class _ToolHooks:
             logger.warning("The outcome of a call was not logged as reported: %s", error)
 
     async def _hop(self, work: Callable[[], T]) -> T:
-        hop = self._client.hop if isinstance(self._client, Checkpointer) else sansio.run_in_thread
-        return await hop(work)
+        return await run_on_thread(self._client, work)
 
 
 def _answer(decision: str, reason: str, **more: Any) -> Output:

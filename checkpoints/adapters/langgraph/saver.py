@@ -6,7 +6,6 @@ messages becomes a version with a readable transcript, which closes the guarded 
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -28,6 +27,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import INTERRUPT
 
+from checkpoints.adapters.adapter_client import get_sync_client, run_on_thread
 from checkpoints.adapters.langgraph import messages
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
@@ -116,16 +116,14 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     @property
     def sync_checkpointer(self) -> SyncCheckpointer:
         """Blocking client of the same store."""
-        return self.checkpointer.sync if isinstance(self.checkpointer, Checkpointer) else self.checkpointer
+        return get_sync_client(self.checkpointer)
 
     @property
     def _claims(self) -> SessionClaims:
         return SessionClaims.of(self.sync_checkpointer)
 
     async def _hop(self, work: Callable[[], T]) -> T:
-        if isinstance(self.checkpointer, Checkpointer):
-            return await self.checkpointer.hop(work)
-        return await asyncio.to_thread(work)
+        return await run_on_thread(self.checkpointer, work)
 
     # ---- reading
 

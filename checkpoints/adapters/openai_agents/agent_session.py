@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from agents.memory import SessionSettings
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-from checkpoints.adapters.async_client import AsyncClient
+from checkpoints.adapters.adapter_client import AdapterClient
 from checkpoints.adapters.openai_agents import kept_turns
 from checkpoints.adapters.openai_agents.active_run import find_active_run
 from checkpoints.adapters.session_claims import SessionClaims
@@ -60,7 +60,7 @@ class HarnessSession:
         self.session_settings: SessionSettings | None = (
             SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
         )
-        self.client = AsyncClient(checkpointer)
+        self.client = AdapterClient(checkpointer)
         self._agent, self._title = agent, title
 
     async def get_items(self, limit: int | None = None) -> list[Any]:

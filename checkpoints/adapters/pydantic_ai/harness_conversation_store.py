@@ -15,7 +15,7 @@ from pydantic_ai.conversation_store import (
     ConversationStore,
 )
 
-from checkpoints import sansio
+from checkpoints.adapters.adapter_client import get_sync_client, run_on_thread
 from checkpoints.adapters.pydantic_ai import message_codec
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
@@ -86,7 +86,7 @@ class HarnessConversationStore(ConversationStore):
     @property
     def sync_checkpointer(self) -> SyncCheckpointer:
         """Blocking client of the database."""
-        return self.checkpointer.sync if isinstance(self.checkpointer, Checkpointer) else self.checkpointer
+        return get_sync_client(self.checkpointer)
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         store = self.sync_checkpointer.store
@@ -162,8 +162,7 @@ class HarnessConversationStore(ConversationStore):
         return message_codec.decode_entries(stored)
 
     async def _hop(self, work: Callable[[], T]) -> T:
-        hop = self.checkpointer.hop if isinstance(self.checkpointer, Checkpointer) else sansio.run_in_thread
-        return await hop(work)
+        return await run_on_thread(self.checkpointer, work)
 
 
 def _build_usage(record: ConversationRecord) -> dict[str, Any]:

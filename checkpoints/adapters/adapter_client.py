@@ -1,4 +1,4 @@
-"""One async view on the clients that an adapter is given, blocking or async."""
+"""Clients that an adapter is given, blocking or async, and their database work in async code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,28 @@ from checkpoints.store.store import Store
 T = TypeVar("T")
 
 
-class AsyncClient:
+def get_sync_client(checkpointer: SyncCheckpointer | Checkpointer) -> SyncCheckpointer:
+    """Return the blocking client of the same store."""
+    return checkpointer.sync if isinstance(checkpointer, Checkpointer) else checkpointer
+
+
+async def run_on_thread(checkpointer: SyncCheckpointer | Checkpointer, work: Callable[[], T]) -> T:
+    """Run blocking work on a thread: of the async client, or for a blocking one of the loop, without a connection that
+    stays open there.
+
+    Args:
+        checkpointer: Client that the work uses.
+        work: Function without arguments.
+
+    Returns:
+        What `work` returns.
+    """
+    if isinstance(checkpointer, Checkpointer):
+        return await checkpointer.hop(work)
+    return await asyncio.to_thread(_run_and_disconnect, work)
+
+
+class AdapterClient:
     """Client whose database work an async framework awaits. It owns what the given client owns."""
 
     def __init__(self, checkpointer: SyncCheckpointer | Checkpointer | None) -> None:
@@ -31,10 +52,10 @@ class AsyncClient:
         Raises:
             InvalidInput: The client is one of a server over HTTP.
         """
-        given = SyncCheckpointer() if checkpointer is None else checkpointer
+        #: The given client, or that of the project.
+        self.given: SyncCheckpointer | Checkpointer = SyncCheckpointer() if checkpointer is None else checkpointer
         #: Blocking client of the same store.
-        self.sync: SyncCheckpointer = given.sync if isinstance(given, Checkpointer) else given
-        self._given = given
+        self.sync: SyncCheckpointer = get_sync_client(self.given)
         if type(self.sync.backend) is not DatabaseBackend:
             raise InvalidInput("This adapter needs a database: a path, or a sqlite or postgresql URL.")
 
@@ -49,18 +70,8 @@ class AsyncClient:
         return self.sync.backend
 
     async def hop(self, work: Callable[[], T]) -> T:
-        """Run blocking work on a thread: of the async client, or for a blocking one of the loop, without a connection
-        that stays open there.
-
-        Args:
-            work: Function without arguments.
-
-        Returns:
-            What `work` returns.
-        """
-        if isinstance(self._given, Checkpointer):
-            return await self._given.hop(work)
-        return await asyncio.to_thread(_run_and_disconnect, work)
+        """Run blocking work on a thread. Argument and result are those of `run_on_thread`."""
+        return await run_on_thread(self.given, work)
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run database work to its end, even if this task is cancelled. Argument and result are those of `hop`."""
