@@ -51,7 +51,7 @@ class DatabaseBackend:
 
     def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
         """Open the journal of a workflow, or create it."""
-        return DatabaseStepLog(self.store, session_id, workflow_id)
+        return DatabaseStepLog.open(self.store, session_id, workflow_id)
 
     def find_session_id_of_run(self, run_id: object) -> str:
         return resume_gate.find_session_id_of_run(self.store, run_id)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from checkpoints.calls import call_queries
 from checkpoints.decisions import run_verify_hooks
 from checkpoints.enums import CallStatus, KeyPolicy
 from checkpoints.exceptions import StepRejected
 from checkpoints.formats.canonical import parse_json
-from checkpoints.models import ToolCall, WorkflowStep
+from checkpoints.models import ToolCall, Workflow, WorkflowStep
 from checkpoints.sansio import Flow, Transact
 from checkpoints.store import row_lookups
 from checkpoints.store.call_records import CallIntent, IssuedCall
@@ -51,11 +51,17 @@ class StepLog(Protocol):
 class DatabaseStepLog:
     """Log of the steps of a workflow of an owned session."""
 
-    def __init__(self, store: Store, session_id: str, workflow_id: str) -> None:
-        """Open the journal. Raises `NotOwner`, `SchemaFromFuture`, `CheckpointCorrupted`."""
+    def __init__(self, store: Store, session_id: str, workflow: Workflow) -> None:
+        """Continue with a journal that was opened before; `workflow` is its row."""
         self._store = store
         self._session_id = session_id
-        self._row = steps.open_workflow(store, row_lookups.get_owned_session(store, session_id), workflow_id)
+        self._row = workflow
+
+    @classmethod
+    def open(cls, store: Store, session_id: str, workflow_id: str) -> Self:
+        """Open the journal, or create it. Raises `NotOwner`, `SchemaFromFuture`, `CheckpointCorrupted`."""
+        owned_session = row_lookups.get_owned_session(store, session_id)
+        return cls(store, session_id, steps.open_workflow(store, owned_session, workflow_id))
 
     def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
         store = self._store

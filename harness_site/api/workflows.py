@@ -6,7 +6,6 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
@@ -14,7 +13,7 @@ from checkpoints import sansio
 from checkpoints.exceptions import CallInProgress, WorkflowNotFound
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.ids import validate_id
-from checkpoints.models import Session, Workflow, WorkflowStep
+from checkpoints.models import Workflow, WorkflowStep
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.tools.dispatch import WaitOptions
@@ -40,7 +39,8 @@ def list_workflows(request: HttpRequest, session_id: schemas.Identifier) -> Http
     store = get_client(request).store
     session = row_lookups.get_session(store, session_id)
     read_audit.record_session_read(request, session)
-    workflows = [_serialize_workflow(store, workflow) for workflow in _select_workflows(session).order_by("pk")]
+    rows = Workflow.objects.filter(session=session).order_by("pk")
+    workflows = [_serialize_workflow(store, workflow) for workflow in rows]
     return respond({"workflows": mask_json_value(workflows)})
 
 
@@ -55,9 +55,7 @@ def read_workflow(
 ) -> HttpResponse:
     store = get_client(request).store
     session = row_lookups.get_session(store, session_id)
-    workflow = _select_workflows(session).filter(workflow_id=workflow_id).first()
-    if workflow is None:
-        raise WorkflowNotFound(session_id, workflow_id)
+    workflow = _get_workflow(session.pk, session_id, workflow_id)
     read_audit.record_session_read(request, session)
     return respond(mask_json_value(_serialize_workflow(store, workflow)))
 
@@ -73,7 +71,7 @@ def open_workflow(
 ) -> HttpResponse:
     checkpointer = get_client(request)
     hold_run(checkpointer, session_id, body.fence)
-    step_log = DatabaseStepLog(checkpointer.store, session_id, workflow_id)
+    step_log = DatabaseStepLog.open(checkpointer.store, session_id, workflow_id)
     return respond({"workflow_id": workflow_id, "steps": step_log.list_steps()})
 
 
@@ -93,7 +91,8 @@ def issue_step(
     step_request = _read_step_request(body)
     if request.repeated:  # type: ignore[attr-defined]
         _expect_unanswered_step(store, owned_session, workflow_id, body)
-    step_log = DatabaseStepLog(store, session_id, workflow_id)
+    workflow = _get_workflow(owned_session.pk, session_id, workflow_id)
+    step_log = DatabaseStepLog(store, session_id, workflow)
     try:
         issued = sansio.drive(step_log.issue_step_flow(step_request, WaitOptions(for_others=False)))
     except CallInProgress as error:
@@ -122,8 +121,11 @@ def _expect_unanswered_step(
         calls.expect_unanswered_issue(store, owned_session, step.call_id, body.tool)
 
 
-def _select_workflows(session: Session) -> QuerySet[Workflow]:
-    return Workflow.objects.filter(session=session)
+def _get_workflow(session_pk: int, session_id: str, workflow_id: str) -> Workflow:
+    workflow = Workflow.objects.filter(session=session_pk, workflow_id=workflow_id).first()
+    if workflow is None:
+        raise WorkflowNotFound(session_id, workflow_id)
+    return workflow
 
 
 def _serialize_workflow(store: Store, workflow: Workflow) -> dict[str, Any]:

@@ -230,8 +230,8 @@ def test_step_of_a_workflow_runs_once_and_keeps_its_identity() -> None:
     assert client.post(path, step).json() == {"state": "answered", "value": {"held": 1}}
     (stored,) = ApiClient(situation.auditor).get("/sessions/s/workflows/w").json()["steps"]
     assert (stored["step_id"], stored["status"], stored["result"]) == ("hold", "completed", {"held": 1})
-    missing = client.get("/sessions/s/workflows/other")
-    assert (missing.status_code, missing.json()["type"]) == (404, "WorkflowNotFound")
+    for missing in (client.get("/sessions/s/workflows/other"), client.post("/sessions/s/workflows/other/steps", step)):
+        assert (missing.status_code, missing.json()["type"]) == (404, "WorkflowNotFound")
 
 
 def test_requests_of_a_token_are_limited(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
