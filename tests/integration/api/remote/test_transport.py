@@ -160,6 +160,33 @@ def test_agent_waits_at_the_gate_until_somebody_decides(open_checkpointer: Any, 
     approver.close()
 
 
+def test_gate_is_streamed_until_the_last_decision(open_checkpointer: Any, server: HttpServer, token: str) -> None:
+    dying = open_checkpointer()
+    dying.start_session("s")
+    for call_id in ("c1", "c2"):
+        dying.record_tool_call_issued("s", call_id, "pay", {"order": call_id}, call_id)
+    dying.release_session("s")
+    approver = SyncCheckpointer(server.address, token=make_token(TokenRole.APPROVER, name="approver"))
+    headers = {"Authorization": f"Bearer {token}", "Harness-Client": "x", "Accept": "text/event-stream"}
+    event, found = "", cast(list[tuple[str, list[str]]], [])
+    with httpx.Client(base_url=f"{server.address}/api/v1", headers=headers, timeout=30) as client:
+        opened = client.post("/sessions", json={"session_id": "s", "mode": "resume", "hold": True}).json()
+        lost = client.get("/sessions/s/gate", params={"fence": 7})
+        assert (lost.status_code, lost.json()["type"]) == (409, "OwnershipLost")
+        with client.stream("GET", "/sessions/s/gate", params={"fence": opened["run"]["fence"]}) as response:
+            assert response.headers["Content-Type"] == "text/event-stream"
+            for line in response.iter_lines():
+                if line.startswith("event: "):
+                    event = line.removeprefix("event: ")
+                elif line.startswith("data: "):
+                    waiting = [call["call_id"] for call in json.loads(line.removeprefix("data: "))["undecided"]]
+                    found.append((event, waiting))
+                    if waiting:
+                        approver.mark_failed("s", waiting[0], actor="", reason="The bank has nothing.", revision=2)
+    assert found == [("waiting", ["c1", "c2"]), ("waiting", ["c2"]), ("answer", [])]
+    approver.close()
+
+
 def test_server_signs_decisions_and_refuses_forged_ones(
     open_checkpointer: Any, server: HttpServer, token: str, settings: Any
 ) -> None:
