@@ -22,6 +22,7 @@ from checkpoints.ids import validate_id
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message import ImportedMessage
 from checkpoints.models import Run, Session, ToolCall
+from checkpoints.seals.sealed_model import insert_rows
 from checkpoints.store.call_records import validate_tool_name
 from checkpoints.store.store import Store
 
@@ -156,13 +157,25 @@ class ImportedCallLog:
             if call.status == CallStatus.ISSUED and not self._live:
                 _mark_unanswered(call)
             call.session_id, call.workspace_id, call.run_id = session.pk, session.workspace_id, run.pk
-        rows.bulk_create(calls, batch_size=_CHUNK_SIZE)
+        insert_rows(self._using, calls)
         self._logged.update(call.idempotency_key for call in calls)
-        self._unsettled |= {call.idempotency_key: call for call in calls if call.result is None}
+        self._add_unsettled({call.idempotency_key: call for call in calls if call.result is None}, session)
         settled_rows = list(self._settled.values())
         for start in range(0, len(settled_rows), _CHUNK_SIZE):
             rows.bulk_update(settled_rows[start : start + _CHUNK_SIZE], _SETTLED_COLUMNS)
         self._settled.clear()
+
+    def _add_unsettled(self, calls: dict[str, ToolCall], session: Session) -> None:
+        """Keep inserted calls without a result, with the primary keys that the database gave them."""
+        if not calls:
+            return
+        rows = ToolCall.objects.using(self._using).filter(
+            session=session, step__in={call.step for call in calls.values()}
+        )
+        for key, pk in rows.values_list("idempotency_key", "pk"):
+            if key in calls:
+                calls[key].pk, calls[key]._state.adding, calls[key]._state.db = pk, False, self._using
+        self._unsettled |= calls
 
     def settle_session(self, session: Session, run: Run, *, live: bool) -> None:
         """Write results that came for earlier calls; unless the transcript may go on, no call is issued any more."""
