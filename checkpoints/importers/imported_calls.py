@@ -16,6 +16,7 @@ from typing import Any, Final
 from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
+from checkpoints.formats.argument_order import encode_argument_order
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.formats.content_blocks import AudioPart, CallPart, ImagePart, Part, ResultPart, parts_to_text
 from checkpoints.ids import validate_id
@@ -119,6 +120,7 @@ class ImportedCallLog:
             tool=call.name,
             args=args,
             args_digest=digests.digest_text(args),
+            args_order=encode_argument_order(call.args),
             idempotency_key=idempotency_key,
             side_effects=IMPORTED_MARK,
             status=CallStatus.ISSUED,

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from checkpoints.formats import content_blocks
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.formats.content_blocks import CallPart, Part, ResultPart, TextPart
+from checkpoints.formats.content_blocks import Part, ResultPart, TextPart
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_report import ImportReport
@@ -59,13 +59,6 @@ def list_types(content: Any) -> set[str]:
         if isinstance(content, list)
         else set()
     )
-
-
-def _list_argument_orders(parts: Sequence[Part]) -> dict[str, list[str]]:
-    """List the names of arguments in the caller's order by call id, where canonical JSON would order them otherwise."""
-    calls = (part for part in parts if isinstance(part, CallPart))
-    orders = {call.call_id: list(call.args) for call in calls if isinstance(call.args, dict) and len(call.args) > 1}
-    return {call_id: names for call_id, names in orders.items() if names != sorted(names)}
 
 
 class TranscriptReader(Protocol):
@@ -254,10 +247,6 @@ class TranscriptBuilder:
         if self._context != self._written_context:
             self._written_context = dict(self._context)
             source = {**source, "context": self._written_context}
-        if parts is None:
-            parts = content_blocks.list_message_parts(message.body)
-        if order := {} if message.body.get("role") in PERSON_ROLES else _list_argument_orders(parts):
-            source = {**source, "argument_order": order}
         body = {**message.body, "source": source} if source else message.body
         if message.at is not None and "created_at" not in body:
             body = {**body, "created_at": message.at.isoformat()}
@@ -270,7 +259,7 @@ class TranscriptBuilder:
             ImportedMessage(
                 message.key, message.role, body, message.at, message.after, message.begins_turn, message.times
             ),
-            parts,
+            content_blocks.list_message_parts(message.body) if parts is None else parts,
         )
 
     def _take_back_last_message(self, key: str) -> bool:
