@@ -11,9 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from django.db import connections, models, router, transaction
+from django.db import models, router, transaction
 
-from checkpoints.db.sql_fragments import build_insert, convert_row
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.keys import SEAL_SIZE, SealKeys, get_seal_keys
 from checkpoints.seals.session_heads import RowChanges
@@ -117,26 +116,13 @@ class SealedModel(models.Model):
     save.alters_data = True  # type: ignore[attr-defined]
 
 
-def insert_rows(using: str, rows: Sequence[SealedModel]) -> None:
-    """Insert many complete rows of one model with their seals, by one prepared statement, past the ORM's compiler.
-
-    All columns have to have their values, and the keys that the database gives are not read back.
-    """
-    if not rows:
-        return
-    model, keys, connection = type(rows[0]), get_seal_keys(), connections[using]
-    fields = [field for field in model._meta.concrete_fields if not isinstance(field, models.AutoField)]
-    names, columns = tuple(field.name for field in fields), [field.attname for field in fields]
-    with transaction.atomic(using=using, savepoint=False), connection.cursor() as cursor:
-        if keys is not None:
-            for row in rows:
-                row.row_seal = row_seals.seal_row(keys, row)
-        cursor.executemany(
-            build_insert(model, names),
-            [convert_row(connection, model, names, [getattr(row, name) for name in columns]) for row in rows],
-        )
-        if keys is not None:
-            _add_rows_to_heads(model, using, rows, keys)
+def seal_new_rows(using: str, rows: Sequence[Any]) -> None:
+    """Seal complete rows of one model that SQL inserts past the ORM, in the same transaction. Nothing without a key."""
+    keys = get_seal_keys()
+    if keys is not None and rows:
+        for row in rows:
+            row.row_seal = row_seals.seal_row(keys, row)
+        _add_rows_to_heads(type(rows[0]), using, rows, keys)
 
 
 def seal_stored_rows(rows: models.QuerySet[Any], *, counted: bool = True) -> None:

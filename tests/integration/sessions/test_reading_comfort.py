@@ -154,11 +154,11 @@ def test_calls_of_a_transcript_say_what_the_file_knows(session: Session, reader:
     assert (text.count("Imported"), text.count("· imported")) == (1, 0)
     first, second = text.index("No result in the file yet"), text.index("The file ends before a result")
     assert first < text.index("permissions: plan") < second < text.index("permissions: bypass")
-    call = ToolCall.objects.latest("pk")
+    number = ToolCall.objects.latest("pk").pk
     for path in (
         f"/sessions/{session.pk}/",
         f"/sessions/{session.pk}/calls/",
-        f"/sessions/{session.pk}/calls/{call.pk}/",
+        f"/sessions/{session.pk}/calls/{number}/",
     ):
         shown = reader.get(path).content.decode()
         assert 0 < shown.index("zebra") < shown.index("apple"), path
