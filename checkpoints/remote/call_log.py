@@ -18,6 +18,7 @@ from checkpoints.exceptions import (
     ReviewRequired,
     TooLarge,
 )
+from checkpoints.formats.argument_order import encode_argument_order, sort_stored_arguments
 from checkpoints.remote import verify_probes
 from checkpoints.remote.store import RemoteStore
 from checkpoints.remote.transport import escape_id
@@ -60,10 +61,10 @@ class RemoteCallLog:
             fields = self._describe_request(request)
         except (InvalidArguments, NotRepresentable, TooLarge) as error:
             return ToolResult(request.call_id, str(error), is_error=True)
-        key = uuid.uuid4().hex
+        key, args = uuid.uuid4().hex, sort_stored_arguments(request.stored, encode_argument_order(request.args))
         while True:
             try:
-                answer: Mapping[str, Any] = yield Transact(partial(self._issue, held, fields, request.stored, key))
+                answer: Mapping[str, Any] = yield Transact(partial(self._issue, held, fields, args, key))
             except InvalidArguments as error:
                 return ToolResult(request.call_id, str(error), is_error=True)
             except ApprovalRequired:

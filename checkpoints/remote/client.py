@@ -270,7 +270,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
             "step": step,
         }
         answer = self.store.write(
-            "POST", f"{_path(session_id)}/calls", fields, session=held, raw={"args": intent.args}
+            "POST", f"{_path(session_id)}/calls", fields, session=held, raw={"args": intent.args_as_called}
         ).value
         held.issued_calls[call_id] = IssuedCall(answer["number"], call_id, answer["step"], answer["attempt"])
 
