@@ -60,6 +60,8 @@ ANSWERS_SINCE_VERSION = 3
 TEMPLATES_SINCE_VERSION = 4
 #: Version of the format that added the signature of a decision.
 SIGNATURES_SINCE_VERSION = 6
+#: Version of the format that added the order of the arguments of a call.
+ORDER_SINCE_VERSION = 7
 #: Columns of a session that say something about its rows in this database.
 _OWN_OF_DATABASE = (*HEAD_FIELDS, "quarantined_at", "quarantine")
 _JSON_NATIVE_TYPES = frozenset({int, str, bool, type(None)})
@@ -92,6 +94,8 @@ def upgrade_row(kind: str, values: object, version: int) -> object:
         return {"signed_terms": None, "signature": None, **values}
     if kind != "tool_call":
         return values
+    if version < ORDER_SINCE_VERSION:
+        values = {"args_order": "", **values}
     if version < TEMPLATES_SINCE_VERSION:
         values = {"sentence_template": "", **values}
     if version < RISK_SINCE_VERSION:

@@ -160,6 +160,7 @@ def _build_call_values(
         "tool": intent.tool,
         "args": intent.args,
         "args_digest": intent.args_digest,
+        "args_order": intent.args_order,
         "asked_args_digest": intent.asked_args_digest,
         "idempotency_key": intent.key,
         "key_scope": intent.scope,
@@ -355,7 +356,12 @@ def _consume_rerun_approval(
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.RERUN.before).update(
         status=call_transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now()
     )
-    return replace(intent, args=approved.args, asked_args_digest=approved.asked_args_digest)
+    return replace(
+        intent,
+        args=approved.args,
+        args_order=approved.args_order,
+        asked_args_digest=approved.asked_args_digest,
+    )
 
 
 def increment_replay_count(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:

@@ -17,7 +17,8 @@ from checkpoints.exceptions import ConcurrentModification, NotRepresentable, Too
 
 _SURROGATE_PAIR_PATTERN = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _LONE_SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")
-_LEAF_TYPES = frozenset({str, int, bool, type(None)})
+#: Types of values without members. The encoder refuses floats that are not finite.
+_LEAF_TYPES = frozenset({str, int, bool, float, type(None)})
 #: Deeper nesting would exhaust the interpreter's stack in the JSON encoder.
 MAX_DEPTH = 200
 
@@ -47,7 +48,8 @@ def build_changed_meanwhile_error(error: RuntimeError, what: str) -> Exception:
 def _encode_text(value: Any, what: str) -> str:
     try:
         text = _encode_json(value)
-    except ValueError as error:  # an integer of thousands of digits
+    except ValueError as error:  # a float that is not finite, or an integer of thousands of digits
+        _require_representable(value, what, 0)
         raise NotRepresentable(what, str(error)) from None
     if not text.isascii():
         text = _escape_lone_surrogates(text, what)

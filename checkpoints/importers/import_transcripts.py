@@ -32,6 +32,8 @@ from checkpoints.store.store import Store
 #: Number of bytes between two progress reports.
 _PROGRESS_STEP_BYTES = 256 * 1024
 _CHUNK_SIZE = 500
+#: Number of files that are remembered by one statement.
+_REMEMBERED_FILES = 20
 #: Errors of one file that do not stop a folder; the last ones are of content that no reader expects.
 UNEXPECTED_CONTENT = (CheckpointsError, OSError, TypeError, ValueError, KeyError, AttributeError, RecursionError)
 
@@ -193,6 +195,8 @@ class FolderImport:
 
     def __init__(self, store: Store, options: ImportOptions, report: ImportReport) -> None:
         self._store, self._options, self._report = store, options, report
+        #: Files that were read and are not yet remembered.
+        self._read: list[ImportedFile] = []
 
     def import_files(
         self, path: Path, files: Sequence[SourceFile], progress: Progress | None, *, skip_unchanged: bool
@@ -202,6 +206,14 @@ class FolderImport:
         unchanged = self._list_unchanged(files) if skip_unchanged else set[Path]()
         self._report.unchanged = len(unchanged)
         changed = [file for file in files if file.path not in unchanged]
+        try:
+            self._import_changed(changed, progress, is_single=is_single)
+        finally:
+            self.remember_read_files()
+        if not (self._report.sessions or self._report.refused or self._report.unchanged or self._report.files):
+            raise NothingToImport(path, "no file in it is a transcript of a known format")
+
+    def _import_changed(self, changed: Sequence[SourceFile], progress: Progress | None, *, is_single: bool) -> None:
         total, read = sum(file.size for file in changed), 0
         for number, file in enumerate(changed, 1):
 
@@ -211,10 +223,10 @@ class FolderImport:
                     progress(ImportProgress(file.path, number, len(changed), position, total, self._report))
 
             self._import_or_report(file, report_progress, is_single=is_single)
+            if len(self._read) >= _REMEMBERED_FILES:
+                self.remember_read_files()
             read += file.size
             report_progress(0, read=read)
-        if not (self._report.sessions or self._report.refused or self._report.unchanged or self._report.files):
-            raise NothingToImport(path, "no file in it is a transcript of a known format")
 
     def _import_or_report(self, file: SourceFile, on_read: Callable[[int], None], *, is_single: bool) -> None:
         """Import one file; raise what refuses it if it is the only one, else report it."""
@@ -235,10 +247,10 @@ class FolderImport:
                 raise
             self._report.refused.append(RefusedFile(str(file.path), f"{error} ({type(error).__name__})"))
             return
-        self.remember(file, "", [], live=False)
+        self.note_read_file(file, "", [], live=False)
 
     def import_file(self, file: SourceFile, on_read: Callable[[int], None] | None = None) -> FileImport:
-        """Import one file, and remember how it was then. Raises what refuses it."""
+        """Import one file, and note how it was then. Raises what refuses it."""
         messages_before = self._report.messages
         file_import = FileImport(self._store, self._options, self._report, file)
         self._report.files += 1
@@ -246,26 +258,35 @@ class FolderImport:
         sessions = file_import.import_appended_values(on_read)
         if self._report.messages == messages_before:
             self._report.empty.append(str(file.path))
-        self.remember(file, file_import.format.name, sessions, live=file_import.is_live)
+        self.note_read_file(file, file_import.format.name, sessions, live=file_import.is_live)
         return file_import
 
-    def remember(self, file: SourceFile, format_name: str, sessions: Sequence[str], *, live: bool) -> None:
-        """Remember a file as it was read."""
-        columns = {
-            "path": str(file.path),
-            "format": format_name,
-            "size": file.size,
-            "modified_ns": file.modified_ns,
-            "sessions": to_canonical_json(list(sessions)),
-            "live": live,
-            "read_at": datetime.now(UTC),
-        }
-        key = {"workspace_id": self._store.workspace_id, "path_digest": digest_text(str(file.path))}
+    def note_read_file(self, file: SourceFile, format_name: str, sessions: Sequence[str], *, live: bool) -> None:
+        """Note a file as it was read, for `remember_read_files`."""
+        self._read.append(
+            ImportedFile(
+                workspace_id=self._store.workspace_id,
+                path_digest=digest_text(str(file.path)),
+                path=str(file.path),
+                format=format_name,
+                size=file.size,
+                modified_ns=file.modified_ns,
+                sessions=to_canonical_json(list(sessions)),
+                live=live,
+                read_at=datetime.now(UTC),
+            )
+        )
+
+    def remember_read_files(self) -> None:
+        """Remember the noted files in the database. Others are read again next time, which changes nothing."""
+        rows, self._read = self._read, []
+        if not rows:
+            return
         ImportedFile.objects.using(self._store.using).bulk_create(
-            [ImportedFile(**key, **columns)],
+            rows,
             update_conflicts=True,
             unique_fields=["workspace", "path_digest"],
-            update_fields=list(columns),
+            update_fields=["path", "format", "size", "modified_ns", "sessions", "live", "read_at"],
         )
 
     def _list_unchanged(self, files: Sequence[SourceFile]) -> set[Path]:

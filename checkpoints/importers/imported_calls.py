@@ -13,15 +13,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from django.db import connections
+
+from checkpoints.db.sql_fragments import build_insert, convert_row
 from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
+from checkpoints.formats.argument_order import encode_argument_order
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.formats.content_blocks import AudioPart, CallPart, ImagePart, Part, ResultPart, parts_to_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message import ImportedMessage
 from checkpoints.models import Run, Session, ToolCall
+from checkpoints.seals.sealed_model import seal_new_rows
 from checkpoints.store.call_records import validate_tool_name
 from checkpoints.store.store import Store
 
@@ -31,6 +36,8 @@ UNANSWERED_RESULT: Final = (
 )
 _CHUNK_SIZE = 200
 _OPEN_STATUSES = (CallStatus.DISCARDED, CallStatus.ISSUED)
+_FIELDS = [field for field in ToolCall._meta.concrete_fields if not field.primary_key]
+_COLUMNS, _ATTRIBUTES = tuple(field.name for field in _FIELDS), tuple(field.attname for field in _FIELDS)
 _SETTLED_COLUMNS = (
     "status",
     "reason",
@@ -118,6 +125,7 @@ class ImportedCallLog:
             tool=call.name,
             args=args,
             args_digest=digests.digest_text(args),
+            args_order=encode_argument_order(call.args),
             idempotency_key=idempotency_key,
             side_effects=IMPORTED_MARK,
             status=CallStatus.ISSUED,
@@ -156,13 +164,37 @@ class ImportedCallLog:
             if call.status == CallStatus.ISSUED and not self._live:
                 _mark_unanswered(call)
             call.session_id, call.workspace_id, call.run_id = session.pk, session.workspace_id, run.pk
-        rows.bulk_create(calls, batch_size=_CHUNK_SIZE)
+        self._insert_rows(calls)
         self._logged.update(call.idempotency_key for call in calls)
-        self._unsettled |= {call.idempotency_key: call for call in calls if call.result is None}
+        self._add_unsettled({call.idempotency_key: call for call in calls if call.result is None}, session)
         settled_rows = list(self._settled.values())
         for start in range(0, len(settled_rows), _CHUNK_SIZE):
             rows.bulk_update(settled_rows[start : start + _CHUNK_SIZE], _SETTLED_COLUMNS)
         self._settled.clear()
+
+    def _insert_rows(self, calls: Sequence[ToolCall]) -> None:
+        """Insert complete rows by one prepared statement, without the ORM's work for each; their keys are not read."""
+        if not calls:
+            return
+        connection = connections[self._using]
+        seal_new_rows(self._using, calls)
+        rows = [
+            convert_row(connection, ToolCall, _COLUMNS, [getattr(call, name) for name in _ATTRIBUTES]) for call in calls
+        ]
+        with connection.cursor() as cursor:
+            cursor.executemany(build_insert(ToolCall, _COLUMNS), rows)
+
+    def _add_unsettled(self, calls: dict[str, ToolCall], session: Session) -> None:
+        """Keep inserted calls without a result, with the primary keys that the database gave them."""
+        if not calls:
+            return
+        rows = ToolCall.objects.using(self._using).filter(
+            session=session, step__in={call.step for call in calls.values()}
+        )
+        for key, pk in rows.values_list("idempotency_key", "pk"):
+            if key in calls:
+                calls[key].pk, calls[key]._state.adding, calls[key]._state.db = pk, False, self._using
+        self._unsettled |= calls
 
     def settle_session(self, session: Session, run: Run, *, live: bool) -> None:
         """Write results that came for earlier calls; unless the transcript may go on, no call is issued any more."""

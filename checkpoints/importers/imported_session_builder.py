@@ -8,7 +8,7 @@ those that are new since the message before it under `source`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from checkpoints.formats import content_blocks
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.formats.content_blocks import CallPart, ResultPart, TextPart
+from checkpoints.formats.content_blocks import Part, ResultPart, TextPart
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_report import ImportReport
@@ -59,15 +59,6 @@ def list_types(content: Any) -> set[str]:
         if isinstance(content, list)
         else set()
     )
-
-
-def _list_argument_orders(body: Body) -> dict[str, list[str]]:
-    """List the names of arguments in the caller's order by call id, where canonical JSON would order them otherwise."""
-    if body.get("role") in PERSON_ROLES:
-        return {}
-    calls = (part for part in content_blocks.list_message_parts(body) if isinstance(part, CallPart))
-    orders = {call.call_id: list(call.args) for call in calls if isinstance(call.args, dict) and len(call.args) > 1}
-    return {call_id: names for call_id, names in orders.items() if names != sorted(names)}
 
 
 class TranscriptReader(Protocol):
@@ -243,11 +234,11 @@ class TranscriptBuilder:
             self.set_title("\n".join(part.text for part in parts if isinstance(part, TextPart)))
         source = body.get("source")
         facts = {**(source if isinstance(source, dict) else {}), **({"usage": dict(usage)} if usage else {})}
-        self.record(ImportedMessage(key, role, body, at, previous_key, is_prompt, times or {}), facts)
+        self.record(ImportedMessage(key, role, body, at, previous_key, is_prompt, times or {}), facts, parts)
         return key
 
-    def record(self, message: ImportedMessage, source: Body) -> None:
-        """Record a message with what is known beside it."""
+    def record(self, message: ImportedMessage, source: Body, parts: Sequence[Part] | None = None) -> None:
+        """Record a message with what is known beside it. `parts` are those of its body, if they have been read."""
         comes_again = self._take_back_last_message(message.key)
         self._last = message.key, self._notes, self._written_context
         if self._notes:
@@ -256,8 +247,6 @@ class TranscriptBuilder:
         if self._context != self._written_context:
             self._written_context = dict(self._context)
             source = {**source, "context": self._written_context}
-        if order := _list_argument_orders(message.body):
-            source = {**source, "argument_order": order}
         body = {**message.body, "source": source} if source else message.body
         if message.at is not None and "created_at" not in body:
             body = {**body, "created_at": message.at.isoformat()}
@@ -269,7 +258,8 @@ class TranscriptBuilder:
         self.recorder.record_message(
             ImportedMessage(
                 message.key, message.role, body, message.at, message.after, message.begins_turn, message.times
-            )
+            ),
+            content_blocks.list_message_parts(message.body) if parts is None else parts,
         )
 
     def _take_back_last_message(self, key: str) -> bool:

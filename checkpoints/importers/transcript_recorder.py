@@ -3,14 +3,15 @@ versions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 from checkpoints.db.hot_statements import NewMessage
 from checkpoints.enums import Phase
-from checkpoints.formats import content_blocks, digests, money
+from checkpoints.formats import digests, money
 from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.content_blocks import Part
 from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
@@ -80,15 +81,17 @@ class TranscriptRecorder:
         """Load the last message that an earlier import wrote; None if there is none."""
         return self._writer.load_last_body()
 
-    def record_message(self, message: ImportedMessage) -> None:
-        """Record the next message of the transcript. Raises `InvalidInput` if it cannot be stored exactly."""
+    def record_message(self, message: ImportedMessage, parts: Sequence[Part]) -> None:
+        """Record the next message of the transcript, whose body has `parts`.
+
+        Raises `InvalidInput` if it cannot be stored exactly.
+        """
         body = to_canonical_json(message.body, "message")
         if not self._started:
             self._require_same_source(message)
         self._set_time(message.at)
         self._started = True
         self.report.messages += 1
-        parts = content_blocks.list_message_parts(message.body)
         if self._is_extended(message.key, body):
             self._remove_last_message()
         elif self.has_message(message.key):

@@ -714,6 +714,7 @@ class Migration(migrations.Migration):
                 ("tool", models.CharField(max_length=200)),
                 ("args", models.TextField()),
                 ("args_digest", models.CharField(max_length=64)),
+                ("args_order", models.TextField(blank=True, db_default="", default="")),
                 ("asked_args_digest", models.CharField(blank=True, db_default="", default="", max_length=64)),
                 ("idempotency_key", models.CharField(max_length=255)),
                 (

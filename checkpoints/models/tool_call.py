@@ -15,6 +15,7 @@ from checkpoints.enums import (
     KeyScope,
     Risk,
 )
+from checkpoints.formats.argument_order import sort_stored_arguments
 from checkpoints.formats.canonical import decode_json_text
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
@@ -70,6 +71,7 @@ class ToolCall(SealedModel):
     unsealed_fields = {
         "id": "chosen by the database at the insert; what a row is called is sealed",
         "replay_count": "a statistic",
+        "args_order": "how the arguments are shown; they themselves are sealed",
         "row_seal": "the seal itself",
     }
 
@@ -84,6 +86,8 @@ class ToolCall(SealedModel):
     tool = models.CharField(max_length=200)
     args = models.TextField()
     args_digest = models.CharField(max_length=64)
+    #: Names of the arguments in the order of the caller, as a JSON list; empty if `args` has them in that order.
+    args_order = models.TextField(blank=True, default="", db_default="")
     #: Digest of the arguments the call was requested with, if a person has changed them since; else empty.
     asked_args_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     idempotency_key = models.CharField(max_length=255)
@@ -165,6 +169,11 @@ class ToolCall(SealedModel):
     def is_imported(self) -> bool:
         """Whether the call was read from a transcript: no run of this library ran it."""
         return self.side_effects == IMPORTED_MARK
+
+    @property
+    def args_as_called(self) -> str:
+        """Arguments as JSON text in the order of the caller, to be read; `args` is what counts."""
+        return sort_stored_arguments(self.args, self.args_order)
 
     @property
     def mutates(self) -> bool:

@@ -18,6 +18,7 @@ from checkpoints.exceptions import (
     ReviewRequired,
     TooLarge,
 )
+from checkpoints.formats.argument_order import encode_argument_order, sort_stored_arguments
 from checkpoints.remote import verify_probes
 from checkpoints.remote.store import RemoteStore
 from checkpoints.remote.transport import escape_id
@@ -60,10 +61,10 @@ class RemoteCallLog:
             fields = self._describe_request(request)
         except (InvalidArguments, NotRepresentable, TooLarge) as error:
             return ToolResult(request.call_id, str(error), is_error=True)
-        key = uuid.uuid4().hex
+        key, args = uuid.uuid4().hex, sort_stored_arguments(request.stored, encode_argument_order(request.args))
         while True:
             try:
-                answer: Mapping[str, Any] = yield Transact(partial(self._issue, held, fields, request.stored, key))
+                answer: Mapping[str, Any] = yield Transact(partial(self._issue, held, fields, args, key))
             except InvalidArguments as error:
                 return ToolResult(request.call_id, str(error), is_error=True)
             except ApprovalRequired:
@@ -106,11 +107,14 @@ class RemoteCallLog:
         return fields
 
     def _issue(self, held: OwnedSession, fields: dict[str, Any], args: str, key: str) -> Any:
-        taken = self.store.taken.pop(self.session_id, [])
+        taken = list(self.store.taken.get(self.session_id, ()))
         path = f"/sessions/{escape_id(self.session_id)}/calls"
         if taken:
-            fields["taken"] = taken
-        return self.store.write("POST", path, fields, session=held, key=key, raw={"args": args}).value
+            fields = {**fields, "taken": taken}
+        answer = self.store.write("POST", path, fields, session=held, key=key, raw={"args": args}).value
+        if taken:
+            del self.store.taken[self.session_id][: len(taken)]
+        return answer
 
 
 @dataclass(frozen=True)

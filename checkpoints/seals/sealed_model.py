@@ -116,6 +116,15 @@ class SealedModel(models.Model):
     save.alters_data = True  # type: ignore[attr-defined]
 
 
+def seal_new_rows(using: str, rows: Sequence[Any]) -> None:
+    """Seal complete rows of one model that SQL inserts past the ORM, in the same transaction. Nothing without a key."""
+    keys = get_seal_keys()
+    if keys is not None and rows:
+        for row in rows:
+            row.row_seal = row_seals.seal_row(keys, row)
+        _add_rows_to_heads(type(rows[0]), using, rows, keys)
+
+
 def seal_stored_rows(rows: models.QuerySet[Any], *, counted: bool = True) -> None:
     """Seal rows that SQL has written past the ORM, in the transaction that wrote them. Nothing without a key.
 

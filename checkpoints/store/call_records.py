@@ -19,6 +19,7 @@ from checkpoints.enums import (
 )
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.formats import digests
+from checkpoints.formats.argument_order import encode_argument_order, sort_stored_arguments
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.ids import validate_id, validate_number
 
@@ -50,6 +51,13 @@ class CallIntent:
     decide_within: timedelta | None = None
     #: Digest of the arguments it was requested with, if a person has changed them to `args`; else empty.
     asked_args_digest: str = ""
+    #: Order in which the caller wrote the arguments, as `ToolCall.args_order` has it.
+    args_order: str = ""
+
+    @property
+    def args_as_called(self) -> str:
+        """Arguments as JSON text in the order of the caller."""
+        return sort_stored_arguments(self.args, self.args_order)
 
     @property
     def args_digest(self) -> str:
@@ -129,6 +137,7 @@ def build_intent(
         call_id=validate_id("call id", call_id),
         tool=name,
         args=to_canonical_json(args, "args"),
+        args_order=encode_argument_order(args),
         key=validate_id("idempotency key", key),
         step=None if step is None else validate_number("step", step),
         side_effects=validate_side_effects(side_effects),

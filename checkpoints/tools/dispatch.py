@@ -30,6 +30,7 @@ from checkpoints.exceptions import (
     TooLarge,
 )
 from checkpoints.formats import digests
+from checkpoints.formats.argument_order import encode_argument_order
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.integrity import quarantine
@@ -309,6 +310,7 @@ def build_tool_intent(
         call_id=call_id,
         tool=tool.name,
         args=stored,
+        args_order=encode_argument_order(args),
         key=key,
         step=step,
         scope=tool.scope,

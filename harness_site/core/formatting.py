@@ -324,7 +324,7 @@ def mask_call_sentence(tool: str, sentence: str, args: Any) -> str:
 def format_call_sentence(call: ToolCall) -> str:
     """Describe what a call was about to do: in the tool's words, else made from its name and arguments."""
     try:
-        return mask_call_sentence(call.tool, call.sentence, parse_json_or_text(call.args))
+        return mask_call_sentence(call.tool, call.sentence, parse_json_or_text(call.args_as_called))
     except (ValueError, RecursionError):
         logger.exception("The arguments of the call %s cannot be put in words.", getattr(call, "pk", ""))
         return build_default_call_sentence(call.tool, gettext("its arguments cannot be shown"))

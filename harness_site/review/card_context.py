@@ -71,7 +71,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     return {
         "call": call,
         "session": call.session,
-        "args": formatting.parse_json_or_text(call.args),
+        "args": formatting.parse_json_or_text(call.args_as_called),
         "secrets_hidden": is_masking_active(),
         "undecided": undecided,
         "asking": call.status == CallStatus.AWAITING_APPROVAL,
@@ -162,7 +162,7 @@ def build_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
         answer = mask_and_reveal_hidden(result_texts.get(DecisionKind.RESPOND) or "")
         initial = {
             "revision": call.revision,
-            "args": argument_changes.format_editable_arguments(call.args),
+            "args": argument_changes.format_editable_arguments(call.args_as_called),
             "answer": answer,
         }
         return ApprovalForm(initial=initial, call=call)

@@ -129,7 +129,7 @@ def _get_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLin
 
 def _format_arguments(record: CallRecord) -> tuple[str, str]:
     """Return the beginning of the arguments, and their size if there is more."""
-    line = session_formatting.format_json_on_one_line(session_formatting.parse_stored_value(record.args))
+    line = session_formatting.format_json_on_one_line(session_formatting.parse_stored_value(record.args_as_called))
     beginning = display_text.fold_masked_text(line, _LONGEST_ARGUMENTS)
     size = "" if beginning.whole else display_text.format_byte_size(beginning.size)
     return mask_and_reveal_hidden(beginning.text), size

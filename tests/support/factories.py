@@ -18,6 +18,7 @@ from checkpoints.enums import (
     SessionStatus,
 )
 from checkpoints.formats import to_canonical_json
+from checkpoints.formats.argument_order import encode_argument_order
 from checkpoints.formats.digests import EMPTY_CHAIN, extend_hash_chain
 from checkpoints.models import (
     DEFAULT_WORKSPACE,
@@ -133,6 +134,7 @@ def make_call(
         tool=tool,
         args=args_json,
         args_digest=args_digest,
+        args_order=encode_argument_order(args),
         idempotency_key=fields.pop("idempotency_key", f"key-{next(_numbers)}"),
         side_effects=side_effects,
         status=status,

@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 
 from checkpoints.db import keyset_pagination
 from checkpoints.enums import IMPORTED_MARK, NOT_RUN_CALL_STATUSES, UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind
+from checkpoints.formats.argument_order import sort_stored_arguments
 from checkpoints.ids import is_storable
 from checkpoints.models import Decision, LateResult, ToolCall
 from checkpoints.seals import row_seals
@@ -69,6 +70,7 @@ class CallRecord:
     attempt: int
     tool: str
     args: str
+    args_order: str
     sentence: str
     side_effects: tuple[str, ...]
     status: str
@@ -88,6 +90,11 @@ class CallRecord:
     settled_at: datetime | None
     rulings: tuple[CallDecision, ...]
     late: tuple[LateCallResult, ...]
+
+    @property
+    def args_as_called(self) -> str:
+        """Return the arguments as JSON text in the order of the caller."""
+        return sort_stored_arguments(self.args, self.args_order)
 
     @property
     def duration(self) -> timedelta | None:
@@ -246,6 +253,7 @@ def _build_call_record(
         attempt=call.attempt,
         tool=call.tool,
         args=call.args,
+        args_order=call.args_order,
         sentence=call.sentence,
         side_effects=tuple(effect for effect in call.side_effects.split(",") if effect),
         status=call.status,

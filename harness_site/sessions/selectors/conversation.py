@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from checkpoints.enums import RunStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import content_blocks, parse_json, parse_or_text, to_canonical_json
+from checkpoints.formats.argument_order import sort_arguments
 from checkpoints.formats.content_blocks import CallPart, Part, ResultPart, TextPart
 from checkpoints.models import Checkpoint, Session
 from harness_site.sessions.selectors import call_details, call_result_pairs, message_origins, message_windows
@@ -247,29 +248,6 @@ def _load_widened_window(at: Place, first: int, upto: int) -> tuple[StoredMessag
     return stored[start - 1] if start else None, stored[start:end]
 
 
-def _read_parts(body: str) -> tuple[Part, ...]:
-    """Read the parts of a message, the arguments of its calls in the caller's order if it is known."""
-    parts = content_blocks.read_message_parts(body)
-    if '"argument_order":{' not in body:
-        return parts
-    message = parse_or_text(body)
-    source = message.get("source") if isinstance(message, dict) else None
-    orders = source.get("argument_order") if isinstance(source, dict) else None
-    if not isinstance(orders, dict):
-        return parts
-    return tuple(
-        replace(part, args=_sort_arguments(part.args, orders.get(part.call_id))) if isinstance(part, CallPart) else part
-        for part in parts
-    )
-
-
-def _sort_arguments(args: Any, names: Any) -> Any:
-    if not isinstance(args, dict) or not isinstance(names, list):
-        return args
-    known = {name: args[name] for name in names if isinstance(name, str) and name in args}
-    return {**known, **args}
-
-
 def _read_usage(body: str) -> Mapping[str, Any]:
     """Read the usage of a message: its own, or that of its source."""
     if '"usage":{' not in body:
@@ -312,7 +290,7 @@ class _ConversationBuilder:
         ends: bool,
     ) -> None:
         self.session, self.messages, self.lead = session, messages, lead
-        self.parts = [_read_parts(message.body) for message in messages]
+        self.parts = [content_blocks.read_message_parts(message.body) for message in messages]
         self.newest_end = at.newest and ends
         self.segments = message_origins.load_segments(messages)
         self.origins = message_origins.load_message_origins(session.pk, [lead, *messages] if lead else messages)
@@ -357,6 +335,8 @@ class _ConversationBuilder:
 
     def _build_call_card(self, call: CallPart, spot: Spot, version: int | None) -> CallCard:
         attempts = self._match_call_attempts(call, version)
+        if attempts:
+            call = replace(call, args=sort_arguments(call.args, attempts[0].args_order))
         if spot not in self.pairs.answers:
             return CallCard(call, None, None, attempts)
         index, number = self.pairs.answers[spot]
@@ -402,7 +382,8 @@ class _ConversationBuilder:
             last = rows[-1]
             yield from self._build_handovers(run_number, last.run_number)
             run_number = max(run_number or 0, last.run_number)
-            yield CallCard(CallPart(last.call_id, last.tool, parse_or_text(last.args)), None, None, tuple(rows))
+            call = CallPart(last.call_id, last.tool, parse_or_text(last.args_as_called))
+            yield CallCard(call, None, None, tuple(rows))
         if self.runs:
             yield from self._build_handovers(run_number, max(self.runs))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -14,36 +15,71 @@ from checkpoints.sessions.list_filters import (
     SessionFilter,
     Sort,
     get_order_fields,
-    get_time_field,
     split_into_indexed_querysets,
 )
 
 #: Totals are exact up to this number; beyond it a page says "more than".
 LIMIT = 1000
 
+_UNTIMED_MARK = "no-times~"
+
+
+@dataclass(frozen=True, slots=True)
+class UntimedCursor:
+    """Cursor among the sessions whose source has no times: they come after all others, by the times of their files."""
+
+    place: Cursor
+
+    def __str__(self) -> str:
+        return f"{_UNTIMED_MARK}{self.place}"
+
+
 #: Cursor of a page.
-Place: TypeAlias = Cursor | AmountCursor
+Place: TypeAlias = Cursor | UntimedCursor | AmountCursor
 
 
 def parse_page_cursor(token: str, sort: Sort) -> Place | None:
     """Parse the cursor of a page from its URL; None if it is invalid."""
-    return AmountCursor.parse(token) if sort is Sort.COST else Cursor.parse(token)
+    if sort is Sort.COST:
+        return AmountCursor.parse(token)
+    place = Cursor.parse(token.removeprefix(_UNTIMED_MARK))
+    return UntimedCursor(place) if place is not None and token.startswith(_UNTIMED_MARK) else place
 
 
 def get_session_cursor(session: Session, sort: Sort) -> Place:
     """Return the cursor of a session in the list."""
     if sort is Sort.COST:
         return AmountCursor(session.budget_spent_usd, session.pk)
-    return Cursor(str(session.stored_time), session.pk)  # type: ignore[attr-defined]
+    place = Cursor(str(session.stored_time), session.pk)  # type: ignore[attr-defined]
+    return place if session.has_times else UntimedCursor(place)
 
 
 def load_first_sessions(
     workspace_id: int, wanted: SessionFilter, size: int, *, after: Place | None = None
 ) -> list[Session]:
-    """Load the first sessions after the cursor `after`, with only the columns that the order needs."""
-    parts = [_order_sessions(part, wanted.sort)[:size] for part in _query_sessions_after(workspace_id, wanted, after)]
-    sessions = [row for part in parts for row in part]
-    return sorted(sessions, key=attrgetter(_get_sort_column(wanted.sort), "pk"), reverse=True)[:size]
+    """Load the first sessions after the cursor `after`, with only the columns that the order needs.
+
+    In an order of time, sessions whose source has no times come last.
+    """
+    parts = split_into_indexed_querysets(workspace_id, wanted)
+    if isinstance(after, AmountCursor) or wanted.sort is Sort.COST:
+        return _load_first_of_parts(parts, wanted, size, after)
+    sessions: list[Session] = []
+    if not isinstance(after, UntimedCursor):
+        timed = [part.filter(has_times=True) for part in parts]
+        sessions = _load_first_of_parts(timed, wanted, size, after)
+    if len(sessions) < size:
+        place = after.place if isinstance(after, UntimedCursor) else None
+        untimed = [part.filter(has_times=False) for part in parts]
+        sessions += _load_first_of_parts(untimed, wanted, size - len(sessions), place)
+    return sessions
+
+
+def _load_first_of_parts(
+    parts: list[QuerySet[Session]], wanted: SessionFilter, size: int, after: Place | None
+) -> list[Session]:
+    rows = [row for part in _query_sessions_after(parts, wanted, after) for row in _order_sessions(part, wanted)[:size]]
+    return sorted(rows, key=attrgetter(_get_sort_column(wanted.sort), "pk"), reverse=True)[:size]
 
 
 def count_sessions(workspace_id: int, wanted: SessionFilter) -> int:
@@ -54,20 +90,19 @@ def count_sessions(workspace_id: int, wanted: SessionFilter) -> int:
     )
 
 
-def _query_sessions_after(workspace_id: int, filters: SessionFilter, after: Place | None) -> list[QuerySet[Session]]:
-    parts = split_into_indexed_querysets(workspace_id, filters)
+def _query_sessions_after(
+    parts: list[QuerySet[Session]], filters: SessionFilter, after: Place | None
+) -> list[QuerySet[Session]]:
     if isinstance(after, AmountCursor):
         return [part.filter(keyset_pagination.filter_below_amount(after, "budget_spent_usd")) for part in parts]
-    return (
-        parts
-        if after is None
-        else [part.filter(keyset_pagination.filter_before_cursor(after, filters.time_field)) for part in parts]
-    )
+    if isinstance(after, Cursor):
+        return [part.filter(keyset_pagination.filter_before_cursor(after, filters.time_field)) for part in parts]
+    return parts
 
 
-def _order_sessions(sessions: QuerySet[Session], sort: Sort) -> QuerySet[Session]:
-    annotated = sessions.annotate(stored_time=keyset_pagination.cast_to_text(get_time_field(sort)))
-    return annotated.order_by(*get_order_fields(sort)).only(_get_sort_column(sort))
+def _order_sessions(sessions: QuerySet[Session], wanted: SessionFilter) -> QuerySet[Session]:
+    annotated = sessions.annotate(stored_time=keyset_pagination.cast_to_text(wanted.time_field))
+    return annotated.order_by(*get_order_fields(wanted.sort)).only(_get_sort_column(wanted.sort), "has_times")
 
 
 def _get_sort_column(sort: Sort) -> str:

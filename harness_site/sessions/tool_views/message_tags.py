@@ -39,6 +39,9 @@ _CHIPS: Final[dict[str, tuple[str, Promise]]] = {
     "permissions": ("off", _("Permissions")),
     "turn_aborted": ("bad", _("Turn aborted")),
 }
+#: What a program writes as a message of the person who interrupts the agent.
+_INTERRUPTION: Final = re.compile(r"\s*\[(Request interrupted by user[^\[\]\n]{0,40})\]\s*")
+_INTERRUPTION_CHIP: Final = ("bad", _("Interruption"))
 _OPENING: Final = re.compile("<(" + "|".join(map(re.escape, _CHIPS)) + r")(?: [^<>\n]{0,200})?>")
 #: Headings of the state of an editor, and of what the person wrote, in prompts from an editor.
 _EDITOR_STATE: Final = "# Context from my IDE setup"
@@ -68,11 +71,17 @@ class TextPiece:
 
 
 def has_tags(text: str) -> bool:
-    return ("<" in text and _OPENING.search(text) is not None) or _split_editor_state(text) is not None
+    return (
+        ("<" in text and _OPENING.search(text) is not None)
+        or _split_editor_state(text) is not None
+        or _INTERRUPTION.fullmatch(text) is not None
+    )
 
 
 def split_tagged_text(text: str) -> list[TextPiece]:
     """Split a text at its known tags. A tag that is not closed is text. Nothing is left out except the tags."""
+    if match := _INTERRUPTION.fullmatch(text):
+        return [TextPiece(match[1], _INTERRUPTION_CHIP)]
     pieces: list[TextPiece] = []
     if (parts := _split_editor_state(text)) is not None:
         state, text = parts

@@ -29,7 +29,7 @@ def test_the_sentence_and_who_called(reader: Client) -> None:
 
 def test_the_arguments_are_complete_as_a_list_and_as_stored(reader: Client) -> None:
     note = "long " * 2000 + "end"
-    args = {"note": note, "items": [{"sku": f"lamp-{n}"} for n in range(50)], "gift": None}
+    args = {"note": note, "items": [{"sku": f"lamp-{n}"} for n in range(50)], "gift": None}  # in the caller's order
     call = lost_call(args=args)
     content = raw(reader, call)
     listed, _, stored = content.partition("Raw JSON")
@@ -37,6 +37,7 @@ def test_the_arguments_are_complete_as_a_list_and_as_stored(reader: Client) -> N
     assert all(f"lamp-{n}" in listed for n in range(50))
     assert listed.count("<details") == 1  # the raw text alone is folded
     assert "lamp-49" in stored
+    assert content.index(">note<") < content.index(">items<") < content.index(">gift<")
     assert call.args_digest not in content
     assert compute_keyed_fingerprint(call.args_digest) in stored
 

@@ -166,7 +166,7 @@ def test_cost_narrows_on_both_sides(reader: Client) -> None:
 @pytest.mark.parametrize("agent", ["", "desk"])
 @pytest.mark.parametrize("sort", Sort.values)
 def test_pages_of_every_order_follow_each_other_without_gaps_or_repeats(sort: str, agent: str) -> None:
-    workspace = make_workspace()
+    workspace, untimed = make_workspace(), {1, 5, 6}  # sessions without times come last in an order of time
     pks = [
         made(
             created=n // 2,
@@ -174,6 +174,7 @@ def test_pages_of_every_order_follow_each_other_without_gaps_or_repeats(sort: st
             budget_spent_usd=(Decimal(n // 3) / 7).quantize(Decimal("0.000001")),
             agent="desk",
             status=("active", "completed", "paused")[n % 3],
+            has_times=n not in untimed,
         )
         for n in range(7)
     ]
@@ -189,7 +190,8 @@ def test_pages_of_every_order_follow_each_other_without_gaps_or_repeats(sort: st
     assert sorted(seen) == pks
     ranks = {"updated": [-(n // 2) for n in range(7)], "started": [n // 2 for n in range(7)]}
     key = ranks.get(sort, [n // 3 for n in range(7)])
-    assert seen == [pks[n] for n in sorted(range(7), key=lambda n: (key[n], n), reverse=True)]
+    last = untimed if sort in ranks else set()
+    assert seen == [pks[n] for n in sorted(range(7), key=lambda n: (n not in last, key[n], n), reverse=True)]
 
 
 def test_the_next_page_keeps_filters_and_order(reader: Client) -> None:

@@ -9,7 +9,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, SessionStatus
 from checkpoints.formats import to_canonical_json
-from checkpoints.models import Session
+from checkpoints.models import Session, ToolCall
 from harness_site.sessions.selectors import prompt_outline
 from tests.integration.sessions.test_transcript_page import positions
 from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session
@@ -140,7 +140,7 @@ def test_calls_of_a_transcript_say_what_the_file_knows(session: Session, reader:
     for number, (mode, status) in enumerate((("plan", CallStatus.ISSUED), ("bypass", CallStatus.DISCARDED))):
         args = {"zebra": 1, "apple": number}
         call = {"kind": "tool_call", "id": f"c{number}", "name": "pay", "args": args}
-        source = {"context": {"permission_mode": mode}, "argument_order": {f"c{number}": ["zebra", "apple"]}}
+        source = {"context": {"permission_mode": mode}}
         make_message(session=session, body={"role": "assistant", "blocks": [call], "source": source})
         make_message(session=session, text="Go on.")
         make_call(
@@ -156,4 +156,11 @@ def test_calls_of_a_transcript_say_what_the_file_knows(session: Session, reader:
     assert "Mirrored from Claude Agent SDK" in said(reader.get(f"/sessions/{session.pk}/"))
     first, second = text.index("No result in the file yet"), text.index("The file ends before a result")
     assert first < text.index("permissions: plan") < second < text.index("permissions: bypass")
-    assert text.index("zebra") < text.index("apple")
+    number = ToolCall.objects.latest("pk").pk
+    for path in (
+        f"/sessions/{session.pk}/",
+        f"/sessions/{session.pk}/calls/",
+        f"/sessions/{session.pk}/calls/{number}/",
+    ):
+        shown = reader.get(path).content.decode()
+        assert 0 < shown.index("zebra") < shown.index("apple"), path

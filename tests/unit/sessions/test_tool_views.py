@@ -140,6 +140,9 @@ def test_tags_of_programs_become_chips_and_nothing_else_is_lost() -> None:
         ("One.", "Reminder of the program"),
         (" <b>kept</b> <system-reminder>open", ""),
     ]
+    (interruption,) = message_tags.split_tagged_text("[Request interrupted by user for tool use]")
+    assert (interruption.chip is not None, interruption.text) == (True, "Request interrupted by user for tool use")
+    assert not message_tags.has_tags("What does [Request interrupted by user] mean?")
 
 
 def test_the_net_change_of_a_file_leaves_out_what_was_taken_back() -> None:

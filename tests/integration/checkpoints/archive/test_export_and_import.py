@@ -65,7 +65,7 @@ def test_file_says_what_it_is(cp: SyncCheckpointer, path: Path) -> None:
 
     assert {name: header[name] for name in ("format", "version", "session_id", "workspace", "latest_version")} == {
         "format": "harness session",
-        "version": 6,
+        "version": 7,
         "session_id": "s",
         "workspace": "default",
         "latest_version": 3,
@@ -81,7 +81,7 @@ def test_columns_of_a_file_have_a_version(workspace: Workspace) -> None:
         for kind, model in row_serializers.TABLES.items()
     }
 
-    assert (file_format.FORMAT_VERSION, digests.digest_key_parts(named)[:16]) == (6, "fd9a042e23c21d38")
+    assert (file_format.FORMAT_VERSION, digests.digest_key_parts(named)[:16]) == (7, "f88ecb9b802798cb")
 
 
 def test_parts_that_a_fork_shares_come_along(open_checkpointer: Open, path: Path) -> None:

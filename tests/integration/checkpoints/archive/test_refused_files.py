@@ -153,7 +153,7 @@ def test_file_of_the_second_version_tells_no_answers(exported: SyncCheckpointer,
     def older(rows: list[Any]) -> None:
         for kind, values in rows:
             if kind == "tool_call":
-                for column in ("key_policy", "asked_args_digest", "answered_version"):
+                for column in ("key_policy", "asked_args_digest", "answered_version", "args_order"):
                     del values[column]
 
     forged(path, older)
