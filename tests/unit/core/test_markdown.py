@@ -164,5 +164,5 @@ def test_nothing_but_the_closed_list_comes_out(text: str) -> None:
     html = render_markdown(text)
     reader = parsed(html)
     assert reader.tags <= TAGS
-    assert {name for _, name, _ in reader.attributes} <= {"href", "title", "rel", "start", "class"}
+    assert {name for _, name, _ in reader.attributes} <= {"href", "title", "rel", "start", "class", "tabindex"}
     assert html.encode().decode() == html
