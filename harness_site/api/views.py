@@ -40,5 +40,4 @@ def show_reference(request: HttpRequest) -> HttpResponse:
     groups = {
         tag: [op for op in operations if op["tag"] == tag] for tag in dict.fromkeys(op["tag"] for op in operations)
     }
-    description = document["info"]["description"].split("`")  # every second part is code
-    return render(request, "api/reference.html", {"description": description, "groups": groups})
+    return render(request, "api/reference.html", {"document": document, "groups": groups})
