@@ -101,6 +101,12 @@ test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are
 	@.ci/system-parts postgresql
 	$(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(POSTGRES_MATTERS)
 
+.PHONY: test-exhaustive
+test-exhaustive: setup ## Crash and property tests at every boundary and with more examples, on both databases (about an hour)
+	HARNESS_TEST_EXHAUSTIVE=1 $(ON_SQLITE) $(RUN) -m pytest $(BESIDE) tests/crash tests/property
+	@.ci/system-parts postgresql
+	HARNESS_TEST_EXHAUSTIVE=1 $(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) tests/crash tests/property
+
 .PHONY: test-next
 test-next: ## Tests on the newest Django, where a Python is found that it runs on
 	@if newer="$$(.ci/newer-python)"; then $(MAKE) NEWER="$$newer" test-on-newer; \
@@ -109,7 +115,7 @@ test-next: ## Tests on the newest Django, where a Python is found that it runs o
 
 .PHONY: test-on-newer
 test-on-newer: $(VENV_NEXT)/.complete
-	$(ON_SQLITE) $(RUN_NEXT) -m pytest $(BESIDE) $(addprefix tests/integration/,$(NEWEST_MATTERS))
+	$(ON_SQLITE) $(RUN_NEXT) -m pytest $(BESIDE) --numprocesses 2 $(addprefix tests/integration/,$(NEWEST_MATTERS))
 
 .PHONY: next
 next:
@@ -145,7 +151,7 @@ $(VENV_ADAPTERS)/.complete: tests/adapters/requirements.lock $(VENV)/.complete
 .PHONY: test-e2e
 test-e2e: setup ## The story in a real browser
 	@.ci/system-parts chromium
-	$(ON_SQLITE) $(RUN) -m pytest --numprocesses 2 --dist worksteal tests/e2e
+	$(ON_SQLITE) $(RUN) -m pytest $(BESIDE) --numprocesses 3 tests/e2e
 
 # --------------------------------------------------------------------------------------------- to keep it up
 

@@ -27,7 +27,7 @@ from checkpoints.decisions.actors import Actor, to_actor
 from checkpoints.decisions.decide import DecisionTarget
 from checkpoints.exceptions import CheckpointerClosed
 from checkpoints.models import DEFAULT_WORKSPACE, Run
-from checkpoints.peers import cancel_paused_task, notice_outbox, take_paused_task
+from checkpoints.peers import notice_outbox
 from checkpoints.peers.notice_outbox import SendNotice
 from checkpoints.peers.peer_requests import TakenTask, Told
 from checkpoints.resume.resume_gate import ResumePoint
@@ -374,22 +374,18 @@ class Checkpointer:
     ) -> TakenTask:
         if registry is not None:
             registry.bind(self, session_id)
-        flow = take_paused_task.take_paused_task_flow(
-            self.store, session_id, wait=wait, timeout=timeout, takeover=takeover
-        )
+        flow = self.backend.take_paused_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
         return await sansio.adrive(flow, self.hop)
 
     extend_deadline = in_thread(SyncCheckpointer.extend_deadline)
 
     @documented_by(SyncCheckpointer.cancel_paused)
     async def cancel_paused(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Told:
-        return await sansio.adrive(
-            cancel_paused_task.cancel_paused_task_flow(self.store, session_id, tell=tell, reason=reason), self.hop
-        )
+        return await sansio.adrive(self.backend.cancel_paused_flow(session_id, tell=tell, reason=reason), self.hop)
 
     @documented_by(SyncCheckpointer.tell_peers)
     async def tell_peers(self, tell: SendNotice, *, limit: int = notice_outbox.DEFAULT_LIMIT) -> Told:
-        return await sansio.adrive(notice_outbox.deliver_notices_flow(self.store, tell, limit=limit), self.hop)
+        return await sansio.adrive(self.backend.tell_peers_flow(tell, limit=limit), self.hop)
 
     sweep_deadlines = in_thread(SyncCheckpointer.sweep_deadlines)
     list_paused = in_thread(SyncCheckpointer.list_paused)

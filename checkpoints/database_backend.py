@@ -10,6 +10,9 @@ from checkpoints.db import clock
 from checkpoints.db.operation_context import database_operation
 from checkpoints.integrity import quarantine
 from checkpoints.models import Run, Session
+from checkpoints.peers import cancel_paused_task, notice_outbox, take_paused_task
+from checkpoints.peers.notice_outbox import DatabaseOutbox, SendNotice
+from checkpoints.peers.peer_requests import TakenTask, Told
 from checkpoints.resume import resume_gate
 from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.sansio import Flow
@@ -48,6 +51,19 @@ class DatabaseBackend:
         return resume_gate.open_session_flow(
             self.store, session_id, description, wait=wait, timeout=timeout, takeover=takeover
         )
+
+    def take_paused_flow(
+        self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
+    ) -> Flow[TakenTask]:
+        return take_paused_task.take_paused_task_flow(
+            self.store, session_id, wait=wait, timeout=timeout, takeover=takeover
+        )
+
+    def cancel_paused_flow(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Flow[Told]:
+        return cancel_paused_task.cancel_paused_task_flow(self.store, session_id, tell=tell, reason=reason)
+
+    def tell_peers_flow(self, tell: SendNotice, *, limit: int = notice_outbox.DEFAULT_LIMIT) -> Flow[Told]:
+        return notice_outbox.deliver_notices_flow(DatabaseOutbox(self.store), tell, limit=limit)
 
     def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
         """Open the journal of a workflow, or create it."""

@@ -7,13 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from checkpoints import sansio
+from checkpoints.database_backend import DatabaseBackend
 from checkpoints.peers import (
-    cancel_paused_task,
     notice_outbox,
     pause_run,
     peer_call_deadlines,
     response_acceptance,
-    take_paused_task,
 )
 from checkpoints.peers import paused_tasks as peer_listing
 from checkpoints.peers.notice_outbox import SendNotice
@@ -28,6 +27,7 @@ class PeerMethods:
     """Pauses of runs, responses of other agents, and deadlines."""
 
     store: Store
+    backend: DatabaseBackend
 
     def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused:
         """Pause a session until other agents have answered.
@@ -122,11 +122,7 @@ class PeerMethods:
         """
         if registry is not None:
             registry.bind(self, session_id)
-        return sansio.drive(
-            take_paused_task.take_paused_task_flow(
-                self.store, session_id, wait=wait, timeout=timeout, takeover=takeover
-            )
-        )
+        return sansio.drive(self.backend.take_paused_flow(session_id, wait=wait, timeout=timeout, takeover=takeover))
 
     def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime:
         """Extend the deadline of a call to another agent. A deadline never becomes earlier.
@@ -162,9 +158,7 @@ class PeerMethods:
             SessionBusy: A run owns the session and is alive.
             SessionFinished: The session has ended.
         """
-        return sansio.drive(
-            cancel_paused_task.cancel_paused_task_flow(self.store, session_id, tell=tell, reason=reason)
-        )
+        return sansio.drive(self.backend.cancel_paused_flow(session_id, tell=tell, reason=reason))
 
     def tell_peers(self, tell: SendNotice, *, limit: int = notice_outbox.DEFAULT_LIMIT) -> Told:
         """Send the notices to other agents that are due, each at least once.
@@ -179,7 +173,7 @@ class PeerMethods:
         Returns:
             The calls whose agents were notified, and the error for each of the others, which stay due.
         """
-        return sansio.drive(notice_outbox.deliver_notices_flow(self.store, tell, limit=limit))
+        return sansio.drive(self.backend.tell_peers_flow(tell, limit=limit))
 
     def sweep_deadlines(self, *, limit: int = peer_call_deadlines.DEFAULT_LIMIT) -> Swept:
         """Give up calls to other agents whose deadline has passed. Any number of processes may do this at once.

@@ -87,18 +87,18 @@ def _describe_seal_problem(error: SealError) -> str:
 def _describe_seal_remedy(error: SealError) -> str:
     if isinstance(error, RowNotSealed):
         return _(
-            "If the row is from before sealing, an operator runs manage.py seal_sessions. Otherwise somebody has "
+            "If the row is from before sealing, an operator runs harness seal_sessions. Otherwise somebody has "
             "changed the database without this program."
         )
     if isinstance(error, DecisionNotSigned):
         return _(
-            "If the decision is from before signing, an operator runs manage.py sign_decisions. Otherwise somebody has "
+            "If the decision is from before signing, an operator runs harness sign_decisions. Otherwise somebody has "
             "written it without this site."
         )
     if isinstance(error, IntegrityError):
         return _(
             "Tell an operator: somebody has changed the database without this program, or it is damaged. "
-            "manage.py verify_integrity lists all such rows; a backup shows what they were."
+            "harness verify_integrity lists all such rows; a backup shows what they were."
         )
     return _("An operator has to give this site the same HARNESS_SEAL_KEY as the agents have.")
 

@@ -22,6 +22,8 @@ from harness_site.mail_settings import MailServer, Security
 _STEP: Final = 10.0
 _SUBJECT: Final = 160
 _LONGEST: Final = 500
+#: Answer of a server that relays mail only after a login, or only over an encrypted connection.
+_LOGIN_WANTED: Final = 530
 
 
 class NoMailServer(Exception):
@@ -110,12 +112,33 @@ def set_email_headers(composed: EmailMessage, *, to: str, subject: str) -> None:
 
 def describe_connection_error(error: Exception) -> str:
     """Describe an error of a mail server or a connection in a sentence; unknown ones by their type."""
-    text = str(error)
+    code, answer = _read_server_answer(error)
+    if code == _LOGIN_WANTED and not isinstance(error, smtplib.SMTPAuthenticationError):
+        if "STARTTLS" in answer.upper():
+            return _("The mail server wants an encrypted connection. Use smtp+starttls:// in HARNESS_EMAIL_URL.")
+        return _(
+            "The mail server wants a user name and password. Set HARNESS_EMAIL_URL with them: "
+            "smtp+starttls://user:password@host:587"
+        )
     for kind, description in _DESCRIPTIONS:
         if isinstance(error, kind):
-            return (str(description) % {"answer": text})[:_LONGEST]
+            return (str(description) % {"answer": answer})[:_LONGEST]
     is_sentence = isinstance(error, NoMailServer | HeaderContainsLineBreak)
-    return (text if is_sentence else f"{type(error).__name__}: {text}")[:_LONGEST]
+    return (answer if is_sentence else f"{type(error).__name__}: {answer}")[:_LONGEST]
+
+
+def _read_server_answer(error: Exception) -> tuple[int, str]:
+    """Return the code of a mail server's answer, 0 if there is none, and the answer or the error as text."""
+    code: int
+    answer: bytes | str
+    if isinstance(error, smtplib.SMTPRecipientsRefused) and error.recipients:
+        code, answer = next(iter(error.recipients.values()))
+    elif isinstance(error, smtplib.SMTPResponseException):
+        code, answer = error.smtp_code, error.smtp_error
+    else:
+        return 0, str(error)
+    text = answer.decode(errors="replace") if isinstance(answer, bytes) else str(answer)
+    return code, f"{code} {text}"
 
 
 def _escape_header_text(text: str) -> str:

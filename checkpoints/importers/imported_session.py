@@ -26,6 +26,8 @@ from checkpoints.store.store import Store
 #: Machine of an imported session's run, which is unknown.
 IMPORT_HOST: Final = "imported"
 IMPORT_MARK: Final = "import"
+#: Format of the sessions that the adapter of the Claude Agent SDK writes while they run.
+MIRROR_FORMAT: Final = "claude-agent-sdk"
 
 
 @dataclass

@@ -7,6 +7,7 @@ A whole snapshot has its fields beside `{"snapshot_schema": 1, "details": {…}}
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import MISSING, fields
 from decimal import Decimal
 from typing import Any
 
@@ -29,19 +30,19 @@ _FRAME_FIELDS = frozenset({SNAPSHOT_KEY, "details"})
 def compose_version_payload(details: PhaseDetails, snapshot: RuntimeSnapshot | None) -> dict[str, Any]:
     """Compose the stored payload. Raises `InvalidInput` if a field has the wrong type."""
     try:
-        detail_values = _drop_defaults(dump_strict(details))
+        detail_values = _encode_decimals(dump_strict(details))
         _require_terminal_state(details)
         if snapshot is None:
             return {PHASE_KEY: PAYLOAD_SCHEMA, "details": detail_values}
         _require_nonempty_model_response(snapshot)
-        fields = {name: value for name, value in dump_strict(snapshot).items() if name not in FIELDS_IN_COLUMNS}
-        return {SNAPSHOT_KEY: PAYLOAD_SCHEMA, "details": detail_values, **fields}
+        kept = {name: value for name, value in dump_strict(snapshot).items() if name not in FIELDS_IN_COLUMNS}
+        return {SNAPSHOT_KEY: PAYLOAD_SCHEMA, "details": detail_values, **kept}
     except Misshapen as error:
         raise InvalidInput(f"{error.field} cannot be saved: {error.why}.") from None
 
 
-def _drop_defaults(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: str(value) if isinstance(value, Decimal) else value for name, value in fields.items()}
+def _encode_decimals(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: str(value) if isinstance(value, Decimal) else value for name, value in values.items()}
 
 
 def _require_terminal_state(details: PhaseDetails) -> None:
@@ -83,13 +84,47 @@ def load_details(session_id: str, phase: str, payload: dict[str, Any]) -> PhaseD
 
 def load_snapshot(session_id: str, payload: dict[str, Any], usage: Any, cost: float | Decimal) -> RuntimeSnapshot:
     """Load the snapshot in a payload that has one. Raises `CheckpointCorrupted` naming the field."""
-    fields = {name: value for name, value in payload.items() if name not in _FRAME_FIELDS}
+    kept = {name: value for name, value in payload.items() if name not in _FRAME_FIELDS}
     try:
-        snapshot = load_strict(RuntimeSnapshot, {**fields, "usage": usage or {}, "total_cost_usd": cost})
+        snapshot = load_strict(RuntimeSnapshot, {**kept, "usage": usage or {}, "total_cost_usd": cost})
         _require_nonempty_model_response(snapshot)
     except Misshapen as error:
         raise CheckpointCorrupted(session_id, error.field, error.why) from None
     return snapshot
+
+
+def encode_phase(details: PhaseDetails, snapshot: RuntimeSnapshot | None) -> dict[str, Any]:
+    """Encode a phase as JSON values, for `decode_phase`. Raises `InvalidInput` if a field has the wrong type."""
+    compose_version_payload(details, snapshot)  # raises what saving it raises
+    encoded: dict[str, Any] = {"phase": str(details.phase), "details": _encode_decimals(dump_strict(details))}
+    if snapshot is not None:
+        encoded["snapshot"] = _encode_decimals(dump_strict(snapshot))
+    return encoded
+
+
+def decode_phase(
+    phase: str, details: dict[str, Any], snapshot: dict[str, Any] | None
+) -> tuple[PhaseDetails, RuntimeSnapshot | None]:
+    """Decode a phase and its snapshot, of which fields may be left out that have a default. Raises `InvalidInput`."""
+    kind = DETAILS_BY_PHASE.get(phase)
+    if kind is None:
+        raise InvalidInput(f"There is no phase {phase[:60]!r}; the phases are {', '.join(DETAILS_BY_PHASE)}.")
+    try:
+        loaded = load_strict(kind, {**_get_defaults(kind), **details}, "details")
+        if snapshot is None:
+            return loaded, None
+        return loaded, load_strict(RuntimeSnapshot, {**_get_defaults(RuntimeSnapshot), **snapshot}, "snapshot")
+    except Misshapen as error:
+        raise InvalidInput(f"{error.field} cannot be saved: {error.why}.") from None
+
+
+def _get_defaults(kind: type[Any]) -> dict[str, Any]:
+    """Return the default values of a dataclass as JSON values."""
+    return {
+        field.name: field.default if field.default_factory is MISSING else field.default_factory()
+        for field in fields(kind)
+        if field.default is not MISSING or field.default_factory is not MISSING
+    }
 
 
 def is_model_response_still_pending(phases: Iterable[str]) -> bool:

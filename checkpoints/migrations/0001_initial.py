@@ -32,34 +32,6 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name="PausedTask",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("row_seal", models.BinaryField(max_length=32, null=True)),
-                ("number", models.IntegerField()),
-                ("version", models.BigIntegerField()),
-                (
-                    "status",
-                    models.CharField(
-                        choices=[
-                            ("waiting", "Waiting for other agents"),
-                            ("taken", "Taken by a run"),
-                            ("over", "Resumed"),
-                            ("cancelled", "Cancelled"),
-                        ],
-                        default="waiting",
-                        max_length=10,
-                    ),
-                ),
-                ("state", models.TextField()),
-                ("paused_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ("taken_version", models.BigIntegerField(null=True)),
-                ("taken_at", models.DateTimeField(null=True)),
-                ("times_taken", models.IntegerField(db_default=0, default=0)),
-                ("ended_at", models.DateTimeField(null=True)),
-            ],
-        ),
-        migrations.CreateModel(
             name="AuditChain",
             fields=[
                 (
@@ -103,39 +75,60 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name="Join",
+            name="EarlyResponse",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("row_seal", models.BinaryField(max_length=32, null=True)),
-                ("join_id", models.CharField(max_length=255)),
                 (
-                    "status",
-                    models.CharField(
-                        choices=[
-                            ("waiting", "Waiting"),
-                            ("complete", "Complete"),
-                            ("used", "Used"),
-                            ("cancelled", "Cancelled"),
-                        ],
-                        default="waiting",
-                        max_length=10,
+                    "workspace",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="checkpoints.workspace",
                     ),
                 ),
-                ("total", models.IntegerField()),
-                ("completed", models.IntegerField(db_default=0, default=0)),
-                ("completed_at", models.DateTimeField(null=True)),
-                ("completed_by", models.CharField(blank=True, max_length=32)),
-                ("taken_version", models.BigIntegerField(null=True)),
+                ("call_id", models.CharField(max_length=255)),
+                ("peer", models.CharField(blank=True, max_length=255)),
+                ("token_digest", models.CharField(blank=True, max_length=64)),
+                ("result", models.TextField()),
+                ("digest", models.CharField(max_length=64)),
+                ("received_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+            ],
+            options={
+                "indexes": [models.Index(fields=["received_at"], name="early_response_age")],
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "call_id", "digest"), name="early_response_once")
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="ImportedFile",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
-                    "task",
+                    "workspace",
                     models.ForeignKey(
                         db_index=False,
                         on_delete=django.db.models.deletion.CASCADE,
-                        related_name="joins",
-                        to="checkpoints.pausedtask",
+                        related_name="+",
+                        to="checkpoints.workspace",
                     ),
                 ),
+                ("path_digest", models.CharField(max_length=64)),
+                ("path", models.TextField()),
+                ("format", models.CharField(blank=True, max_length=40)),
+                ("size", models.BigIntegerField()),
+                ("modified_ns", models.BigIntegerField()),
+                ("sessions", models.TextField(default="[]")),
+                ("live", models.BooleanField(default=False)),
+                ("read_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
+            options={
+                "indexes": [models.Index(fields=["workspace", "-read_at"], name="imported_file_newest")],
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "path_digest"), name="imported_file_path")
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Run",
@@ -147,6 +140,16 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("number", models.IntegerField()),
+                (
+                    "resumed_from",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to="checkpoints.run",
+                    ),
+                ),
                 (
                     "status",
                     models.CharField(
@@ -174,32 +177,99 @@ class Migration(migrations.Migration):
                 ("code_version", models.CharField(blank=True, max_length=200)),
                 ("started_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("ended_at", models.DateTimeField(null=True)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("status__in", ["running", "waiting"])),
+                        fields=["host_identity"],
+                        name="run_owning",
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="PausedTask",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("row_seal", models.BinaryField(max_length=32, null=True)),
+                ("number", models.IntegerField()),
                 (
-                    "resumed_from",
-                    models.ForeignKey(
-                        db_index=False,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to="checkpoints.run",
+                    "run",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="checkpoints.run"
                     ),
                 ),
+                ("version", models.BigIntegerField()),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("waiting", "Waiting for other agents"),
+                            ("taken", "Taken by a run"),
+                            ("over", "Resumed"),
+                            ("cancelled", "Cancelled"),
+                        ],
+                        default="waiting",
+                        max_length=10,
+                    ),
+                ),
+                ("state", models.TextField()),
+                ("paused_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("taken_version", models.BigIntegerField(null=True)),
+                ("taken_at", models.DateTimeField(null=True)),
+                ("times_taken", models.IntegerField(db_default=0, default=0)),
+                ("ended_at", models.DateTimeField(null=True)),
             ],
         ),
-        migrations.AddField(
-            model_name="pausedtask",
-            name="run",
-            field=models.OneToOneField(
-                on_delete=django.db.models.deletion.CASCADE, related_name="+", to="checkpoints.run"
-            ),
+        migrations.CreateModel(
+            name="Join",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("row_seal", models.BinaryField(max_length=32, null=True)),
+                (
+                    "task",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="joins",
+                        to="checkpoints.pausedtask",
+                    ),
+                ),
+                ("join_id", models.CharField(max_length=255)),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("waiting", "Waiting"),
+                            ("complete", "Complete"),
+                            ("used", "Used"),
+                            ("cancelled", "Cancelled"),
+                        ],
+                        default="waiting",
+                        max_length=10,
+                    ),
+                ),
+                ("total", models.IntegerField()),
+                ("completed", models.IntegerField(db_default=0, default=0)),
+                ("completed_at", models.DateTimeField(null=True)),
+                ("completed_by", models.CharField(blank=True, max_length=32)),
+                ("taken_version", models.BigIntegerField(null=True)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("status", "complete")), fields=["completed_at"], name="join_complete"
+                    )
+                ],
+                "constraints": [models.UniqueConstraint(fields=("task", "join_id"), name="join_id_per_pause")],
+            },
         ),
         migrations.CreateModel(
             name="Segment",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("row_seal", models.BinaryField(max_length=32, null=True)),
-                ("parent_length", models.IntegerField(default=0)),
-                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 (
                     "parent",
                     models.ForeignKey(
@@ -209,6 +279,8 @@ class Migration(migrations.Migration):
                         to="checkpoints.segment",
                     ),
                 ),
+                ("parent_length", models.IntegerField(default=0)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={
                 "abstract": False,
@@ -219,6 +291,15 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("row_seal", models.BinaryField(max_length=32, null=True)),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="sessions",
+                        to="checkpoints.workspace",
+                    ),
+                ),
                 ("session_id", models.CharField(max_length=255)),
                 ("agent", models.CharField(blank=True, max_length=200)),
                 ("title", models.TextField(blank=True)),
@@ -243,6 +324,16 @@ class Migration(migrations.Migration):
                 ("labels", models.TextField(default="[]")),
                 ("scratchpad_root", models.TextField(blank=True)),
                 ("latest_version", models.BigIntegerField(db_default=0, default=0)),
+                (
+                    "head_segment",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="checkpoints.segment",
+                    ),
+                ),
                 ("head_chain", models.BinaryField(default=bytes, max_length=32)),
                 ("message_count", models.IntegerField(db_default=0, default=0)),
                 ("budget_spent_usd", models.DecimalField(decimal_places=6, default=0, max_digits=18)),
@@ -263,11 +354,30 @@ class Migration(migrations.Migration):
                 ("parent_session_id", models.CharField(blank=True, db_default="", default="", max_length=255)),
                 ("has_times", models.BooleanField(db_default=True, default=True)),
                 ("fence", models.BigIntegerField(db_default=0, default=0)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to="checkpoints.run",
+                    ),
+                ),
                 ("gate_opened_at", models.DateTimeField(null=True)),
                 (
                     "key_space",
                     models.CharField(
                         default=checkpoints.models.session.generate_key_space, editable=False, max_length=32
+                    ),
+                ),
+                (
+                    "forked_from",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="forks",
+                        to="checkpoints.session",
                     ),
                 ),
                 ("forked_version", models.BigIntegerField(null=True)),
@@ -279,68 +389,67 @@ class Migration(migrations.Migration):
                 ("revision", models.BigIntegerField(db_default=0, default=0)),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("updated_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                (
-                    "forked_from",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="forks",
-                        to="checkpoints.session",
-                    ),
-                ),
-                (
-                    "head_segment",
-                    models.ForeignKey(
-                        db_index=False,
-                        null=True,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="+",
-                        to="checkpoints.segment",
-                    ),
-                ),
-                (
-                    "owner",
-                    models.ForeignKey(
-                        db_index=False,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to="checkpoints.run",
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="sessions",
-                        to="checkpoints.workspace",
-                    ),
-                ),
             ],
-        ),
-        migrations.AddField(
-            model_name="segment",
-            name="session",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE, related_name="segments", to="checkpoints.session"
-            ),
-        ),
-        migrations.AddField(
-            model_name="run",
-            name="session",
-            field=models.ForeignKey(
-                db_index=False,
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="runs",
-                to="checkpoints.session",
-            ),
+            options={
+                "indexes": [
+                    models.Index(fields=["workspace", "-created_at", "-id"], name="session_newest"),
+                    models.Index(fields=["workspace", "-updated_at", "-id"], name="session_latest"),
+                    models.Index(condition=models.Q(("status", "active")), fields=["workspace"], name="session_active"),
+                    models.Index(
+                        condition=models.Q(("status", "active"), _negated=True),
+                        fields=["workspace", "status", "-updated_at", "-id"],
+                        name="session_of_status",
+                    ),
+                    models.Index(
+                        condition=models.Q(("status", "active"), _negated=True),
+                        fields=["workspace", "agent", "-updated_at", "-id"],
+                        name="session_of_agent",
+                    ),
+                    models.Index(
+                        condition=models.Q(("parent_session_id", ""), _negated=True),
+                        fields=["workspace", "parent_session_id"],
+                        name="session_of_parent",
+                    ),
+                    models.Index(
+                        condition=models.Q(("status", "active"), _negated=True),
+                        fields=["workspace", "-budget_spent_usd", "-id"],
+                        name="session_costliest",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "session_id"), name="session_id_per_workspace")
+                ],
+            },
         ),
         migrations.CreateModel(
             name="PeerCall",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("row_seal", models.BinaryField(max_length=32, null=True)),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="checkpoints.workspace",
+                    ),
+                ),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="peer_calls",
+                        to="checkpoints.session",
+                    ),
+                ),
+                (
+                    "join",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="calls", to="checkpoints.join"
+                    ),
+                ),
                 ("call_id", models.CharField(max_length=255)),
                 ("peer", models.CharField(max_length=255)),
                 ("request", models.TextField()),
@@ -375,53 +484,40 @@ class Migration(migrations.Migration):
                 ),
                 ("tell_after", models.DateTimeField(null=True)),
                 ("tell_attempts", models.IntegerField(db_default=0, default=0)),
-                (
-                    "join",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="calls", to="checkpoints.join"
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="+",
-                        to="checkpoints.workspace",
-                    ),
-                ),
-                (
-                    "session",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="peer_calls",
-                        to="checkpoints.session",
-                    ),
-                ),
             ],
-        ),
-        migrations.AddField(
-            model_name="pausedtask",
-            name="session",
-            field=models.ForeignKey(
-                db_index=False,
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="paused_tasks",
-                to="checkpoints.session",
-            ),
+            options={
+                "indexes": [
+                    models.Index(fields=["session"], name="peer_call_of_session"),
+                    models.Index(
+                        condition=models.Q(("status", "waiting")),
+                        fields=["workspace", "deadline"],
+                        name="peer_call_waiting",
+                    ),
+                    models.Index(
+                        condition=models.Q(("notice", ""), _negated=True),
+                        fields=["workspace", "tell_after"],
+                        name="peer_call_notice",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "call_id"), name="peer_call_per_workspace")
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Message",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("row_seal", models.BinaryField(max_length=32, null=True)),
-                ("position", models.IntegerField()),
-                ("message_id", models.CharField(blank=True, max_length=255)),
-                ("role", models.CharField(blank=True, max_length=32)),
-                ("created_at", models.DateTimeField()),
-                ("body", models.TextField()),
-                ("chain", models.BinaryField(max_length=32)),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="messages",
+                        to="checkpoints.session",
+                    ),
+                ),
                 (
                     "segment",
                     models.ForeignKey(
@@ -431,39 +527,29 @@ class Migration(migrations.Migration):
                         to="checkpoints.segment",
                     ),
                 ),
-                (
-                    "session",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="messages",
-                        to="checkpoints.session",
-                    ),
-                ),
+                ("position", models.IntegerField()),
+                ("message_id", models.CharField(blank=True, max_length=255)),
+                ("role", models.CharField(blank=True, max_length=32)),
+                ("created_at", models.DateTimeField()),
+                ("body", models.TextField()),
+                ("chain", models.BinaryField(max_length=32)),
             ],
-        ),
-        migrations.AddField(
-            model_name="join",
-            name="session",
-            field=models.ForeignKey(
-                db_index=False,
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="joins",
-                to="checkpoints.session",
-            ),
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("message_id", ""), _negated=True),
+                        fields=["message_id"],
+                        name="message_of_id",
+                    )
+                ],
+                "constraints": [models.UniqueConstraint(fields=("segment", "position"), name="message_place")],
+            },
         ),
         migrations.CreateModel(
             name="FrameworkWrite",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("row_seal", models.BinaryField(max_length=32, null=True)),
-                ("namespace", models.CharField(blank=True, max_length=1000)),
-                ("state_id", models.CharField(max_length=255)),
-                ("task_id", models.CharField(max_length=255)),
-                ("position", models.IntegerField()),
-                ("task_path", models.TextField(blank=True)),
-                ("channel", models.CharField(max_length=255)),
-                ("digest", models.CharField(max_length=32)),
                 (
                     "session",
                     models.ForeignKey(
@@ -473,13 +559,36 @@ class Migration(migrations.Migration):
                         to="checkpoints.session",
                     ),
                 ),
+                ("namespace", models.CharField(blank=True, max_length=1000)),
+                ("state_id", models.CharField(max_length=255)),
+                ("task_id", models.CharField(max_length=255)),
+                ("position", models.IntegerField()),
+                ("task_path", models.TextField(blank=True)),
+                ("channel", models.CharField(max_length=255)),
+                ("digest", models.CharField(max_length=32)),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("session", "namespace", "state_id", "task_id", "position"), name="framework_write_place"
+                    )
+                ],
+            },
         ),
         migrations.CreateModel(
             name="FrameworkState",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("row_seal", models.BinaryField(max_length=32, null=True)),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="framework_states",
+                        to="checkpoints.session",
+                    ),
+                ),
                 ("namespace", models.CharField(blank=True, max_length=1000)),
                 ("state_id", models.CharField(max_length=255)),
                 ("parent_id", models.CharField(blank=True, max_length=255)),
@@ -490,23 +599,45 @@ class Migration(migrations.Migration):
                 ("metadata", models.BinaryField()),
                 ("channels", models.TextField(default="{}")),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                (
-                    "session",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="framework_states",
-                        to="checkpoints.session",
-                    ),
-                ),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("run_key", ""), _negated=True),
+                        fields=["run_key"],
+                        name="framework_state_of_run",
+                    )
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("session", "namespace", "state_id"), name="framework_state_place")
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Checkpoint",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("row_seal", models.BinaryField(max_length=32, null=True)),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="checkpoints",
+                        to="checkpoints.session",
+                    ),
+                ),
                 ("version", models.BigIntegerField()),
+                (
+                    "run",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="checkpoints",
+                        to="checkpoints.run",
+                    ),
+                ),
                 (
                     "phase",
                     models.CharField(
@@ -528,24 +659,6 @@ class Migration(migrations.Migration):
                         max_length=20,
                     ),
                 ),
-                ("length", models.IntegerField()),
-                ("chain", models.BinaryField(max_length=32)),
-                ("plan", models.TextField(null=True)),
-                ("budget_spent_usd", models.CharField(max_length=64)),
-                ("usage", models.TextField(null=True)),
-                ("payload", models.TextField(null=True)),
-                ("schema_version", models.SmallIntegerField()),
-                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                (
-                    "run",
-                    models.ForeignKey(
-                        db_index=False,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="checkpoints",
-                        to="checkpoints.run",
-                    ),
-                ),
                 (
                     "segment",
                     models.ForeignKey(
@@ -555,25 +668,23 @@ class Migration(migrations.Migration):
                         to="checkpoints.segment",
                     ),
                 ),
-                (
-                    "session",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="checkpoints",
-                        to="checkpoints.session",
-                    ),
-                ),
+                ("length", models.IntegerField()),
+                ("chain", models.BinaryField(max_length=32)),
+                ("plan", models.TextField(null=True)),
+                ("budget_spent_usd", models.CharField(max_length=64)),
+                ("usage", models.TextField(null=True)),
+                ("payload", models.TextField(null=True)),
+                ("schema_version", models.SmallIntegerField()),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("session", "version"), name="version_per_session")],
+            },
         ),
         migrations.CreateModel(
             name="Blob",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("digest", models.CharField(max_length=32)),
-                ("type", models.CharField(max_length=40)),
-                ("content", models.BinaryField()),
-                ("compressed", models.BooleanField(default=False)),
                 (
                     "session",
                     models.ForeignKey(
@@ -583,13 +694,39 @@ class Migration(migrations.Migration):
                         to="checkpoints.session",
                     ),
                 ),
+                ("digest", models.CharField(max_length=32)),
+                ("type", models.CharField(max_length=40)),
+                ("content", models.BinaryField()),
+                ("compressed", models.BooleanField(default=False)),
             ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("session", "digest"), name="blob_of_session")],
+            },
         ),
         migrations.CreateModel(
             name="AuditEvent",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("row_seal", models.BinaryField(max_length=32, null=True)),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="checkpoints.workspace",
+                    ),
+                ),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="audit_events",
+                        to="checkpoints.session",
+                    ),
+                ),
                 (
                     "kind",
                     models.CharField(
@@ -682,6 +819,24 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("number", models.BigIntegerField(null=True)),
                 ("seal", models.CharField(blank=True, max_length=64)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["workspace", "id"], name="audit_newest"),
+                    models.Index(
+                        condition=models.Q(("number", None)), fields=["workspace", "id"], name="audit_unsealed"
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("workspace", "number"), name="audit_number_per_workspace")
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="ToolCall",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("row_seal", models.BinaryField(max_length=32, null=True)),
                 (
                     "workspace",
                     models.ForeignKey(
@@ -694,23 +849,34 @@ class Migration(migrations.Migration):
                 (
                     "session",
                     models.ForeignKey(
-                        db_constraint=False,
-                        null=True,
-                        on_delete=django.db.models.deletion.DO_NOTHING,
-                        related_name="audit_events",
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="tool_calls",
                         to="checkpoints.session",
                     ),
                 ),
-            ],
-        ),
-        migrations.CreateModel(
-            name="ToolCall",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("row_seal", models.BinaryField(max_length=32, null=True)),
+                (
+                    "run",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="tool_calls",
+                        to="checkpoints.run",
+                    ),
+                ),
                 ("step", models.BigIntegerField()),
                 ("call_id", models.CharField(max_length=255)),
                 ("attempt", models.IntegerField(default=1)),
+                (
+                    "supersedes",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to="checkpoints.toolcall",
+                    ),
+                ),
                 ("tool", models.CharField(max_length=200)),
                 ("args", models.TextField()),
                 ("args_digest", models.CharField(max_length=64)),
@@ -799,63 +965,77 @@ class Migration(migrations.Migration):
                 ("issued_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("interrupted_at", models.DateTimeField(null=True)),
                 ("settled_at", models.DateTimeField(null=True)),
-                (
-                    "run",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="tool_calls",
-                        to="checkpoints.run",
-                    ),
-                ),
-                (
-                    "session",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="tool_calls",
-                        to="checkpoints.session",
-                    ),
-                ),
-                (
-                    "supersedes",
-                    models.ForeignKey(
-                        db_index=False,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to="checkpoints.toolcall",
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="+",
-                        to="checkpoints.workspace",
-                    ),
-                ),
             ],
+            options={
+                "indexes": [
+                    models.Index(fields=["workspace", "-issued_at", "-id"], name="call_newest"),
+                    models.Index(
+                        condition=models.Q(("status__in", ["awaiting_approval", "interrupted"])),
+                        fields=["workspace", "status", "interrupted_at", "id"],
+                        name="call_undecided",
+                    ),
+                    models.Index(
+                        condition=models.Q(("reason", "run_lost")),
+                        fields=["workspace", "tool", "interrupted_at", "id"],
+                        name="call_lost",
+                    ),
+                    models.Index(
+                        condition=models.Q(("status__in", ["awaiting_approval", "interrupted", "issued"])),
+                        fields=["session"],
+                        name="call_open",
+                    ),
+                    models.Index(
+                        condition=models.Q(("answered_version__isnull", True)),
+                        fields=["session", "key_policy"],
+                        name="call_unanswered",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("session", "step", "call_id", "attempt"), name="call_attempt"),
+                    models.UniqueConstraint(
+                        condition=models.Q(
+                            ("key_scope", "session"),
+                            (
+                                "status__in",
+                                [
+                                    "approved",
+                                    "awaiting_approval",
+                                    "completed",
+                                    "interrupted",
+                                    "issued",
+                                    "rerun_approved",
+                                ],
+                            ),
+                        ),
+                        fields=("session", "idempotency_key"),
+                        name="one_live_call_per_key",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(
+                            ("key_scope", "workspace"),
+                            (
+                                "status__in",
+                                [
+                                    "approved",
+                                    "awaiting_approval",
+                                    "completed",
+                                    "interrupted",
+                                    "issued",
+                                    "rerun_approved",
+                                ],
+                            ),
+                        ),
+                        fields=("workspace", "idempotency_key"),
+                        name="one_live_call_per_workspace_key",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="LateResult",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("row_seal", models.BinaryField(max_length=32, null=True)),
-                ("success", models.BooleanField()),
-                ("result", models.TextField(null=True)),
-                ("received_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                (
-                    "run",
-                    models.ForeignKey(
-                        db_index=False,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="+",
-                        to="checkpoints.run",
-                    ),
-                ),
                 (
                     "session",
                     models.ForeignKey(
@@ -873,6 +1053,19 @@ class Migration(migrations.Migration):
                         to="checkpoints.toolcall",
                     ),
                 ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="checkpoints.run",
+                    ),
+                ),
+                ("success", models.BooleanField()),
+                ("result", models.TextField(null=True)),
+                ("received_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={
                 "abstract": False,
@@ -883,6 +1076,18 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("row_seal", models.BinaryField(max_length=32, null=True)),
+                (
+                    "session",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="decisions", to="checkpoints.session"
+                    ),
+                ),
+                (
+                    "tool_call",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="decisions", to="checkpoints.toolcall"
+                    ),
+                ),
                 (
                     "kind",
                     models.CharField(
@@ -925,27 +1130,39 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("signed_terms", models.TextField(null=True)),
                 ("signature", models.BinaryField(max_length=72, null=True)),
-                (
-                    "session",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="decisions", to="checkpoints.session"
-                    ),
-                ),
-                (
-                    "tool_call",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="decisions", to="checkpoints.toolcall"
-                    ),
-                ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(
+                            (
+                                "kind__in",
+                                [
+                                    "approve",
+                                    "approve_rerun",
+                                    "confirm_landed",
+                                    "discard",
+                                    "edit",
+                                    "mark_failed",
+                                    "probe_landed",
+                                    "probe_not_landed",
+                                    "reject",
+                                    "respond",
+                                    "withdraw",
+                                ],
+                            )
+                        ),
+                        fields=("tool_call", "revision"),
+                        name="one_decision_per_revision",
+                    )
+                ],
+            },
         ),
         migrations.CreateModel(
             name="CallValue",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("row_seal", models.BinaryField(max_length=32, null=True)),
-                ("type", models.CharField(max_length=40)),
-                ("content", models.BinaryField()),
                 (
                     "session",
                     models.ForeignKey(
@@ -961,14 +1178,17 @@ class Migration(migrations.Migration):
                         on_delete=django.db.models.deletion.CASCADE, related_name="value", to="checkpoints.toolcall"
                     ),
                 ),
+                ("type", models.CharField(max_length=40)),
+                ("content", models.BinaryField()),
             ],
+            options={
+                "indexes": [models.Index(fields=["session"], name="value_of_session")],
+            },
         ),
         migrations.CreateModel(
             name="Workflow",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("workflow_id", models.CharField(max_length=255)),
-                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 (
                     "session",
                     models.ForeignKey(
@@ -978,23 +1198,20 @@ class Migration(migrations.Migration):
                         to="checkpoints.session",
                     ),
                 ),
+                ("workflow_id", models.CharField(max_length=255)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("session", "workflow_id"), name="workflow_id_per_session")
+                ],
+            },
         ),
         migrations.CreateModel(
             name="WorkflowStep",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("row_seal", models.BinaryField(max_length=32, null=True)),
-                ("step_id", models.CharField(max_length=255)),
-                ("position", models.IntegerField()),
-                ("function", models.CharField(max_length=200)),
-                ("version", models.CharField(max_length=255)),
-                ("args_digest", models.CharField(max_length=64)),
-                ("generation", models.IntegerField(default=1)),
-                ("call_id", models.CharField(max_length=255)),
-                ("idempotency_key", models.CharField(max_length=255)),
-                ("schema_version", models.SmallIntegerField()),
-                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 (
                     "session",
                     models.ForeignKey(
@@ -1013,143 +1230,48 @@ class Migration(migrations.Migration):
                         to="checkpoints.workflow",
                     ),
                 ),
-            ],
-        ),
-        migrations.CreateModel(
-            name="EarlyResponse",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("step_id", models.CharField(max_length=255)),
+                ("position", models.IntegerField()),
+                ("function", models.CharField(max_length=200)),
+                ("version", models.CharField(max_length=255)),
+                ("args_digest", models.CharField(max_length=64)),
+                ("generation", models.IntegerField(default=1)),
                 ("call_id", models.CharField(max_length=255)),
-                ("peer", models.CharField(blank=True, max_length=255)),
-                ("token_digest", models.CharField(blank=True, max_length=64)),
-                ("result", models.TextField()),
-                ("digest", models.CharField(max_length=64)),
-                ("received_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="+",
-                        to="checkpoints.workspace",
-                    ),
-                ),
+                ("idempotency_key", models.CharField(max_length=255)),
+                ("schema_version", models.SmallIntegerField()),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={
-                "indexes": [models.Index(fields=["received_at"], name="early_response_age")],
+                "indexes": [models.Index(fields=["session", "call_id"], name="step_of_call")],
                 "constraints": [
-                    models.UniqueConstraint(fields=("workspace", "call_id", "digest"), name="early_response_once")
+                    models.UniqueConstraint(fields=("workflow", "step_id"), name="step_id_per_workflow"),
+                    models.UniqueConstraint(fields=("workflow", "position"), name="step_position_per_workflow"),
                 ],
             },
         ),
-        migrations.CreateModel(
-            name="ImportedFile",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("path_digest", models.CharField(max_length=64)),
-                ("path", models.TextField()),
-                ("format", models.CharField(blank=True, max_length=40)),
-                ("size", models.BigIntegerField()),
-                ("modified_ns", models.BigIntegerField()),
-                ("sessions", models.TextField(default="[]")),
-                ("live", models.BooleanField(default=False)),
-                ("read_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="+",
-                        to="checkpoints.workspace",
-                    ),
-                ),
-            ],
-            options={
-                "indexes": [models.Index(fields=["workspace", "-read_at"], name="imported_file_newest")],
-                "constraints": [
-                    models.UniqueConstraint(fields=("workspace", "path_digest"), name="imported_file_path")
-                ],
-            },
-        ),
-        migrations.AddIndex(
-            model_name="session",
-            index=models.Index(fields=["workspace", "-created_at", "-id"], name="session_newest"),
-        ),
-        migrations.AddIndex(
-            model_name="session",
-            index=models.Index(fields=["workspace", "-updated_at", "-id"], name="session_latest"),
-        ),
-        migrations.AddIndex(
-            model_name="session",
-            index=models.Index(condition=models.Q(("status", "active")), fields=["workspace"], name="session_active"),
-        ),
-        migrations.AddIndex(
-            model_name="session",
-            index=models.Index(
-                condition=models.Q(("status", "active"), _negated=True),
-                fields=["workspace", "status", "-updated_at", "-id"],
-                name="session_of_status",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="session",
-            index=models.Index(
-                condition=models.Q(("status", "active"), _negated=True),
-                fields=["workspace", "agent", "-updated_at", "-id"],
-                name="session_of_agent",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="session",
-            index=models.Index(
-                condition=models.Q(("parent_session_id", ""), _negated=True),
-                fields=["workspace", "parent_session_id"],
-                name="session_of_parent",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="session",
-            index=models.Index(
-                condition=models.Q(("status", "active"), _negated=True),
-                fields=["workspace", "-budget_spent_usd", "-id"],
-                name="session_costliest",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="session",
-            constraint=models.UniqueConstraint(fields=("workspace", "session_id"), name="session_id_per_workspace"),
-        ),
-        migrations.AddIndex(
+        migrations.AddField(
             model_name="run",
-            index=models.Index(
-                condition=models.Q(("status__in", ["running", "waiting"])), fields=["host_identity"], name="run_owning"
+            name="session",
+            field=models.ForeignKey(
+                db_index=False,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="runs",
+                to="checkpoints.session",
             ),
         ),
         migrations.AddConstraint(
             model_name="run",
             constraint=models.UniqueConstraint(fields=("session", "number"), name="run_number_per_session"),
         ),
-        migrations.AddIndex(
-            model_name="peercall",
-            index=models.Index(fields=["session"], name="peer_call_of_session"),
-        ),
-        migrations.AddIndex(
-            model_name="peercall",
-            index=models.Index(
-                condition=models.Q(("status", "waiting")), fields=["workspace", "deadline"], name="peer_call_waiting"
+        migrations.AddField(
+            model_name="pausedtask",
+            name="session",
+            field=models.ForeignKey(
+                db_index=False,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="paused_tasks",
+                to="checkpoints.session",
             ),
-        ),
-        migrations.AddIndex(
-            model_name="peercall",
-            index=models.Index(
-                condition=models.Q(("notice", ""), _negated=True),
-                fields=["workspace", "tell_after"],
-                name="peer_call_notice",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="peercall",
-            constraint=models.UniqueConstraint(fields=("workspace", "call_id"), name="peer_call_per_workspace"),
         ),
         migrations.AddIndex(
             model_name="pausedtask",
@@ -1161,180 +1283,26 @@ class Migration(migrations.Migration):
             model_name="pausedtask",
             constraint=models.UniqueConstraint(fields=("session", "number"), name="pause_number_per_session"),
         ),
-        migrations.AddIndex(
-            model_name="message",
-            index=models.Index(
-                condition=models.Q(("message_id", ""), _negated=True), fields=["message_id"], name="message_of_id"
+        migrations.AddField(
+            model_name="join",
+            name="session",
+            field=models.ForeignKey(
+                db_index=False,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="joins",
+                to="checkpoints.session",
             ),
-        ),
-        migrations.AddConstraint(
-            model_name="message",
-            constraint=models.UniqueConstraint(fields=("segment", "position"), name="message_place"),
         ),
         migrations.AddIndex(
             model_name="join",
             index=models.Index(fields=["session"], name="join_of_session"),
         ),
-        migrations.AddIndex(
-            model_name="join",
-            index=models.Index(
-                condition=models.Q(("status", "complete")), fields=["completed_at"], name="join_complete"
+        migrations.AddField(
+            model_name="segment",
+            name="session",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="segments", to="checkpoints.session"
             ),
-        ),
-        migrations.AddConstraint(
-            model_name="join",
-            constraint=models.UniqueConstraint(fields=("task", "join_id"), name="join_id_per_pause"),
-        ),
-        migrations.AddConstraint(
-            model_name="frameworkwrite",
-            constraint=models.UniqueConstraint(
-                fields=("session", "namespace", "state_id", "task_id", "position"), name="framework_write_place"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="frameworkstate",
-            index=models.Index(
-                condition=models.Q(("run_key", ""), _negated=True), fields=["run_key"], name="framework_state_of_run"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="frameworkstate",
-            constraint=models.UniqueConstraint(
-                fields=("session", "namespace", "state_id"), name="framework_state_place"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="checkpoint",
-            constraint=models.UniqueConstraint(fields=("session", "version"), name="version_per_session"),
-        ),
-        migrations.AddConstraint(
-            model_name="blob",
-            constraint=models.UniqueConstraint(fields=("session", "digest"), name="blob_of_session"),
-        ),
-        migrations.AddIndex(
-            model_name="auditevent",
-            index=models.Index(fields=["workspace", "id"], name="audit_newest"),
-        ),
-        migrations.AddIndex(
-            model_name="auditevent",
-            index=models.Index(condition=models.Q(("number", None)), fields=["workspace", "id"], name="audit_unsealed"),
-        ),
-        migrations.AddConstraint(
-            model_name="auditevent",
-            constraint=models.UniqueConstraint(fields=("workspace", "number"), name="audit_number_per_workspace"),
-        ),
-        migrations.AddIndex(
-            model_name="toolcall",
-            index=models.Index(fields=["workspace", "-issued_at", "-id"], name="call_newest"),
-        ),
-        migrations.AddIndex(
-            model_name="toolcall",
-            index=models.Index(
-                condition=models.Q(("status__in", ["awaiting_approval", "interrupted"])),
-                fields=["workspace", "status", "interrupted_at", "id"],
-                name="call_undecided",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="toolcall",
-            index=models.Index(
-                condition=models.Q(("reason", "run_lost")),
-                fields=["workspace", "tool", "interrupted_at", "id"],
-                name="call_lost",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="toolcall",
-            index=models.Index(
-                condition=models.Q(("status__in", ["awaiting_approval", "interrupted", "issued"])),
-                fields=["session"],
-                name="call_open",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="toolcall",
-            index=models.Index(
-                condition=models.Q(("answered_version__isnull", True)),
-                fields=["session", "key_policy"],
-                name="call_unanswered",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="toolcall",
-            constraint=models.UniqueConstraint(fields=("session", "step", "call_id", "attempt"), name="call_attempt"),
-        ),
-        migrations.AddConstraint(
-            model_name="toolcall",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(
-                    ("key_scope", "session"),
-                    (
-                        "status__in",
-                        ["approved", "awaiting_approval", "completed", "interrupted", "issued", "rerun_approved"],
-                    ),
-                ),
-                fields=("session", "idempotency_key"),
-                name="one_live_call_per_key",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="toolcall",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(
-                    ("key_scope", "workspace"),
-                    (
-                        "status__in",
-                        ["approved", "awaiting_approval", "completed", "interrupted", "issued", "rerun_approved"],
-                    ),
-                ),
-                fields=("workspace", "idempotency_key"),
-                name="one_live_call_per_workspace_key",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="decision",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(
-                    (
-                        "kind__in",
-                        [
-                            "approve",
-                            "approve_rerun",
-                            "confirm_landed",
-                            "discard",
-                            "edit",
-                            "mark_failed",
-                            "probe_landed",
-                            "probe_not_landed",
-                            "reject",
-                            "respond",
-                            "withdraw",
-                        ],
-                    )
-                ),
-                fields=("tool_call", "revision"),
-                name="one_decision_per_revision",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="callvalue",
-            index=models.Index(fields=["session"], name="value_of_session"),
-        ),
-        migrations.AddConstraint(
-            model_name="workflow",
-            constraint=models.UniqueConstraint(fields=("session", "workflow_id"), name="workflow_id_per_session"),
-        ),
-        migrations.AddIndex(
-            model_name="workflowstep",
-            index=models.Index(fields=["session", "call_id"], name="step_of_call"),
-        ),
-        migrations.AddConstraint(
-            model_name="workflowstep",
-            constraint=models.UniqueConstraint(fields=("workflow", "step_id"), name="step_id_per_workflow"),
-        ),
-        migrations.AddConstraint(
-            model_name="workflowstep",
-            constraint=models.UniqueConstraint(fields=("workflow", "position"), name="step_position_per_workflow"),
         ),
         migrations.RunPython(create_default_workspace, migrations.RunPython.noop, elidable=False),
     ]

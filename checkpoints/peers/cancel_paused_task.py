@@ -11,7 +11,7 @@ from checkpoints.enums import AuditKind, PauseStatus, SessionStatus
 from checkpoints.exceptions import NotPaused, SessionBusy, SessionFinished
 from checkpoints.models import Session
 from checkpoints.peers import notice_outbox
-from checkpoints.peers.notice_outbox import SendNotice
+from checkpoints.peers.notice_outbox import DatabaseOutbox, SendNotice
 from checkpoints.peers.peer_requests import Told
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import ownership, paused_task_guards
@@ -28,14 +28,14 @@ def cancel_paused_task_flow(
     delivered by `tell_peers`. Raises `SessionNotFound`, `SessionFinished`, `NotPaused`, and `SessionBusy` while a run
     drives the session.
     """
-    session_pk: int = yield Transact(lambda: _cancel_paused_task(store, session_id, reason))
+    session_pk: int = yield Transact(lambda: cancel_paused_task(store, session_id, reason))
     if tell is None:
         return Told()
-    delivery: Told = yield from notice_outbox.deliver_notices_flow(store, tell, session_pk=session_pk)
-    return delivery
+    return (yield from notice_outbox.deliver_notices_flow(DatabaseOutbox(store, session_pk), tell))
 
 
-def _cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
+def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
+    """End the session as cancelled; the notices become due. Returns its number."""
     with database_operation(store.using), transaction.atomic(using=store.using):
         row = row_lookups.get_session(store, session_id, lock=True)
         if row.finished:

@@ -9,8 +9,10 @@ any crash.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from typing import Protocol
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -36,23 +38,57 @@ FIRST_RETRY_PAUSE = timedelta(seconds=1)
 LONGEST_RETRY_PAUSE = timedelta(hours=1)
 
 
-def deliver_notices_flow(
-    store: Store, tell: SendNotice, *, limit: int = DEFAULT_LIMIT, session_pk: int | None = None
-) -> Flow[Told]:
+class NoticeOutbox(Protocol):
+    """Notices that are due, in a database or behind a server."""
+
+    def claim_notices(self, limit: int) -> tuple[list[Notice], dict[str, str]]:
+        """Claim due notices. Returns them, and the error by call id of those that cannot be read."""
+
+    def settle_notice(self, notice: Notice, *, delivered: bool) -> None:
+        """Delete a notice that was delivered; let another one stay due."""
+
+
+@dataclass(frozen=True)
+class DatabaseOutbox:
+    """Due notices of a workspace; with `session_pk` those of one session."""
+
+    store: Store
+    session_pk: int | None = None
+
+    def claim_notices(self, limit: int) -> tuple[list[Notice], dict[str, str]]:
+        notices: list[Notice] = []
+        errors: dict[str, str] = {}
+        for call in _claim_due_notices(self.store, limit, self.session_pk):
+            try:
+                notices.append(_build_notice(call))
+            except Exception as error:
+                errors[call.call_id] = f"{type(error).__name__}: {error}"
+                _postpone_notice(self.store, call.call_id, call.notice, call.tell_attempts)
+        return notices, errors
+
+    def settle_notice(self, notice: Notice, *, delivered: bool) -> None:
+        settle_notice(self.store, notice.call_id, notice.kind, notice.attempt, delivered=delivered)
+
+
+def settle_notice(store: Store, call_id: str, kind: str, attempt: int, *, delivered: bool) -> None:
+    """Delete a notice that was delivered; let another one stay due. One that was replaced meanwhile stays as it is."""
+    (_clear_notice if delivered else _postpone_notice)(store, call_id, kind, attempt)
+
+
+def deliver_notices_flow(outbox: NoticeOutbox, tell: SendNotice, *, limit: int = DEFAULT_LIMIT) -> Flow[Told]:
     """Deliver the due notices through `tell`. Its errors are returned in the result, and the notice is retried
     later."""
-    due_calls: list[PeerCall] = yield Transact(lambda: _claim_due_notices(store, limit, session_pk))
+    notices, errors = yield Transact(lambda: outbox.claim_notices(limit))
     delivered: list[str] = []
-    errors: dict[str, str] = {}
-    for call in due_calls:
+    for notice in notices:
         try:
-            yield Invoke(partial(tell, _build_notice(call)))
+            yield Invoke(partial(tell, notice))
         except Exception as error:
-            errors[call.call_id] = f"{type(error).__name__}: {error}"
-            yield Transact(partial(_postpone_notice, store, call))
+            errors[notice.call_id] = f"{type(error).__name__}: {error}"
+            yield Transact(partial(outbox.settle_notice, notice, delivered=False))
         else:
-            yield Transact(partial(_clear_notice, store, call))
-            delivered.append(call.call_id)
+            yield Transact(partial(outbox.settle_notice, notice, delivered=True))
+            delivered.append(notice.call_id)
     return Told(tuple(delivered), errors)
 
 
@@ -83,17 +119,20 @@ def _build_notice(call: PeerCall) -> Notice:
     return Notice(call.notice, session_id, call.call_id, call.peer, request, call.deadline, call.tell_attempts)
 
 
-def _clear_notice(store: Store, call: PeerCall) -> None:
+def _clear_notice(store: Store, call_id: str, kind: str, attempt: int) -> None:
     with database_operation(store.using):
-        _select_unchanged_notice(store, call).update(notice="", tell_after=None)
+        _select_unchanged_notice(store, call_id, kind, attempt).update(notice="", tell_after=None)
 
 
-def _postpone_notice(store: Store, call: PeerCall) -> None:
-    pause = min(FIRST_RETRY_PAUSE * 2 ** min(call.tell_attempts - 1, 20), LONGEST_RETRY_PAUSE)
+def _postpone_notice(store: Store, call_id: str, kind: str, attempt: int) -> None:
+    pause = min(FIRST_RETRY_PAUSE * 2 ** min(attempt - 1, 20), LONGEST_RETRY_PAUSE)
     with database_operation(store.using):
-        _select_unchanged_notice(store, call).update(tell_after=clock.database_time_after(pause))
+        calls = _select_unchanged_notice(store, call_id, kind, attempt)
+        calls.update(tell_after=clock.database_time_after(pause))
 
 
-def _select_unchanged_notice(store: Store, call: PeerCall) -> QuerySet[PeerCall]:
+def _select_unchanged_notice(store: Store, call_id: str, kind: str, attempt: int) -> QuerySet[PeerCall]:
     """Select the call unless its notice has been replaced by another one meanwhile, which then stays."""
-    return PeerCall.objects.using(store.using).filter(pk=call.pk, notice=call.notice, tell_attempts=call.tell_attempts)
+    return PeerCall.objects.using(store.using).filter(
+        workspace_id=store.workspace_id, call_id=call_id, notice=kind, tell_attempts=attempt
+    )

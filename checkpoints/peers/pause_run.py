@@ -232,15 +232,32 @@ def _read_pause_after_lost_commit(store: Store, owned_session: OwnedSession, err
             PausedTask.objects.using(store.using).filter(run_id=owned_session.run_id).select_related("session").first()
         )
         if task is not None:
-            complete = Join.objects.using(store.using).filter(task=task, completed_by=owned_session.run_id.hex)
-            join_ids = tuple(complete.order_by("pk").values_list("join_id", flat=True))
-            return Paused(
-                owned_session.session_id,
-                task.number,
-                join_ids,
-                paused_task_guards.select_takeable_joins(store, task.session).exists(),
-            )
+            return _build_stored_pause(store, task)
     raise StorageUnavailable(error.what, may_have_happened=False) from error
+
+
+def find_pause(store: Store, session_id: str, fence: int) -> Paused | None:
+    """Find the pause of the run of this store's token that had this fence: a run pauses once."""
+    with database_operation(store.using, writes=False):
+        tasks = PausedTask.objects.using(store.using).filter(
+            session__workspace_id=store.workspace_id,
+            session__session_id=session_id,
+            run__fence=fence,
+            run__owner_token=store.token,
+        )
+        task = tasks.select_related("session").first()
+        return None if task is None else _build_stored_pause(store, task)
+
+
+def _build_stored_pause(store: Store, task: PausedTask) -> Paused:
+    """Build what the run that paused was told."""
+    complete = Join.objects.using(store.using).filter(task=task, completed_by=task.run_id.hex)
+    return Paused(
+        task.session.session_id,
+        task.number,
+        tuple(complete.order_by("pk").values_list("join_id", flat=True)),
+        paused_task_guards.select_takeable_joins(store, task.session).exists(),
+    )
 
 
 def lock_call_ids(connection: BaseDatabaseWrapper, workspace_pk: int, call_ids: Iterable[str]) -> None:

@@ -40,14 +40,21 @@ class PeerResponse:
 
     @classmethod
     def from_arguments(
-        cls, call_id: str, result: Any, session_id: str | None, peer: str | None, token: str | None
+        cls,
+        call_id: str,
+        result: Any,
+        session_id: str | None,
+        peer: str | None,
+        token: str | None,
+        receipt: str | None = None,
     ) -> PeerResponse:
+        """Check the arguments. With the `receipt` of an earlier attempt its outcome is found again."""
         if session_id is not None:
             validate_id("session id", session_id)
         if peer is not None:
             validate_id("peer", peer)
         text = to_canonical_json(result, "result")
-        return cls(validate_id("peer call id", call_id), text, session_id, peer, token, uuid.uuid4().hex)
+        return cls(validate_id("peer call id", call_id), text, session_id, peer, token, receipt or uuid.uuid4().hex)
 
     def comes_from_wrong_sender(self, call: PeerCall) -> bool:
         if self.session_id not in (None, call.session.session_id) or self.peer not in (None, call.peer):
@@ -98,6 +105,8 @@ def _settle_call_with_response(store: Store, row: Session, call: PeerCall, respo
         paused_task_guards.bump_revision(store, row)
         return _build_acceptance(call, complete)
     if call.status == PeerCallStatus.ANSWERED:
+        if call.receipt == response.receipt:
+            return _build_acceptance(call, call.join.completed_by == response.receipt)
         ready = paused_task_guards.select_takeable_joins(store, row).filter(pk=call.join_id).exists()
         return Duplicate(call.call_id, row.session_id, same=call.result == response.result, ready=ready)
     if call.status == PeerCallStatus.EXPIRED:

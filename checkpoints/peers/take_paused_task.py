@@ -41,16 +41,22 @@ def take_paused_task_flow(
     The task stays in the database until the run saves its next version or pauses again; before that another run
     can take it again. Raises what `resume` raises, `StillWaiting` and `NotPaused`.
     """
-    state: dict[str, Any] = yield Transact(lambda: _load_pause_state(store, session_id))
+    state: dict[str, Any] = yield Transact(lambda: load_pause_state(store, session_id))
     point: ResumePoint = yield from resume_flow(
         store, session_id, wait=wait, timeout=timeout, takeover=takeover, paused=True
     )
+    task: TakenTask = yield Transact(lambda: take_task_at(store, session_id, state, point))
+    return task
+
+
+def take_task_at(store: Store, session_id: str, state: dict[str, Any], point: ResumePoint) -> TakenTask:
+    """Take the task for the run that has passed the gate at `point`. After an error the session is released."""
     try:
-        taken_rows: _TakenRows = yield Transact(lambda: _mark_paused_task_taken(store, session_id))
+        taken_rows = _mark_paused_task_taken(store, session_id)
     except OwnershipLost:
         raise
     except BaseException:
-        yield Transact(lambda: _release_session(store, session_id))
+        _release_session(store, session_id)
         raise
     return TakenTask(
         session_id,
@@ -69,7 +75,7 @@ def _release_session(store: Store, session_id: str) -> None:
         ownership.release_ownership_quietly(store, owned_session)
 
 
-def _load_pause_state(store: Store, session_id: str) -> dict[str, Any]:
+def load_pause_state(store: Store, session_id: str) -> dict[str, Any]:
     """Load and check the state of the newest pause, before anything is changed."""
     with database_operation(store.using, writes=False):
         row = row_lookups.get_session(store, session_id)

@@ -48,7 +48,4 @@ class RemoteCheckpointer(Checkpointer):
         weakref.finalize(self, self._executor.shutdown, wait=False)
 
     # What the async client of a database composes of its own parts is one request here.
-    take_paused = in_thread(SyncCheckpointer.take_paused)
     verify_call = in_thread(SyncCheckpointer.verify_call)
-    cancel_paused = in_thread(SyncCheckpointer.cancel_paused)
-    tell_peers = in_thread(SyncCheckpointer.tell_peers)

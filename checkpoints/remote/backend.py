@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
@@ -19,8 +20,13 @@ from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.formats.dataclass_decoder import load_as
 from checkpoints.ids import validate_id, validate_number
+from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.loop_state.version_payload import encode_phase
 from checkpoints.models import Run
+from checkpoints.peers import notice_outbox
+from checkpoints.peers.notice_outbox import SendNotice
+from checkpoints.peers.peer_requests import Notice, TakenJoin, TakenTask, Told
 from checkpoints.remote import verify_probes
 from checkpoints.remote.store import RemoteStore, build_head
 from checkpoints.remote.transport import escape_id
@@ -54,7 +60,9 @@ class RemoteBackend(DatabaseBackend):
     def start_session_flow(
         self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
     ) -> Flow[Run]:
-        yield from self._open_flow(session_id, "start", description, wait=False, timeout=None, takeover=takeover)
+        fields = {"session_id": session_id, "mode": "start", **_describe(description)}
+        opening = self._open_flow(session_id, "/sessions", fields, wait=False, timeout=None, takeover=takeover)
+        self._build_point(session_id, (yield from opening))
         return self.store.get_owned(session_id).run
 
     @trace_session_flow(tracing.RESUME)
@@ -67,34 +75,55 @@ class RemoteBackend(DatabaseBackend):
         timeout: float | None = None,
         takeover: bool | str = False,
     ) -> Flow[ResumePoint]:
-        mode = "resume" if description is None else "open"
-        return (
-            yield from self._open_flow(session_id, mode, description, wait=wait, timeout=timeout, takeover=takeover)
-        )
+        fields: dict[str, Any] = {"session_id": session_id, "mode": "resume"}
+        if description is not None:
+            fields |= {"mode": "open", **_describe(description)}
+        opening = self._open_flow(session_id, "/sessions", fields, wait=wait, timeout=timeout, takeover=takeover)
+        return self._build_point(session_id, (yield from opening))
+
+    def take_paused_flow(
+        self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
+    ) -> Flow[TakenTask]:
+        path = f"/sessions/{escape_id(validate_id('session id', session_id))}/take"
+        while True:  # the gate is passed by waiting; then the task is taken
+            answer = yield from self._open_flow(session_id, path, {}, wait=wait, timeout=timeout, takeover=takeover)
+            point = self._build_point(session_id, answer)
+            if (task := answer.get("task")) is not None:
+                joins = tuple(load_as(TakenJoin, join) for join in task.pop("joins"))
+                waits = tuple(task.pop("open"))
+                return TakenTask(session_id=session_id, point=point, joins=joins, open=waits, **task)
+
+    def cancel_paused_flow(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Flow[Told]:
+        path = f"/sessions/{escape_id(validate_id('session id', session_id))}/cancel"
+        yield Transact(lambda: self.store.write("POST", path, {"reason": reason}))
+        if tell is None:
+            return Told()
+        return (yield from notice_outbox.deliver_notices_flow(RemoteOutbox(self.store, session_id), tell))
+
+    def tell_peers_flow(self, tell: SendNotice, *, limit: int = notice_outbox.DEFAULT_LIMIT) -> Flow[Told]:
+        return notice_outbox.deliver_notices_flow(RemoteOutbox(self.store), tell, limit=limit)
 
     def _open_flow(
         self,
         session_id: str,
-        mode: str,
-        description: SessionDescription | None,
+        path: str,
+        fields: Mapping[str, Any],
         *,
         wait: bool,
         timeout: float | None,
         takeover: bool | str,
-    ) -> Flow[ResumePoint]:
+    ) -> Flow[Mapping[str, Any]]:
         """Own the session, ask the verify hooks of this process at the gate, and wait there if that is wanted."""
         validate_id("session id", session_id)
-        fields: dict[str, Any] = {
-            "session_id": session_id,
-            "mode": mode,
+        fields = {
+            **fields,
             "hold": True,
             "takeover": takeover,
             "fence": None if (held := self.store.find_owned(session_id)) is None else held.fence,
             "executing": sorted(self.store.executing),
             "process": self.store.describe_process(),
-            **(_describe(description) if description is not None else {}),
         }
-        answer: Mapping[str, Any] = yield Transact(lambda: self.store.write("POST", "/sessions", fields).value)
+        answer: Mapping[str, Any] = yield Transact(lambda: self.store.write("POST", path, fields).value)
         until = None if timeout is None else time.monotonic() + timeout
         probed: set[int] = set()
         try:
@@ -112,7 +141,7 @@ class RemoteBackend(DatabaseBackend):
         except BaseException:
             yield Transact(partial(self._release_quietly, session_id))
             raise
-        return self._build_point(session_id, answer)
+        return answer
 
     def _hold_at_gate(self, session_id: str, answer: Mapping[str, Any]) -> OwnedSession:
         return self.store.hold(session_id, answer["run"], at_gate=True, head=build_head(0, b"", 0))
@@ -267,6 +296,36 @@ class RemoteBackend(DatabaseBackend):
         self.store.notify_saved(session_id)
         return version
 
+    @trace_session(tracing.SAVE)
+    def save_phase(
+        self,
+        session_id: str,
+        details: PhaseDetails,
+        snapshot: RuntimeSnapshot | None,
+        transcript: Sequence[dict[str, Any]] | None,
+        plan: dict[str, Any] | Unchanged | None,
+        expected_version: int | None,
+    ) -> int:
+        """Save the next version of an owned session at a phase."""
+        held = self.store.require_owned(session_id)
+        fields: dict[str, Any] = encode_phase(details, snapshot)
+        if expected_version is not None:
+            fields["expected_version"] = validate_number("expected_version", expected_version)
+        if not isinstance(plan, Unchanged):
+            fields["plan"] = plan
+        raw = {}
+        if transcript is not None:
+            prepared = transcript_segments.prepare_transcript(transcript)
+            raw["messages"] = f"[{','.join(prepared.bodies)}]"
+            end = len(prepared.bodies), prepared.chains[-1] if prepared.chains else b""
+        else:
+            end = held.head.length, held.head.chain
+        path = f"/sessions/{escape_id(session_id)}/phases"
+        version = int(self.store.write("POST", path, fields, session=held, raw=raw).value["version"])
+        held.head = build_head(*end, version)
+        self.store.notify_saved(session_id)
+        return version
+
     def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
         path = f"/sessions/{escape_id(validate_id('session id', session_id))}/messages"
         messages: list[dict[str, Any]] = self.store.transport.read(path, after=after, limit=limit, version=version)[
@@ -292,6 +351,23 @@ class RemoteBackend(DatabaseBackend):
             self.store.remove_owned(held)
             released = self.store.write("POST", f"/sessions/{escape_id(session_id)}/release", {}, session=held).value
         return bool(released["released"])
+
+
+@dataclass(frozen=True)
+class RemoteOutbox:
+    """Due notices of a server's workspace, or of one session."""
+
+    store: RemoteStore
+    session_id: str | None = None
+
+    def claim_notices(self, limit: int) -> tuple[list[Notice], dict[str, str]]:
+        fields = {"limit": limit, "session_id": self.session_id}
+        claimed = self.store.write("POST", "/notices/claim", fields).value
+        return [load_as(Notice, notice) for notice in claimed["notices"]], claimed["failed"]
+
+    def settle_notice(self, notice: Notice, *, delivered: bool) -> None:
+        fields = {"kind": notice.kind, "attempt": notice.attempt, "delivered": delivered}
+        self.store.write("POST", f"/peer-calls/{escape_id(notice.call_id)}/notice", fields)
 
 
 class _TakenResults(OpenOperations):

@@ -107,11 +107,14 @@ class RemoteCallLog:
         return fields
 
     def _issue(self, held: OwnedSession, fields: dict[str, Any], args: str, key: str) -> Any:
-        taken = self.store.taken.pop(self.session_id, [])
+        taken = list(self.store.taken.get(self.session_id, ()))
         path = f"/sessions/{escape_id(self.session_id)}/calls"
         if taken:
-            fields["taken"] = taken
-        return self.store.write("POST", path, fields, session=held, key=key, raw={"args": args}).value
+            fields = {**fields, "taken": taken}
+        answer = self.store.write("POST", path, fields, session=held, key=key, raw={"args": args}).value
+        if taken:
+            del self.store.taken[self.session_id][: len(taken)]
+        return answer
 
 
 @dataclass(frozen=True)

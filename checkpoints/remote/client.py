@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -20,9 +21,8 @@ from checkpoints.ids import validate_id
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import DEFAULT_WORKSPACE
-from checkpoints.peers import notice_outbox, response_outcomes
-from checkpoints.peers.notice_outbox import SendNotice
-from checkpoints.peers.peer_requests import Deadline, Join, Paused, TakenTask, Told
+from checkpoints.peers import peer_call_deadlines, response_outcomes
+from checkpoints.peers.peer_requests import Deadline, Join, Paused, Swept
 from checkpoints.peers.response_outcomes import Answer
 from checkpoints.remote.backend import RemoteBackend, read_amount
 from checkpoints.remote.call_log import RemoteCallLog, settle_call
@@ -32,8 +32,7 @@ from checkpoints.sessions.retention import RemovalCounts
 from checkpoints.store import call_records
 from checkpoints.store.call_records import CallOutcome, IssuedCall
 from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange
-from checkpoints.tools.registry import ToolRegistry
-from checkpoints.versions.phases import ImportedRecord
+from checkpoints.versions.phases import ImportedRecord, migrate_record
 
 
 class SyncRemoteCheckpointer(SyncCheckpointer):
@@ -89,12 +88,11 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         self.backend = RemoteBackend(self.store)
 
     def close(self) -> None:
-        try:
-            self.store.flush_pending_writes()
-        finally:
+        with ExitStack() as closing:
+            closing.callback(self.store.close)
             for owned_session in self.store.list_owned():
-                self.backend.release_session(owned_session.session_id)
-            self.store.close()
+                closing.callback(self.backend.release_session, owned_session.session_id)
+            self.store.flush_pending_writes()
 
     def _read(self, path: str, **parameters: Any) -> Any:
         return self.store.transport.read(path, **parameters)
@@ -200,10 +198,15 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         plan: dict[str, Any] | Unchanged | None = UNCHANGED,
         expected_version: int | None = None,
     ) -> int:
-        _refuse("save_phase")
+        return self.backend.save_phase(session_id, details, snapshot, transcript, plan, expected_version)
 
     def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None = None) -> ImportedRecord:
-        _refuse("import_record")
+        self.backend.require_owned(session_id)
+        migrated = migrate_record(session_id, record, run_id)
+        version = self.save_phase(
+            session_id, migrated.details, snapshot=migrated.snapshot, transcript=migrated.transcript
+        )
+        return ImportedRecord(version, migrated.run_id, migrated.applied)
 
     def load_latest(self, session_id: str) -> dict[str, Any] | None:
         loaded = self._read(f"{_path(session_id)}/versions/latest")["version"]
@@ -341,22 +344,9 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         answered: Answer = kind(**answer)
         return answered
 
-    def take_paused(
-        self,
-        session_id: str,
-        registry: ToolRegistry | None = None,
-        *,
-        wait: bool = False,
-        timeout: float | None = None,
-        takeover: bool | str = False,
-    ) -> TakenTask:
-        _refuse("take_paused")
-
-    def cancel_paused(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Told:
-        _refuse("cancel_paused")
-
-    def tell_peers(self, tell: SendNotice, *, limit: int = notice_outbox.DEFAULT_LIMIT) -> Told:
-        _refuse("tell_peers")
+    def sweep_deadlines(self, *, limit: int = peer_call_deadlines.DEFAULT_LIMIT) -> Swept:
+        swept = self._write("/peer-calls/sweep", {"limit": limit})
+        return Swept(tuple(swept["expired"]), tuple((session_id, join) for session_id, join in swept["complete"]))
 
     def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime:
         path = f"/peer-calls/{escape_id(validate_id('peer call id', peer_call_id))}/deadline"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import importlib
 import inspect
 import json
 import time
 import uuid
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +26,9 @@ from checkpoints.exceptions import (
     RequestInProgress,
     ServerFailed,
     ServerUnavailable,
+    StorageBusy,
+    StorageError,
+    StorageUnavailable,
 )
 from checkpoints.formats.canonical import parse_json
 
@@ -32,6 +37,8 @@ PAUSES: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
 #: Seconds for a connection, and for the answer of a request that does not wait.
 CONNECT_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 60.0
+#: Writes without an answer whose keys are remembered.
+_REMEMBERED: Final = 1_000
 #: Bodies from this size are compressed.
 _COMPRESSED_FROM: Final = 16_384
 _READS: Final = frozenset({"GET"})
@@ -74,6 +81,8 @@ class Transport:
             raise InvalidInput(f"{url!r} names no server.")
         #: Name of this client: what it opens is its own.
         self.name = uuid.uuid4().hex
+        #: Keys of writes that may have happened, by their digests: the same write again has the same key.
+        self._unanswered: OrderedDict[bytes, str] = OrderedDict()
         self._client = self._httpx.Client(
             base_url=f"{str(address).rstrip('/')}/api/v1",
             headers={
@@ -99,16 +108,26 @@ class Transport:
     ) -> Answer:
         """Do a write, once. `raw` are fields as JSON text; `key` is the key of a request that is made again.
 
-        Raises what the server raises, and `ServerUnavailable`, which says whether the write may have happened.
+        Raises what the server raises, and `ServerUnavailable`, which says whether the write may have happened. The
+        caller who then makes the same write again learns what the first one did.
         """
         parts = [f"{json.dumps(name)}:{_encode(value)}" for name, value in fields.items()]
         parts += [f"{json.dumps(name)}:{text}" for name, text in raw.items()]
         body = f"{{{','.join(parts)}}}".encode()
-        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        digest = hashlib.blake2b(f"{method} {path} ".encode() + body, digest_size=16).digest()
+        key = self._unanswered.pop(digest, None) or key or uuid.uuid4().hex
+        headers = {"Idempotency-Key": key}
         if len(body) >= _COMPRESSED_FROM:
             body = gzip.compress(body, compresslevel=1)
             headers["Content-Encoding"] = "gzip"
-        return self._send(method, path, body, {}, headers)
+        try:
+            return self._send(method, path, body, {}, headers)
+        except StorageError as error:
+            if error.may_have_happened:
+                self._unanswered[digest] = key
+                while len(self._unanswered) > _REMEMBERED:
+                    self._unanswered.popitem(last=False)
+            raise
 
     def _send(
         self, method: str, path: str, body: bytes, parameters: Mapping[str, str], headers: Mapping[str, str]
@@ -122,8 +141,11 @@ class Transport:
                 if pause is None:
                     what = f"{self._client.base_url} did not answer ({type(error).__name__}: {error})."
                     raise ServerUnavailable(what, may_have_happened=may_have_happened) from error
-            except (RequestInProgress, RateLimited) as error:
+            except (RequestInProgress, RateLimited, StorageUnavailable, StorageBusy) as error:
+                may_have_happened |= method not in _READS and getattr(error, "may_have_happened", False)
                 if pause is None:
+                    if isinstance(error, StorageError):
+                        raise type(error)(error.what, may_have_happened=may_have_happened) from error
                     raise
                 pause = max(pause, min(getattr(error, "retry_after", 0.0), 5.0))
             time.sleep(pause)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -62,6 +63,28 @@ def append_version(
     version = _append_without_run(store, session_id, new, change, expected_version)
     store.notify_saved(session_id)
     return version
+
+
+def find_repeated_append(
+    store: Store,
+    session_id: str,
+    new: Sequence[dict[str, Any]],
+    change: VersionChange,
+    *,
+    expected_version: int,
+    since: datetime,
+) -> int | None:
+    """Return the version after `expected_version` if an append without a run wrote just what is given; else None.
+
+    For a caller that repeats an append because it got no answer, and whose first attempt, at `since`, another process
+    may have served.
+    """
+    attempt = _AppendAttempt(store, session_id, new, change, expected_version)
+    with database_operation(store.using, writes=False):
+        row = row_lookups.get_session(store, session_id)
+        version = attempt.find_stored(row)
+        written = Checkpoint.objects.using(store.using).filter(session=row, created_at__gte=since)
+        return version if version is not None and written.filter(version=version).exists() else None
 
 
 @trace_session(SAVE)
@@ -129,11 +152,19 @@ class _AppendAttempt:
         """Return whether this append repeats the one whose answer was lost, and that one is stored."""
         if lost_append.expected != self.expected or _find_appended_version(self.store, row, lost_append) is None:
             return False
-        base_version = Checkpoint.objects.using(self.store.using).filter(session=row, version__lte=lost_append.expected)
+        described = self._describe_append(row)
+        return replace(described, created_at=lost_append.created_at) == lost_append
+
+    def find_stored(self, row: Session) -> int | None:
+        """Find the version that an equal append wrote, whoever that was."""
+        return _find_appended_version(self.store, row, self._describe_append(row))
+
+    def _describe_append(self, row: Session) -> UnconfirmedAppend:
+        """Describe what this append writes, without the time, also after it has been written."""
+        base_version = Checkpoint.objects.using(self.store.using).filter(session=row, version__lte=self.expected)
         source = base_version.order_by("-version").first()
-        state = self._build_state_of_next_version(source)
         end = self._compute_transcript_head(row, source)
-        return (end.length, end.chain, state) == (lost_append.length, lost_append.chain, lost_append.state)
+        return UnconfirmedAppend(self.expected, end.length, end.chain, self._build_state_of_next_version(source), None)
 
     def _build_state_of_next_version(self, source: Checkpoint | None) -> VersionState:
         """State of the new version beside its transcript.

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import (
-    Q,
-    TextChoices,
-)
-from django.db.models.functions import Now
+from django.db.models import OuterRef, Q, Subquery, TextChoices, Value
+from django.db.models.functions import Coalesce, Now
+from django.db.models.lookups import Exact
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import RunStatus, SessionStatus
@@ -18,10 +16,14 @@ from checkpoints.models import Run
 
 
 class Standing(TextChoices):
-    """Status of a session as users see it, and whether a live process drives it."""
+    """Status of a session as users see it, and whether a live process drives it.
+
+    A session that no process drives is orphaned if its last run was lost, and idle if that run ended in order.
+    """
 
     RUNNING = "running", _("Running")
     STALLED = "stalled", _("Orphaned")
+    IDLE = "idle", _("Idle")
     NEEDS_REVIEW = "needs_review", _("Paused for a decision")
     QUARANTINED = "quarantined", _("Quarantined: altered data")
     READY = "ready", _("Decided, ready to go on")
@@ -33,12 +35,18 @@ class Standing(TextChoices):
 
 _STANDINGS = {standing.value: standing for standing in Standing}
 HAS_LIVE_OWNER = Q(owner__lease_expires_at__gt=Now())
+#: Status of the run with the highest number; empty if the session has none.
+LAST_RUN_STATUS = Coalesce(
+    Subquery(Run.objects.filter(session=OuterRef("pk")).order_by("-number").values("status")[:1]), Value("")
+)
+LAST_RUN_WAS_LOST = Q(Exact(LAST_RUN_STATUS, RunStatus.LOST.value))
 _IS_INTACT = Q(quarantined_at=None)
 STANDING_CONDITIONS = {
     Standing.RUNNING: Q(status=SessionStatus.ACTIVE) & HAS_LIVE_OWNER & _IS_INTACT,
     Standing.STALLED: Q(status=SessionStatus.ACTIVE)
-    & (Q(owner=None) | Q(owner__lease_expires_at__lte=Now()))
+    & (Q(owner__lease_expires_at__lte=Now()) | (Q(owner=None) & LAST_RUN_WAS_LOST))
     & _IS_INTACT,
+    Standing.IDLE: Q(status=SessionStatus.ACTIVE, owner=None) & ~LAST_RUN_WAS_LOST & _IS_INTACT,
     Standing.QUARANTINED: ~_IS_INTACT,
     **{Standing(status): Q(status=status) & _IS_INTACT for status in SessionStatus if status != SessionStatus.ACTIVE},
 }
@@ -62,12 +70,23 @@ class SessionOwner:
         return self.status == RunStatus.WAITING
 
 
-def get_session_display_status(status: str, alive: bool, quarantined: bool = False) -> Standing | str:
-    """How a session with this stored status stands; a status that nobody knows is returned as it is stored."""
+def get_session_display_status(
+    status: str, *, alive: bool, orphaned: bool = False, quarantined: bool = False
+) -> Standing | str:
+    """Return the status that users see; a status that nobody knows is returned as it is stored.
+
+    Args:
+        status: Stored status of the session.
+        alive: Whether a live run owns the session.
+        orphaned: Whether a dead run owns it, or its last run was lost.
+        quarantined: Whether the session is quarantined.
+    """
     if quarantined:
         return Standing.QUARANTINED
+    if status == SessionStatus.ACTIVE and alive:
+        return Standing.RUNNING
     if status == SessionStatus.ACTIVE:
-        return Standing.RUNNING if alive else Standing.STALLED
+        return Standing.STALLED if orphaned else Standing.IDLE
     return _STANDINGS.get(status, status)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from checkpoints.db.operation_context import database_operation
@@ -12,6 +13,7 @@ from checkpoints.formats.canonical import parse_json_object, to_canonical_json
 from checkpoints.formats.strict_dataclasses import Misshapen
 from checkpoints.loop_state import legacy_records
 from checkpoints.loop_state import version_payload as payloads
+from checkpoints.loop_state.legacy_records import MigratedRecord
 from checkpoints.loop_state.phase_details import PhaseDetails, RunTerminal
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import Checkpoint
@@ -54,6 +56,25 @@ def save_phase_version(
         expected = owned_session.head.version if expected_version is None else expected_version
         return save_version.append_messages(store, session_id, [], change, expected_version=expected)
     return save_version.save_transcript(store, session_id, transcript, change, expected_version=expected_version)
+
+
+def find_repeated_phase(
+    store: Store,
+    session_id: str,
+    details: PhaseDetails,
+    *,
+    snapshot: RuntimeSnapshot | None,
+    transcript: Sequence[dict[str, Any]] | None,
+    plan: dict[str, Any] | Unchanged | None,
+    expected_version: int,
+    since: datetime,
+) -> int | None:
+    """Return the version after `expected_version` if this run saved just this phase, and after `since`; else None."""
+    owned_session = row_lookups.get_owned_session(store, session_id)
+    change = build_phase_change(store, owned_session, details, snapshot, plan)
+    return save_version.find_repeated_version(
+        store, owned_session, transcript or [], change, expected_version, whole=transcript is not None, since=since
+    )
 
 
 def build_phase_change(
@@ -225,13 +246,19 @@ def import_phase_record(store: Store, session_id: str, record: object, *, run_id
     `SchemaFromFuture`. Nothing is written then.
     """
     row_lookups.get_owned_session(store, session_id)
+    migrated = migrate_record(session_id, record, run_id)
+    version = save_phase_version(
+        store, session_id, migrated.details, snapshot=migrated.snapshot, transcript=migrated.transcript
+    )
+    return ImportedRecord(version, migrated.run_id, migrated.applied)
+
+
+def migrate_record(session_id: str, record: object, run_id: str | None) -> MigratedRecord:
+    """Migrate a phase record of another system to the current names. Raises what `import_phase_record` raises."""
     try:
         migrated = legacy_records.migrate_record(session_id, record)
         if run_id is not None and migrated.run_id != run_id:
             raise Misshapen("run_id", f"it is {migrated.run_id!r}, not {run_id!r}")
     except Misshapen as error:
         raise CheckpointCorrupted(session_id, error.field, error.why) from None
-    version = save_phase_version(
-        store, session_id, migrated.details, snapshot=migrated.snapshot, transcript=migrated.transcript
-    )
-    return ImportedRecord(version, migrated.run_id, migrated.applied)
+    return migrated

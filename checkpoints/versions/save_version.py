@@ -274,11 +274,12 @@ def find_repeated_version(
     expected_version: int,
     *,
     whole: bool,
+    since: datetime,
 ) -> int | None:
-    """Return the version after `expected_version` if this run wrote just what is given; else None.
+    """Return the version after `expected_version` if this run wrote just what is given, and after `since`; else None.
 
-    For a caller that repeats a save because it got no answer, and whose first attempt another process may have served.
-    `whole` says that `messages` are the whole transcript.
+    For a caller that repeats a save because it got no answer, and whose first attempt, at `since`, another process may
+    have served. `whole` says that `messages` are the whole transcript.
     """
     with database_operation(store.using, writes=False):
         rows = Checkpoint.objects.using(store.using).filter(
@@ -287,6 +288,8 @@ def find_repeated_version(
         by_number = {row.version: row for row in rows}
     before, after = by_number.get(expected_version), by_number.get(expected_version + 1)
     if after is None or after.run_id != owned_session.run_id or (before is None and expected_version > 0):
+        return None
+    if after.created_at < since:
         return None
     if whole:
         end = _build_end_of_whole_transcript(messages)

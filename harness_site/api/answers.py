@@ -154,6 +154,40 @@ class Opening(Answer):
     undecided: list[UndecidedCall]
 
 
+class PeerOutcome(Answer):
+    """End of one call to another agent."""
+
+    call_id: str
+    peer: str
+    status: str
+    result: Any
+    settled_at: datetime
+
+
+class TakenJoin(Answer):
+    """Complete join with the ends of its calls."""
+
+    id: str
+    pause: int
+    results: list[PeerOutcome]
+
+
+class TakenTask(Answer):
+    """State and responses with which a paused run continues."""
+
+    state: JsonObject
+    paused_version: int
+    joins: list[TakenJoin]
+    open: list[str]
+    times_taken: int = Field(description="More than 1 where a run had taken the task before and was lost.")
+
+
+class TaskOpening(Opening):
+    """Opened session that waited for other agents; `task` is None while calls hold the run at the gate."""
+
+    task: TakenTask | None
+
+
 class Alive(Answer):
     alive: bool
 
@@ -393,6 +427,32 @@ class UnknownResponse(Answer):
     call_id: str
 
 
+class Notice(Answer):
+    """Notice that is due to another agent; it may be sent more than once."""
+
+    kind: str
+    session_id: str
+    call_id: str
+    peer: str
+    request: Any
+    deadline: datetime
+    attempt: int
+
+
+class ClaimedNotices(Answer):
+    notices: list[Notice]
+    failed: dict[str, str] = Field(description="Error by call id of the notices that cannot be read.")
+
+
+class Delivery(Answer):
+    delivered: bool
+
+
+class ExpiredCalls(Answer):
+    expired: list[str]
+    complete: list[list[str]] = Field(description="Session and join of each join that this completed.")
+
+
 class DeadlineTime(Answer):
     deadline: datetime
 
@@ -489,6 +549,7 @@ class EventPage(Answer):
 
 #: Answers of routes with several statuses.
 OPENING = {HTTPStatus.OK: Opening, HTTPStatus.CREATED: Opening, HTTPStatus.ACCEPTED: Opening}
+TASK_OPENING = {HTTPStatus.OK: TaskOpening, HTTPStatus.CREATED: TaskOpening, HTTPStatus.ACCEPTED: TaskOpening}
 ISSUED = {HTTPStatus.OK: AnsweredCall, HTTPStatus.CREATED: IssuedCall, HTTPStatus.ACCEPTED: RunningCall}
 ISSUED_STEP = {HTTPStatus.OK: AnsweredStep, HTTPStatus.CREATED: IssuedCall, HTTPStatus.ACCEPTED: RunningCall}
 PEER_RESPONSE = AcceptedResponse | DuplicateResponse | LateResponse | OtherResponse | UnknownResponse

@@ -30,8 +30,9 @@ from checkpoints.tools.registry import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head
 from harness_site.api import answers, read_audit, schemas
 from harness_site.api.client_stores import hold_run
-from harness_site.api.idempotent_writes import mark_as_storable
+from harness_site.api.idempotent_writes import build_issued_answer, claim_call, mark_as_storable
 from harness_site.api.json_responses import respond
+from harness_site.api.models import ApiWrite
 from harness_site.api.sentence_validation import validate_sentence_template
 from harness_site.api.serving import AGENT, READER, get_client
 from harness_site.core.masking.masker import mask_json_value, mask_text
@@ -52,29 +53,32 @@ def issue_call(request: HttpRequest, session_id: schemas.Identifier, body: schem
     owned_session = hold_run(checkpointer, session_id, body.fence)
     for taken in body.taken:
         owned_session.operations.record_replayed_result(taken.number, taken.call_id)
-    if request.repeated:  # type: ignore[attr-defined]
-        expect_unanswered_issue(store, owned_session, body.call_id, body.tool)
+    expect_unanswered_issue(request, store, owned_session, body.call_id, body.tool)
     if body.idempotency == "key":
         return _issue_with_key(store, session_id, owned_session, body)
     try:
         outcome = sansio.drive(_open_issue_flow(store, session_id, body))
     except CallInProgress as error:
-        return respond(
-            {"state": "running", "call_id": error.call_id, "tool": error.tool}, HTTPStatus.ACCEPTED, waiting=True
-        )
+        return respond_with_running_call(error.call_id, error.tool)
     if isinstance(outcome, ToolResult):
         return respond(_encode_result(outcome))
-    return respond_with_issued_call(outcome.issued_call)
+    return respond_with_issued_call(outcome.issued_call, body.tool)
 
 
-def expect_unanswered_issue(store: Store, owned_session: OwnedSession, call_id: str, tool: str) -> None:
-    """Expect that a repeated request issued the call before and was not answered: then nothing has run."""
+def expect_unanswered_issue(
+    request: HttpRequest, store: Store, owned_session: OwnedSession, call_id: str, tool: str
+) -> None:
+    """Let a repeated request run the call that is issued already, if no other request was told to run it."""
+    first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
+    if first_attempt is None:
+        return
     issued_calls = ToolCall.objects.filter(
         session=owned_session.pk, run=owned_session.run_id, call_id=call_id, tool=tool, status=CallStatus.ISSUED
     )
     for number, key in issued_calls.values_list("pk", "idempotency_key"):
-        store.unanswered.add(key)
-        store.issued.discard(number)
+        if claim_call(first_attempt, number):
+            store.unanswered.add(key)
+            store.issued.discard(number)
 
 
 def _open_issue_flow(store: Store, session_id: str, body: schemas.IssueCall) -> Any:
@@ -134,7 +138,12 @@ def _encode_result(result: ToolResult) -> dict[str, Any]:
     }
 
 
-def respond_with_issued_call(issued_call: IssuedCall) -> HttpResponse:
+def respond_with_running_call(call_id: str, tool: str) -> HttpResponse:
+    """Answer that the call runs elsewhere."""
+    return respond({"state": "running", "call_id": call_id, "tool": tool}, HTTPStatus.ACCEPTED, waiting=True)
+
+
+def respond_with_issued_call(issued_call: IssuedCall, tool: str) -> HttpResponse:
     """Answer that the agent runs the call now."""
     value = {
         "state": "run",
@@ -144,7 +153,8 @@ def respond_with_issued_call(issued_call: IssuedCall) -> HttpResponse:
         "attempt": issued_call.attempt,
         "args_json": issued_call.args,
     }
-    return respond(value, HTTPStatus.CREATED)
+    running = respond_with_running_call(issued_call.call_id, tool)
+    return build_issued_answer(respond(value, HTTPStatus.CREATED), issued_call.pk, running)
 
 
 def _issue_with_key(
@@ -155,7 +165,7 @@ def _issue_with_key(
         body.call_id, body.tool, body.args, body.key or "", side_effects=body.side_effects, step=body.step
     )
     intent_log.record_issued_call(store, session_id, intent)
-    return respond_with_issued_call(owned_session.issued_calls[body.call_id])
+    return respond_with_issued_call(owned_session.issued_calls[body.call_id], body.tool)
 
 
 @router.patch(

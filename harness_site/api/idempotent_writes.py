@@ -3,12 +3,16 @@
 The key is noted before the write, together with a digest of the request. A repetition whose answer was stored gets
 that answer. One whose answer was lost is done again with the knowledge that the first attempt was never answered: each
 verb of the library then finds what the first attempt wrote.
+
+A tool call that was issued is claimed by the write that is told to run it, before it is told. So a repetition that
+finds an issued call knows whether its first attempt was told, or somebody else, or nobody.
 """
 
 from __future__ import annotations
 
 import hashlib
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -41,9 +45,10 @@ _served: set[tuple[int, str]] = set()
 
 
 def serve_once(
-    token: ApiToken, key: str, parts: tuple[str, str, bytes], serve: Callable[[bool], HttpResponse]
+    token: ApiToken, key: str, parts: tuple[str, str, bytes], serve: Callable[[ApiWrite | None], HttpResponse]
 ) -> HttpResponse:
-    """Answer a write with a key. `parts` are method, path and body; `serve` does it, and learns if it is repeated.
+    """Answer a write with a key. `parts` are method, path and body; `serve` does it; a repetition gets the
+    note of the first attempt.
 
     Raises `IdempotencyKeyReused`, `RequestInProgress`, `InvalidIdentifier`.
     """
@@ -58,9 +63,35 @@ def serve_once(
             response = HttpResponse(row.body.encode(), status=row.status, content_type=kind)
             response["Idempotency-Replayed"] = "true"
             return response
-        response = serve(repeated)
-        _store_answer(row, response)
+        response = serve(row if repeated else None)
+        return response if _store_answer(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
+
+
+def name_write(token: ApiToken, key: str) -> str:
+    """Name a write by its key; one without a key has a new name each time."""
+    return hashlib.blake2b(f"{token.pk} {key}".encode(), digest_size=16).hexdigest() if key else uuid.uuid4().hex
+
+
+def serve_without_key(token: ApiToken, response: HttpResponse) -> HttpResponse:
+    """Claim the call that a write without a key is told to run. Returns the answer."""
+    call = getattr(response, "issued_call", None)
+    if call is None or claim_call(ApiWrite(token=token, key=uuid.uuid4().hex, status=response.status_code), call):
         return response
+    return response.told_elsewhere  # type: ignore[attr-defined,no-any-return]
+
+
+def claim_call(write: ApiWrite, call: int) -> bool:
+    """Claim an issued call for a write. Returns False if another write was told to run it."""
+    if write.call == call:
+        return True
+    write.call = call
+    try:
+        with _write_without_sync():
+            write.save()
+    except IntegrityError:
+        write.call = None
+        return False
+    return True
 
 
 @contextmanager
@@ -89,14 +120,18 @@ def _note_write(token: ApiToken, key: str, digest: str) -> tuple[ApiWrite, bool]
     return row, False
 
 
-def _store_answer(row: ApiWrite, response: HttpResponse) -> None:
+def _store_answer(row: ApiWrite, response: HttpResponse) -> bool:
+    """Store the answer, and claim the call that it tells to run. Returns False if another write has claimed it."""
     if response.status_code in _PASSING or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return
+        return True
     body = response.content.decode() if getattr(response, "stored_with_key", False) else ""
+    row.status, row.body = response.status_code, body if len(body) <= _LARGEST else ""
+    call: int | None = getattr(response, "issued_call", None)
+    if call is not None and call != row.call:
+        return claim_call(row, call)
     with _write_without_sync():
-        ApiWrite.objects.filter(pk=row.pk).update(
-            status=response.status_code, body=body if len(body) <= _LARGEST else ""
-        )
+        row.save(update_fields=["status", "body"])
+    return True
 
 
 @contextmanager
@@ -124,6 +159,12 @@ def _sqlite_without_sync() -> Iterator[None]:
     finally:
         with connection.cursor() as cursor:
             cursor.execute("PRAGMA synchronous=FULL")
+
+
+def build_issued_answer(response: HttpResponse, call: int, told_elsewhere: HttpResponse) -> HttpResponse:
+    """Let the answer tell its write to run a call; `told_elsewhere` is the answer if another write was told first."""
+    response.issued_call, response.told_elsewhere = call, told_elsewhere  # type: ignore[attr-defined]
+    return response
 
 
 def mark_as_storable(response: HttpResponse) -> HttpResponse:

@@ -1,8 +1,10 @@
-"""Long polls on the event loop: a request that waits occupies a thread only while it looks."""
+"""Long polls and streams of one answer on the event loop: a request that waits has a thread only while it looks."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -17,13 +19,33 @@ _LONGEST_PAUSE: Final = 0.5
 _HEADER: Final = WAITING.lower().encode()
 
 
+#: Routes whose waiting answers can be streamed: the gate of a session, and a call.
+_STREAMED: Final = re.compile(r"/api/v1/sessions/[^/]+/(gate|calls/[^/]+)$")
+#: Seconds between two looks of a stream, and between two comments that keep its connection open.
+_STREAM_PAUSE: Final = 1.0
+_COMMENT_SECONDS: Final = 15.0
+#: Streams that one process serves at the same time.
+MOST: Final = 200
+
+
 class LongPolls:
-    """ASGI middleware that asks again while the answer says that it waits, up to the `wait` seconds of the query."""
+    """ASGI middleware that asks again while the answer says that it waits, up to the `wait` seconds of the query.
+
+    A client that accepts server-sent events gets each answer that differs from the one before, until one waits no more.
+    """
 
     def __init__(self, application: Application) -> None:
         self._application = application
+        self._streams = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if _wants_stream(scope) and self._streams < MOST:
+            self._streams += 1
+            try:
+                await self._stream(scope, receive, send)
+            finally:
+                self._streams -= 1
+            return
         seconds = _read_wait(scope)
         if not seconds:
             await self._application(scope, receive, send)
@@ -43,6 +65,57 @@ class LongPolls:
                 pause = min(pause * 1.5, _LONGEST_PAUSE)
         finally:
             gone.cancel()
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stream the answers; an error that comes first is answered as it is."""
+        plain = {**scope, "headers": [pair for pair in scope["headers"] if pair[0].lower() != b"accept-encoding"]}
+        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+        answer = await self._look(plain)
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            gone.cancel()
+            await answer.send_to(send)
+            return
+        await send({"type": "http.response.start", "status": int(HTTPStatus.OK), "headers": _STREAM_HEADERS})
+        body, silent = answer.body, 0.0
+        text = _format_event(answer)
+        try:
+            while answer.is_waiting and not gone.done():
+                if text or silent >= _COMMENT_SECONDS:
+                    await send({"type": "http.response.body", "body": text or b": \n\n", "more_body": True})
+                    silent = 0.0
+                await asyncio.wait({gone}, timeout=_STREAM_PAUSE)
+                silent += _STREAM_PAUSE
+                answer = await self._look(plain)
+                text = b"" if answer.body == body else _format_event(answer)
+                body = answer.body
+        finally:
+            gone.cancel()
+        if not gone.done():
+            await send({"type": "http.response.body", "body": _format_event(answer), "more_body": False})
+
+    async def _look(self, scope: Scope) -> _HeldAnswer:
+        answer = _HeldAnswer()
+        await self._application(scope, _receive_nothing, answer.keep)
+        return answer
+
+
+_STREAM_HEADERS: Final = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+def _format_event(answer: _HeldAnswer) -> bytes:
+    """Format an answer as an event: `waiting`, `answer` or `problem`."""
+    name = b"waiting" if answer.is_waiting else b"answer" if answer.status < HTTPStatus.BAD_REQUEST else b"problem"
+    return b"event: %s\ndata: %s\n\n" % (name, answer.body)
+
+
+def _wants_stream(scope: Scope) -> bool:
+    if scope["type"] != "http" or scope["method"] != "GET" or not _STREAMED.search(scope["path"]):
+        return False
+    return any(name.lower() == b"accept" and b"text/event-stream" in value for name, value in scope["headers"])
 
 
 def _read_wait(scope: Scope) -> float:
@@ -74,6 +147,14 @@ class _HeldAnswer:
     @property
     def is_waiting(self) -> bool:
         return any(name.lower() == _HEADER for name, _ in self._messages[0].get("headers", []))
+
+    @property
+    def status(self) -> int:
+        return int(self._messages[0]["status"])
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self._messages[1:])
 
     async def send_to(self, send: Send) -> None:
         for message in self._messages:

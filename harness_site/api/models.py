@@ -9,7 +9,8 @@ class ApiWrite(models.Model):
     """Write that came with an `Idempotency-Key`, noted before it is done.
 
     `status` is None until its answer is known. `body` is the answer where it has no content of a session; other
-    answers are built again from what is stored.
+    answers are built again from what is stored. `call` is the number of the tool call that this write was told to run:
+    of all writes, one is told so.
     """
 
     token = models.ForeignKey(ApiToken, on_delete=models.CASCADE)
@@ -18,6 +19,7 @@ class ApiWrite(models.Model):
     digest = models.CharField(max_length=64)
     status = models.PositiveSmallIntegerField(null=True)
     body = models.TextField(default="")
+    call = models.BigIntegerField(null=True, unique=True)
     created_at = models.DateTimeField(db_default=Now(), db_index=True)
 
     class Meta:

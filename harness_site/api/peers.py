@@ -8,13 +8,27 @@ from http import HTTPStatus
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from checkpoints.peers.peer_requests import Join, PeerCall
+from checkpoints import models
+from checkpoints.enums import SessionStatus
+from checkpoints.exceptions import PeerCallNotFound, SessionFinished
+from checkpoints.peers import (
+    cancel_paused_task,
+    notice_outbox,
+    pause_run,
+    response_acceptance,
+    take_paused_task,
+)
+from checkpoints.peers.notice_outbox import DatabaseOutbox
+from checkpoints.peers.peer_requests import Join, Paused, PeerCall
+from checkpoints.peers.response_acceptance import PeerResponse
+from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.store import row_lookups
 from harness_site.api import answers, read_audit, schemas
 from harness_site.api.client_stores import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
 from harness_site.api.serving import AGENT, READER, get_client
+from harness_site.api.sessions import pass_gate, prepare_opening, respond_with_opening
 from harness_site.core.masking.masker import mask_json_value
 
 router = Router(tags=["peers"])
@@ -28,6 +42,10 @@ router = Router(tags=["peers"])
 )
 def pause_session(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Pause) -> HttpResponse:
     checkpointer = get_client(request)
+    if request.repeated:  # type: ignore[attr-defined]
+        stored = pause_run.find_pause(checkpointer.store, session_id, body.fence)
+        if stored is not None:
+            return _respond_with_pause(stored)
     hold_run(checkpointer, session_id, body.fence)
     joins = [
         Join(
@@ -39,8 +57,87 @@ def pause_session(request: HttpRequest, session_id: schemas.Identifier, body: sc
         )
         for join in body.joins
     ]
-    paused = checkpointer.pause_for_peers(session_id, body.state, joins)
+    return _respond_with_pause(checkpointer.pause_for_peers(session_id, body.state, joins))
+
+
+def _respond_with_pause(paused: Paused) -> HttpResponse:
     return mark_as_storable(respond(dataclasses.asdict(paused), HTTPStatus.CREATED))
+
+
+@router.post(
+    "/sessions/{escaped:session_id}/take",
+    auth=AGENT,
+    response=answers.TASK_OPENING,
+    summary="Own a paused session whose join is complete, and get the answers",
+)
+def take_paused(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Opening) -> HttpResponse:
+    store = prepare_opening(request, session_id, body)
+    state = take_paused_task.load_pause_state(store, session_id)
+    outcome = pass_gate(store, session_id, hold=body.hold, takeover=body.takeover, paused=True)
+    task = None
+    if isinstance(outcome, ResumePoint):
+        taken = take_paused_task.take_task_at(store, session_id, state, outcome)
+        task = {
+            "state": taken.state,
+            "paused_version": taken.paused_version,
+            "joins": [dataclasses.asdict(join) for join in taken.joins],
+            "open": taken.open,
+            "times_taken": taken.times_taken,
+        }
+    return respond_with_opening(store, session_id, outcome, task=task)
+
+
+@router.post(
+    "/sessions/{escaped:session_id}/cancel",
+    auth=AGENT,
+    response=answers.Status,
+    summary="End a session that waits for other agents",
+)
+def cancel_paused(request: HttpRequest, session_id: schemas.Identifier, body: schemas.CancelPaused) -> HttpResponse:
+    try:
+        cancel_paused_task.cancel_paused_task(get_client(request).store, session_id, body.reason)
+    except SessionFinished as error:
+        if not request.repeated or error.status != SessionStatus.CANCELLED:  # type: ignore[attr-defined]
+            raise
+    return mark_as_storable(respond({"status": SessionStatus.CANCELLED}))
+
+
+@router.post(
+    "/notices/claim",
+    auth=AGENT,
+    response=answers.ClaimedNotices,
+    summary="Claim the notices to other agents that are due",
+)
+def claim_notices(request: HttpRequest, body: schemas.ClaimNotices) -> HttpResponse:
+    """Each is due again after 30 seconds, unless its delivery is reported before."""
+    store = get_client(request).store
+    session_pk = None if body.session_id is None else row_lookups.get_session(store, body.session_id).pk
+    notices, failed = DatabaseOutbox(store, session_pk).claim_notices(body.limit)
+    return respond({"notices": [dataclasses.asdict(notice) for notice in notices], "failed": failed})
+
+
+@router.post(
+    "/peer-calls/{escaped:peer_call_id}/notice",
+    auth=AGENT,
+    response=answers.Delivery,
+    summary="Report whether a claimed notice was delivered",
+)
+def settle_notice(request: HttpRequest, peer_call_id: schemas.Identifier, body: schemas.SettleNotice) -> HttpResponse:
+    store = get_client(request).store
+    if not models.PeerCall.objects.filter(workspace_id=store.workspace_id, call_id=peer_call_id).exists():
+        raise PeerCallNotFound(peer_call_id)
+    notice_outbox.settle_notice(store, peer_call_id, body.kind, body.attempt, delivered=body.delivered)
+    return mark_as_storable(respond({"delivered": body.delivered}))
+
+
+@router.post(
+    "/peer-calls/sweep",
+    auth=AGENT,
+    response=answers.ExpiredCalls,
+    summary="Give up calls to other agents whose deadline has passed",
+)
+def sweep_deadlines(request: HttpRequest, body: schemas.SweepDeadlines) -> HttpResponse:
+    return respond(dataclasses.asdict(get_client(request).sweep_deadlines(limit=body.limit)))
 
 
 @router.post(
@@ -52,9 +149,9 @@ def pause_session(request: HttpRequest, session_id: schemas.Identifier, body: sc
 def accept_response(
     request: HttpRequest, peer_call_id: schemas.Identifier, body: schemas.PeerResponseBody
 ) -> HttpResponse:
-    answer = get_client(request).accept_response(
-        peer_call_id, body.result, session_id=body.session_id, peer=body.peer, token=body.token
-    )
+    receipt: str = request.write_name  # type: ignore[attr-defined]
+    response = PeerResponse.from_arguments(peer_call_id, body.result, body.session_id, body.peer, body.token, receipt)
+    answer = response_acceptance.accept_response(get_client(request).store, response)
     return respond({"answer": type(answer).__name__, **dataclasses.asdict(answer)})
 
 

@@ -36,7 +36,21 @@ class Process(Body):
     pid: int = Field(0, ge=0, le=2**31 - 1)
 
 
-class OpenSession(Body):
+class Opening(Body):
+    """What every opening of a session has."""
+
+    hold: bool = Field(
+        False, description="Whether to stay at the gate while calls are undecided (202), instead of the error 409."
+    )
+    takeover: bool | str = False
+    fence: int | None = Field(None, ge=1, description="Fence of the run that the caller has in this session already.")
+    executing: list[int] | None = Field(
+        None, description="Numbers of the calls that this client still runs; others of its run become interrupted."
+    )
+    process: Process = Field(default_factory=lambda: Process.model_validate({}))
+
+
+class OpenSession(Opening):
     """Start or resume a session."""
 
     session_id: Identifier
@@ -45,21 +59,12 @@ class OpenSession(Body):
         description="`open` creates the session if it does not exist; `resume` does not; `start` refuses a finished "
         "one.",
     )
-    hold: bool = Field(
-        False, description="Whether to stay at the gate while calls are undecided (202), instead of the error 409."
-    )
     user_message: str = ""
     agent: str = ""
     title: str | None = None
     scratchpad_root: str | None = None
     metadata: JsonObject | None = None
     labels: list[str] = []
-    takeover: bool | str = False
-    fence: int | None = Field(None, ge=1, description="Fence of the run that the caller has in this session already.")
-    executing: list[int] | None = Field(
-        None, description="Numbers of the calls that this client still runs; others of its run become interrupted."
-    )
-    process: Process = Field(default_factory=lambda: Process.model_validate({}))
 
 
 class Finish(Fenced):
@@ -97,6 +102,17 @@ class SaveVersion(Body):
     usage: JsonObject | None = None
     phase: str = "turn"
     payload: JsonObject | None = None
+
+
+class SavePhase(Fenced):
+    """Save the next version at a phase of the loop. What is left out stays as it was."""
+
+    phase: str = Field(description="Phase of the loop, such as `post_llm`.")
+    details: JsonObject = Field({}, description="Details of the phase; those that are left out have their defaults.")
+    snapshot: JsonObject | None = Field(None, description="State of the loop, valid until the next one.")
+    messages: list[JsonObject] | None = Field(None, description="The whole transcript; null leaves it as it was.")
+    plan: JsonObject | None = None
+    expected_version: int | None = Field(None, ge=0)
 
 
 class TakenResult(Body):
@@ -209,6 +225,33 @@ class Pause(Fenced):
 
     state: JsonObject
     joins: list[JoinBody]
+
+
+class CancelPaused(Body):
+    """End a session that waits for other agents."""
+
+    reason: str = ""
+
+
+class ClaimNotices(Body):
+    """Claim the notices to other agents that are due."""
+
+    limit: int = Field(100, ge=1, le=1000)
+    session_id: str | None = Field(None, description="Only notices of this session.")
+
+
+class SettleNotice(Body):
+    """Report whether a claimed notice was delivered."""
+
+    kind: Literal["request", "cancel"]
+    attempt: int = Field(ge=1, le=2**31 - 1, description="Number of the attempt, as it was claimed.")
+    delivered: bool
+
+
+class SweepDeadlines(Body):
+    """Give up calls to other agents whose deadline has passed."""
+
+    limit: int = Field(100, ge=1, le=1000)
 
 
 class PeerResponseBody(Body):

@@ -21,6 +21,7 @@ from harness_site.accounts import api_tokens, unmasking
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
 from harness_site.api import client_stores, idempotent_writes, json_bodies, rate_limit
+from harness_site.api.models import ApiWrite
 from harness_site.api.problems import convert_to_problem, respond_with_problem
 from harness_site.core.masking import masker
 
@@ -37,8 +38,10 @@ class ApiRequest(HttpRequest):
     content: bytes
     #: Requests that the token may make besides.
     allowance: rate_limit.Allowance
-    #: Whether an earlier attempt of the same write may have been done.
-    repeated: bool
+    #: Note of an earlier attempt of the same write, which may have been done; None for a first attempt.
+    repeated: ApiWrite | None
+    #: Name of the write, the same in each attempt of it.
+    write_name: str
 
     @property
     def checkpointer(self) -> SyncCheckpointer:
@@ -126,8 +129,9 @@ def _serve_authenticated(
     request.content = json_bodies.read_body(request) if request.method in _WRITES else b""
     request._body = request.content  # Django would refuse to read the stream again
     key = request.headers.get("Idempotency-Key", "") if request.method in _WRITES else ""
+    request.write_name = idempotent_writes.name_write(request.token, key)
 
-    def answer(repeated: bool) -> HttpResponse:
+    def answer(repeated: ApiWrite | None) -> HttpResponse:
         request.repeated = repeated
         with _masked_for(request.token):
             response = view()
@@ -140,7 +144,7 @@ def _serve_authenticated(
         return response
 
     if not key:
-        return answer(False)
+        return idempotent_writes.serve_without_key(request.token, answer(None))
     parts = (request.method or "", request.get_full_path(), request.content)
     return idempotent_writes.serve_once(request.token, key, parts, answer)
 

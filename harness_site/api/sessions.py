@@ -34,6 +34,7 @@ from harness_site.api import answers, read_audit, schemas, serializers
 from harness_site.api.client_stores import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
+from harness_site.api.models import ApiWrite
 from harness_site.api.serving import AGENT, READER, get_client
 from harness_site.core.masking.masker import mask_json_value
 
@@ -59,36 +60,57 @@ def list_sessions(
 
 @router.post("/sessions", auth=AGENT, response=answers.OPENING, summary="Start or resume a session, and own it")
 def open_session(request: HttpRequest, body: schemas.OpenSession) -> HttpResponse:
-    checkpointer = get_client(request)
-    store = checkpointer.store
-    _describe_process(request, store, body.process)
-    owned_session = store.find_owned(body.session_id)
-    if owned_session is not None and owned_session.fence != body.fence:
-        store.remove_owned(owned_session)
-    elif owned_session is not None and body.executing is not None:
-        for number in _list_issued_calls(owned_session) - set(body.executing):
-            store.executing.discard(number)
-    if body.fence is None and not body.takeover and not request.repeated:  # type: ignore[attr-defined]
-        _require_no_run_of_namesake(request, store, body.session_id)
+    store = prepare_opening(request, body.session_id, body)
     description = None
     if body.mode != "resume":
         description = SessionDescription(
             body.user_message, body.agent, body.title, body.scratchpad_root, body.metadata, body.labels
         )
-    return enter_gate(store, body.session_id, hold=body.hold, mode=body.mode, description=description, body=body)
+    outcome = pass_gate(store, body.session_id, hold=body.hold, description=description, takeover=body.takeover)
+    if body.mode == "start" and isinstance(outcome, ResumePoint) and outcome.finished:
+        raise SessionFinished(body.session_id, row_lookups.get_session(store, body.session_id).status)
+    return respond_with_opening(store, body.session_id, outcome)
+
+
+def prepare_opening(request: HttpRequest, session_id: str, body: schemas.Opening) -> Store:
+    """Bring the state of the client in line with what the client knows of the session. Returns it."""
+    store = get_client(request).store
+    _describe_process(request, store, body.process)
+    owned_session = store.find_owned(session_id)
+    if owned_session is not None and owned_session.fence != body.fence:
+        store.remove_owned(owned_session)
+    elif owned_session is not None and body.executing is not None:
+        for number in _list_issued_calls(owned_session) - set(body.executing):
+            store.executing.discard(number)
+    if body.fence is None:
+        first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
+        if first_attempt is not None:
+            _hold_run_of_first_attempt(store, session_id, first_attempt)
+        if not body.takeover:
+            _require_no_run_of_namesake(request, store, session_id)
+    return store
+
+
+def _hold_run_of_first_attempt(store: Store, session_id: str, first_attempt: ApiWrite) -> None:
+    """Hold the run that the first attempt of a request started, so that the repetition starts no other one."""
+    session = _find_session_of_client(store, session_id)
+    if session is not None and session.owner is not None and session.owner.started_at >= first_attempt.created_at:
+        resume_gate.attach_run(store, session_id, session.fence)
 
 
 def _require_no_run_of_namesake(request: HttpRequest, store: Store, session_id: str) -> None:
     """Require that no other process without a name drives the session: they cannot be told apart by their token."""
-    if request.headers.get("Harness-Client"):
+    if request.headers.get("Harness-Client") or store.find_owned(session_id) is not None:
         return
+    session = _find_session_of_client(store, session_id)
+    if session is not None and session.owner is not None and run_liveness.is_run_alive(session.owner):
+        raise ownership.build_session_busy(session, session.owner)
+
+
+def _find_session_of_client(store: Store, session_id: str) -> Session | None:
+    """Find the session if a run of this client owns it."""
     sessions = Session.objects.filter(workspace_id=store.workspace_id, session_id=session_id)
-    session = sessions.select_related("owner").first()
-    owner = None if session is None else session.owner
-    if session is None or owner is None or owner.owner_token != store.token:
-        return
-    if run_liveness.is_run_alive(owner):
-        raise ownership.build_session_busy(session, owner)
+    return sessions.filter(owner__owner_token=store.token).select_related("owner").first()
 
 
 def _describe_process(request: HttpRequest, store: Store, process: schemas.Process) -> None:
@@ -101,38 +123,43 @@ def _list_issued_calls(owned_session: OwnedSession) -> set[int]:
     return set(calls.values_list("pk", flat=True))
 
 
-def enter_gate(
+def pass_gate(
     store: Store,
     session_id: str,
     *,
     hold: bool,
-    mode: str = "resume",
     description: SessionDescription | None = None,
-    body: schemas.OpenSession | None = None,
-) -> HttpResponse:
-    """Take the session and try the gate: 200 with the point, 201 for a first run, or 202 at the gate with `hold`.
+    takeover: bool | str = False,
+    paused: bool = False,
+) -> ResumePoint | list[ToolCall]:
+    """Take the session and try the gate. Returns the point, or with `hold` the calls that hold the run there.
 
     Raises what `resume_gate.try_gate` raises, and without `hold` `ReviewRequired`; then the session is released.
     """
-    takeover = False if body is None else body.takeover
     with store.keep_session_from_idling(session_id):
-        outcome = resume_gate.try_gate(store, session_id, description=description, takeover=takeover)
+        outcome = resume_gate.try_gate(store, session_id, description=description, takeover=takeover, paused=paused)
+    if hold or isinstance(outcome, ResumePoint):
+        return outcome
+    calls = [encode_undecided_call(store, call) for call in outcome]
+    create_finish_release.release_session(store, session_id)
+    unknown = any(call.status == CallStatus.INTERRUPTED for call in outcome)
+    raise (ReviewRequired if unknown else ApprovalRequired)(session_id, calls)
+
+
+def respond_with_opening(
+    store: Store, session_id: str, outcome: ResumePoint | list[ToolCall], **fields: Any
+) -> HttpResponse:
+    """Answer 200 with the point, 201 for a first run, or 202 for a run that is held at the gate."""
     if isinstance(outcome, ResumePoint):
-        if mode == "start" and outcome.finished:
-            raise SessionFinished(session_id, row_lookups.get_session(store, session_id).status)
         is_first = outcome.run is not None and outcome.run.number == 1 and outcome.version == 0
         return respond(
-            {"point": encode_point(outcome), "run": encode_run(outcome.run), "undecided": []},
+            {"point": encode_point(outcome), "run": encode_run(outcome.run), "undecided": [], **fields},
             HTTPStatus.CREATED if is_first else HTTPStatus.OK,
         )
-    owned_session = store.get_owned(session_id)
     calls = [encode_undecided_call(store, call) for call in outcome]
-    if not hold:
-        create_finish_release.release_session(store, session_id)
-        unknown = any(call.status == CallStatus.INTERRUPTED for call in outcome)
-        raise (ReviewRequired if unknown else ApprovalRequired)(session_id, calls)
+    run = store.get_owned(session_id).run
     return respond(
-        {"point": None, "run": encode_run(owned_session.run), "undecided": calls}, HTTPStatus.ACCEPTED, waiting=True
+        {"point": None, "run": encode_run(run), "undecided": calls, **fields}, HTTPStatus.ACCEPTED, waiting=True
     )
 
 
@@ -220,7 +247,7 @@ def delete_session(request: HttpRequest, session_id: schemas.Identifier, dry_run
 def wait_at_gate(request: HttpRequest, session_id: schemas.Identifier, fence: int, wait: int = 0) -> HttpResponse:
     checkpointer = get_client(request)
     hold_run(checkpointer, session_id, fence)
-    return enter_gate(checkpointer.store, session_id, hold=True)
+    return respond_with_opening(checkpointer.store, session_id, pass_gate(checkpointer.store, session_id, hold=True))
 
 
 @router.post(
@@ -229,7 +256,7 @@ def wait_at_gate(request: HttpRequest, session_id: schemas.Identifier, fence: in
 def renew_lease(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Fenced) -> HttpResponse:
     checkpointer = get_client(request)
     heartbeat.renew_lease(checkpointer.store, hold_run(checkpointer, session_id, body.fence))
-    return mark_as_storable(respond({"alive": True}))
+    return respond({"alive": True})
 
 
 @router.post(

@@ -12,15 +12,18 @@ from ninja import Router
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput
+from checkpoints.loop_state.version_payload import decode_phase
 from checkpoints.sessions import append_without_lease
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.store.version_state import UNCHANGED, VersionChange
+from checkpoints.versions import phases
 from checkpoints.versions import save_version as saving
 from harness_site.api import answers, read_audit, schemas
 from harness_site.api.client_stores import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
+from harness_site.api.models import ApiWrite
 from harness_site.api.preconditions import read_if_match
 from harness_site.api.serving import AGENT, READER, get_client
 from harness_site.core.masking.masker import mask_json_value
@@ -39,11 +42,40 @@ def save_version(request: HttpRequest, session_id: schemas.Identifier, body: sch
     expected = read_if_match(request, body.expected_version, "expected_version")
     change = _read_change(body)
     if body.fence is None:
-        version = _append_without_run(checkpointer.store, session_id, body, change, expected)
+        version = _append_without_run(request, checkpointer.store, session_id, body, change, expected)
     else:
         owned_session = hold_run(checkpointer, session_id, body.fence)
         found = _find_repeated(request, checkpointer.store, owned_session, body, change, expected)
         version = found or _save(checkpointer, session_id, body, change, expected)
+    return mark_as_storable(respond({"version": version}, HTTPStatus.CREATED, etag=version))
+
+
+@router.post(
+    "/sessions/{escaped:session_id}/phases",
+    auth=AGENT,
+    response={HTTPStatus.CREATED: answers.VersionNumber},
+    summary="Save the next version at a phase of the loop",
+)
+def save_phase(request: HttpRequest, session_id: schemas.Identifier, body: schemas.SavePhase) -> HttpResponse:
+    checkpointer = get_client(request)
+    store = checkpointer.store
+    expected = read_if_match(request, body.expected_version, "expected_version")
+    details, snapshot = decode_phase(body.phase, body.details, body.snapshot)
+    owned_session = hold_run(checkpointer, session_id, body.fence)
+    version = None
+    phase: Any = {
+        "snapshot": snapshot,
+        "transcript": body.messages,
+        "plan": body.plan if "plan" in body.model_fields_set else UNCHANGED,
+    }
+    first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
+    if first_attempt is not None:
+        before = owned_session.head.version - 1 if expected is None else expected
+        version = phases.find_repeated_phase(
+            store, session_id, details, expected_version=max(before, 0), since=first_attempt.created_at, **phase
+        )
+    if version is None:
+        version = phases.save_phase_version(store, session_id, details, expected_version=expected, **phase)
     return mark_as_storable(respond({"version": version}, HTTPStatus.CREATED, etag=version))
 
 
@@ -68,14 +100,27 @@ def _read_amount(amount: float | str) -> float | Decimal:
 
 
 def _append_without_run(
-    store: Store, session_id: str, body: schemas.SaveVersion, change: VersionChange, expected: int | None
+    request: HttpRequest,
+    store: Store,
+    session_id: str,
+    body: schemas.SaveVersion,
+    change: VersionChange,
+    expected: int | None,
 ) -> int:
     if body.mode != "append" or expected is None:
         raise InvalidInput(
             "Without a fence only mode 'append' with an expected_version is possible: open the session first."
         )
     reader = Store(workspace=store.workspace, remote_process=store.remote_process)  # it owns nothing
-    return append_without_lease.append_version(reader, session_id, body.messages, change, expected_version=expected)
+    found = None
+    first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
+    if first_attempt is not None:
+        found = append_without_lease.find_repeated_append(
+            reader, session_id, body.messages, change, expected_version=expected, since=first_attempt.created_at
+        )
+    return found or append_without_lease.append_version(
+        reader, session_id, body.messages, change, expected_version=expected
+    )
 
 
 def _find_repeated(
@@ -87,12 +132,19 @@ def _find_repeated(
     expected: int | None,
 ) -> int | None:
     """Return the version that an unanswered attempt of this request wrote."""
-    if not request.repeated:  # type: ignore[attr-defined]
+    first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
+    if first_attempt is None:
         return None
     if expected is None:
         expected = row_lookups.get_session(store, owned_session.session_id).latest_version - 1
     return saving.find_repeated_version(
-        store, owned_session, body.messages, change, max(expected, 0), whole=body.mode == "replace"
+        store,
+        owned_session,
+        body.messages,
+        change,
+        max(expected, 0),
+        whole=body.mode == "replace",
+        since=first_attempt.created_at,
     )
 
 

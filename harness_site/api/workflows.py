@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from http import HTTPStatus
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -89,19 +88,16 @@ def issue_step(
     store = checkpointer.store
     owned_session = hold_run(checkpointer, session_id, body.fence)
     step_request = _read_step_request(body)
-    if request.repeated:  # type: ignore[attr-defined]
-        _expect_unanswered_step(store, owned_session, workflow_id, body)
+    _expect_unanswered_step(request, store, owned_session, workflow_id, body)
     workflow = _get_workflow(owned_session.pk, session_id, workflow_id)
     step_log = DatabaseStepLog(store, session_id, workflow)
     try:
         issued = sansio.drive(step_log.issue_step_flow(step_request, WaitOptions(for_others=False)))
     except CallInProgress as error:
-        return respond(
-            {"state": "running", "call_id": error.call_id, "tool": error.tool}, HTTPStatus.ACCEPTED, waiting=True
-        )
+        return calls.respond_with_running_call(error.call_id, error.tool)
     if isinstance(issued, StepValue):
         return respond({"state": "answered", "value": issued.value})
-    return calls.respond_with_issued_call(issued.issued_call)
+    return calls.respond_with_issued_call(issued.issued_call, body.tool)
 
 
 def _read_step_request(body: schemas.IssueStep) -> StepRequest:
@@ -111,14 +107,15 @@ def _read_step_request(body: schemas.IssueStep) -> StepRequest:
 
 
 def _expect_unanswered_step(
-    store: Store, owned_session: OwnedSession, workflow_id: str, body: schemas.IssueStep
+    request: HttpRequest, store: Store, owned_session: OwnedSession, workflow_id: str, body: schemas.IssueStep
 ) -> None:
-    """Expect that a repeated request issued the step's call before and was not answered."""
+    if not request.repeated:  # type: ignore[attr-defined]
+        return
     step = WorkflowStep.objects.filter(
         session=owned_session.pk, workflow__workflow_id=workflow_id, step_id=body.step_id
     ).first()
     if step is not None:
-        calls.expect_unanswered_issue(store, owned_session, step.call_id, body.tool)
+        calls.expect_unanswered_issue(request, store, owned_session, step.call_id, body.tool)
 
 
 def _get_workflow(session_pk: int, session_id: str, workflow_id: str) -> Workflow:

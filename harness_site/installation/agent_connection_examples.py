@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from django.db import connection
+from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from harness_site.env import BASE_DIR, IS_CHECKOUT
+from harness_site.site_address import build_absolute_url
 
 _TOOL: Final = """registry = ToolRegistry()
 
@@ -43,6 +45,14 @@ from checkpoints import Checkpointer, ToolRegistry
 {_TOOL}
 
 {_LOOP % {"database": 'os.environ["HARNESS_DATABASE_URL"]'}}"""
+_HTTP: Final = f"""import asyncio
+import os
+
+from checkpoints import Checkpointer, ToolRegistry
+
+{_TOOL}
+
+{_LOOP % {"database": 'os.environ["HARNESS_ADDRESS"], token=os.environ["HARNESS_TOKEN"]'}}"""
 _DJANGO: Final = f"""import asyncio
 import os
 
@@ -79,7 +89,8 @@ class Connection:
 
 def build_python_blocks() -> list[Block]:
     """Build the blocks for a program that knows the database's URL."""
-    shell = f'pip install "{_get_package()}"\nexport HARNESS_DATABASE_URL={shlex.quote(_get_database_url())}'
+    package = _get_package("" if connection.vendor == "sqlite" else "postgres")
+    shell = f'pip install "{package}"\nexport HARNESS_DATABASE_URL={shlex.quote(_get_database_url())}'
     if connection.vendor == "sqlite":
         sentence = _("Install the library on this machine, and tell it where the database is:")
     else:
@@ -109,8 +120,23 @@ def build_django_blocks() -> list[Block]:
     ]
 
 
+def build_http_blocks() -> list[Block]:
+    """Build the blocks for a program that reaches this site over HTTP, and has no connection to the database."""
+    address = build_absolute_url(reverse("harness:home")).rstrip("/")
+    return [
+        Block(
+            "shell",
+            _("Install the library. Create a token for an agent under API tokens, and put it in the place of TOKEN:"),
+            f'pip install "{_get_package("remote")}"\nexport HARNESS_ADDRESS={address}\nexport HARNESS_TOKEN=TOKEN',
+            "bash",
+        ),
+        Block("program", _("Save this program as first_agent.py, and run it: python first_agent.py"), _HTTP),
+    ]
+
+
 CONNECTIONS: Final = (
     Connection("python", "Python", build_python_blocks),
+    Connection("http", gettext_lazy("Python over HTTP"), build_http_blocks),
     Connection("django", gettext_lazy("Django project"), build_django_blocks),
 )
 
@@ -120,10 +146,9 @@ def find_connection(key: str) -> Connection:
     return next((way for way in CONNECTIONS if way.key == key), CONNECTIONS[0])
 
 
-def _get_package() -> str:
+def _get_package(extra: str) -> str:
     """Return what pip installs: the library as it is here, so that agents and site agree on the tables."""
-    extra = "" if connection.vendor == "sqlite" else "[postgres]"
-    return f"{BASE_DIR if IS_CHECKOUT else 'harness-checkpoints'}{extra}"
+    return f"{BASE_DIR if IS_CHECKOUT else 'harness-checkpoints'}{extra and f'[{extra}]'}"
 
 
 def _get_database_url() -> str:

@@ -318,7 +318,7 @@ def _describe_witness_of_sessions(summary: str) -> Status:
                 "There is no witness: an earlier state of a whole session, or of the whole database, is not noticed."
             )
             advice = _("Give this site and every agent the same HARNESS_WITNESS, a file outside of the database, then:")
-            line = 'manage.py witness create --reason "first use"'
+            line = 'harness witness create --reason "first use"'
             return Status("seals", title, Level.OK, f"{summary} {missing}", advice, line)
         witness.find("")
     except SealError as error:

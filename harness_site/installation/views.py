@@ -1,6 +1,7 @@
 """First steps, connecting agents, the system page and its test message, for admins."""
 
 import logging
+from dataclasses import replace
 from email.message import EmailMessage
 
 from django import forms
@@ -107,6 +108,8 @@ def _render_system_page(
     request: MemberRequest, *, form: TestMailForm | None = None, mail_problem: str = "", status: int = 200
 ) -> HttpResponse:
     statuses = load_system_status(request, request.membership.workspace)
+    if mail_problem:
+        statuses = [replace(one, level=Level.PROBLEM) if one.key == "mail" else one for one in statuses]
     context = {
         "statuses": statuses,
         "open_count": sum(one.level in (Level.PROBLEM, Level.ATTENTION) for one in statuses),

@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 
 from checkpoints.enums import SessionStatus
 from checkpoints.models import Session
+from checkpoints.sessions.display_status import LAST_RUN_WAS_LOST
 from harness_site.review.selectors.pending_calls import BoundedCount
 
 #: Upper bound of the counts; beyond it the page displays that there are more.
@@ -31,11 +32,11 @@ class CurrentCounts:
 
 def load_current_counts(workspace: int) -> CurrentCounts:
     """Load the counts with four queries."""
-    has_owner = list(_query_active_sessions(workspace))
-    is_truncated = len(has_owner) > LIMIT
+    active = list(_query_active_sessions(workspace))
+    is_truncated = len(active) > LIMIT
     return CurrentCounts(
-        running=BoundedCount(min(sum(map(bool, has_owner)), LIMIT), is_truncated),
-        stalled=BoundedCount(min(sum(not held for held in has_owner), LIMIT), is_truncated),
+        running=BoundedCount(min(sum(bool(held) for held, _ in active), LIMIT), is_truncated),
+        stalled=BoundedCount(min(sum(lost and not held for held, lost in active), LIMIT), is_truncated),
         paused=_count_up_to_limit(_query_paused_sessions(workspace).count()),
         failed=_count_up_to_limit(_query_recently_ended(workspace, SessionStatus.FAILED).count()),
         completed=_count_up_to_limit(_query_recently_ended(workspace, SessionStatus.COMPLETED).count()),
@@ -46,11 +47,13 @@ def _count_up_to_limit(number: int) -> BoundedCount:
     return BoundedCount(min(number, LIMIT), number > LIMIT)
 
 
-def _query_active_sessions(workspace: int) -> QuerySet[Session, bool]:
+def _query_active_sessions(workspace: int) -> QuerySet[Session, tuple[bool | None, bool]]:
+    """Query whether a live run owns each active session, and whether a dead one does or its last run was lost."""
     active = Session.objects.filter(workspace=workspace, status=SessionStatus.ACTIVE)
     has_live_owner = ExpressionWrapper(Q(owner__lease_expires_at__gt=Now()), output_field=BooleanField())
-    newest_sessions = active.order_by("-updated_at", "-pk").annotate(held=has_live_owner)
-    return newest_sessions.values_list("held", flat=True)[: LIMIT + 1]
+    is_lost = ExpressionWrapper(Q(owner__isnull=False) | LAST_RUN_WAS_LOST, output_field=BooleanField())
+    newest_sessions = active.order_by("-updated_at", "-pk").annotate(held=has_live_owner, lost=is_lost)
+    return newest_sessions.values_list("held", "lost")[: LIMIT + 1]
 
 
 def _query_paused_sessions(workspace: int) -> QuerySet[Session]:

@@ -8,12 +8,14 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from checkpoints.formats import parse_json
+from checkpoints.importers.imported_session import MIRROR_FORMAT
 from checkpoints.models import Session
 
 
 @dataclass(frozen=True, slots=True)
 class SessionEnvironment:
-    """Facts of a session, not masked; empty if unknown. `subagents` names the call that started each subagent, by its
+    """Facts of a session, not masked; empty if unknown. A mirrored session is written by the Claude Agent SDK while it
+    runs, by the reader of imported files. `subagents` names the call that started each subagent, by its
     session id; `estimate` has the estimated cost in US dollars by model and kind of tokens."""
 
     folders: tuple[str, ...] = ()
@@ -22,6 +24,7 @@ class SessionEnvironment:
     permission_modes: tuple[str, ...] = ()
     program_versions: tuple[str, ...] = ()
     is_imported: bool = False
+    is_mirrored: bool = False
     subagents: Mapping[str, str] | None = None
     estimate: Mapping[str, Any] | None = None
 
@@ -48,6 +51,7 @@ def read_session_environment(session: Session) -> SessionEnvironment:
         permission_modes=_read_texts(metadata, "permission_modes"),
         program_versions=_read_texts(metadata, "program_versions"),
         is_imported=isinstance(mark, dict),
+        is_mirrored=isinstance(mark, dict) and mark.get("format") == MIRROR_FORMAT,
         subagents={key: value for key, value in links.items() if isinstance(value, str)}
         if isinstance(links, dict)
         else {},

@@ -65,6 +65,7 @@ _ROLES: Final = {
 _SHAPES: Final = {
     Standing.RUNNING: "run",
     Standing.STALLED: "wait",
+    Standing.IDLE: "off",
     Standing.NEEDS_REVIEW: "unknown",
     Standing.QUARANTINED: "bad",
     Standing.READY: "run",

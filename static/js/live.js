@@ -16,7 +16,7 @@ const live = document.getElementById("live");
 const tabs = new BroadcastChannel("harness"); // a sign-in or sign-out in one tab is noticed in the others
 const stale = document.getElementById("stale");
 const due = new Map();
-const state = { socket: null, connected: false, signedOut: false, failure: "" };
+const state = { socket: null, connected: false, connecting: true, signedOut: false, failure: "" };
 const press = { down: false, waiting: false };
 const behind = new Set(); // ids of the parts whose last fetch the server refused or failed
 let heard = Date.now();
@@ -61,7 +61,7 @@ function standing() {
   const problem = connectionProblem();
   if (problem) return problem;
   const time = shown.toLocaleTimeString([], { hour12: false });
-  if (!state.connected) return gettext("Connection lost — showing the state at %(time)s.", { time });
+  if (!state.connected && !state.connecting) return gettext("Connection lost — showing the state at %(time)s.", { time });
   return failing() ? gettext("The server could not update this page — showing the state at %(time)s.", { time }) : "";
 }
 
@@ -99,7 +99,7 @@ function say(place, text) {
 
 function opened(event) {
   const again = state.socket !== null && !state.connected;
-  Object.assign(state, { socket: event.detail.socketWrapper, connected: true, signedOut: false });
+  Object.assign(state, { socket: event.detail.socketWrapper, connected: true, connecting: false, signedOut: false });
   heard = Date.now();
   shown = new Date();
   if (again) announceEverything();
@@ -108,7 +108,7 @@ function opened(event) {
 
 // Also when the first attempt fails: from then on the page is not live.
 function closed(event) {
-  state.connected = false;
+  state.connected = state.connecting = false;
   state.refused = event.detail.event.code >= 4000; // the server ended it; nobody tries again by himself
   show();
 }
@@ -139,6 +139,7 @@ function failure(status, verb) {
 }
 
 function watch() {
+  state.connecting = false; // the first attempt has had its time
   if (state.connected && Date.now() - heard > SILENCE) {
     state.connected = false;
     state.socket.reconnect();

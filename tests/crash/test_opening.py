@@ -5,8 +5,9 @@ from __future__ import annotations
 from checkpoints.testing import CrashPoints, Fault, Script
 from tests.crash.conftest import Fresh
 from tests.crash.openings import observe, open_and_use
+from tests.support.depth import boundaries
 
 
 def test_killed_while_the_tables_are_created(fresh_database: Fresh) -> None:
     with CrashPoints(Script(open_and_use, observe), fresh_database) as points:
-        points.check(Fault.KILL)
+        points.check(Fault.KILL, boundaries(points.boundaries))

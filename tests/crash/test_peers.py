@@ -3,6 +3,7 @@
 from checkpoints.testing import CrashPoints, Fault, Script
 from tests.crash.asking import ask, observe
 from tests.crash.conftest import Fresh
+from tests.support.depth import boundaries
 
 #: Every operation of waiting for other agents that writes.
 WRITING = {
@@ -21,5 +22,5 @@ def test_faults_at_every_boundary(fresh_session: Fresh) -> None:
         places = {boundary.place for boundary in points.boundaries}
         assert {place for place in places if place.startswith("peers.")} == WRITING
         assert points.expected["result"] == {"weight": "early", "price": "answer of courier", "mood": "expired"}
-        points.check(Fault.KILL)
-        points.check(Fault.DISCONNECT, points.boundaries[::2])
+        points.check(Fault.KILL, boundaries(points.boundaries))
+        points.check(Fault.DISCONNECT, boundaries(points.boundaries)[::2])

@@ -178,3 +178,8 @@ def test_a_narrow_screen_needs_no_sideways_scrolling(visit: Visit, long_session:
         for menu in page.locator("details.menu > summary").all():
             menu.click()
         assert sticking_out(page) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(long_session)
+    head = page.locator("#session-head").bounding_box()
+    assert head is not None
+    assert head["height"] < page.evaluate("innerHeight / 3")

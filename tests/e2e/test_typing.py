@@ -8,6 +8,12 @@ from tests.support.browser import Watch, sign_in
 from tests.support.site import PASSWORD, Site
 
 HALF = "Seen in the ledger of the sh"
+#: Collect what the page says about its connection, from its first moment.
+WATCH_STALE = """addEventListener("DOMContentLoaded", () => {
+    const stale = document.getElementById("stale");
+    window.saidStale = [stale?.textContent];
+    if (stale) new MutationObserver(() => saidStale.push(stale.textContent)).observe(stale, { childList: true });
+})"""
 
 
 def _type_half(page: Page) -> None:
@@ -75,8 +81,10 @@ def test_a_lost_connection_is_said_and_loses_nothing(
     agent = start_agent(own_site, 17)
     page = visit("alice", own_site)
     watches[0].expect(r"net::ERR_|WebSocket connection|htmx:sendError|htmx:afterRequest|\[object Event\]")
+    page.add_init_script(WATCH_STALE)
     steps.open_card(page, 17)
     _type_half(page)
+    assert not any(page.evaluate("saidStale")), "nothing is lost while the page connects"
 
     own_site.stop()
     stale = page.get_by_role("status").filter(has_text="Connection lost — showing")

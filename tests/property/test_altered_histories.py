@@ -18,6 +18,7 @@ from checkpoints.models import Message, Session, ToolCall, Workspace
 from checkpoints.seals.sealed_model import SealedModel
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, change, plain, undone
 from tests.property.test_statements import Player, actions
+from tests.support.depth import examples
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,7 +34,7 @@ def count_problems(session: Session) -> int:
 
 
 @given(history=st.lists(actions, min_size=1, max_size=8), choice=st.integers(0, 10**6))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_one_edit_of_any_history_is_found(history: list[tuple[str, Any]], choice: int, workspace: Workspace) -> None:
     name = f"sealed {uuid.uuid4()}"
     Player(name).play([("append", [{"id": "m", "n": 1}]), *history])

@@ -22,6 +22,7 @@ from harness_site.sessions.compare.message_alignment import (
     MovedAway,
     Removed,
 )
+from tests.support.depth import examples
 
 THEN = datetime(2026, 11, 21, 10, 42, tzinfo=UTC)
 
@@ -127,7 +128,7 @@ def test_whatever_is_put_in_another_order_is_found_again(numbers: list[int], dat
 
 
 @pytest.mark.django_db(transaction=True)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=operations)
 def test_comparing_saved_versions_finds_exactly_the_changes_that_were_made(operations: list[tuple[str, int]]) -> None:
     old, new, done = changed(operations)

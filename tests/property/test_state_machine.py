@@ -30,6 +30,7 @@ from checkpoints.store.store import is_live_in_this_process
 from checkpoints.tools.dispatch import WaitOptions, dispatch_call_flow
 from tests.property.state_model import DONE, OPERATIONS, REPLAYS, RUNS, WAITS, Attempt, Decided, Model
 from tests.property.state_processes import Flight, Process, outcome, toolbox, until_it_runs
+from tests.support.depth import examples
 from tests.support.state_table import moves
 
 Happening = Callable[[st.DataObject], None]
@@ -315,7 +316,7 @@ def test_any_history_is_as_the_model_allows(workspace: Workspace) -> None:
     run_state_machine_as_test(
         Life,
         settings=settings(
-            max_examples=40 if complete else 12,
+            max_examples=40 if complete else examples(6),
             stateful_step_count=50,
             derandomize=True,
             database=None,

@@ -22,6 +22,7 @@ from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall, 
 from checkpoints.store.call_records import CallOutcome, IssuedCall, build_intent
 from checkpoints.versions import segment_queries
 from tests.support import orm_twin
+from tests.support.depth import examples
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -136,7 +137,7 @@ def _plain(row: Any) -> dict[str, Any]:
 
 
 @given(history=st.lists(actions, max_size=12))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_statements_equal_their_orm_twin(history: list[tuple[str, Any]], workspace: Workspace) -> None:
     names = {way: f"{way} {uuid.uuid4()}" for way in ("sql", "orm")}
     said = {"sql": Player(names["sql"]).play(history)}

@@ -14,6 +14,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import VersionConflict
 from checkpoints.models import Message, Session
 from tests.conftest import Open
+from tests.support.depth import examples
 
 Transcript = list[dict[str, Any]]
 Step = tuple[str, int, list[int], bool]
@@ -99,7 +100,7 @@ class History:
 def histories(run: Callable[[Open, list[Step]], None]) -> Callable[..., None]:
     """Many histories on one emptied database, each in a session of its own."""
     decorated: Callable[..., None] = settings(
-        max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+        max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
     )(given(steps=steps)(run))
     return decorated
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer, ToolRegistry, ToolResult
 from checkpoints.models import ToolCall, Workspace
+from tests.support.depth import examples
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -134,7 +135,7 @@ class Agent:
 
 
 @given(history=st.lists(turns(), max_size=8))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_operation_happens_once_and_every_new_one_does(history: list[Turn], workspace: Workspace) -> None:
     agent, expected = Agent(), Expected()
     try:

@@ -10,7 +10,8 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, P
 
 #: Timeout of a page action, in milliseconds.
 PATIENCE = 20_000
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
+#: The first is Chromium without windows, which takes a quarter less processor time.
+_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",

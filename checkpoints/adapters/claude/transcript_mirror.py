@@ -24,7 +24,7 @@ from checkpoints.importers.claude_code import reader
 from checkpoints.importers.claude_code.reader import ClaudeCodeReader
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
-from checkpoints.importers.imported_session import SessionEnd, TranscriptOrigin
+from checkpoints.importers.imported_session import MIRROR_FORMAT, SessionEnd, TranscriptOrigin
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
@@ -34,7 +34,7 @@ from checkpoints.store.store import OwnedSession, Store, TranscriptHead
 from checkpoints.versions.save_version import TranscriptEnd
 
 AGENT_NAME: Final = reader.AGENT_NAME
-FORMAT: Final = TranscriptFormat("claude-agent-sdk", AGENT_NAME, lambda value: 0, ClaudeCodeReader)
+FORMAT: Final = TranscriptFormat(MIRROR_FORMAT, AGENT_NAME, lambda value: 0, ClaudeCodeReader)
 #: Number of the run of calls that are only read from the transcript: before all runs that own the session.
 _READ_RUN_NUMBER: Final = 0
 #: Fields of a line of this type describe the subagent, as the file beside a transcript does.

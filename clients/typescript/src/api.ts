@@ -194,6 +194,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sessions/{session_id}/phases": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Save the next version at a phase of the loop */
+        post: operations["save_phase"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions/{session_id}/versions/latest": {
         parameters: {
             query?: never;
@@ -367,6 +384,94 @@ export interface paths {
         put?: never;
         /** Wait for the answers of other agents */
         post: operations["pause_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{session_id}/take": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Own a paused session whose join is complete, and get the answers */
+        post: operations["take_paused"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{session_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End a session that waits for other agents */
+        post: operations["cancel_paused"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/notices/claim": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Claim the notices to other agents that are due
+         * @description Each is due again after 30 seconds, unless its delivery is reported before.
+         */
+        post: operations["claim_notices"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/peer-calls/{peer_call_id}/notice": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Report whether a claimed notice was delivered */
+        post: operations["settle_notice"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/peer-calls/sweep": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give up calls to other agents whose deadline has passed */
+        post: operations["sweep_deadlines"];
         delete?: never;
         options?: never;
         head?: never;
@@ -641,14 +746,31 @@ export interface components {
         };
         /**
          * Opening
-         * @description Opened session: `point` to continue from; None while `undecided` calls hold the run at the gate.
+         * @description What every opening of a session has.
          */
         Opening: {
-            point: components["schemas"]["Point"] | null;
-            /** @description None for a finished session. */
-            run: components["schemas"]["RunState"] | null;
-            /** Undecided */
-            undecided: components["schemas"]["UndecidedCall"][];
+            /**
+             * Hold
+             * @description Whether to stay at the gate while calls are undecided (202), instead of the error 409.
+             * @default false
+             */
+            hold?: boolean;
+            /**
+             * Takeover
+             * @default false
+             */
+            takeover?: boolean | string;
+            /**
+             * Fence
+             * @description Fence of the run that the caller has in this session already.
+             */
+            fence?: number | null;
+            /**
+             * Executing
+             * @description Numbers of the calls that this client still runs; others of its run become interrupted.
+             */
+            executing?: number[] | null;
+            process?: components["schemas"]["Process"];
         };
         /**
          * Point
@@ -787,6 +909,28 @@ export interface components {
          * @description Start or resume a session.
          */
         OpenSession: {
+            /**
+             * Hold
+             * @description Whether to stay at the gate while calls are undecided (202), instead of the error 409.
+             * @default false
+             */
+            hold?: boolean;
+            /**
+             * Takeover
+             * @default false
+             */
+            takeover?: boolean | string;
+            /**
+             * Fence
+             * @description Fence of the run that the caller has in this session already.
+             */
+            fence?: number | null;
+            /**
+             * Executing
+             * @description Numbers of the calls that this client still runs; others of its run become interrupted.
+             */
+            executing?: number[] | null;
+            process?: components["schemas"]["Process"];
             /** Session Id */
             session_id: string;
             /**
@@ -796,12 +940,6 @@ export interface components {
              * @enum {string}
              */
             mode?: "open" | "start" | "resume";
-            /**
-             * Hold
-             * @description Whether to stay at the gate while calls are undecided (202), instead of the error 409.
-             * @default false
-             */
-            hold?: boolean;
             /**
              * User Message
              * @default
@@ -825,22 +963,6 @@ export interface components {
              * @default []
              */
             labels?: string[];
-            /**
-             * Takeover
-             * @default false
-             */
-            takeover?: boolean | string;
-            /**
-             * Fence
-             * @description Fence of the run that the caller has in this session already.
-             */
-            fence?: number | null;
-            /**
-             * Executing
-             * @description Numbers of the calls that this client still runs; others of its run become interrupted.
-             */
-            executing?: number[] | null;
-            process?: components["schemas"]["Process"];
         };
         /**
          * Process
@@ -1176,6 +1298,50 @@ export interface components {
              * @description Value of `before` for the next page.
              */
             next: number | null;
+        };
+        /**
+         * SavePhase
+         * @description Save the next version at a phase of the loop. What is left out stays as it was.
+         */
+        SavePhase: {
+            /**
+             * Fence
+             * @description Fence that the opening of the session returned.
+             */
+            fence: number;
+            /**
+             * Phase
+             * @description Phase of the loop, such as `post_llm`.
+             */
+            phase: string;
+            /**
+             * Details
+             * @description Details of the phase; those that are left out have their defaults.
+             * @default {}
+             */
+            details?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Snapshot
+             * @description State of the loop, valid until the next one.
+             */
+            snapshot?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Messages
+             * @description The whole transcript; null leaves it as it was.
+             */
+            messages?: {
+                [key: string]: unknown;
+            }[] | null;
+            /** Plan */
+            plan?: {
+                [key: string]: unknown;
+            } | null;
+            /** Expected Version */
+            expected_version?: number | null;
         };
         /** LatestVersion */
         LatestVersion: {
@@ -1746,6 +1912,176 @@ export interface components {
              * @default true
              */
             sent?: boolean;
+        };
+        /**
+         * PeerOutcome
+         * @description End of one call to another agent.
+         */
+        PeerOutcome: {
+            /** Call Id */
+            call_id: string;
+            /** Peer */
+            peer: string;
+            /** Status */
+            status: string;
+            /** Result */
+            result: unknown;
+            /**
+             * Settled At
+             * Format: date-time
+             */
+            settled_at: string;
+        };
+        /**
+         * TakenJoin
+         * @description Complete join with the ends of its calls.
+         */
+        TakenJoin: {
+            /** Id */
+            id: string;
+            /** Pause */
+            pause: number;
+            /** Results */
+            results: components["schemas"]["PeerOutcome"][];
+        };
+        /**
+         * TakenTask
+         * @description State and responses with which a paused run continues.
+         */
+        TakenTask: {
+            /** State */
+            state: {
+                [key: string]: unknown;
+            };
+            /** Paused Version */
+            paused_version: number;
+            /** Joins */
+            joins: components["schemas"]["TakenJoin"][];
+            /** Open */
+            open: string[];
+            /**
+             * Times Taken
+             * @description More than 1 where a run had taken the task before and was lost.
+             */
+            times_taken: number;
+        };
+        /**
+         * TaskOpening
+         * @description Opened session that waited for other agents; `task` is None while calls hold the run at the gate.
+         */
+        TaskOpening: {
+            point: components["schemas"]["Point"] | null;
+            /** @description None for a finished session. */
+            run: components["schemas"]["RunState"] | null;
+            /** Undecided */
+            undecided: components["schemas"]["UndecidedCall"][];
+            task: components["schemas"]["TakenTask"] | null;
+        };
+        /**
+         * CancelPaused
+         * @description End a session that waits for other agents.
+         */
+        CancelPaused: {
+            /**
+             * Reason
+             * @default
+             */
+            reason?: string;
+        };
+        /** ClaimedNotices */
+        ClaimedNotices: {
+            /** Notices */
+            notices: components["schemas"]["Notice"][];
+            /**
+             * Failed
+             * @description Error by call id of the notices that cannot be read.
+             */
+            failed: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * Notice
+         * @description Notice that is due to another agent; it may be sent more than once.
+         */
+        Notice: {
+            /** Kind */
+            kind: string;
+            /** Session Id */
+            session_id: string;
+            /** Call Id */
+            call_id: string;
+            /** Peer */
+            peer: string;
+            /** Request */
+            request: unknown;
+            /**
+             * Deadline
+             * Format: date-time
+             */
+            deadline: string;
+            /** Attempt */
+            attempt: number;
+        };
+        /**
+         * ClaimNotices
+         * @description Claim the notices to other agents that are due.
+         */
+        ClaimNotices: {
+            /**
+             * Limit
+             * @default 100
+             */
+            limit?: number;
+            /**
+             * Session Id
+             * @description Only notices of this session.
+             */
+            session_id?: string | null;
+        };
+        /** Delivery */
+        Delivery: {
+            /** Delivered */
+            delivered: boolean;
+        };
+        /**
+         * SettleNotice
+         * @description Report whether a claimed notice was delivered.
+         */
+        SettleNotice: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "request" | "cancel";
+            /**
+             * Attempt
+             * @description Number of the attempt, as it was claimed.
+             */
+            attempt: number;
+            /** Delivered */
+            delivered: boolean;
+        };
+        /** ExpiredCalls */
+        ExpiredCalls: {
+            /** Expired */
+            expired: string[];
+            /**
+             * Complete
+             * @description Session and join of each join that this completed.
+             */
+            complete: string[][];
+        };
+        /**
+         * SweepDeadlines
+         * @description Give up calls to other agents whose deadline has passed.
+         */
+        SweepDeadlines: {
+            /**
+             * Limit
+             * @default 100
+             */
+            limit?: number;
         };
         /**
          * AcceptedResponse
@@ -2659,6 +2995,46 @@ export interface operations {
             };
         };
     };
+    save_phase: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A new key for each write; the same key repeats the write, and gets its answer. */
+                "Idempotency-Key"?: string;
+                /** @description Name of the process, a random text: what one process opens is not another one's. */
+                "Harness-Client"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SavePhase"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionNumber"];
+                };
+            };
+            /** @description Problem details; `type` is the name of the exception. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     load_latest: {
         parameters: {
             query?: never;
@@ -3134,6 +3510,220 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PausedState"];
+                };
+            };
+            /** @description Problem details; `type` is the name of the exception. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    take_paused: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A new key for each write; the same key repeats the write, and gets its answer. */
+                "Idempotency-Key"?: string;
+                /** @description Name of the process, a random text: what one process opens is not another one's. */
+                "Harness-Client"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Opening"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskOpening"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskOpening"];
+                };
+            };
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskOpening"];
+                };
+            };
+            /** @description Problem details; `type` is the name of the exception. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cancel_paused: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A new key for each write; the same key repeats the write, and gets its answer. */
+                "Idempotency-Key"?: string;
+                /** @description Name of the process, a random text: what one process opens is not another one's. */
+                "Harness-Client"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CancelPaused"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Status"];
+                };
+            };
+            /** @description Problem details; `type` is the name of the exception. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    claim_notices: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A new key for each write; the same key repeats the write, and gets its answer. */
+                "Idempotency-Key"?: string;
+                /** @description Name of the process, a random text: what one process opens is not another one's. */
+                "Harness-Client"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ClaimNotices"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClaimedNotices"];
+                };
+            };
+            /** @description Problem details; `type` is the name of the exception. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    settle_notice: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A new key for each write; the same key repeats the write, and gets its answer. */
+                "Idempotency-Key"?: string;
+                /** @description Name of the process, a random text: what one process opens is not another one's. */
+                "Harness-Client"?: string;
+            };
+            path: {
+                peer_call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SettleNotice"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Delivery"];
+                };
+            };
+            /** @description Problem details; `type` is the name of the exception. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sweep_deadlines: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A new key for each write; the same key repeats the write, and gets its answer. */
+                "Idempotency-Key"?: string;
+                /** @description Name of the process, a random text: what one process opens is not another one's. */
+                "Harness-Client"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SweepDeadlines"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExpiredCalls"];
                 };
             };
             /** @description Problem details; `type` is the name of the exception. */

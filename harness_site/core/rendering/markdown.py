@@ -35,6 +35,8 @@ _cleaner = nh3.Cleaner(
     tags=_BLOCKS | _TABLES | _WORDS,
     attributes={"a": {"href", "title"}, "ol": {"start"}},
     allowed_classes={"pre": {"code"}, "span": set(CLASSES)},
+    # Blocks that may be wider than the page take the focus, so that keys scroll them.
+    set_tag_attribute_values={"pre": {"tabindex": "0"}, "table": {"tabindex": "0"}},
     url_schemes={"http", "https", "mailto"},
     url_relative="deny",
     link_rel="noopener noreferrer nofollow",

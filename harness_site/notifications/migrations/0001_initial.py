@@ -46,6 +46,15 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
+                    "workspace",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="checkpoints.workspace",
+                    ),
+                ),
+                (
                     "event",
                     models.CharField(
                         choices=[
@@ -66,21 +75,33 @@ class Migration(migrations.Migration):
                 ("handed_by", models.CharField(blank=True, max_length=150)),
                 ("handed_to", models.CharField(blank=True, max_length=150)),
                 ("note", models.TextField(blank=True)),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="+",
-                        to="checkpoints.workspace",
-                    ),
-                ),
             ],
+            options={
+                "indexes": [models.Index(fields=["workspace", "event", "tool", "-id"], name="notice_newest")],
+            },
         ),
         migrations.CreateModel(
             name="NoticedCall",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "notice",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="noticed",
+                        to="harness_notifications.notice",
+                    ),
+                ),
+                (
+                    "tool_call",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="checkpoints.toolcall",
+                    ),
+                ),
                 (
                     "event",
                     models.CharField(
@@ -113,30 +134,27 @@ class Migration(migrations.Migration):
                         max_length=20,
                     ),
                 ),
-                (
-                    "notice",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="noticed",
-                        to="harness_notifications.notice",
-                    ),
-                ),
-                (
-                    "tool_call",
-                    models.ForeignKey(
-                        db_constraint=False,
-                        db_index=False,
-                        on_delete=django.db.models.deletion.DO_NOTHING,
-                        related_name="+",
-                        to="checkpoints.toolcall",
-                    ),
-                ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("event", "handed_over"), _negated=True),
+                        fields=("tool_call", "event", "status"),
+                        name="call_told_once",
+                    )
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Webhook",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="webhooks", to="checkpoints.workspace"
+                    ),
+                ),
                 ("name", models.CharField(max_length=100)),
                 ("host", models.CharField(max_length=255)),
                 ("address_sealed", models.TextField()),
@@ -151,12 +169,6 @@ class Migration(migrations.Migration):
                 ("created_by", models.CharField(max_length=255)),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("paused_at", models.DateTimeField(null=True)),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="webhooks", to="checkpoints.workspace"
-                    ),
-                ),
             ],
         ),
         migrations.CreateModel(
@@ -166,6 +178,32 @@ class Migration(migrations.Migration):
                     "id",
                     models.UUIDField(
                         default=checkpoints.ids.generate_uuid7, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                (
+                    "notice",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="deliveries",
+                        to="harness_notifications.notice",
+                    ),
+                ),
+                (
+                    "webhook",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="deliveries",
+                        to="harness_notifications.webhook",
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
                     ),
                 ),
                 ("recipient", models.CharField(max_length=255)),
@@ -189,67 +227,23 @@ class Migration(migrations.Migration):
                 ("took", models.DurationField(null=True)),
                 ("answer", models.IntegerField(null=True)),
                 ("problem", models.TextField(blank=True)),
-                (
-                    "user",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "notice",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="deliveries",
-                        to="harness_notifications.notice",
-                    ),
-                ),
-                (
-                    "webhook",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="deliveries",
-                        to="harness_notifications.webhook",
-                    ),
-                ),
             ],
-        ),
-        migrations.AddIndex(
-            model_name="notice",
-            index=models.Index(fields=["workspace", "event", "tool", "-id"], name="notice_newest"),
-        ),
-        migrations.AddConstraint(
-            model_name="noticedcall",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("event", "handed_over"), _negated=True),
-                fields=("tool_call", "event", "status"),
-                name="call_told_once",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="delivery",
-            index=models.Index(condition=models.Q(("status", "waiting")), fields=["due_at"], name="delivery_due"),
-        ),
-        migrations.AddConstraint(
-            model_name="delivery",
-            constraint=models.UniqueConstraint(fields=("notice", "webhook"), name="one_delivery_per_webhook"),
-        ),
-        migrations.AddConstraint(
-            model_name="delivery",
-            constraint=models.UniqueConstraint(fields=("notice", "user"), name="one_delivery_per_person"),
-        ),
-        migrations.AddConstraint(
-            model_name="delivery",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("user__isnull", False), ("webhook", None)),
-                    models.Q(("user", None), ("webhook__isnull", False)),
-                    _connector="OR",
-                ),
-                name="delivery_has_one_recipient",
-            ),
+            options={
+                "indexes": [
+                    models.Index(condition=models.Q(("status", "waiting")), fields=["due_at"], name="delivery_due")
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("notice", "webhook"), name="one_delivery_per_webhook"),
+                    models.UniqueConstraint(fields=("notice", "user"), name="one_delivery_per_person"),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("user__isnull", False), ("webhook", None)),
+                            models.Q(("user", None), ("webhook__isnull", False)),
+                            _connector="OR",
+                        ),
+                        name="delivery_has_one_recipient",
+                    ),
+                ],
+            },
         ),
     ]

@@ -23,11 +23,12 @@ from django.db.models import (
 )
 
 from checkpoints.db import clock
-from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, CostBasis, SessionStatus
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, CostBasis, RunStatus, SessionStatus
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, PausedTask, Run, Session, ToolCall, Workflow
 from checkpoints.sessions.display_status import (
     HAS_LIVE_OWNER,
+    LAST_RUN_STATUS,
     SessionOwner,
     Standing,
     build_session_owner,
@@ -197,7 +198,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
     return SessionHead(
         row=_build_session_row(session, Counter(status for _, status in blocking_calls)),
         stored=session,
-        runs=session.runs_made or 0,  # type: ignore[attr-defined]
+        runs=session.last_run_number or 0,  # type: ignore[attr-defined]
         versions=session.versions_kept or 0,  # type: ignore[attr-defined]
         calls=session.calls_logged or 0,  # type: ignore[attr-defined]
         labels=deserialize_labels(session.labels),
@@ -227,7 +228,7 @@ def _query_session_pk(workspace_id: int, session_id: str) -> QuerySet[Session, i
 def _select_owner_run(sessions: QuerySet[Session]) -> QuerySet[Session]:
     driven = ExpressionWrapper(HAS_LIVE_OWNER, output_field=BooleanField())
     ended_at = Subquery(Run.objects.filter(session=OuterRef("pk")).order_by("-number").values("ended_at")[:1])
-    return sessions.select_related("owner").annotate(driven=driven, ended=ended_at)
+    return sessions.select_related("owner").annotate(driven=driven, ended=ended_at, last_run_status=LAST_RUN_STATUS)
 
 
 def _query_session_head(workspace_id: int, pk: int) -> QuerySet[Session]:
@@ -254,7 +255,7 @@ def _annotate_journal_flags(sessions: QuerySet[Session]) -> QuerySet[Session]:
 def _annotate_related_counts(sessions: QuerySet[Session]) -> QuerySet[Session]:
     """Annotate each session with the counts of its related rows; NULL if there are none."""
     return sessions.annotate(
-        runs_made=_build_count_subquery(Run.objects),
+        last_run_number=Subquery(Run.objects.filter(session=OuterRef("pk")).order_by("-number").values("number")[:1]),
         versions_kept=_build_count_subquery(Checkpoint.objects),
         calls_logged=_build_count_subquery(ToolCall.objects),
     )
@@ -284,12 +285,18 @@ def _build_session_rows(sessions: list[Session]) -> list[SessionRow | Unreadable
 
 def _build_session_row(session: Session, undecided: Counter[str]) -> SessionRow:
     is_alive = bool(session.driven)  # type: ignore[attr-defined]
+    was_lost = session.last_run_status == RunStatus.LOST  # type: ignore[attr-defined]
     return SessionRow(
         pk=session.pk,
         session_id=session.session_id,
         title=session.title,
         agent=session.agent,
-        standing=get_session_display_status(session.status, is_alive, session.quarantined_at is not None),
+        standing=get_session_display_status(
+            session.status,
+            alive=is_alive,
+            orphaned=session.owner_id is not None or was_lost,
+            quarantined=session.quarantined_at is not None,
+        ),
         undecided=undecided.total(),
         awaiting=undecided[CallStatus.AWAITING_APPROVAL],
         version=session.latest_version,

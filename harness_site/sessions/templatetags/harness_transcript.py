@@ -128,6 +128,12 @@ def render_code(source: str, language: str) -> SafeString:
     return syntax_highlighting.highlight_code(source, language)
 
 
+@register.simple_tag
+def render_own_code(source: str, language: str) -> SafeString:
+    """Render a program that this site gives to its readers."""
+    return syntax_highlighting.highlight_own_code(source, language)
+
+
 #: How much of a text or value is displayed: its beginning (False), everything (True), or its first page ("page").
 Extent = bool | Literal["page"]
 

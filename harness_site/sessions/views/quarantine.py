@@ -87,7 +87,7 @@ def _render_quarantine(request: MemberRequest, head: SessionHead, form: ReleaseF
         "tab": "",
         "form": form,
         "quarantine": read_quarantine(head.stored),
-        "quarantine_command": f"manage.py verify_integrity --session {shlex.quote(head.row.session_id)}",
+        "quarantine_command": f"harness verify_integrity --session {shlex.quote(head.row.session_id)}",
         "may": request.membership.has_role(Role.ADMIN),
         "able": list_members_with_role(request.membership.workspace, Role.ADMIN),
     }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from checkpoints import SyncCheckpointer
-from checkpoints.models import Session
+from checkpoints.models import Run, Session
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import TokenRole
 from harness_site.api import client_stores, rate_limit
@@ -132,7 +132,7 @@ def test_every_route_refuses_bad_input(settings: Any) -> None:
 
 #: Writes in the order in which one session can have them; each list ends the run of the session.
 _WRITES = (
-    ("calls", "calls/c1", "heartbeat", "versions", "prune", "fork", "pause"),
+    ("calls", "calls/c1", "heartbeat", "versions", "phases", "prune", "fork", "pause"),
     ("calls/c1", "finish", ""),
     ("workflows/w", "workflows/w/steps", "release"),
 )
@@ -205,7 +205,7 @@ def test_repeated_writes_are_done_once(answered: bool) -> None:
         assert first.status_code < 300, first.content
         if not answered:
             client_stores.forget_clients()
-            ApiWrite.objects.update(status=None, body="")
+            ApiWrite.objects.update(status=None, body="", call=None)
         second = client.send(method, path, json.dumps(body), headers)
         assert second.status_code == first.status_code, second.content
         first_answer, second_answer = first.json(), second.json()
@@ -214,6 +214,74 @@ def test_repeated_writes_are_done_once(answered: bool) -> None:
     checkpointer = SyncCheckpointer()
     assert [version["version"] for version in checkpointer.list_checkpoints("s")] == [2, 1]
     assert Session.objects.count() == 2
+
+
+def send_unanswered(client: ApiClient, path: str, body: dict[str, Any], key: str) -> Any:
+    """Send a write twice with a key; the first answer is lost together with the process of the server."""
+    first = client.post(path, body, **{"Idempotency-Key": key})
+    client_stores.forget_clients()
+    ApiWrite.objects.filter(key=key).update(status=None, body="", call=None)
+    second = client.post(path, body, **{"Idempotency-Key": key})
+    assert second.status_code == first.status_code, second.content
+    assert second.json() == first.json()
+    return second.json()
+
+
+@pytest.mark.parametrize("name", ["", "a process"])
+def test_repeated_openings_and_appends_without_a_run_are_done_once(name: str) -> None:
+    client = ApiClient(make_token(TokenRole.AGENT), client=name)
+    opened = send_unanswered(client, "/sessions", {"session_id": "s"}, "open")
+    assert (opened["run"]["number"], Run.objects.count()) == (1, 1)
+    client.post("/sessions/s/release", {"fence": opened["run"]["fence"]})
+    message = {"messages": [{"role": "user"}], "expected_version": 0}
+    assert send_unanswered(client, "/sessions/s/versions", message, "append") == {"version": 1}
+    assert client.post("/sessions/s/versions", message).json()["type"] == "VersionConflict"
+
+
+def test_of_the_requests_for_one_call_one_is_told_to_run_it() -> None:
+    """Each repeats its own request with its own key, also after the server was killed before it had told anybody."""
+    situation = Situation()
+    client, path = ApiClient(situation.agent), "/sessions/s/calls"
+    body = {"fence": situation.fence, "call_id": "c2", "tool": "pay", "args": {"n": 2}}
+
+    def issue(key: str) -> str:
+        answer: str = client.post(path, body, **({"Idempotency-Key": key} if key else {})).json()["state"]
+        return answer
+
+    assert [issue(key) for key in ("a", "b", "b", "", "a", "b")] == [
+        "run",
+        "running",
+        "running",
+        "running",
+        "run",
+        "running",
+    ]
+    client_stores.forget_clients()
+    ApiWrite.objects.update(status=None, call=None)
+    assert [issue(key) for key in ("b", "a", "b", "")] == ["run", "running", "run", "running"]
+
+
+def test_waiting_for_other_agents_with_every_answer_lost() -> None:
+    client = ApiClient(make_token(TokenRole.AGENT), client="a process")
+    fence = client.post("/sessions", {"session_id": "s"}).json()["run"]["fence"]
+    calls = [{"id": "p1", "peer": "stock", "request": {"ask": 1}, "sent": False}]
+    pause = {"fence": fence, "state": {"step": 1}, "joins": [{"id": "j", "calls": calls}]}
+    paused = {"session_id": "s", "number": 1, "complete": [], "ready": False}
+    assert send_unanswered(client, "/sessions/s/pause", pause, "pause") == paused
+    claimed = client.post("/notices/claim", {"session_id": "s"}).json()
+    assert [(notice["call_id"], notice["attempt"]) for notice in claimed["notices"]] == [("p1", 1)]
+    delivery = {"kind": "request", "attempt": 1, "delivered": True}
+    assert send_unanswered(client, "/peer-calls/p1/notice", delivery, "told") == {"delivered": True}
+    assert client.post("/peer-calls/sweep", {}).json() == {"expired": [], "complete": []}
+    answer = send_unanswered(client, "/peer-calls/p1/response", {"result": "yes"}, "answer")
+    assert (answer["answer"], answer["join_complete"]) == ("Accepted", True)
+    assert client.post("/peer-calls/p1/response", {"result": "yes"}).json()["answer"] == "Duplicate"
+    taken = client.post("/sessions/s/take", {}).json()
+    assert (taken["run"]["number"], taken["task"]["state"]) == (2, {"step": 1})
+    assert taken["task"]["joins"][0]["results"][0]["result"] == "yes"
+    client.post("/sessions/s/release", {"fence": taken["run"]["fence"]})
+    cancelled = send_unanswered(client, "/sessions/s/cancel", {"reason": "It is late."}, "cancel")
+    assert (cancelled, client.get("/sessions/s").json()["status"]) == ({"status": "cancelled"}, "cancelled")
 
 
 def test_step_of_a_workflow_runs_once_and_keeps_its_identity() -> None:

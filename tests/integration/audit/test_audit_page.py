@@ -294,7 +294,7 @@ def test_the_page_says_whether_decisions_are_signed(reader: Client, settings: Se
 
 
 def test_the_page_shows_the_last_verification_of_the_rows(reader: Client) -> None:
-    assert "manage.py verify_integrity --all" in said(reader.get("/audit/"))
+    assert "harness verify_integrity --all" in said(reader.get("/audit/"))
     check = IntegrityCheck.objects.create(workspace=make_workspace(), sessions=2, rows=1500)
     page = said(reader.get("/audit/"))
     assert "verification not finished" in page

@@ -107,4 +107,4 @@ def test_row_without_a_seal_and_a_missing_key_say_what_to_do(
     settings.HARNESS_SEAL_KEY = "a1" * 32  # type: ignore[attr-defined]
     assert "does not have the key" in said(reader.get(f"/sessions/{session.pk}/"))
     models.QuerySet(Message).update(row_seal=None)
-    assert "manage.py seal_sessions" in said(reader.get(f"/sessions/{session.pk}/"))
+    assert "harness seal_sessions" in said(reader.get(f"/sessions/{session.pk}/"))

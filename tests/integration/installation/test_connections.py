@@ -1,12 +1,19 @@
 """The programs on the page Connect an agent run as they stand."""
 
+import re
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
+import pytest
 from django.conf import settings
+from django.test import Client
+from django.utils.html import strip_tags
 
-from harness_site.installation.agent_connection_examples import CONNECTIONS, find_connection
+from checkpoints.enums import Role
+from harness_site.installation.agent_connection_examples import CONNECTIONS, Connection, find_connection
+from tests.support.factories import make_user
 from tests.support.site import fresh_database, prepare
 
 
@@ -29,6 +36,15 @@ def test_the_program_runs_after_migrating_and_says_so_before(tmp_path: Path) -> 
             assert early.stderr == ""
         prepare(database)
         assert [run_program(tmp_path, database).stderr for _ in range(2)] == ["", ""], "it can be run twice"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("way", CONNECTIONS, ids=lambda way: way.key)
+def test_a_reader_copies_the_program_as_it_is(client: Client, way: Connection) -> None:
+    client.force_login(make_user(role=Role.ADMIN))
+    page = client.get(f"/settings/connect/?how={way.key}").content.decode()
+    shown = [unescape(strip_tags(block)) for block in re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)]
+    assert shown == [block.text for block in way.build_blocks()]
 
 
 def test_no_block_holds_the_password_of_the_database() -> None:

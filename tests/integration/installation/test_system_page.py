@@ -149,6 +149,7 @@ def test_a_mail_server_that_refuses_is_named_with_what_to_do(admin: Client, sett
     refused = admin.post("/settings/system/mail/", {"address": "dora@example.com"})
     assert refused.status_code == 409
     assert "The test message was not sent. The server refused the connection. Check host and port." in said(refused)
+    assert [one.level for one in refused.context["statuses"] if one.key == "mail"] == [Level.PROBLEM]
     settings.MAIL_SERVER = MailServer(Security.CONSOLE)
     sent = admin.post("/settings/system/mail/", {"address": "dora@example.com"}, follow=True)
     assert "The mail server accepted the test message for dora@example.com." in said(sent)

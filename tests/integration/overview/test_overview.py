@@ -11,7 +11,7 @@ from django.db.models import F
 from django.http import QueryDict
 from django.test import Client
 
-from checkpoints.enums import CallStatus, Phase, SessionStatus
+from checkpoints.enums import CallStatus, Phase, RunStatus, SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Decision, Session, ToolCall
 from harness_site.overview import current_counts, periods, totals
@@ -92,6 +92,8 @@ def test_a_store_with_nothing_in_it_says_so(reader: Client) -> None:
 def test_what_runs_and_waits_is_as_it_is_now() -> None:
     make_run(session=make_session())
     make_run(session=make_session(), lease=timedelta(hours=-1))
+    make_run(session=make_session(), owner=False, status=RunStatus.LOST)
+    make_run(session=make_session(), owner=False, status=RunStatus.RELEASED)
     make_session()
     for status in (SessionStatus.NEEDS_REVIEW, SessionStatus.PAUSED, SessionStatus.FAILED, SessionStatus.COMPLETED):
         make_session(status=status)
@@ -111,7 +113,7 @@ def test_what_runs_and_waits_is_as_it_is_now() -> None:
 def test_numbers_stop_at_a_limit_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(current_counts, "LIMIT", 2)
     for _ in range(3):
-        make_session()
+        make_run(session=make_session(), owner=False, status=RunStatus.LOST)
         make_session(status=SessionStatus.FAILED)
     found = current_counts.load_current_counts(make_workspace().pk)
     assert (str(found.stalled), str(found.failed)) == ("2+", "2+")

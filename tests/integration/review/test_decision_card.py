@@ -62,7 +62,7 @@ def test_a_lost_run_leaves_a_gap(reader: Client) -> None:
     assert (
         "2025-03-04 10:42:07.118 Intent recorded by run 1 on worker-3 (pid 4127), before the tool started "
         "The next 3.4 s are unknown: the process ended before it could report. The tool may have run in "
-        "part, in full, or not at all "
+        "part, in full, or not at all. "
         "2025-03-04 10:42:10.518 Run 1 was lost: its process ended without reporting (last sign of life "
         "2025-03-04 10:42:07) "
         "2025-03-04 10:42:10.618 Run 2 on worker-1 (pid 88) took the session and found the call "

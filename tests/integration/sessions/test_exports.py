@@ -263,7 +263,7 @@ def test_a_filtered_list_is_csv(reader: Client) -> None:
     complete()
     response = reader.get("/sessions/export/?agent=refund-desk&q=lamp")
     rows = table(response)
-    assert [(row["session"], row["title"], row["status"]) for row in rows] == [("a", 'A "lamp", broken', "stalled")]
+    assert [(row["session"], row["title"], row["status"]) for row in rows] == [("a", 'A "lamp", broken', "idle")]
     everything = table(reader.get("/sessions/export/"))
     assert [(row["session"], row["title"]) for row in everything] == [("a", 'A "lamp", broken'), ("b", "'=1+1")]
     told = [json.loads(event.details) for event in AuditEvent.objects.filter(kind="exported").order_by("pk")]

@@ -154,6 +154,8 @@ def test_calls_of_a_transcript_say_what_the_file_knows(session: Session, reader:
     Session.objects.update(metadata=to_canonical_json(metadata))
     text = said(reader.get(f"/sessions/{session.pk}/"))
     assert (text.count("Imported"), text.count("· imported")) == (1, 0)
+    Session.objects.update(metadata=to_canonical_json({"import": {"format": "claude-agent-sdk"}}))
+    assert "Mirrored from Claude Agent SDK" in said(reader.get(f"/sessions/{session.pk}/"))
     first, second = text.index("No result in the file yet"), text.index("The file ends before a result")
     assert first < text.index("permissions: plan") < second < text.index("permissions: bypass")
     number = ToolCall.objects.latest("pk").pk

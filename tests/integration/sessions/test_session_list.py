@@ -119,7 +119,7 @@ def test_what_only_awaits_an_approval_is_not_shown_as_unknown(reader: Client) ->
     [
         (timedelta(hours=1), "Running on worker-3"),
         (timedelta(hours=-1), "Orphaned worker-3, last seen just now"),
-        (None, "Orphaned resume it to continue"),
+        (None, "Idle no process"),
     ],
 )
 def test_an_active_session_says_whether_anything_drives_it(reader: Client, lease: timedelta | None, words: str) -> None:
@@ -133,9 +133,16 @@ def test_status_narrows_to_how_sessions_stand(reader: Client) -> None:
     running, stalled, done = make_session(), make_session(), make_session(status=SessionStatus.COMPLETED)
     make_run(session=running)
     make_run(session=stalled, lease=timedelta(hours=-1))
-    nobody = make_session()
+    lost, released, never_run = make_session(), make_session(), make_session()
+    make_run(session=lost, owner=False, status=RunStatus.RELEASED)
+    make_run(session=lost, owner=False, status=RunStatus.LOST)
+    make_run(session=released, owner=False, status=RunStatus.LOST)
+    make_run(session=released, owner=False, status=RunStatus.RELEASED)
     assert listed(reader, "/sessions/?status=running") == [running.pk]
-    assert set(listed(reader, "/sessions/?status=stalled")) == {stalled.pk, nobody.pk}
+    assert set(listed(reader, "/sessions/?status=stalled")) == {stalled.pk, lost.pk}
+    assert set(listed(reader, "/sessions/?status=idle")) == {released.pk, never_run.pk}
+    html = reader.get("/sessions/").content.decode()
+    assert (html.count('chip wait">Orphaned<'), html.count('chip off">Idle<')) == (2, 2)
     assert listed(reader, "/sessions/?status=completed") == [done.pk]
 
 

@@ -113,8 +113,8 @@ def test_an_embedded_image_is_named_and_measured() -> None:
 
 def test_the_language_of_code_never_becomes_a_class() -> None:
     html = render_markdown('```evil" onclick="x\n<b>\n```\n\n```python\nreturn 1\n```')
-    assert {name for _, name, _ in parsed(html).attributes} == {"class"}
-    assert {value for _, _, value in parsed(html).attributes} <= CLASSES | {"code"}
+    assert {name for _, name, _ in parsed(html).attributes} == {"class", "tabindex"}
+    assert {value for _, _, value in parsed(html).attributes} <= CLASSES | {"code", "0"}
 
 
 def test_hidden_characters_are_shown() -> None:
@@ -164,5 +164,5 @@ def test_nothing_but_the_closed_list_comes_out(text: str) -> None:
     html = render_markdown(text)
     reader = parsed(html)
     assert reader.tags <= TAGS
-    assert {name for _, name, _ in reader.attributes} <= {"href", "title", "rel", "start", "class"}
+    assert {name for _, name, _ in reader.attributes} <= {"href", "title", "rel", "start", "class", "tabindex"}
     assert html.encode().decode() == html

@@ -22,7 +22,12 @@ from harness_site.notifications.safe_http import AddressRefused
         (http.client.BadStatusLine("SSH-2.0"), "The answer was not HTTP: SSH-2.0"),
         (smtplib.SMTPServerDisconnected("please run connect() first"), "The mail server closed the connection."),
         (ssl.SSLCertVerificationError(1, "self-signed certificate"), "The server's certificate is not trusted: "),
-        (smtplib.SMTPRecipientsRefused({"a@b": (550, b"no")}), "The mail server refused the recipient: "),
+        (smtplib.SMTPRecipientsRefused({"a@b": (550, b"no")}), "The mail server refused the recipient: 550 no"),
+        (smtplib.SMTPSenderRefused(530, b"Authentication required", "a@b"), "The mail server wants a user name and"),
+        (
+            smtplib.SMTPSenderRefused(530, b"Must issue STARTTLS", "a@b"),
+            "The mail server wants an encrypted connection.",
+        ),
         (ValueError("x" * 900), "ValueError: xxx"),
     ],
 )

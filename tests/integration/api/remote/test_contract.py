@@ -1,6 +1,15 @@
 """The library's own tests of sessions, versions and calls, run by a client over HTTP."""
 
 from tests.integration.checkpoints.calls.test_call_log import *  # noqa: F403
+from tests.integration.checkpoints.loop_state.test_phases import (
+    test_light_phase_keeps_everything_and_says_only_its_own as test_light_phase_keeps_everything_and_says_only_its_own,
+)
+from tests.integration.checkpoints.loop_state.test_phases import (
+    test_snapshot_comes_back_as_it_was as test_snapshot_comes_back_as_it_was,
+)
+from tests.integration.checkpoints.peers.test_resume_task import (
+    test_another_instance_goes_on_with_all_it_needs as test_another_instance_goes_on_with_all_it_needs,
+)
 from tests.integration.checkpoints.resume.test_gate import *  # noqa: F403
 from tests.integration.checkpoints.sessions.test_session_handle import *  # noqa: F403
 from tests.integration.checkpoints.tools.test_dispatch import *  # noqa: F403

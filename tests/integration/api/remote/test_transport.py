@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -14,6 +14,8 @@ from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, exceptions
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus
 from checkpoints.models import Run, Session, ToolCall
+from checkpoints.peers import Join, Notice, PeerCall, Swept, Told
+from checkpoints.remote import SyncRemoteCheckpointer
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.accounts.models import TokenRole
 from harness_site.api import client_stores
@@ -62,6 +64,37 @@ def test_every_write_is_done_once_although_its_answer_is_lost(
     assert [version["version"] for version in cp.list_checkpoints("s")] == [2, 1]
     assert list(ToolCall.objects.filter(session__session_id="s").values_list("status", flat=True)) == ["completed"]
     assert Session.objects.get(session_id="s").status == "completed"
+
+
+def test_write_that_was_given_up_is_found_when_it_is_made_again(
+    cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("checkpoints.remote.transport.PAUSES", ())
+    cp.start_session("s")
+    lose_answers(cp, monkeypatch)
+    for repeat in (lambda: cp.append_checkpoint("s", [{"role": "user"}], expected_version=0), lambda: issue(cp)):
+        with pytest.raises(exceptions.ServerUnavailable) as error:
+            repeat()
+        assert error.value.may_have_happened
+        assert repeat() in {1, "c1"}
+
+
+def issue(cp: SyncCheckpointer) -> str:
+    cp.record_tool_call_issued("s", "c1", "pay", {"order": 17}, "key")
+    return "c1"
+
+
+def test_database_that_comes_back_is_waited_for(cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = [exceptions.StorageUnavailable("It restarts.", may_have_happened=False) for _ in range(2)]
+
+    def list_sessions(*_: Any, **__: Any) -> list[Any]:
+        if failures:
+            raise failures.pop()
+        return []
+
+    monkeypatch.setattr(SyncCheckpointer, "list_sessions", list_sessions)
+    assert cast(SyncRemoteCheckpointer, cp)._read("/sessions")["sessions"] == []
+    assert failures == []
 
 
 def test_server_that_is_gone_is_said_after_a_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +160,33 @@ def test_agent_waits_at_the_gate_until_somebody_decides(open_checkpointer: Any, 
     approver.close()
 
 
+def test_gate_is_streamed_until_the_last_decision(open_checkpointer: Any, server: HttpServer, token: str) -> None:
+    dying = open_checkpointer()
+    dying.start_session("s")
+    for call_id in ("c1", "c2"):
+        dying.record_tool_call_issued("s", call_id, "pay", {"order": call_id}, call_id)
+    dying.release_session("s")
+    approver = SyncCheckpointer(server.address, token=make_token(TokenRole.APPROVER, name="approver"))
+    headers = {"Authorization": f"Bearer {token}", "Harness-Client": "x", "Accept": "text/event-stream"}
+    event, found = "", cast(list[tuple[str, list[str]]], [])
+    with httpx.Client(base_url=f"{server.address}/api/v1", headers=headers, timeout=30) as client:
+        opened = client.post("/sessions", json={"session_id": "s", "mode": "resume", "hold": True}).json()
+        lost = client.get("/sessions/s/gate", params={"fence": 7})
+        assert (lost.status_code, lost.json()["type"]) == (409, "OwnershipLost")
+        with client.stream("GET", "/sessions/s/gate", params={"fence": opened["run"]["fence"]}) as response:
+            assert response.headers["Content-Type"] == "text/event-stream"
+            for line in response.iter_lines():
+                if line.startswith("event: "):
+                    event = line.removeprefix("event: ")
+                elif line.startswith("data: "):
+                    waiting = [call["call_id"] for call in json.loads(line.removeprefix("data: "))["undecided"]]
+                    found.append((event, waiting))
+                    if waiting:
+                        approver.mark_failed("s", waiting[0], actor="", reason="The bank has nothing.", revision=2)
+    assert found == [("waiting", ["c1", "c2"]), ("waiting", ["c2"]), ("answer", [])]
+    approver.close()
+
+
 def test_server_signs_decisions_and_refuses_forged_ones(
     open_checkpointer: Any, server: HttpServer, token: str, settings: Any
 ) -> None:
@@ -159,8 +219,24 @@ async def test_async_client_is_the_same(server: HttpServer, token: str) -> None:
         async with cp.session("s", "Hello") as session:
             assert await session.append([{"role": "user"}]) == 1
         assert (await cp.load("s", 1))["transcript"] == [{"role": "user"}]
-        with pytest.raises(exceptions.NotOverHttp):
+        await cp.start_session("s")
+        calls = [PeerCall("c1", "stock", sent=False)]
+        await cp.pause_for_peers("s", {"step": 1}, [Join("j", calls)])
+        told: list[str] = []
+
+        async def send(notice: Notice) -> None:
+            told.append(notice.call_id)
+
+        assert (await cp.tell_peers(send), told) == (Told(("c1",)), ["c1"])
+        assert await cp.sweep_deadlines() == Swept()
+        with pytest.raises(exceptions.StillWaiting):
             await cp.take_paused("s")
+        await cp.accept_response("c1", "yes")
+        assert (await cp.take_paused("s")).results["c1"].result == "yes"
+        record = {"run_id": "r", "schema_version": 1, "phase": "post_llm", "payload": {"model": "m"}, "timestamp_ms": 1}
+        assert (await cp.import_record("s", record)).version == 2
+        with pytest.raises(exceptions.NotOverHttp):
+            await cp.export_session("s", "s.session")
 
 
 test_async_client_is_the_same = pytest.mark.asyncio(test_async_client_is_the_same)

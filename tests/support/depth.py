@@ -1,0 +1,26 @@
+"""How much the longest tests try: a part that meets every place, or with HARNESS_TEST_EXHAUSTIVE=1 all there is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from checkpoints.testing import Boundary
+
+EXHAUSTIVE = os.environ.get("HARNESS_TEST_EXHAUSTIVE") == "1"
+#: How many times as many random examples an exhaustive run tries.
+MORE_EXAMPLES = 5
+
+
+def examples(count: int) -> int:
+    """Return the number of random examples for a test that tries `count` of them in an ordinary run."""
+    return count * MORE_EXAMPLES if EXHAUSTIVE else count
+
+
+def boundaries(passed: Sequence[Boundary]) -> list[Boundary]:
+    """Return the write boundaries to try: of each side of each operation the first and the last that a run passes."""
+    if EXHAUSTIVE:
+        return list(passed)
+    first = {(one.place, one.side): one for one in reversed(passed)}
+    last = {(one.place, one.side): one for one in passed}
+    return sorted({*first.values(), *last.values()}, key=lambda one: one.number)
