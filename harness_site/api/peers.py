@@ -70,7 +70,7 @@ def _respond_with_pause(paused: Paused) -> HttpResponse:
     response=answers.TASK_OPENING,
     summary="Own a paused session whose join is complete, and get the answers",
 )
-def take_paused(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Opening) -> HttpResponse:
+def take_paused(request: HttpRequest, session_id: schemas.Identifier, body: schemas.TakePaused) -> HttpResponse:
     store = prepare_opening(request, session_id, body)
     state = take_paused_task.load_pause_state(store, session_id)
     outcome = pass_gate(store, session_id, hold=body.hold, takeover=body.takeover, paused=True)

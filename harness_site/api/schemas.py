@@ -36,8 +36,8 @@ class Process(Body):
     pid: int = Field(0, ge=0, le=2**31 - 1)
 
 
-class Opening(Body):
-    """What every opening of a session has."""
+class TakePaused(Body):
+    """Own a session; what every opening has."""
 
     hold: bool = Field(
         False, description="Whether to stay at the gate while calls are undecided (202), instead of the error 409."
@@ -50,7 +50,7 @@ class Opening(Body):
     process: Process = Field(default_factory=lambda: Process.model_validate({}))
 
 
-class OpenSession(Opening):
+class OpenSession(TakePaused):
     """Start or resume a session."""
 
     session_id: Identifier

@@ -72,7 +72,7 @@ def open_session(request: HttpRequest, body: schemas.OpenSession) -> HttpRespons
     return respond_with_opening(store, body.session_id, outcome)
 
 
-def prepare_opening(request: HttpRequest, session_id: str, body: schemas.Opening) -> Store:
+def prepare_opening(request: HttpRequest, session_id: str, body: schemas.TakePaused) -> Store:
     """Bring the state of the client in line with what the client knows of the session. Returns it."""
     store = get_client(request).store
     _describe_process(request, store, body.process)

@@ -746,31 +746,14 @@ export interface components {
         };
         /**
          * Opening
-         * @description What every opening of a session has.
+         * @description Opened session: `point` to continue from; None while `undecided` calls hold the run at the gate.
          */
         Opening: {
-            /**
-             * Hold
-             * @description Whether to stay at the gate while calls are undecided (202), instead of the error 409.
-             * @default false
-             */
-            hold?: boolean;
-            /**
-             * Takeover
-             * @default false
-             */
-            takeover?: boolean | string;
-            /**
-             * Fence
-             * @description Fence of the run that the caller has in this session already.
-             */
-            fence?: number | null;
-            /**
-             * Executing
-             * @description Numbers of the calls that this client still runs; others of its run become interrupted.
-             */
-            executing?: number[] | null;
-            process?: components["schemas"]["Process"];
+            point: components["schemas"]["Point"] | null;
+            /** @description None for a finished session. */
+            run: components["schemas"]["RunState"] | null;
+            /** Undecided */
+            undecided: components["schemas"]["UndecidedCall"][];
         };
         /**
          * Point
@@ -1976,6 +1959,34 @@ export interface components {
             /** Undecided */
             undecided: components["schemas"]["UndecidedCall"][];
             task: components["schemas"]["TakenTask"] | null;
+        };
+        /**
+         * TakePaused
+         * @description Own a session; what every opening has.
+         */
+        TakePaused: {
+            /**
+             * Hold
+             * @description Whether to stay at the gate while calls are undecided (202), instead of the error 409.
+             * @default false
+             */
+            hold?: boolean;
+            /**
+             * Takeover
+             * @default false
+             */
+            takeover?: boolean | string;
+            /**
+             * Fence
+             * @description Fence of the run that the caller has in this session already.
+             */
+            fence?: number | null;
+            /**
+             * Executing
+             * @description Numbers of the calls that this client still runs; others of its run become interrupted.
+             */
+            executing?: number[] | null;
+            process?: components["schemas"]["Process"];
         };
         /**
          * CancelPaused
@@ -3539,7 +3550,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Opening"];
+                "application/json": components["schemas"]["TakePaused"];
             };
         };
         responses: {

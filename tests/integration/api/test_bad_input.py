@@ -13,7 +13,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.models import Run, Session
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import TokenRole
-from harness_site.api import client_stores, rate_limit
+from harness_site.api import answers, client_stores, rate_limit, schemas
 from harness_site.api.api import build_openapi_document
 from harness_site.api.models import ApiWrite
 from tests.support.api import API, BY, ApiClient, make_token
@@ -36,6 +36,14 @@ def test_table_has_every_route() -> None:
     }
     assert routes == {(row.method, _PARAMETER.sub(r"{\1}", row.route)) for row in TABLE}
     assert all(len(row.problems) == len(INPUTS) for row in TABLE)
+
+
+def test_no_body_is_called_like_an_answer() -> None:
+    """The document has one schema for each name."""
+    bodies, known = (
+        {name for name, kind in vars(module).items() if isinstance(kind, type)} for module in (schemas, answers)
+    )
+    assert {name for name in bodies & known if getattr(schemas, name) is not getattr(answers, name)} == set()
 
 
 class Situation:
