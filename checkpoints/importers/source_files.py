@@ -75,26 +75,27 @@ def find_source_files(path: Path) -> list[SourceFile]:
         raise NothingToImport(path, "it does not exist")
     is_codex = path.name == ".codex" and (path / "sessions").is_dir()
     folder = path / "projects" if (path / "projects").is_dir() else path / "sessions" if is_codex else path
-    files = sorted(_iterate_files(folder), key=lambda file: file.path)
+    files = sorted(_iterate_files(folder), key=lambda file: file.path.parts)
     if not files:
         raise NothingToImport(path, "there is no file of JSON")
     return files
 
 
 def _iterate_files(folder: Path) -> Iterator[SourceFile]:
-    for parent, folders, names in os.walk(folder, followlinks=False):
+    root = str(folder.absolute())
+    for parent, folders, names in os.walk(root, followlinks=False):
         folders.sort()
         for name in names:
             if not name.endswith(_SUFFIXES) or name.endswith(".meta.json"):
                 continue
-            path = Path(parent, name)
+            path = f"{parent}{os.sep}{name}"
             try:
-                status = path.lstat()
+                status = os.lstat(path)
             except OSError:  # deleted meanwhile
                 continue
             if stat.S_ISREG(status.st_mode):
-                relative = path.relative_to(folder).with_suffix("").as_posix()
-                yield SourceFile(path.absolute(), relative, status.st_size, status.st_mtime_ns)
+                relative = path.removeprefix(root).lstrip(os.sep).rpartition(".")[0]
+                yield SourceFile(Path(path), relative.replace(os.sep, "/"), status.st_size, status.st_mtime_ns)
 
 
 def read_sample(file: SourceFile) -> list[Any]:

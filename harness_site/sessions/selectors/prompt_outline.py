@@ -123,7 +123,16 @@ def _read_title(beginning: str, size: int) -> tuple[str, bool]:
         if message_tags.begins_with_open_tag(text):  # the rest, with the end of what a program wrote, is not read
             return "", False
     written, is_command = _select_written_text(text)
-    return " ".join(written.split())[:_TITLE].lstrip("# "), is_command
+    title = " ".join(written.split())
+    if title and size > _BEGINNING and len(title) < _TITLE and _is_cut(beginning):
+        title += "…"
+    return title[:_TITLE].lstrip("# "), is_command
+
+
+def _is_cut(beginning: str) -> bool:
+    """Return whether the first text of a message goes on after its beginning."""
+    match = _FIRST_TEXT.match(beginning)
+    return match is not None and not beginning[match.end() :].startswith('"')
 
 
 def _read_first_text(beginning: str) -> str:

@@ -33,7 +33,8 @@ def finished() -> Session:
     for number in range(40):
         write(session, "assistant", f"Step {number}")
     write(session, "user", "<environment_context>" + "cwd " * 400 + "</environment_context>")
-    write(session, "user", "And the " + "second request " * 200)
+    editor = "# Context from my IDE setup:" + " tab" * 220
+    write(session, "user", f"{editor}\n## My request for Codex:\nAnd the " + "second request " * 20)
     write(session, "assistant", "All of it is done.")
     write(session, "tool", "A note after the answer")
     make_checkpoint(session=session)
@@ -55,6 +56,7 @@ def test_a_session_that_has_ended_opens_with_its_first_prompt_and_last_answer(
     assert "2 messages before the first prompt" in text
     assert re.findall(r'data-place="(\d+)"', html) == ["1", "2", "44", "45"]
     assert "Fix it.10:42 · 42 messages" in text  # without the state of the editor
+    assert re.search(r"And the second request [a-z ]*…10:42", text)
     between = reader.get(f"{here}?v=1&after=21&until=45", headers=HTMX).content.decode()
     assert positions(between) == list(range(21, 45))
     assert 'class="more between"' not in between
