@@ -33,7 +33,26 @@ def main(arguments: list[str] | None = None) -> None:
             _print_state_dir()
         else:
             _configure_library(missing)
-    execute_from_command_line(command_line)
+    try:
+        execute_from_command_line(command_line)
+    except Exception as error:
+        problem = _describe_operator_error(error)
+        if not problem or "--traceback" in command_line:
+            raise
+        raise SystemExit(f"harness: {problem}") from None
+
+
+def _describe_operator_error(error: Exception) -> str:
+    """Describe an error that a setting causes; empty for one that may be a fault of this program."""
+    from django.core.exceptions import ImproperlyConfigured
+    from django.db import OperationalError
+
+    from checkpoints.exceptions import InvalidDatabaseUrl
+
+    if isinstance(error, OperationalError):
+        reason = str(error).strip()
+        return f"The database does not answer: {reason}. Check HARNESS_DATABASE_URL, and that the server is running."
+    return str(error) if isinstance(error, ImproperlyConfigured | InvalidDatabaseUrl) else ""
 
 
 def _run_mcp_server(arguments: list[str]) -> None:

@@ -88,6 +88,8 @@ MAX_PARTS = 100
 _ENVELOPE_FIELDS = frozenset(
     {"id", "role", "created_at", "content", "blocks", "tool_calls", "tool_call_id", "name", "source"}
 )
+#: Fields about the model that wrote a message, with their types. Pages show them beside the message, not in it.
+_MODEL_FIELDS: Final = {"usage": dict, "model": str}
 #: Fields of a message of the Responses API that say nothing more.
 _PLAIN_MESSAGE_FIELDS: Final = (("type", "message"), ("status", "completed"))
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
@@ -186,6 +188,7 @@ def _iterate_message_parts(message: dict[str, Any]) -> Iterator[Part]:
         key: value
         for key, value in message.items()
         if key not in _ENVELOPE_FIELDS
+        and not isinstance(value, _MODEL_FIELDS.get(key, ()))
         and not _has_displayable_content(key, value)
         and not (key == "audio" and spoken is not None)
         and (key, value) not in _PLAIN_MESSAGE_FIELDS

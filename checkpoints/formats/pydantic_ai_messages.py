@@ -12,7 +12,7 @@ from typing import Any, Final
 _ROLE_OF_KIND: Final = {"request": "user", "response": "assistant"}
 #: Fields that identify a message, or that its version and its blocks show.
 _UNSHOWN_FIELDS: Final = frozenset(
-    {"parts", "kind", "timestamp", "run_id", "conversation_id", "canonical_system", "history_digest"}
+    {"parts", "kind", "timestamp", "run_id", "conversation_id", "canonical_system", "history_digest", "usage", "model"}
     | {"provider_name", "provider_url", "provider_details", "provider_response_id", "model_id", "model_name"}
 )
 _PLAIN_FIELDS: Final = (("state", "complete"), ("finish_reason", "stop"), ("finish_reason", "tool_call"))
@@ -55,9 +55,6 @@ def to_blocks(message: Any) -> Any:
     shown = {
         key: value for key, value in message.items() if key not in _UNSHOWN_FIELDS and (key, value) not in _PLAIN_FIELDS
     }
-    usage = shown.pop("usage", None)
-    if isinstance(usage, dict) and (counts := {key: value for key, value in usage.items() if value}):
-        shown["usage"] = counts
     is_alone = find_role(message) == "system"
     blocks = [block for part in message["parts"] for block in _convert_part(part, is_alone)]
     return {**shown, "role": message.get("role") or find_role(message), "blocks": blocks}

@@ -50,7 +50,10 @@ def test_evidence_in_words_is_shown(reader: Client) -> None:
     [
         ({"status": SessionStatus.READY}, "Run 2 on worker-1 (pid 88) was waiting and continues now."),
         ({"status": SessionStatus.ACTIVE}, "Run 2 on worker-1 (pid 88) is running, at version 1."),
-        ({"status": SessionStatus.ACTIVE, "owner": None}, "No process owns the session. It continues when a process"),
+        (
+            {"status": SessionStatus.ACTIVE, "owner": None},
+            "No process owns the session. It continues when its agent runs again.",
+        ),
         ({"status": SessionStatus.NEEDS_REVIEW}, "The session is paused: another call needs a decision."),
         ({"status": SessionStatus.COMPLETED, "result": '"done"'}, "The session is completed with this result: done"),
         ({"status": SessionStatus.COMPLETED, "result": '{"n":1}'}, 'completed with this result: { "n": 1 }'),

@@ -56,7 +56,6 @@ def test_answers_have_thoughts_calls_and_usage() -> None:
         CallPart("a", "look_up", {"order": 17}),
         CallPart("b", "now", {}),
         CallPart("c", "search", {"q": "x"}),
-        OtherPart({"usage": {"input_tokens": 5}}),
     )
     # what the provider ran itself is no call that waits for an answer
     assert list_requested_calls(message) == [

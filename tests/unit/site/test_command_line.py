@@ -1,0 +1,29 @@
+"""The console script `harness` says what an operator can mend in a sentence."""
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.db import OperationalError
+
+from harness_site import command_line
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ImproperlyConfigured("HARNESS_ADDRESS has no scheme."), "harness: HARNESS_ADDRESS has no scheme."),
+        (OperationalError("refused"), "harness: The database does not answer: refused. Check HARNESS_DATABASE_URL"),
+    ],
+)
+def test_a_wrong_setting_is_a_sentence_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
+) -> None:
+    def fail(_: list[str]) -> None:
+        raise error
+
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "harness_site.settings")
+    monkeypatch.setattr("django.core.management.execute_from_command_line", fail)
+    with pytest.raises(SystemExit) as ended:
+        command_line.main(["migrate"])
+    assert str(ended.value).startswith(words)
+    with pytest.raises(type(error)):
+        command_line.main(["migrate", "--traceback"])
