@@ -320,7 +320,7 @@ class AtGate(NotOwner):
     """This checkpointer has taken the session and waits for decisions before its run may continue."""
 
     code = "at_gate"
-    hint = "Go on when the call to resume that waits has returned."
+    hint = "Continue when the call to resume that waits has returned."
 
     def __init__(self, session_id: str) -> None:
         super().__init__(session_id)
@@ -664,7 +664,7 @@ class PausedForPeers(PeerError):
     """The session waits for other agents, or their responses are not used yet."""
 
     code = "paused_for_peers"
-    hint = "Go on with take_paused when it is complete, or give it up with cancel_paused. Nothing was changed."
+    hint = "Continue with take_paused when it is complete, or give it up with cancel_paused. Nothing was changed."
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id

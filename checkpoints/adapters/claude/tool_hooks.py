@@ -265,7 +265,7 @@ def _answer(decision: str, reason: str, **more: Any) -> Output:
 def _describe_result(result: ToolResult) -> str:
     if result.is_error:
         return result.content or "A person rejected the call."
-    return f"The call was not made again: its result is known already. Go on with this result: {result.content}"
+    return f"The call was not made again: its result is known already. Continue with this result: {result.content}"
 
 
 def _read_outcome(hook: Any) -> Any:

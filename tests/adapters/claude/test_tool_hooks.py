@@ -103,7 +103,7 @@ def test_a_replayed_call_is_a_new_one_after_the_model_has_read_its_result(
         (("approve_call",), "refunded 40 for order 17", ["17 40"]),
         (("edit_call", {"order": 17, "amount": 20}), "refunded 20 for order 17", ["17 20"]),
         (("reject_call", "Not this one."), "PreToolUse:mcp__shop__refund hook error: Not this one.", []),
-        (("respond_call", "Paid by hand."), "Go on with this result: Paid by hand.", []),
+        (("respond_call", "Paid by hand."), "Continue with this result: Paid by hand.", []),
     ],
 )
 def test_a_call_that_needs_approval_waits_for_it(

@@ -22,7 +22,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["name"]).first()
         if user is None:
-            raise CommandError(f"There is no account {options['name']!r}. Make it with manage.py createsuperuser.")
+            raise CommandError(f"There is no account {options['name']!r}. Create it with harness createsuperuser.")
         slug, role = options["workspace"], Role(options["role"])
         with transaction.atomic():
             workspace, _ = Workspace.objects.get_or_create(slug=slug, defaults={"name": slug})
