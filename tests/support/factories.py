@@ -1,6 +1,5 @@
 """Factories of rows for tests of pages, with a plain default for every argument."""
 
-import hashlib
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -19,7 +18,7 @@ from checkpoints.enums import (
 )
 from checkpoints.formats import to_canonical_json
 from checkpoints.formats.argument_order import encode_argument_order
-from checkpoints.formats.digests import EMPTY_CHAIN, extend_hash_chain
+from checkpoints.formats.digests import EMPTY_CHAIN, digest_text, extend_hash_chain
 from checkpoints.models import (
     DEFAULT_WORKSPACE,
     Checkpoint,
@@ -121,7 +120,7 @@ def make_call(
 ) -> ToolCall:
     """Create a call; an interrupted one (the default) lost its run, unless `reason` says otherwise."""
     args_json = to_canonical_json(args if args is not None else {"order": 17, "amount": "40.00", "currency": "EUR"})
-    args_digest = hashlib.blake2b(args_json.encode(), digest_size=32).hexdigest()
+    args_digest = digest_text(args_json)
     if status == CallStatus.INTERRUPTED:
         fields.setdefault("reason", InterruptReason.RUN_LOST)
         fields.setdefault("interrupted_at", THEN + timedelta(seconds=3.4))

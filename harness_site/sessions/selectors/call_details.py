@@ -208,6 +208,26 @@ def _query_calls_since_step(session: int, since_step: int) -> QuerySet[ToolCall]
     return select_record_columns(calls.order_by(keyset_pagination.order_newest_first())[:OPEN_LIMIT])
 
 
+def load_replayed_calls(session_pk: int, args_digests: Iterable[str]) -> dict[tuple[str, str], list[CallRecord]]:
+    """Load the calls with one of these digests of arguments that answered a later call, by tool and digest.
+
+    The later call may have another id: a model that is asked again after a crash gives its call a new one.
+    """
+    asked_for = set(args_digests)
+    found = list(_query_replayed_calls(session_pk, sorted(asked_for))) if asked_for else []
+    calls: defaultdict[tuple[str, str], list[CallRecord]] = defaultdict(list)
+    for row, record in zip(found, attach_decisions(found), strict=True):
+        for digest in {row.args_digest, row.asked_args_digest} & asked_for:
+            calls[row.tool, digest].append(record)
+    return calls
+
+
+def _query_replayed_calls(session: int, digests: list[str]) -> QuerySet[ToolCall]:
+    asked = Q(args_digest__in=digests) | Q(asked_args_digest__in=digests)
+    calls = ToolCall.objects.filter(asked, session=session, replay_count__gt=0)
+    return select_record_columns(calls.order_by("step", "attempt", "pk")[:OPEN_LIMIT])
+
+
 def load_calls_by_pk(pks: list[int]) -> tuple[CallRecord, ...]:
     """Load the calls with these keys without their results, in no particular order."""
     return attach_decisions(list(_query_calls_by_pk(pks)) if pks else [], results=False)

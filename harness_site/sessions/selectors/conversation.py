@@ -16,6 +16,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import content_blocks, parse_json, parse_or_text, to_canonical_json
 from checkpoints.formats.argument_order import sort_arguments
 from checkpoints.formats.content_blocks import CallPart, Part, ResultPart, TextPart
+from checkpoints.formats.digests import digest_text
 from checkpoints.models import Checkpoint, Session
 from harness_site.sessions.selectors import call_details, call_result_pairs, message_origins, message_windows
 from harness_site.sessions.selectors.call_details import CallRecord
@@ -278,7 +279,7 @@ def _canonicalize_arguments(args: Any) -> str:
 
 
 class _ConversationBuilder:
-    """Builder of one window, in six queries for any length."""
+    """Builder of one window, in as many queries for any length."""
 
     def __init__(
         self,
@@ -295,6 +296,7 @@ class _ConversationBuilder:
         self.segments = message_origins.load_segments(messages)
         self.origins = message_origins.load_message_origins(session.pk, [lead, *messages] if lead else messages)
         self.log = self._load_logged_calls(at.version)
+        self.replayed = self._load_replayed_calls()
         self.pairs = call_result_pairs.pair_calls_with_results(self.parts)
         self.used: set[tuple[str, int]] = set()
         self.runs = self._load_runs()
@@ -355,11 +357,25 @@ class _ConversationBuilder:
         text = _canonicalize_arguments(call.args)
         steps = {key: rows for key, rows in steps.items() if rows[0].args == text} or steps
         if not steps:
-            return ()
+            return self._match_replayed_call(call, text)
         fresh = [key for key in steps if key not in self.used and (version is None or key[1] >= version - 1)]
         key_of_match = min(fresh) if fresh else max(steps)
         self.used.add(key_of_match)
         return tuple(steps[key_of_match])
+
+    def _match_replayed_call(self, call: CallPart, args: str) -> tuple[CallRecord, ...]:
+        """Find the logged call whose result answered a call under another id."""
+        rows = tuple(self.replayed.get((call.name, digest_text(args)), ()))
+        self.used |= {(record.call_id, record.step) for record in rows}
+        return rows
+
+    def _load_replayed_calls(self) -> dict[tuple[str, str], list[CallRecord]]:
+        logged_ids = {call_id for call_id, _ in self.log}
+        calls = (part for parts in self.parts for part in parts if isinstance(part, CallPart))
+        unknown = (call for call in calls if call.call_id not in logged_ids)
+        return call_details.load_replayed_calls(
+            self.session.pk, {digest_text(_canonicalize_arguments(call.args)) for call in unknown}
+        )
 
     def _load_logged_calls(self, version: int) -> dict[tuple[str, int], list[CallRecord]]:
         call_ids = {part.call_id for parts in self.parts for part in parts if isinstance(part, CallPart)}

@@ -5,7 +5,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.enums import CallStatus, RunStatus
 from checkpoints.formats.content_blocks import TextPart
-from checkpoints.models import Segment, Session
+from checkpoints.models import Segment, Session, ToolCall
 from harness_site.sessions.selectors import conversation
 from harness_site.sessions.selectors.conversation import Entry, Handover, Rewrite
 from tests.integration.sessions.conversation_samples import answers, asks, cards, entries, logged, read
@@ -117,6 +117,19 @@ def test_a_window_never_parts_a_result_from_its_call(session: Session) -> None:
     ends_before_result = read(session, first=0, upto=2)
     assert (ends_before_result.first, ends_before_result.upto) == (0, 3)
     assert all(card.result is not None for card in cards(ends_before_result))
+
+
+@pytest.mark.parametrize(("replays", "attempts"), [(1, 1), (0, 0)])
+def test_call_that_a_model_made_again_under_another_id_has_the_log_of_the_first(
+    session: Session, replays: int, attempts: int
+) -> None:
+    call = logged(session, "first", step=1, status=CallStatus.COMPLETED)
+    ToolCall.objects.filter(pk=call.pk).update(replay_count=replays)
+    asks(session, "again")
+    make_checkpoint(session=session)
+    (card,) = [card for card in cards(read(session)) if card.call.call_id == "again"]
+    assert len(card.attempts) == attempts
+    assert [one.call.call_id for one in cards(read(session)) if one is not card and one.result] == []
 
 
 def test_bounds_beyond_the_transcript_are_empty(session: Session) -> None:
