@@ -8,7 +8,7 @@ from tests.support.depth import boundaries
 #: Every operation of waiting for other agents that writes.
 WRITING = {
     "peers.response_acceptance.accept_response",
-    "peers.cancel_paused_task._cancel_paused_task",
+    "peers.cancel_paused_task.cancel_paused_task",
     "peers.peer_call_deadlines._sweep_session",
     "peers.pause_run._pause_in_transaction",
     "peers.take_paused_task._mark_paused_task_taken",

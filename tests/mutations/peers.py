@@ -42,8 +42,8 @@ PEER_MUTATIONS = [
     Mutation(
         "an acceptance whose answer was lost is told",
         "checkpoints/peers/response_acceptance.py",
-        "return _build_acceptance(call, call.join.completed_by == response.receipt)",
-        "return _build_acceptance(call, False)",
+        "from error\n    return _build_acceptance(call, call.join.completed_by == response.receipt)",
+        "from error\n    return _build_acceptance(call, False)",
         f"{ACCEPTING}::test_acceptance_whose_answer_was_lost_is_found_again",
     ),
     Mutation(

@@ -264,7 +264,7 @@ def test_a_short_secret_keeps_its_sentence_back(client: Client) -> None:
     client.force_login(make_user(role=Role.APPROVER))
     page = client.get(f"/review/calls/{call.pk}/").content.decode()
     assert "Open door 2 with 7" not in page
-    assert "Refund card: door 2, pin_token ‹masked›" in page.partition("<title>")[2].partition("</title>")[0]
+    assert "Refund card: pin_token ‹masked›, door 2" in page.partition("<title>")[2].partition("</title>")[0]
     assert call.args_digest not in page
 
 
