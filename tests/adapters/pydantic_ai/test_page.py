@@ -39,9 +39,10 @@ def test_the_site_shows_a_conversation_like_a_native_session(
     page = client.get(f"/sessions/{Session.objects.get().pk}/")
     assert page.status_code == 200
     shown = page.content.decode()
-    for text in ("Please refund order 17.", "Refund 40 for order 17", "order 17: 40 EUR, paid", "function:answer:"):
+    for text in ("Please refund order 17.", "Refund 40 for order 17", "order 17: 40 EUR, paid"):
         assert text in shown
     assert "part_kind" not in shown
+    assert "function:answer:" not in shown
 
 
 @pytest.mark.parametrize("installed", ["2.67.9", "3.0.0", "", "unknown"])
