@@ -161,8 +161,7 @@ def _save_in_steps(
 ) -> int | None:
     checkpoint_columns = convert_values(connection, Checkpoint, checkpoint_values)
     message_rows = [convert_row(connection, Message, _MESSAGE_FIELDS, message) for message in messages]
-    # Inside a transaction, what fails here fails all of it: no savepoint.
-    with transaction.atomic(using=connection.alias, savepoint=False), connection.cursor() as cursor:
+    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
         cursor.execute(_move_head_sql(head_move), params)
         row = cursor.fetchone()
         if row is None:

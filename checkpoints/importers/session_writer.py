@@ -112,7 +112,7 @@ class ImportWriter:
     @contextmanager
     def open_transaction(self) -> Iterator[None]:
         """Open a transaction for several writes, which commits once."""
-        with database_operation(self.store.using), transaction.atomic(using=self.store.using, savepoint=False):
+        with database_operation(self.store.using), transaction.atomic(using=self.store.using):
             yield
 
     def write_turns(self, turns: Sequence[ImportedTurn], calls: ImportedCallLog, *, first: datetime) -> bool:
