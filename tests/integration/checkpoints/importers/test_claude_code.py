@@ -238,3 +238,11 @@ def test_a_long_turn_becomes_several_versions(cp: SyncCheckpointer, scribe: Scri
     import_transcripts(cp, scribe.path)
     assert list(Checkpoint.objects.order_by("version").values_list("length", flat=True)) == [250, 500, 601]
     assert ToolCall.objects.filter(status=CallStatus.COMPLETED).count() == 300
+
+
+def test_a_session_ends_with_its_newest_message(cp: SyncCheckpointer, scribe: Scribe) -> None:
+    scribe.user("Hello", timestamp=(THEN + timedelta(hours=1)).isoformat())
+    scribe.user("An older line that was written later", timestamp=THEN.isoformat())
+    import_transcripts(cp, scribe.path)
+    row = session()
+    assert (row.created_at, row.updated_at) == (THEN, THEN + timedelta(hours=1))
