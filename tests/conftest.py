@@ -15,7 +15,7 @@ from django.test import TransactionTestCase, override_settings
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
-from tests.support.emptying import empty
+from tests.support.database_cleanup import empty
 from tests.support.processes import Child, database_url
 
 Open = Callable[..., SyncCheckpointer]

@@ -1,4 +1,4 @@
-"""Catalogues of the words on pages: `python -m tests.support.catalogues` collects and compiles them (GNU gettext)."""
+"""Catalogues of the words on pages: `python -m tests.support.translation_catalogues` collects and compiles them (GNU gettext)."""
 
 from __future__ import annotations
 
