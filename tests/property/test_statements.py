@@ -141,7 +141,7 @@ def _plain(row: Any) -> dict[str, Any]:
 def test_statements_equal_their_orm_twin(history: list[tuple[str, Any]], workspace: Workspace) -> None:
     names = {way: f"{way} {uuid.uuid4()}" for way in ("sql", "orm")}
     said = {"sql": Player(names["sql"]).play(history)}
-    twins = {name: getattr(orm_twin, name) for name in ("save_version", "insert_call", "settle_call")}
+    twins = {name: getattr(orm_statements, name) for name in ("save_version", "insert_call", "settle_call")}
     with (
         mock.patch.multiple(hot_statements, **twins),
         mock.patch.object(segment_queries, "read_messages", orm_statements.read_messages),

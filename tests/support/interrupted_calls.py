@@ -1,6 +1,6 @@
-"""Calls lost in one outage: `python -m tests.support.interrupted_calls 50` adds fifty to the database of HARNESS_DATABASE_URL.
+"""Calls that one outage interrupted. Four of five have a late result.
 
-Four of five have a late result.
+`python -m tests.support.interrupted_calls 50` adds fifty to the database of HARNESS_DATABASE_URL.
 """
 
 import subprocess
