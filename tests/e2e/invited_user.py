@@ -1,12 +1,12 @@
-"""Somebody new, and how they are let in."""
+"""Invitation of a new user, and their browser."""
 
 import re
 
 from playwright.sync_api import Page, expect
 
 
-class Guest:
-    """Somebody new with an account of their own, made by an invitation: `page` is their browser."""
+class InvitedUser:
+    """New user who creates an account by an invitation; `page` is a page of their browser."""
 
     def __init__(self, page: Page, name: str) -> None:
         self.page, self.name = page, name
@@ -30,8 +30,8 @@ class Guest:
         expect(self.page.get_by_role("button", name="Sign in")).to_be_visible()
 
 
-def invite(admin: Page, role: str, note: str = "") -> str:
-    """Returns the link."""
+def create_invitation(admin: Page, role: str, note: str = "") -> str:
+    """Create an invitation on the members page, and return its link."""
     admin.goto("/settings/members/")
     admin.get_by_label("Note (optional)").fill(note)
     admin.get_by_label("Role", exact=True).select_option(role.lower())

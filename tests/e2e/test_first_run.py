@@ -1,4 +1,4 @@
-"""The first day, in a real browser: from tables without any account to the first session on the page."""
+"""First use of an installation: from an empty database to the first session."""
 
 import os
 import re
@@ -9,8 +9,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect
 
 from tests.support import axe
-from tests.support.browser import watched
-from tests.support.page_overflow import sticking_out
+from tests.support.browser import monitored_context
+from tests.support.page_overflow import overflowing_elements
 from tests.support.site_process import Site, fresh_database
 
 
@@ -22,17 +22,17 @@ def test_from_an_empty_database_to_the_first_session(browser: Browser, tmp_path:
             "DJANGO_SETTINGS_MODULE": "harness_site.settings",
         }
         subprocess.run([sys.executable, "-m", "django", "migrate", "-v0"], env=environment, check=True)
-        with Site(database, tmp_path) as site, watched(browser, site.address) as (context, _):
-            printed = re.search(r"http://\S+(/accounts/first/\S+)", site.log())
-            assert printed
+        with Site(database, tmp_path) as site, monitored_context(browser, site.address) as (context, _):
+            setup_url = re.search(r"http://\S+(/accounts/first/\S+)", site.log())
+            assert setup_url
             page = context.new_page()
-            page.goto(printed[1])
+            page.goto(setup_url[1])
             page.get_by_label("Name").fill("ada")
             page.get_by_label("Password").fill("a phrase of my own")
             page.get_by_role("button", name="Create account").click()
             expect(page.get_by_role("heading", name="Welcome to Harness")).to_be_visible()
             assert axe.violations(page) == []
-            assert sticking_out(page) == []
+            assert overflowing_elements(page) == []
 
             page.get_by_role("link", name="Add second factor").click()
             expect(page.get_by_label("Current code")).to_be_visible()  # no password again, seconds after signing in

@@ -1,4 +1,4 @@
-"""Every page, at the widths and in the themes people use: readable, within the window, and quiet on the console."""
+"""Accessibility and horizontal overflow of every page, in both themes and at several widths."""
 
 import re
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e import page_actions
-from tests.e2e.conftest import SignedIn, Visit
+from tests.e2e.conftest import OpenPage, SignInState
 from tests.support import axe
-from tests.support.browser import Watch, watched
-from tests.support.page_overflow import sticking_out
+from tests.support.browser import PageMonitor, monitored_context
+from tests.support.page_overflow import overflowing_elements
 from tests.support.site_process import Site, fresh_database
 
-#: Name of a page → its address, with the numbers of the `scene` to be filled in.
+#: Path of each page by name, with placeholders for the keys of `sample_site`.
 PAGES = {
     "review": "/review/",
     "review, filtered": "/review/?tool=refund_card",
@@ -53,112 +53,118 @@ PAGES = {
 }
 
 
-#: Pages that say what is not there, with the status that says so too.
-MISSING = tuple(name for name in PAGES if name.startswith("no such"))
+#: Pages that answer with status 404.
+NOT_FOUND_PAGES = tuple(name for name in PAGES if name.startswith("no such"))
 
 
 @dataclass(frozen=True)
-class Scene:
-    """A session that was decided and is completed, and one that waits."""
+class SampleSite:
+    """Site with a completed session, a session that needs a decision, and two payments that need approvals."""
 
     site: Site
-    numbers: dict[str, str]
+    keys: dict[str, str]
 
     def path(self, name: str) -> str:
-        return PAGES[name].format(**self.numbers)
+        return PAGES[name].format(**self.keys)
 
 
 @pytest.fixture(scope="module")
-def scene(
-    browser: Browser, signed_in: SignedIn, prepared: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Scene]:
+def sample_site(
+    browser: Browser, sign_in_state: SignInState, template_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SampleSite]:
     folder = tmp_path_factory.mktemp("scene")
     with (
-        fresh_database(folder, prepared) as database,
+        fresh_database(folder, template_database) as database,
         Site(database, folder) as site,
-        watched(browser, site.address, storage_state=signed_in(site, "alice")) as (context, _),
+        monitored_context(browser, site.address, storage_state=sign_in_state(site, "alice")) as (context, _),
     ):
-        yield Scene(site, _played(context.new_page(), site))
+        yield SampleSite(site, _create_decided_sessions(context.new_page(), site))
 
 
-def _played(page: Page, site: Site) -> dict[str, str]:
-    """Play both sessions; returns the numbers in their addresses."""
+def _create_decided_sessions(page: Page, site: Site) -> dict[str, str]:
+    """Run the agents and record decisions; return the keys in the paths of the pages."""
     agent = site.agent(17)
-    page_actions.open_card(page, 17)
-    page_actions.fill(page, "Run it once more", "Not in the books of the card processor.")
-    page_actions.record(page, "Run it once more")
+    page_actions.open_refund_card(page, 17)
+    page_actions.fill_in_decision(page, "Run it once more", "Not in the books of the card processor.")
+    page_actions.record_decision(page, "Run it once more")
     agent.wait()
-    numbers = {"decided_call": _number(page, "calls")}
+    keys = {"decided_call": _key_in_url(page, "calls")}
     page.get_by_role("link", name="Open session", exact=True).click()
     page.wait_for_url("**/sessions/*/")
-    numbers["session"] = _number(page, "sessions")
+    keys["session"] = _key_in_url(page, "sessions")
     site.agent(18)
-    page_actions.open_card(page, 18)
-    numbers["waiting_call"] = _number(page, "calls")
+    page_actions.open_refund_card(page, 18)
+    keys["waiting_call"] = _key_in_url(page, "calls")
     page.get_by_role("link", name="order-18", exact=True).click()
     page.wait_for_url("**/sessions/*/")
-    numbers["waiting_session"] = _number(page, "sessions")
-    return numbers | _asked(page, site)
+    keys["waiting_session"] = _key_in_url(page, "sessions")
+    return keys | _create_payments(page, site)
 
 
-def _asked(page: Page, site: Site) -> dict[str, str]:
-    """One payment that one of two people has approved, and one that was rejected."""
-    numbers = {}
+def _create_payments(page: Page, site: Site) -> dict[str, str]:
+    """Create a payment with one of two approvals, and a rejected one; return their keys."""
+    keys = {}
     for name, answer in (("awaiting", "Approve"), ("rejected", "Reject")):
         site.payer(f"inv-{name}", "--approvals=2", "--decide-within=3600")
-        page_actions.open_payment(page, f"inv-{name}")
-        numbers[f"{name}_call"] = _number(page, "calls")
-        page_actions.choose(page, answer)
+        page_actions.open_payment_card(page, f"inv-{name}")
+        keys[f"{name}_call"] = _key_in_url(page, "calls")
+        page_actions.choose_answer(page, answer)
         if answer == "Reject":
             page.get_by_role("textbox", name="Message to the agent").fill("Ask the supplier first.")
-        page_actions.reason(page).fill("I have read the invoice.")
-        page_actions.record(page, answer)
+        page_actions.reason_field(page).fill("I have read the invoice.")
+        page_actions.record_decision(page, answer)
         expect(page.get_by_text("I have read the invoice.").first).to_be_visible()
-    page.goto(f"/review/calls/{numbers['awaiting_call']}/")
+    page.goto(f"/review/calls/{keys['awaiting_call']}/")
     page.get_by_role("link", name="inv-awaiting", exact=True).click()
     page.wait_for_url("**/sessions/*/")
-    return numbers | {"awaiting_session": _number(page, "sessions")}
+    return keys | {"awaiting_session": _key_in_url(page, "sessions")}
 
 
-def _number(page: Page, noun: str) -> str:
-    found = re.search(rf"/{noun}/(\d+)/", page.url)
-    assert found, page.url
-    return found.group(1)
+def _key_in_url(page: Page, segment: str) -> str:
+    match = re.search(rf"/{segment}/(\d+)/", page.url)
+    assert match, page.url
+    return match.group(1)
 
 
-def test_everybody_can_read_and_use_it(scene: Scene, visit: Visit, watches: list[Watch]) -> None:
-    page = visit("alice", scene.site, viewport={"width": 1440, "height": 900})
-    watches[0].expect("status of 404")
-    wrong = []
+def test_pages_have_no_accessibility_violations(
+    sample_site: SampleSite, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    page = open_page("alice", sample_site.site, viewport={"width": 1440, "height": 900})
+    page_monitors[0].ignore("status of 404")
+    problems = []
     for name in PAGES:
-        page.goto(scene.path(name))
+        page.goto(sample_site.path(name))
         titles = page.get_by_role("heading", level=1).all_inner_texts()
-        wrong += [f"{name}: {violation}" for violation in axe.violations(page)]
-        wrong += [] if len(titles) == 1 else [f"{name}: main headings {titles}"]
-    assert not wrong, "\n".join(wrong)
+        problems += [f"{name}: {violation}" for violation in axe.violations(page)]
+        problems += [] if len(titles) == 1 else [f"{name}: main headings {titles}"]
+    assert not problems, "\n".join(problems)
 
 
-def test_nothing_sticks_out_of_the_window(scene: Scene, visit: Visit, watches: list[Watch]) -> None:
-    page = visit("alice", scene.site)
-    watches[0].expect("status of 404")
-    out = []
+def test_pages_do_not_overflow_horizontally(
+    sample_site: SampleSite, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    page = open_page("alice", sample_site.site)
+    page_monitors[0].ignore("status of 404")
+    overflows = []
     for name in PAGES:
-        page.goto(scene.path(name))
-        out += [f"{name}, {found}" for found in sticking_out(page)]
-    assert not out, "\n".join(out)
+        page.goto(sample_site.path(name))
+        overflows += [f"{name}, {overflow}" for overflow in overflowing_elements(page)]
+    assert not overflows, "\n".join(overflows)
 
 
-@pytest.mark.parametrize("name", MISSING)
-def test_what_is_not_there_is_said(scene: Scene, visit: Visit, watches: list[Watch], name: str) -> None:
-    page = visit("carol", scene.site)
-    watches[0].expect("status of 404")
-    answer = page.goto(scene.path(name))
-    assert answer
-    assert answer.status == 404
+@pytest.mark.parametrize("name", NOT_FOUND_PAGES)
+def test_not_found_pages_answer_404_with_a_link(
+    sample_site: SampleSite, open_page: OpenPage, page_monitors: list[PageMonitor], name: str
+) -> None:
+    page = open_page("carol", sample_site.site)
+    page_monitors[0].ignore("status of 404")
+    response = page.goto(sample_site.path(name))
+    assert response
+    assert response.status == 404
     expect(page.get_by_role("main").get_by_role("link").first).to_be_visible()
 
 
-def test_the_sign_in_page_can_be_read_and_used(visit: Visit) -> None:
-    page = visit()
+def test_sign_in_page_has_no_accessibility_violations(open_page: OpenPage) -> None:
+    page = open_page()
     page.goto("/accounts/login/")
     assert axe.violations(page) == []

@@ -1,4 +1,4 @@
-"""Answering what an agent did: searching, reading, labelling and comparing, by keyboard and without JavaScript."""
+"""Search, labels, saved views, comparison and export of sessions, by keyboard and without JavaScript."""
 
 import json
 import re
@@ -9,28 +9,28 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from harness_site.core.downloads import JSONL
-from tests.e2e.conftest import Visit
+from tests.e2e.conftest import OpenPage
 from tests.support.axe import violations
-from tests.support.browser import Watch
+from tests.support.browser import PageMonitor
 from tests.support.site_process import Site
 
-#: What two messages of each session say, one of them in a call.
-WORDS = "refund_card order 18"
+#: Words that two messages of each session contain, one of them in a tool call.
+SEARCH_WORDS = "refund_card order 18"
 
 
 @pytest.fixture(scope="session")
-def audited(site: Site) -> list[str]:
-    """The addresses of two sessions that say the same."""
-    found = []
+def equal_sessions(site: Site) -> list[str]:
+    """Paths of two sessions with equal transcripts."""
+    paths = []
     for name in ("audited", "audited-again"):
         command = [sys.executable, "-m", "tests.support.long_session", "120", name]
-        made = subprocess.run(command, env=site.environment(), check=True, capture_output=True, text=True)
-        found.append(f"/sessions/{made.stdout.strip()}/")
-    return found
+        process = subprocess.run(command, env=site.environment(), check=True, capture_output=True, text=True)
+        paths.append(f"/sessions/{process.stdout.strip()}/")
+    return paths
 
 
 def search(page: Page, address: str, text: str, sessions: list[str]) -> None:
-    """Until the index, which is made in the background, knows the sessions."""
+    """Search for a text until the index, which a background thread builds, contains the sessions."""
     for _ in range(100):
         page.goto(address)
         page.get_by_label("Text in messages").fill(text)
@@ -42,12 +42,12 @@ def search(page: Page, address: str, text: str, sessions: list[str]) -> None:
     raise AssertionError(f"{text} is not found.")
 
 
-def test_the_keyboard_leads_from_words_to_the_call_and_into_the_clipboard(visit: Visit, audited: list[str]) -> None:
-    page = visit("carol")
+def test_search_result_is_opened_and_copied_by_keyboard(open_page: OpenPage, equal_sessions: list[str]) -> None:
+    page = open_page("carol")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    search(page, "/sessions/?first=2025-03-04&last=2025-03-04", WORDS, audited)
+    search(page, "/sessions/?first=2025-03-04&last=2025-03-04", SEARCH_WORDS, equal_sessions)
     results = page.url
-    page.locator(f'.places a[href^="{audited[0]}?at=118&"]').focus()
+    page.locator(f'.places a[href^="{equal_sessions[0]}?at=118&"]').focus()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"find=.*#m-118$"))
     message = page.locator("#m-118")
@@ -56,7 +56,8 @@ def test_the_keyboard_leads_from_words_to_the_call_and_into_the_clipboard(visit:
     page.keyboard.press("Enter")
     expect(page.locator("#announcement")).to_have_text("Copied.")
     assert json.loads(page.evaluate("navigator.clipboard.readText()")) == {"amount": "40.00", "order": 118}
-    # Where there is no such interface, as on pages that did not come over https, it is done by selecting.
+
+    # Without the clipboard interface, as on pages served without HTTPS, the page selects and copies the text.
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
     message.get_by_role("button", name=re.compile("^Copy message")).focus()
     page.keyboard.press("Enter")
@@ -69,11 +70,11 @@ def test_the_keyboard_leads_from_words_to_the_call_and_into_the_clipboard(visit:
     assert violations(page) == []
 
 
-def test_without_javascript_a_day_is_found_labelled_kept_and_compared(visit: Visit, audited: list[str]) -> None:
-    page = visit("carol", java_script_enabled=False)
-    search(page, "/sessions/", WORDS, audited)
+def test_labels_and_saved_views_without_javascript(open_page: OpenPage, equal_sessions: list[str]) -> None:
+    page = open_page("carol", java_script_enabled=False)
+    search(page, "/sessions/", SEARCH_WORDS, equal_sessions)
     page.goto("/sessions/?first=2025-03-04&last=2025-03-04&agent=refund-desk")
-    for address in audited:
+    for address in equal_sessions:
         page.locator(f"#pick-{address.split('/')[2]}").check()
     page.get_by_placeholder("Label").fill("tuesday")
     page.get_by_role("button", name="Add label").click()
@@ -83,16 +84,16 @@ def test_without_javascript_a_day_is_found_labelled_kept_and_compared(visit: Vis
     page.get_by_role("button", name="Save view").click()
     expect(page.get_by_role("link", name="On Tuesday")).to_have_attribute("aria-current", "page")
     page.get_by_role("button", name="Delete this view").click()
-    page.locator(f'a[data-row][href^="{audited[0]}"]').click()
+    page.locator(f'a[data-row][href^="{equal_sessions[0]}"]').click()
     expect(page).to_have_url(re.compile(r"at=0#m-0$"))
     expect(page.get_by_role("button", name=re.compile("^Copy")).first).to_be_hidden()
     page.get_by_role("link", name="Timeline", exact=True).click()
     expect(page.get_by_role("table").first).to_contain_text("refund_card")
 
 
-def test_a_comparison_keeps_its_fold_over_back_and_reload(visit: Visit, audited: list[str]) -> None:
-    page = visit("carol")
-    page.goto(f"{audited[0]}compare/?a=1&b=2")
+def test_expanded_comparison_is_kept_on_back_and_reload(open_page: OpenPage, equal_sessions: list[str]) -> None:
+    page = open_page("carol")
+    page.goto(f"{equal_sessions[0]}compare/?a=1&b=2")
     page.get_by_label("Compare with another session").fill("audited-again")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("audited-again")
@@ -108,15 +109,15 @@ def test_a_comparison_keeps_its_fold_over_back_and_reload(visit: Visit, audited:
     assert violations(page) == []
 
 
-def test_an_export_says_how_far_it_is_and_can_be_stopped(
-    visit: Visit, watches: list[Watch], audited: list[str]
+def test_export_shows_progress_and_can_be_stopped(
+    open_page: OpenPage, page_monitors: list[PageMonitor], equal_sessions: list[str]
 ) -> None:
-    page = visit("dora")
-    watches[-1].expect("status of 403")  # the session file, as long as secrets are masked
-    page.goto(audited[0])
+    page = open_page("dora")
+    page_monitors[-1].ignore("status of 403")  # the session file, as long as secrets are masked
+    page.goto(equal_sessions[0])
     export = page.get_by_role("group", name="Export")
-    held: list[Route] = []
-    page.route("**/export/jsonl/", lambda route: held.append(route))
+    pending_routes: list[Route] = []
+    page.route("**/export/jsonl/", lambda route: pending_routes.append(route))
     page.get_by_text("Export", exact=True).click()
     with page.expect_request("**/export/jsonl/"):
         page.get_by_role("link", name=re.compile("^Records")).click()
@@ -137,9 +138,9 @@ def test_an_export_says_how_far_it_is_and_can_be_stopped(
     for name, ending in (("Records", "jsonl"), ("Page to read offline", "html")):
         with page.expect_download() as download:
             page.get_by_role("link", name=re.compile(f"^{name}")).click()
-        saved = download.value.suggested_filename
-        assert re.fullmatch(rf"audited-v\d+\.{ending}", saved)
-        expect(export.get_by_role("status")).to_have_text(re.compile(rf"^{re.escape(saved)} is saved, \d+ KB\.$"))
+        file_name = download.value.suggested_filename
+        assert re.fullmatch(rf"audited-v\d+\.{ending}", file_name)
+        expect(export.get_by_role("status")).to_have_text(re.compile(rf"^{re.escape(file_name)} is saved, \d+ KB\.$"))
         export.get_by_role("button", name="Close").click()
     page.get_by_role("link", name=re.compile("^Session file")).click()
     expect(page.get_by_role("heading", name="The session file contains secrets")).to_be_visible()

@@ -1,16 +1,16 @@
-"""Coming in and going out."""
+"""Sign-in, redirects after it, and sign-out."""
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.conftest import Visit
+from tests.e2e.conftest import OpenPage
 from tests.support.browser import sign_in
 from tests.support.site_process import PASSWORD
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-def test_the_page_that_was_asked_for_comes_after_the_sign_in(visit: Visit, javascript: bool) -> None:
-    page = visit(java_script_enabled=javascript)
+def test_sign_in_redirects_to_the_requested_page(open_page: OpenPage, javascript: bool) -> None:
+    page = open_page(java_script_enabled=javascript)
     page.goto("/sessions/?q=lamp")
     page.get_by_label("Name").fill("carol")
     page.get_by_label("Password").fill("not it")
@@ -21,15 +21,15 @@ def test_the_page_that_was_asked_for_comes_after_the_sign_in(visit: Visit, javas
     page.wait_for_url("**/sessions/?q=lamp")
 
 
-def test_home_is_the_queue_for_who_decides_and_the_sessions_for_who_looks(visit: Visit) -> None:
+def test_home_page_depends_on_the_role(open_page: OpenPage) -> None:
     for name, home in (("alice", "/review/"), ("carol", "/sessions/")):
-        page = visit(name)
+        page = open_page(name)
         page.goto("/")
         page.wait_for_url(f"**{home}")
 
 
-def test_nothing_is_shown_after_the_sign_out(visit: Visit) -> None:
-    page = visit()
+def test_pages_are_not_shown_after_sign_out(open_page: OpenPage) -> None:
+    page = open_page()
     sign_in(page, "bob", PASSWORD)
     page.goto("/sessions/")
     page.get_by_role("button", name="Sign out").click()

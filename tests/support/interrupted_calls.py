@@ -12,8 +12,8 @@ from tests.support.site_process import Site
 TOOL: Final = "ship_parcel"
 
 
-def lose(site: Site, number: int) -> None:
-    """Add the calls to the database of a running site."""
+def interrupt_calls(site: Site, number: int) -> None:
+    """Add `number` interrupted calls to the database of a running site."""
     command = [sys.executable, "-m", "tests.support.interrupted_calls", str(number)]
     subprocess.run(command, env=site.environment(), check=True)
 

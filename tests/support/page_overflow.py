@@ -9,8 +9,8 @@ from typing import Final
 from playwright.sync_api import Page
 
 WIDTHS: Final = (1440, 390, 320)
-_APART: Final = "* { letter-spacing: 0.12em !important; word-spacing: 0.16em !important }"
-_PUT: Final = """
+_WIDE_SPACING: Final = "* { letter-spacing: 0.12em !important; word-spacing: 0.16em !important }"
+_APPLY_STYLES: Final = """
     (rules) => {
         const sheet = new CSSStyleSheet();
         sheet.replaceSync(rules);
@@ -18,7 +18,7 @@ _PUT: Final = """
     }
 """
 #: Innermost elements that reach beyond the window and are not in a scrollable element.
-_OUT: Final = """
+_FIND_OVERFLOW: Final = """
     () => {
         const root = document.scrollingElement;
         if (root.scrollWidth <= root.clientWidth) return [];
@@ -32,14 +32,14 @@ _OUT: Final = """
 """
 
 
-def sticking_out(page: Page) -> list[str]:
+def overflowing_elements(page: Page) -> list[str]:
     """Return one line for each width at which the page scrolls horizontally."""
     lines = []
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
-        for spacing, rules in (("", ""), (", letters apart", _APART)):
-            page.evaluate(_PUT, rules)
-            if overflow := page.evaluate(_OUT):
-                lines.append(f"{width} wide{spacing}: {'; '.join(overflow)}")
-    page.evaluate(_PUT, "")
+        for spacing, rules in (("", ""), (", wide spacing", _WIDE_SPACING)):
+            page.evaluate(_APPLY_STYLES, rules)
+            if overflow := page.evaluate(_FIND_OVERFLOW):
+                lines.append(f"{width} px wide{spacing}: {'; '.join(overflow)}")
+    page.evaluate(_APPLY_STYLES, "")
     return lines

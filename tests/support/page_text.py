@@ -59,7 +59,7 @@ class _Words(HTMLParser):
             self.words.append(data)
 
 
-def said(page: Page) -> str:
+def visible_text(page: Page) -> str:
     """Return the visible text of a page in one line."""
     reader = _Words()
     reader.feed(page.content.decode())

@@ -1,4 +1,4 @@
-"""Writes transcripts as Claude Code does, line by line, each line a second after the one before."""
+"""Writer of Claude Code transcripts, with one second between lines."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ENDED = datetime(2025, 3, 4, 12, 0, tzinfo=UTC)
 Line = dict[str, Any]
 
 
-class Scribe:
-    """One conversation. Each method writes a line behind the one before it and returns the line."""
+class TranscriptWriter:
+    """Writer of one conversation. Each method appends a line to the file and returns it."""
 
     def __init__(self, path: Path, session: str = SESSION, *, prefix: str = "u", **always: Any) -> None:
         self.path, self.session, self.always = path, session, always
@@ -33,7 +33,7 @@ class Scribe:
             os.utime(self.path, (ENDED.timestamp(), ENDED.timestamp()))
 
     def line(self, **fields: Any) -> Line:
-        """A line with its envelope; `parentUuid` in `fields` moves it elsewhere."""
+        """Append a line with its envelope; `parentUuid` in `fields` attaches it to another line."""
         number = next(self._numbers)
         line = {
             "uuid": f"{self._prefix}{number}",

@@ -1,4 +1,4 @@
-"""Moving a session by its file."""
+"""Transfer of a session through its file."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.models import Session
 
 
-def moved(cp: SyncCheckpointer, path: Path, session_id: str = "s") -> SyncCheckpointer:
+def export_delete_and_import(cp: SyncCheckpointer, path: Path, session_id: str = "s") -> SyncCheckpointer:
     """Export a session, remove it, and import it again."""
     cp.export_session(session_id, path)
     cp.close()

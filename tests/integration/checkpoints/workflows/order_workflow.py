@@ -1,4 +1,4 @@
-"""A workflow of three steps, in this process and in others."""
+"""Workflow of three steps, run in this process or in children that die."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.support.processes import append_line, die
 STEPS = ("reserve", "charge", "ship")
 
 
-class Desk:
-    """Functions whose effects are lines in a file."""
+class OrderSteps:
+    """Functions of the steps; each appends its effect to a file."""
 
     def __init__(self, effects: Path | str) -> None:
         self.effects = str(effects)
@@ -36,12 +36,12 @@ class Desk:
         return Path(self.effects).read_text().splitlines()
 
 
-def handle(workflow: SyncWorkflow, desk: Desk) -> list[Any]:
-    """All three steps, one after the other."""
-    return [workflow.step(name, getattr(desk, name), 17) for name in STEPS]
+def run_order_workflow(workflow: SyncWorkflow, order_steps: OrderSteps) -> list[Any]:
+    """Run the three steps in order; return their results."""
+    return [workflow.step(name, getattr(order_steps, name), 17) for name in STEPS]
 
 
-def statuses() -> list[tuple[str, int, str]]:
+def call_statuses() -> list[tuple[str, int, str]]:
     calls = ToolCall.objects.order_by("pk")
     return [(call.call_id, call.attempt, call.status) for call in calls]
 
@@ -49,14 +49,14 @@ def statuses() -> list[tuple[str, int, str]]:
 # in child processes
 
 
-def die_in(url: str, effects: str, step: str, point: str) -> None:
-    """Handle the order and die in one of its steps, before its effect, after it, or after its record."""
-    desk = Desk(effects)
+def die_in_step(url: str, effects: str, step: str, point: str) -> None:
+    """Run the workflow and die in one step: before its effect, after the effect, or after it was recorded."""
+    order_steps = OrderSteps(effects)
     with SyncCheckpointer.open(url) as cp:
         cp.start_session("s")
         workflow = cp.workflow("s", "order-17")
         for name in STEPS:
-            function = getattr(desk, name)
+            function = getattr(order_steps, name)
             dying = name == step
 
             async def run(order: int, function: Any = function, dying: bool = dying) -> Any:
@@ -74,26 +74,26 @@ def die_in(url: str, effects: str, step: str, point: str) -> None:
                 die()
 
 
-def die_in_parallel(url: str, effects: str) -> None:
-    """Two steps at once: one has ended and the other is in the middle of its effect when the process dies."""
+def die_in_parallel_steps(url: str, effects: str) -> None:
+    """Run two steps concurrently, and die when one is completed and the other has had its effect."""
 
     async def main() -> None:
-        desk = Desk(effects)
+        order_steps = OrderSteps(effects)
         async with Checkpointer.open(url) as cp:
             await cp.start_session("s")
             workflow = await cp.workflow("s", "order-17")
             reserved = asyncio.Event()
 
             async def reserve() -> None:
-                await workflow.step("reserve", desk.reserve, 17)
+                await workflow.step("reserve", order_steps.reserve, 17)
                 reserved.set()
 
             async def ship(order: int) -> list[int]:
-                await desk.ship(order)
+                await order_steps.ship(order)
                 await reserved.wait()
                 die()
 
-            ship.__qualname__ = Desk.ship.__qualname__
+            ship.__qualname__ = OrderSteps.ship.__qualname__
             await asyncio.gather(reserve(), workflow.step("ship", ship, 17))
 
     asyncio.run(main())
