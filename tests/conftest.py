@@ -16,7 +16,7 @@ from django.utils import timezone, translation
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
-from tests.support.emptying import empty
+from tests.support.database_cleanup import empty
 from tests.support.processes import Child, database_url
 
 Open = Callable[..., SyncCheckpointer]

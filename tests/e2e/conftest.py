@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 
 from tests.support.browser import PATIENCE, Watch, chromium, sign_in, watched
-from tests.support.site import PASSWORD, Agent, Site, fresh_database, prepare
+from tests.support.site_process import PASSWORD, Agent, Site, fresh_database, prepare
 
 _orders = count(17)
 #: Seconds: less than after which a sign-in no longer counts as a proof.

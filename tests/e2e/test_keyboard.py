@@ -2,28 +2,28 @@
 
 from playwright.sync_api import expect
 
-from tests.e2e import steps
+from tests.e2e import page_actions
 from tests.e2e.conftest import StartAgent, Visit
-from tests.support.site import PASSWORD, Site
+from tests.support.site_process import PASSWORD, Site
 
 
 def test_the_story_without_a_mouse(own_site: Site, start_agent: StartAgent, visit: Visit) -> None:
     agent = start_agent(own_site, 17)
     page = visit(site=own_site)
     page.goto("/")
-    steps.tab_to(page, "textbox", "Name")
+    page_actions.tab_to(page, "textbox", "Name")
     page.keyboard.type("alice")
     page.keyboard.press("Tab")
     page.keyboard.type(PASSWORD)
     page.keyboard.press("Enter")
 
-    expect(steps.refund_of(page, 17)).to_be_visible()
+    expect(page_actions.refund_of(page, 17)).to_be_visible()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
     page.keyboard.press("j")
-    expect(steps.refund_of(page, 17)).to_be_focused()
+    expect(page_actions.refund_of(page, 17)).to_be_focused()
     page.keyboard.press("Enter")
 
     expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
@@ -33,11 +33,11 @@ def test_the_story_without_a_mouse(own_site: Site, start_agent: StartAgent, visi
     expect(page.get_by_role("radio", name="Run it once more")).to_be_checked()
     page.keyboard.press("2")
     expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
-    steps.tab_to(page, "textbox", "Reason")
+    page_actions.tab_to(page, "textbox", "Reason")
     page.keyboard.type("The customer says so. 1 2 3 j k ?")
     expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
     page.keyboard.press("Control+Enter")
 
-    expect(steps.finished(page)).to_be_visible()
+    expect(page_actions.finished(page)).to_be_visible()
     agent.wait()
     assert (agent.refunds, agent.mails) == (1, 1)

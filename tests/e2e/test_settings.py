@@ -5,11 +5,11 @@ import re
 from playwright.sync_api import expect
 
 from tests.e2e.conftest import Visit
-from tests.e2e.guests import invite
+from tests.e2e.invited_user import invite
 from tests.support import axe
 from tests.support.browser import Watch
-from tests.support.site import PASSWORD
-from tests.support.widths import WIDTHS, sticking_out
+from tests.support.page_overflow import WIDTHS, sticking_out
+from tests.support.site_process import PASSWORD
 
 #: Name → address. The admin sees all of them.
 PAGES = {

@@ -4,15 +4,15 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.e2e import steps
+from tests.e2e import page_actions
 from tests.e2e.conftest import StartAgent, Visit
-from tests.support.site import Site
+from tests.support.site_process import Site
 
 
 def test_the_timeline_by_keyboard(site: Site, order: int, start_agent: StartAgent, visit: Visit) -> None:
     start_agent(site, order)
     page = visit("alice")
-    steps.open_card(page, order)
+    page_actions.open_card(page, order)
     page.get_by_role("link", name=f"order-{order}", exact=True).click()
     page.wait_for_url("**/sessions/*/")
 
@@ -38,7 +38,7 @@ def test_the_timeline_by_keyboard(site: Site, order: int, start_agent: StartAgen
 def test_the_timeline_without_javascript(site: Site, order: int, start_agent: StartAgent, visit: Visit) -> None:
     start_agent(site, order)
     page = visit("alice")
-    steps.open_card(page, order)
+    page_actions.open_card(page, order)
     page.get_by_role("link", name=f"order-{order}", exact=True).click()
     page.wait_for_url("**/sessions/*/")
 

@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 from tests.e2e.conftest import Visit
 from tests.support.axe import violations
 from tests.support.browser import Watch
-from tests.support.site import Site
-from tests.support.widths import sticking_out
+from tests.support.page_overflow import sticking_out
+from tests.support.site_process import Site
 
 
 @pytest.fixture(scope="session")

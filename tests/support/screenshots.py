@@ -13,7 +13,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, StorageState, expect, sync_playwright
 
 from tests.support.browser import chromium, sign_in, watched
-from tests.support.site import free_port
+from tests.support.site_process import free_port
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"

@@ -23,7 +23,7 @@ from tests.adapters.claude.transcripts import KEY, MIRRORED, describe, load, mir
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
 from tests.support.factories import make_user
-from tests.support.pages import said
+from tests.support.page_text import said
 from tests.support.processes import database_url
 
 

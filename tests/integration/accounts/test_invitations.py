@@ -12,9 +12,9 @@ from checkpoints.db import clock
 from checkpoints.enums import Role
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.mail_settings import MailServer, Security
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import PASSWORD, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

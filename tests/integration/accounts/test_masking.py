@@ -15,7 +15,8 @@ from harness_site.accounts import unmasking
 from harness_site.accounts.models import MaskingSettings
 from harness_site.core.masking import masker
 from harness_site.review import argument_changes
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
+from tests.support.client_login import prove, sign_in
 from tests.support.factories import (
     PASSWORD,
     make_call,
@@ -27,8 +28,7 @@ from tests.support.factories import (
     make_user,
     make_workspace,
 )
-from tests.support.pages import said
-from tests.support.signing import prove, sign_in
+from tests.support.page_text import said
 
 KEY = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
 WORD = "hunter2-of-the-shop"

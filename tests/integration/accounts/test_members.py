@@ -8,10 +8,10 @@ from django.test import Client
 from checkpoints.enums import Role
 from checkpoints.models import Workspace
 from harness_site.accounts.models import Membership
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import PASSWORD, make_user, make_workspace
-from tests.support.factors import factors, make_totp
-from tests.support.pages import said
+from tests.support.page_text import said
+from tests.support.second_factors import factors, make_totp
 
 pytestmark = pytest.mark.django_db
 

@@ -6,9 +6,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from checkpoints.enums import Role
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import PASSWORD, make_session, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import said
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0"
 CHROME = "Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0 Safari/537.36"

@@ -10,9 +10,9 @@ from django.test import Client
 from harness_site.accounts.models import ApiToken, Invitation, MaskingSettings, Membership
 from harness_site.notifications.models import Webhook
 from tests.integration.notifications.conftest import make_webhook
+from tests.support.client_login import sign_in
 from tests.support.factories import PASSWORD
-from tests.support.pages import said
-from tests.support.signing import sign_in
+from tests.support.page_text import said
 
 LONG: timedelta = timedelta(minutes=16)
 

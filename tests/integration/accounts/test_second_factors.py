@@ -12,10 +12,10 @@ from pytest_django import DjangoCaptureOnCommitCallbacks as CaptureCallbacks
 from pytest_django.fixtures import Settings
 
 from harness_site.accounts import field_encryption
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import PASSWORD
-from tests.support.factors import code_of, factors, make_codes, make_totp
-from tests.support.pages import said
+from tests.support.page_text import said
+from tests.support.second_factors import code_of, factors, make_codes, make_totp
 
 
 @pytest.fixture

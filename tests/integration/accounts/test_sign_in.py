@@ -7,10 +7,10 @@ from pytest_django.fixtures import Settings
 
 from checkpoints.models import AuditEvent
 from harness_site.accounts.models import ThrottleEntry
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import PASSWORD, make_user, make_workspace
-from tests.support.factors import code_of, make_codes, make_totp
-from tests.support.pages import said
+from tests.support.page_text import said
+from tests.support.second_factors import code_of, make_codes, make_totp
 
 LOGIN = "/accounts/login/"
 PATIENCE = "Too many attempts. Wait a few minutes and try again."

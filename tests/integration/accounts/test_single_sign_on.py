@@ -13,11 +13,11 @@ from pytest_django.fixtures import Settings
 from checkpoints.enums import Role
 from harness_site.accounts.models import Membership
 from tests.integration.site.test_settings import refused, shown
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import make_workspace
-from tests.support.factors import make_totp
-from tests.support.pages import said
-from tests.support.provider import CLIENT, SECRET, Provider, provider
+from tests.support.openid_provider import CLIENT, SECRET, Provider, provider
+from tests.support.page_text import said
+from tests.support.second_factors import make_totp
 
 LOGIN = "/accounts/oidc/sso/login/"
 CALLBACK = "/accounts/oidc/sso/login/callback/"

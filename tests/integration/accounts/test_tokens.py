@@ -19,9 +19,9 @@ from harness_site import urls as site_urls
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import TokenRequest, require_token
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

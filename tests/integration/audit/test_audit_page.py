@@ -20,9 +20,9 @@ from checkpoints.models import AuditEvent, IntegrityCheck, Session, Workspace
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.audit import audit_entries, event_sentences
 from harness_site.audit.audit_entries import AuditSubject
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import make_session, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from checkpoints.models import Session
 from harness_site.display.models import DisplayPreference
 from tests.support.factories import make_call, make_session, make_user
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -20,6 +20,7 @@ from harness_site.notifications.notice_collector import create_due_notices
 from harness_site.search import indexer
 from harness_site.sessions.csv_export import generate_csv_lines
 from tests.integration.notifications.conftest import make_webhook
+from tests.support.client_login import sign_in
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -30,8 +31,7 @@ from tests.support.factories import (
     make_session,
     make_user,
 )
-from tests.support.pages import said
-from tests.support.signing import sign_in
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

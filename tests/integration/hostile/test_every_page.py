@@ -11,10 +11,10 @@ from checkpoints.models import Decision
 from harness_site.core.rendering.safe_text import name_hidden_characters
 from harness_site.review import argument_changes
 from harness_site.search import indexer
+from tests.support.client_login import sign_in
 from tests.support.factories import make_call, make_late_result, make_run, make_session, make_user
 from tests.support.hostile_text import TOGETHER, hidden_in, make_hostile_session, pages_of
-from tests.support.pages import said
-from tests.support.signing import sign_in
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -13,9 +13,9 @@ from pytest_django.fixtures import Settings
 from checkpoints.enums import Role
 from harness_site.accounts import first_admin, sign_in_links
 from harness_site.accounts.models import Membership
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import PASSWORD, make_session, make_user
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 FORM = {"username": "ada", "email": "ada@example.com", "password": "a phrase of my own"}

@@ -19,9 +19,9 @@ from harness_site.installation import installation_checks, migration_state
 from harness_site.installation.installation_checks import Level
 from harness_site.mail_settings import MailServer, Security
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice
+from tests.support.client_login import sign_in
 from tests.support.factories import make_run, make_session, make_user, make_workspace
-from tests.support.pages import said
-from tests.support.signing import sign_in
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

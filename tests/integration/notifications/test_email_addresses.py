@@ -12,9 +12,9 @@ from harness_site.notifications import email_confirmation
 from harness_site.notifications.models import Delivery, Preferences
 from harness_site.notifications.notice_collector import create_due_notices
 from tests.integration.notifications.conftest import Receiver, Start, interrupted
-from tests.support.auditing import entries
-from tests.support.pages import said
-from tests.support.signing import sign_in
+from tests.support.audit_entries import entries
+from tests.support.client_login import sign_in
+from tests.support.page_text import said
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 

@@ -16,10 +16,10 @@ from harness_site.notifications.delivery_queue import send_due_deliveries
 from harness_site.notifications.models import Delivery, Preferences, Webhook
 from harness_site.notifications.notice_collector import create_due_notices
 from tests.integration.notifications.conftest import Start, gathered, interrupted, make_webhook
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import make_user, make_workspace
-from tests.support.pages import said
-from tests.support.site import free_port
+from tests.support.page_text import said
+from tests.support.site_process import free_port
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 

@@ -14,7 +14,7 @@ from checkpoints.models import Decision, ToolCall
 from harness_site.core.masking.masked_references import compute_keyed_fingerprint
 from tests.integration.review.payment_agents import APPROVE, awaiting, url
 from tests.support.factories import make_user
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,7 @@ from django.test import Client
 from checkpoints.formats import parse_json, to_canonical_json
 from checkpoints.models import Decision, ToolCall
 from tests.integration.review.payment_agents import awaiting, url
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

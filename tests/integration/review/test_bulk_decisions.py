@@ -12,7 +12,7 @@ from harness_site.review.models import Claim
 from harness_site.review.selectors import outage_groups
 from tests.integration.review.conftest import PAGE, WINDOW, Lost, waited_for
 from tests.support.factories import make_decision, make_late_result
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 WHY = {**WINDOW, "reason": "The provider's export agrees."}

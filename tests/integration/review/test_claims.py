@@ -15,7 +15,7 @@ from harness_site.review.models import Claim, Presence
 from harness_site.review.presence import CLAIMED_FOR, PRESENT_FOR
 from tests.integration.review.conftest import Lost
 from tests.support.factories import make_call, make_decision, make_session, make_user
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 DECISION = {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1}

@@ -10,7 +10,7 @@ from checkpoints.models import AuditEvent
 from harness_site.review.models import Claim, Comment
 from tests.integration.review.lost_calls import lost_call
 from tests.integration.review.payment_agents import url
-from tests.support.pages import said
+from tests.support.page_text import said
 
 
 def test_a_comment_is_kept_and_escaped(people: dict[str, Client]) -> None:

@@ -12,7 +12,7 @@ from checkpoints.models import Session, ToolCall
 from harness_site.core.masking.masked_references import compute_keyed_fingerprint
 from tests.integration.review.lost_calls import lost_call, page, raw
 from tests.support.factories import make_call, make_decision, make_late_result, make_run, make_session, make_user
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

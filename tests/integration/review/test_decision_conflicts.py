@@ -11,7 +11,7 @@ from checkpoints.exceptions import LateResultRefused, ReviewRequired
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
 from tests.integration.review.payment_agents import APPROVE, REJECT, RESPOND, awaiting, url
 from tests.support.factories import THEN, make_decision, make_run, make_user
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

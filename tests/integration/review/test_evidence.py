@@ -18,8 +18,8 @@ from harness_site.core.masking.masked_references import compute_keyed_fingerprin
 from harness_site.review.models import EvidenceFile
 from tests.integration.review.conftest import Lost
 from tests.integration.review.payment_agents import APPROVE, awaiting
-from tests.support.pages import said
-from tests.support.signing import prove
+from tests.support.client_login import prove
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 HOSTILE = b"<script>alert(document.cookie)</script>"

@@ -10,7 +10,7 @@ from checkpoints.models import Run, ToolCall
 from tests.conftest import StartChild
 from tests.integration.checkpoints.sessions import session_agents
 from tests.support.factories import make_user
-from tests.support.pages import said
+from tests.support.page_text import said
 from tests.support.processes import database_url
 
 

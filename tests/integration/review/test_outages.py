@@ -13,7 +13,7 @@ from harness_site.review.selectors import outage_groups
 from harness_site.review.views import outages
 from tests.integration.review.conftest import PAGE, WINDOW, Lost, waited_for
 from tests.support.factories import make_decision, make_late_result, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -8,7 +8,7 @@ from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReas
 from checkpoints.models import Session, ToolCall
 from harness_site.review.selectors import pending_calls
 from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

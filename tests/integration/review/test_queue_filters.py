@@ -15,7 +15,7 @@ from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.saved_views.models import SavedView
 from tests.integration.review.conftest import Lost
 from tests.support.factories import THEN, make_decision
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,7 @@ from checkpoints.enums import CallStatus, Role, SessionStatus
 from checkpoints.exceptions import ReviewRequired
 from checkpoints.models import AuditEvent, Decision, ToolCall
 from tests.support.factories import make_call, make_decision, make_run, make_session, make_user
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -19,7 +19,7 @@ from harness_site.accounts.models import ApiToken, Membership, TokenRole
 from harness_site.review.selectors import pending_calls
 from tests.integration.review.payment_agents import APPROVE, RESPOND, awaiting, url
 from tests.support.factories import make_call, make_decision, make_late_result, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -7,7 +7,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus
 from checkpoints.models import Decision, ToolCall
 from tests.integration.review.conftest import PAGE, WINDOW, Lost
-from tests.support.pages import said
+from tests.support.page_text import said
 
 ADDRESS = "/review/outages/decide/"
 

@@ -8,7 +8,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, RunStatus, SessionStatus
 from checkpoints.models import AuditEvent, ToolCall
 from tests.support.factories import make_call, make_decision, make_run, make_session, make_user
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

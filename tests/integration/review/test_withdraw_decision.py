@@ -7,7 +7,7 @@ from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import Decision, Session, ToolCall
 from tests.integration.review.lost_calls import lost_call
 from tests.integration.review.payment_agents import APPROVE, awaiting, url
-from tests.support.pages import said
+from tests.support.page_text import said
 
 FAILED = {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1}
 

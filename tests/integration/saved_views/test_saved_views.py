@@ -11,7 +11,7 @@ from harness_site.saved_views import saved_view_storage
 from harness_site.saved_views.filterable_lists import normalize_filter_query
 from harness_site.saved_views.models import SavedView
 from tests.support.factories import make_session, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

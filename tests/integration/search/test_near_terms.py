@@ -7,7 +7,7 @@ from harness_site.accounts.models import MaskingSettings
 from harness_site.search import search_query
 from tests.integration.search.conftest import Search, complete
 from tests.support.factories import make_message, make_session, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

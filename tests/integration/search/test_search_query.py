@@ -15,6 +15,7 @@ from harness_site.search import index_writer, indexer, search_query
 from harness_site.search.models import Passage
 from harness_site.search.query_terms import SearchQuery
 from tests.integration.search.conftest import Search, complete
+from tests.support.client_login import prove
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -24,8 +25,7 @@ from tests.support.factories import (
     make_user,
     make_workspace,
 )
-from tests.support.pages import said
-from tests.support.signing import prove
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -14,7 +14,7 @@ from harness_site.sessions.compare.word_diff import DiffPiece
 from harness_site.sessions.selectors import message_windows
 from tests.integration.sessions.compare_helpers import compared, lines, rewrite, say
 from tests.support.factories import THEN, make_call, make_checkpoint, make_run, make_session
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

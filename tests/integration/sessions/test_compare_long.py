@@ -13,7 +13,7 @@ from harness_site.sessions.selectors import calls_in_period, message_windows
 from harness_site.sessions.selectors.message_windows import StoredMessage
 from tests.integration.sessions.compare_helpers import compared, lines, rewrite, say
 from tests.support.factories import THEN, make_call, make_checkpoint
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

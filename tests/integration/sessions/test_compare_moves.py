@@ -8,7 +8,7 @@ from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.message_alignment import Added, Fold, FurtherMessages, Moved, MovedAway, Same
 from tests.integration.sessions.compare_helpers import compared, rewrite, say
 from tests.support.factories import make_checkpoint, make_run, make_session
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
 from harness_site.sessions.compare import json_diff
 from tests.support.factories import make_checkpoint, make_run, make_session, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -14,7 +14,7 @@ from checkpoints.enums import ActorKind, CallStatus, KeyScope, Role
 from checkpoints.exceptions import NotPermitted
 from checkpoints.models import AuditEvent, Session, ToolCall, Workflow
 from harness_site.sessions.selectors import session_forks, version_list
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import (
     THEN,
     make_call,
@@ -24,7 +24,7 @@ from tests.support.factories import (
     make_session,
     make_user,
 )
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -16,7 +16,7 @@ from harness_site.sessions.views import labels as views_labels
 from tests.integration.search.conftest import complete
 from tests.integration.sessions.test_session_list import listed
 from tests.support.factories import make_session, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -14,7 +14,7 @@ from harness_site.sessions.selectors.conversation import NAMED_RUNS, Handover
 from harness_site.sessions.timeline.selectors import run_lanes, timeframe_contents
 from tests.integration.checkpoints.situations import said
 from tests.support.factories import make_user
-from tests.support.pages import said as text_of
+from tests.support.page_text import said as text_of
 
 TURNS = 100
 SILENT = 60

@@ -17,7 +17,7 @@ from tests.support.factories import (
     make_message,
     make_messages,
 )
-from tests.support.pages import page, said
+from tests.support.page_text import page, said
 
 pytestmark = pytest.mark.django_db
 

@@ -5,6 +5,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Session, ToolCall
+from tests.support.client_login import prove
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -14,8 +15,7 @@ from tests.support.factories import (
     make_session,
     make_user,
 )
-from tests.support.pages import said
-from tests.support.signing import prove
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -14,7 +14,7 @@ from checkpoints.peers import PeerCall as Asked
 from harness_site.sessions.selectors import session_pauses
 from tests.integration.checkpoints.peers.paused_agents import join, let_pass, lose, pause
 from tests.support.factories import make_session
-from tests.support.pages import said
+from tests.support.page_text import said
 
 SCRIPT = "<script>alert(1)</script>"
 

@@ -9,7 +9,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import AuditEvent, Message, Session, ToolCall
 from tests.support.factories import make_call, make_messages, make_run, make_session, make_user
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

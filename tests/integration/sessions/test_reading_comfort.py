@@ -13,7 +13,7 @@ from checkpoints.models import Session, ToolCall
 from harness_site.sessions.selectors import prompt_outline
 from tests.integration.sessions.test_transcript_page import positions
 from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}

@@ -21,7 +21,7 @@ from tests.support.factories import (
     make_run,
     make_session,
 )
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

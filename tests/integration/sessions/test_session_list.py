@@ -14,7 +14,7 @@ from checkpoints.sessions.list_filters import SessionFilter, Sort
 from harness_site.sessions.selectors import session_list_pages, session_rows
 from harness_site.sessions.views.session_list import FOUR_LINES
 from tests.support.factories import THEN, make_call, make_run, make_session, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

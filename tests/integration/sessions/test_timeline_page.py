@@ -12,7 +12,7 @@ from checkpoints.enums import CallStatus, Phase
 from checkpoints.models import Checkpoint, Session
 from harness_site.sessions.timeline import views
 from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -27,7 +27,7 @@ from tests.support.factories import (
     make_workspace,
 )
 from tests.support.long_session import make_long_session
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -21,7 +21,7 @@ from tests.support.factories import (
     make_run,
     make_session,
 )
-from tests.support.pages import page, said
+from tests.support.page_text import page, said
 
 pytestmark = pytest.mark.django_db
 

@@ -8,7 +8,7 @@ from django.test import Client
 from checkpoints.models import Segment, Session
 from harness_site.sessions.selectors import version_list
 from tests.support.factories import make_checkpoint, make_messages, make_run, make_session
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

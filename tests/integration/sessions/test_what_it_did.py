@@ -15,7 +15,7 @@ from checkpoints.models import Checkpoint, Session
 from harness_site.search import indexer
 from tests.integration.sessions.conversation_samples import answers, asks, logged
 from tests.support.factories import THEN, make_checkpoint, make_message, make_run, make_session
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 TOKEN = "ghp_" + "a1B2" * 9

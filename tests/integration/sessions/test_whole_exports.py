@@ -15,7 +15,7 @@ from tests.conftest import Open
 from tests.integration.checkpoints.peers.paused_agents import join, pause
 from tests.integration.checkpoints.situations import said as message
 from tests.integration.checkpoints.situations import started
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -12,7 +12,7 @@ from checkpoints.models import Session, Workflow, WorkflowStep
 from harness_site.sessions.selectors import workflow_steps
 from harness_site.sessions.selectors.workflow_steps import Place
 from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

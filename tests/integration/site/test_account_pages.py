@@ -9,7 +9,7 @@ from checkpoints.enums import Role
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_membership
 from tests.support.factories import PASSWORD, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

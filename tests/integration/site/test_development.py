@@ -11,7 +11,7 @@ from django.urls import include, path, resolve
 from harness_site import urls as site_urls
 from harness_site.development import csp_reports
 from tests.integration.site.test_settings import shown
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 urlpatterns = [path("development/", include("harness_site.development.urls")), *site_urls.urlpatterns]

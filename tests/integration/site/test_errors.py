@@ -5,7 +5,7 @@ from django.urls import path
 
 from harness_site import urls as site_urls
 from tests.support.factories import make_user
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

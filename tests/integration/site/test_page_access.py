@@ -6,7 +6,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
 from tests.support.factories import make_call, make_run, make_session, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import said
 
 pytestmark = pytest.mark.django_db
 

@@ -15,7 +15,7 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Workspace
 from harness_site.accounts.models import TokenRole
 from tests.integration.checkpoints.workflows.orders import Desk
-from tests.support.api import make_token
+from tests.support.api_client import make_token
 from tests.support.http_server import HttpServer
 
 Open = Callable[..., SyncCheckpointer]

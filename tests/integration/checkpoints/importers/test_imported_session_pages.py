@@ -13,7 +13,7 @@ from checkpoints.importers import import_transcripts
 from checkpoints.models import Session
 from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
 from tests.support.factories import make_user
-from tests.support.pages import said
+from tests.support.page_text import said
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from checkpoints.models import Decision, Run, Session
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.sessions import session_agents
 from tests.integration.checkpoints.situations import interrupt, lose_run, started, statuses
+from tests.support.database_threads import in_thread
 from tests.support.processes import database_url, until
-from tests.support.threads import in_thread
 
 
 @pytest.fixture

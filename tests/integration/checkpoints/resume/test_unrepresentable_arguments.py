@@ -11,7 +11,7 @@ from checkpoints.formats import digests
 from checkpoints.models import Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.situations import lose_run, said, started
-from tests.support import hostile
+from tests.support import attack_texts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,10 +27,10 @@ def asking(args: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("name", hostile.UNREPRESENTABLE)
+@pytest.mark.parametrize("name", attack_texts.UNREPRESENTABLE)
 @pytest.mark.parametrize("shape", [0, 1])
 def test_a_session_with_such_arguments_is_resumed(name: str, shape: int, open_checkpointer: Open) -> None:
-    message = asking(hostile.UNREPRESENTABLE[name])[shape]
+    message = asking(attack_texts.UNREPRESENTABLE[name])[shape]
     started(open_checkpointer()).save_checkpoint("s", [said("pay"), message], None, 0)
     taker = open_checkpointer()
     assert taker.preview_resume("s")["version"] == 1

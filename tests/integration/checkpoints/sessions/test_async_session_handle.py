@@ -8,7 +8,7 @@ from checkpoints import Checkpointer, ToolRegistry
 from checkpoints.exceptions import CheckpointerClosed, OwnershipLost, SessionBusy
 from checkpoints.models import Run, Session, Workspace
 from tests.integration.checkpoints.situations import statuses, talk
-from tests.support.threads import in_thread
+from tests.support.database_threads import in_thread
 
 pytestmark = pytest.mark.asyncio
 

@@ -12,8 +12,8 @@ from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, ToolResult
 from checkpoints.exceptions import CallInProgress, ReviewRequired
 from checkpoints.models import ToolCall, Workspace
 from tests.integration.checkpoints.situations import statuses
+from tests.support.database_threads import in_thread
 from tests.support.processes import append_line
-from tests.support.threads import in_thread
 
 pytestmark = pytest.mark.asyncio
 

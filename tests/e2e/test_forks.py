@@ -2,10 +2,10 @@
 
 from playwright.sync_api import expect
 
-from tests.e2e import steps
+from tests.e2e import page_actions
 from tests.e2e.conftest import StartAgent, Visit
 from tests.support.browser import Watch
-from tests.support.site import Site
+from tests.support.site_process import Site
 
 
 def test_a_fork_without_javascript(
@@ -13,7 +13,7 @@ def test_a_fork_without_javascript(
 ) -> None:
     start_agent(site, order)
     watching = visit("alice")
-    steps.open_card(watching, order)
+    page_actions.open_card(watching, order)
     watching.get_by_role("link", name=f"order-{order}", exact=True).click()
     watching.wait_for_url("**/sessions/*/")
 

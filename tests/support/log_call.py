@@ -1,6 +1,6 @@
 """Add a logged call to a session, or change its arguments, as an agent or a person does:
 
-`python -m tests.support.logged order-17 call_1 apples`.
+`python -m tests.support.log_call order-17 call_1 apples`.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class _Launching:
         environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
         with launcher_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-W", "error", "-m", "tests.support.launcher", str(launcher_end.fileno())],
+                [sys.executable, "-W", "error", "-m", "tests.support.process_launcher", str(launcher_end.fileno())],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,

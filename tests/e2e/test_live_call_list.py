@@ -6,12 +6,12 @@ import sys
 from playwright.sync_api import expect
 
 from tests.e2e.conftest import Visit
-from tests.support.site import Site
+from tests.support.site_process import Site
 
 
 def logged(site: Site, call_id: str, word: str) -> str:
     """The address of a session's calls, after one was logged or its arguments were edited."""
-    command = [sys.executable, "-m", "tests.support.logged", "followed", call_id, word]
+    command = [sys.executable, "-m", "tests.support.log_call", "followed", call_id, word]
     made = subprocess.run(command, env=site.environment(), check=True, capture_output=True, text=True)
     return f"/sessions/{made.stdout.strip()}/calls/"
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.support.addresses.line import line
+from tests.support.url_table.line import line
 
 LINES: Final = (
     line("settings/", "302 302 302 302 302 302", "302 302 302 302 302 302"),

@@ -1,20 +1,20 @@
-"""Calls lost in one outage: `python -m tests.support.outage 50` adds fifty to the database of HARNESS_DATABASE_URL.
+"""Calls that one outage interrupted. Four of five have a late result.
 
-Four of five have a late result.
+`python -m tests.support.interrupted_calls 50` adds fifty to the database of HARNESS_DATABASE_URL.
 """
 
 import subprocess
 import sys
 from typing import Final
 
-from tests.support.site import Site
+from tests.support.site_process import Site
 
 TOOL: Final = "ship_parcel"
 
 
 def lose(site: Site, number: int) -> None:
     """Add the calls to the database of a running site."""
-    command = [sys.executable, "-m", "tests.support.outage", str(number)]
+    command = [sys.executable, "-m", "tests.support.interrupted_calls", str(number)]
     subprocess.run(command, env=site.environment(), check=True)
 
 

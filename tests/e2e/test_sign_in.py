@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.conftest import Visit
 from tests.support.browser import sign_in
-from tests.support.site import PASSWORD
+from tests.support.site_process import PASSWORD
 
 
 @pytest.mark.parametrize("javascript", [True, False])

@@ -5,12 +5,12 @@ import re
 import pytest
 from playwright.sync_api import Page, Response, Route, expect
 
-from tests.e2e import steps
+from tests.e2e import page_actions
 from tests.e2e.conftest import StartAgent, Visit
-from tests.support import axe, outage
+from tests.support import axe, interrupted_calls
 from tests.support.browser import Watch
-from tests.support.site import Site
-from tests.support.widths import sticking_out
+from tests.support.page_overflow import sticking_out
+from tests.support.site_process import Site
 
 WHY = "The carrier's list says so."
 #: What the desktop would show: the browser's own notifications cannot be seen from outside.
@@ -27,7 +27,7 @@ PHONE = {"width": 360, "height": 740}
 
 @pytest.fixture
 def parcels(own_site: Site) -> Site:
-    outage.lose(own_site, 50)
+    interrupted_calls.lose(own_site, 50)
     return own_site
 
 
@@ -53,7 +53,7 @@ def test_two_people_see_each_other_at_a_call(site: Site, start_agent: StartAgent
     start_agent(site, order)
     alice, bob = visit("alice"), visit("bob")
     for page in (alice, bob):
-        steps.open_card(page, order)
+        page_actions.open_card(page, order)
     expect(alice.get_by_text("Also open for: bob")).to_be_visible()
 
     alice.keyboard.press("c")
@@ -63,8 +63,8 @@ def test_two_people_see_each_other_at_a_call(site: Site, start_agent: StartAgent
     expect(bob.get_by_text("Claimed by you", exact=True)).to_be_visible()
     expect(alice.get_by_text(re.compile(r"^Claimed by bob since"))).to_be_visible()
 
-    steps.fill(alice, "It did not happen", WHY)
-    steps.record(alice, "It did not happen")
+    page_actions.fill(alice, "It did not happen", WHY)
+    page_actions.record(alice, "It did not happen")
     expect(bob.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
     expect(bob.get_by_text("Claimed by you", exact=True)).to_have_count(0)
 
@@ -78,7 +78,7 @@ def test_an_answer_comes_when_its_button_is_gone(
     # Where the late answer and an update meet, the library of the swaps may warn; nothing is kept twice, as seen below.
     watches[1].expect("duplicate ids found during morph")
     for page in (alice, bob):
-        steps.open_card(page, order)
+        page_actions.open_card(page, order)
     alice.keyboard.press("c")
     late: list[Route] = []
     bob.route("**/claim/", lambda route: late.append(route))
@@ -100,18 +100,18 @@ def test_a_click_reaches_what_it_began_on(site: Site, start_agent: StartAgent, v
     """Between press and release the session ends, and what the card says of that would move the link away."""
     agent = start_agent(site, order, pace=0.7)
     page = visit("alice")
-    steps.open_card(page, order)
-    steps.fill(page, "It did not happen", WHY)
-    steps.record(page, "It did not happen")
+    page_actions.open_card(page, order)
+    page_actions.fill(page, "It did not happen", WHY)
+    page_actions.record(page, "It did not happen")
     expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
     heard = listen(page)
     link = page.get_by_role("link", name="Open session", exact=True)
     link.hover()
     page.mouse.down()
-    expect(steps.finished(page)).to_be_hidden()
+    expect(page_actions.finished(page)).to_be_hidden()
     agent.wait()
     until_told(page, heard, "The session is completed with this result:")
-    expect(steps.finished(page)).to_be_hidden()
+    expect(page_actions.finished(page)).to_be_hidden()
 
     page.mouse.up()
     page.wait_for_url("**/sessions/*/")
@@ -123,14 +123,14 @@ def test_what_waited_for_a_press_comes_with_the_release(
     start_agent(site, order)
     alice, bob = visit("alice"), visit("bob")
     for page in (alice, bob):
-        steps.open_card(page, order)
+        page_actions.open_card(page, order)
     decided = alice.get_by_role("heading", level=1, name="Decided: it did not happen")
-    steps.reason(alice).focus()
+    page_actions.reason(alice).focus()
     alice.get_by_role("heading", level=1).hover()
     heard = listen(alice)
     alice.mouse.down()
-    steps.fill(bob, "It did not happen", WHY)
-    steps.record(bob, "It did not happen")
+    page_actions.fill(bob, "It did not happen", WHY)
+    page_actions.record(bob, "It did not happen")
     until_told(alice, heard, "Decided: it did not happen")
     expect(decided).to_be_hidden()
     alice.mouse.up()
@@ -153,7 +153,7 @@ def test_fifty_interruptions_by_keyboard(parcels: Site, visit: Visit) -> None:
     page.keyboard.press("j")
     page.keyboard.press("2")
     expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
-    steps.reason(page).fill(WHY)
+    page_actions.reason(page).fill(WHY)
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
 
@@ -190,7 +190,7 @@ def test_the_desktop_tells_of_an_outage_once_and_only_who_wants_it(own_site: Sit
         page.goto("/review/")
     pages[0].get_by_role("button", name="Notify me while a page is open").click()
     expect(pages[0].get_by_role("button", name="Turn off notifications")).to_have_attribute("aria-pressed", "true")
-    outage.lose(own_site, 50)
+    interrupted_calls.lose(own_site, 50)
     for page in pages:
         group(page)
         expect(page).to_have_title(re.compile(r"^\(50\) "))

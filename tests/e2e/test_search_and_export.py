@@ -12,7 +12,7 @@ from harness_site.core.downloads import JSONL
 from tests.e2e.conftest import Visit
 from tests.support.axe import violations
 from tests.support.browser import Watch
-from tests.support.site import Site
+from tests.support.site_process import Site
 
 #: What two messages of each session say, one of them in a call.
 WORDS = "refund_card order 18"

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.support.addresses.line import line
+from tests.support.url_table.line import line
 
 LINES: Final = (
     line("review/", "302 403 200 200 200 302", "302 405 405 405 405 302"),

@@ -5,7 +5,7 @@
         with Site(url, folder) as site:          # site.address, site.stop(), site.start()
             agent = site.agent(17)               # the refund desk on session `order-17`
 
-`python -m tests.support.site` prepares the database in HARNESS_DATABASE_URL.
+`python -m tests.support.site_process` prepares the database in HARNESS_DATABASE_URL.
 """
 
 import os
@@ -104,7 +104,13 @@ class Payer:
         self.session_id = session_id
         self.ledger = folder / f"{session_id}.ledger"
         environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-        arguments = ["-m", "tests.support.paying", f"--session={session_id}", f"--ledger={self.ledger}", *options]
+        arguments = [
+            "-m",
+            "tests.support.payment_agent",
+            f"--session={session_id}",
+            f"--ledger={self.ledger}",
+            *options,
+        ]
         log = folder / f"{session_id}.log"
         self._child = ChildProcess(arguments, log, {**environment, "HARNESS_DATABASE_URL": database})
 
@@ -184,7 +190,7 @@ def free_port() -> int:
 
 def prepare(database: str) -> None:
     """Create the tables and accounts, in a process that then leaves the database alone."""
-    subprocess.run([sys.executable, "-m", "tests.support.site"], env=_environment(database), check=True)
+    subprocess.run([sys.executable, "-m", "tests.support.site_process"], env=_environment(database), check=True)
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ A URL is listed in the module named like its first part, or in `site` if there i
 
 from typing import Final
 
-from tests.support.addresses import accounts, review, sessions, settings, site
+from tests.support.url_table import accounts, review, sessions, settings, site
 
 TABLE: Final = (*site.LINES, *accounts.LINES, *review.LINES, *sessions.LINES, *settings.LINES)
 #: URLs with an object of another workspace: 404 for a member, and the same for a stranger.

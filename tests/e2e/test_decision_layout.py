@@ -6,10 +6,10 @@ from contextlib import ExitStack
 import pytest
 from playwright.sync_api import Locator, Page, ViewportSize, expect
 
-from tests.e2e import steps
+from tests.e2e import page_actions
 from tests.e2e.conftest import StartAgent, Visit
 from tests.support.browser import Watch
-from tests.support.site import Payer, Site
+from tests.support.site_process import Payer, Site
 
 SIZES = ((1366, 768), (1280, 720), (390, 844))
 #: Answer → label of the field that it needs.
@@ -55,11 +55,11 @@ def _check_answers(page: Page) -> None:
         if not page.get_by_role("radio", name=answer).count():
             continue
         page.evaluate("scrollTo(0, 0)")
-        steps.choose(page, answer)
-        button = page.get_by_role("button", name=steps.RECORD[answer])
+        page_actions.choose(page, answer)
+        button = page.get_by_role("button", name=page_actions.RECORD[answer])
         button.scroll_into_view_if_needed()
         assert _in_sight(button)
-        assert _in_sight(steps.reason(page)), answer
+        assert _in_sight(page_actions.reason(page)), answer
         assert _in_sight(page.get_by_role("textbox", name=field)), answer
         assert page.evaluate(
             "[...document.querySelectorAll('.decide, .decide form')].every(e => e.scrollHeight <= e.clientHeight + 1)"
@@ -68,15 +68,15 @@ def _check_answers(page: Page) -> None:
 
 def _check_invalid(page: Page, answer: str) -> None:
     """The first invalid field has the focus, is in sight, and its error is repeated beside the button."""
-    steps.choose(page, answer)
-    steps.record(page, answer)
+    page_actions.choose(page, answer)
+    page_actions.record(page, answer)
     field = page.get_by_role("textbox", name=ANSWERS[answer])
     expect(field).to_be_focused()
     assert _in_sight(field)
     problem = page.locator(".send .problem").filter(visible=True)
     expect(problem).to_contain_text("Enter")
     problem.scroll_into_view_if_needed()
-    assert _in_sight(page.get_by_role("button", name=steps.RECORD[answer]))
+    assert _in_sight(page.get_by_role("button", name=page_actions.RECORD[answer]))
 
 
 def test_what_has_to_be_filled_in_is_in_sight_with_the_button(
@@ -88,10 +88,10 @@ def test_what_has_to_be_filled_in_is_in_sight_with_the_button(
     watches[0].expect("status of 422")
     for width, height in SIZES:
         page.set_viewport_size(ViewportSize(width=width, height=height))
-        steps.open_card(page, order)
+        page_actions.open_card(page, order)
         _check_answers(page)
         _check_invalid(page, "It happened")
-        steps.open_payment(page, payer.session_id)
+        page_actions.open_payment(page, payer.session_id)
         _check_answers(page)
         _check_invalid(page, "Reject")
         page.evaluate("sessionStorage.clear()")
@@ -105,8 +105,8 @@ def test_a_lost_network_and_a_sign_out_elsewhere_are_said_beside_the_button(
     watches[0].expect(
         r"net::ERR_|status of 40[13]|Error Code 40[13]|WebSocket|htmx:sendError|htmx:afterRequest|\[object"
     )
-    steps.open_card(page, 17)
-    steps.fill(page, "It did not happen", "Seen in the ledger.")
+    page_actions.open_card(page, 17)
+    page_actions.fill(page, "It did not happen", "Seen in the ledger.")
     problem = page.locator(".send [data-connection]")
     expect(problem).to_be_hidden()
 
@@ -123,15 +123,15 @@ def test_a_lost_network_and_a_sign_out_elsewhere_are_said_beside_the_button(
     expect(elsewhere.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
     expect(problem).to_contain_text("You are signed out. Your text stays here.", timeout=5_000)
     expect(problem.get_by_role("link", name="Sign in in another tab")).to_be_visible()
-    expect(steps.reason(page)).to_have_value("Seen in the ledger.")
+    expect(page_actions.reason(page)).to_have_value("Seen in the ledger.")
 
 
 def test_a_deadline_that_passes_closes_the_form(start_payer: StartPayer, visit: Visit) -> None:
     payer = start_payer("--decide-within=12")
     page = visit("alice")
-    steps.open_payment(page, payer.session_id)
-    steps.fill(page, "Approve", "The contract says so.")
+    page_actions.open_payment(page, payer.session_id)
+    page_actions.fill(page, "Approve", "The contract says so.")
     expect(page.get_by_text("Only an admin can decide now. Nothing runs until then.")).to_be_visible()
     expect(page.get_by_role("button", name="Approve this call")).to_be_hidden()
-    expect(steps.reason(page)).to_have_value("The contract says so.")
+    expect(page_actions.reason(page)).to_have_value("The contract says so.")
     assert payer.payments == []

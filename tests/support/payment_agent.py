@@ -1,4 +1,4 @@
-"""Agent that pays an invoice after an approval by people: `python -m tests.support.paying`.
+"""Agent that pays an invoice after an approval by people: `python -m tests.support.payment_agent`.
 
 A plain script on a database of its own, as users write them. It waits for the decision, and continues after a restart.
 With `--die` it is killed in the middle of the payment, once.
@@ -90,7 +90,7 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.support.paying", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.support.payment_agent", description=__doc__)
     parser.add_argument("--session", required=True)
     parser.add_argument("--invoice", type=int, default=8841)
     parser.add_argument("--ledger", type=Path, required=True, help="gets a line for each payment")

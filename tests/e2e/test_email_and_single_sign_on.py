@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e import steps
+from tests.e2e import page_actions
 from tests.e2e.conftest import StartAgent, Visit
-from tests.support import provider
+from tests.support import openid_provider
 from tests.support.browser import Watch
+from tests.support.message_receivers import received, smtp_receiver
 from tests.support.processes import Child, until
-from tests.support.receivers import received, smtp_receiver
-from tests.support.site import Site, fresh_database
+from tests.support.site_process import Site, fresh_database
 
 
 @pytest.fixture
@@ -24,14 +24,14 @@ def telling(tmp_path: Path, prepared: str, monkeypatch: pytest.MonkeyPatch) -> I
     with ExitStack() as leaving:
         office = Child(smtp_receiver, file=str(tmp_path / "mails"))
         leaving.callback(office.kill)
-        elsewhere = Child(provider.serve)
+        elsewhere = Child(openid_provider.serve)
         leaving.callback(elsewhere.kill)
         site = Site(leaving.enter_context(fresh_database(tmp_path, prepared)), tmp_path)
         monkeypatch.setenv("HARNESS_EMAIL_URL", f"smtp://127.0.0.1:{office.expect('listening')}")
         monkeypatch.setenv("HARNESS_ADDRESS", site.address)
         monkeypatch.setenv("HARNESS_OIDC_URL", f"http://127.0.0.1:{elsewhere.expect('listening')}")
-        monkeypatch.setenv("HARNESS_OIDC_CLIENT_ID", provider.CLIENT)
-        monkeypatch.setenv("HARNESS_OIDC_CLIENT_SECRET", provider.SECRET)
+        monkeypatch.setenv("HARNESS_OIDC_CLIENT_ID", openid_provider.CLIENT)
+        monkeypatch.setenv("HARNESS_OIDC_CLIENT_SECRET", openid_provider.SECRET)
         yield leaving.enter_context(site)
         assert os.environ["HARNESS_ADDRESS"] == site.address
 
@@ -54,9 +54,9 @@ def test_the_link_in_a_mail_leads_to_the_card(telling: Site, start_agent: StartA
     assert re.fullmatch(r"\[Harness\] Needs a decision: Refund .* for order 17", mail["subject"])
     page.goto(mail["text"].splitlines()[4])
     expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
-    steps.fill(page, "It happened", "Seen in the ledger of the shop.")
-    steps.record(page, "It happened")
-    expect(steps.finished(page)).to_be_visible()
+    page_actions.fill(page, "It happened", "Seen in the ledger of the shop.")
+    page_actions.record(page, "It happened")
+    expect(page_actions.finished(page)).to_be_visible()
 
     admin = visit("dora", telling)
     admin.goto("/settings/notifications/")

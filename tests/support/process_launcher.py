@@ -1,4 +1,4 @@
-"""Process that children are forked from: `python -W error -m tests.support.launcher SOCKET`.
+"""Process that children are forked from: `python -W error -m tests.support.process_launcher SOCKET`.
 
 It loads Python, Django and the library once, so that a child starts in milliseconds. Orders come over the socket whose
 number is the argument, together with the files for the child's input, output and error output, and a socket for reports
@@ -20,7 +20,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from tests.support.launched import STATUS
+from tests.support.launched_process import STATUS
 from tests.support.processes import found, run
 
 ORDER_BYTES = 65_536

@@ -7,12 +7,12 @@ from contextlib import ExitStack
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e import steps
+from tests.e2e import page_actions
 from tests.e2e.conftest import Visit
-from tests.e2e.guests import Guest, invite
+from tests.e2e.invited_user import Guest, invite
 from tests.support.browser import Watch, sign_in, watched
-from tests.support.factors import code_of
-from tests.support.site import PASSWORD, Site
+from tests.support.second_factors import code_of
+from tests.support.site_process import PASSWORD, Site
 
 
 @pytest.mark.parametrize("javascript", [True, False])
@@ -131,7 +131,7 @@ def test_members_and_notifications_without_a_mouse(visit: Visit, watches: list[W
     keys = page.keyboard
 
     page.goto("/settings/members/")
-    steps.tab_to(page, "combobox", "Role of judy")
+    page_actions.tab_to(page, "combobox", "Role of judy")
     keys.press("ArrowDown")
     keys.press("Tab")
     keys.press("Enter")
@@ -146,7 +146,7 @@ def test_members_and_notifications_without_a_mouse(visit: Visit, watches: list[W
     expect(page.get_by_label("Role of judy")).to_have_count(0)
 
     page.goto("/settings/notifications/")
-    steps.tab_to(page, "textbox", "Name")
+    page_actions.tab_to(page, "textbox", "Name")
     keys.type("pager")
     keys.press("Tab")
     keys.type("https://hooks.example/in")
@@ -155,12 +155,12 @@ def test_members_and_notifications_without_a_mouse(visit: Visit, watches: list[W
     keys.press("Space")  # not told of the passed deadline
     keys.press("Enter")
     expect(page.locator(".once code")).to_have_text(re.compile("^whsec_"))
-    steps.tab_to(page, "button", "Pause pager")
+    page_actions.tab_to(page, "button", "Pause pager")
     keys.press("Enter")
     expect(page.get_by_text("Paused", exact=True)).to_be_visible()
 
     page.goto("/accounts/notifications/")
-    steps.tab_to(page, "checkbox", "Reminder before a deadline")
+    page_actions.tab_to(page, "checkbox", "Reminder before a deadline")
     keys.press("Space")
     keys.press("Enter")
     expect(page.get_by_role("heading", level=1, name="dora")).to_be_visible()

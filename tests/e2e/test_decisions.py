@@ -7,10 +7,10 @@ from contextlib import ExitStack
 import pytest
 from playwright.sync_api import Page, Response, expect
 
-from tests.e2e import steps
+from tests.e2e import page_actions
 from tests.e2e.conftest import StartAgent, Visit
 from tests.support.browser import Watch
-from tests.support.site import Site
+from tests.support.site_process import Site
 
 LATE = "Seen in the bank's export."
 
@@ -23,7 +23,7 @@ def cards(site: Site, start_agent: StartAgent, visit: Visit, order: int) -> Call
         start_agent(site, order)
         pages = [visit(name) for name in names]
         for page in pages:
-            steps.open_card(page, order)
+            page_actions.open_card(page, order)
         return pages
 
     return opened
@@ -36,7 +36,7 @@ def test_of_two_who_decide_at_once_one_wins_and_the_other_is_told(
     for watch in watches:
         watch.expect("status of 409")
     for name, page in pages.items():
-        steps.fill(page, "It did not happen", f"{LATE} I am {name}.")
+        page_actions.fill(page, "It did not happen", f"{LATE} I am {name}.")
     with ExitStack() as waiting:
         sent = [waiting.enter_context(page.expect_response(_is_decision)) for page in pages.values()]
         for page in pages.values():  # returns at once: both answers are on their way together
@@ -62,15 +62,15 @@ def _is_decision(answer: Response) -> bool:
 def test_who_comes_late_keeps_what_they_typed(cards: Callable[..., list[Page]], watches: list[Watch]) -> None:
     early, late = cards("alice", "bob")
     watches[1].expect("status of 409")
-    steps.fill(late, "It happened", LATE)
-    steps.fill(early, "It did not happen", "The customer says so.")
-    steps.record(early, "It did not happen")
+    page_actions.fill(late, "It happened", LATE)
+    page_actions.fill(early, "It did not happen", "The customer says so.")
+    page_actions.record(early, "It did not happen")
 
     expect(late.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
     expect(late.get_by_role("complementary", name="Decision").get_by_text("alice", exact=True)).to_be_visible()
-    expect(late.get_by_role("button", name=steps.RECORD["It happened"])).to_be_hidden()
-    expect(steps.reason(late)).to_have_value(LATE)
-    steps.reason(late).press("Control+Enter")
+    expect(late.get_by_role("button", name=page_actions.RECORD["It happened"])).to_be_hidden()
+    expect(page_actions.reason(late)).to_have_value(LATE)
+    page_actions.reason(late).press("Control+Enter")
     told = late.get_by_role("alert")
     expect(told).to_contain_text("alice decided first, at ")
     expect(told).to_contain_text(LATE)
@@ -79,8 +79,8 @@ def test_who_comes_late_keeps_what_they_typed(cards: Callable[..., list[Page]], 
 def test_a_decision_without_a_reason_is_not_recorded(cards: Callable[..., list[Page]], watches: list[Watch]) -> None:
     (page,) = cards("alice")
     watches[0].expect("status of 422")
-    steps.choose(page, "Run it once more")
-    steps.record(page, "Run it once more")
+    page_actions.choose(page, "Run it once more")
+    page_actions.record(page, "Run it once more")
     expect(page.get_by_role("alert")).to_contain_text("Enter a reason")
     expect(page.get_by_role("radio", name="Run it once more")).to_be_checked()
     expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
@@ -112,9 +112,9 @@ def test_the_button_is_in_sight_without_scrolling(cards: Callable[..., list[Page
     (page,) = cards("alice")
     page.set_viewport_size({"width": 1280, "height": height})
     page.reload()
-    steps.choose(page, "It happened")
+    page_actions.choose(page, "It happened")
     assert page.evaluate("scrollY") == 0
-    expect(page.get_by_role("button", name=steps.RECORD["It happened"])).to_be_in_viewport(ratio=1)
+    expect(page.get_by_role("button", name=page_actions.RECORD["It happened"])).to_be_in_viewport(ratio=1)
 
 
 def test_the_probe_can_be_asked_again(cards: Callable[..., list[Page]]) -> None:

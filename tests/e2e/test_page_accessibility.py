@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e import steps
+from tests.e2e import page_actions
 from tests.e2e.conftest import SignedIn, Visit
 from tests.support import axe
 from tests.support.browser import Watch, watched
-from tests.support.site import Site, fresh_database
-from tests.support.widths import sticking_out
+from tests.support.page_overflow import sticking_out
+from tests.support.site_process import Site, fresh_database
 
 #: Name of a page → its address, with the numbers of the `scene` to be filled in.
 PAGES = {
@@ -84,16 +84,16 @@ def scene(
 def _played(page: Page, site: Site) -> dict[str, str]:
     """Play both sessions; returns the numbers in their addresses."""
     agent = site.agent(17)
-    steps.open_card(page, 17)
-    steps.fill(page, "Run it once more", "Not in the books of the card processor.")
-    steps.record(page, "Run it once more")
+    page_actions.open_card(page, 17)
+    page_actions.fill(page, "Run it once more", "Not in the books of the card processor.")
+    page_actions.record(page, "Run it once more")
     agent.wait()
     numbers = {"decided_call": _number(page, "calls")}
     page.get_by_role("link", name="Open session", exact=True).click()
     page.wait_for_url("**/sessions/*/")
     numbers["session"] = _number(page, "sessions")
     site.agent(18)
-    steps.open_card(page, 18)
+    page_actions.open_card(page, 18)
     numbers["waiting_call"] = _number(page, "calls")
     page.get_by_role("link", name="order-18", exact=True).click()
     page.wait_for_url("**/sessions/*/")
@@ -106,13 +106,13 @@ def _asked(page: Page, site: Site) -> dict[str, str]:
     numbers = {}
     for name, answer in (("awaiting", "Approve"), ("rejected", "Reject")):
         site.payer(f"inv-{name}", "--approvals=2", "--decide-within=3600")
-        steps.open_payment(page, f"inv-{name}")
+        page_actions.open_payment(page, f"inv-{name}")
         numbers[f"{name}_call"] = _number(page, "calls")
-        steps.choose(page, answer)
+        page_actions.choose(page, answer)
         if answer == "Reject":
             page.get_by_role("textbox", name="Message to the agent").fill("Ask the supplier first.")
-        steps.reason(page).fill("I have read the invoice.")
-        steps.record(page, answer)
+        page_actions.reason(page).fill("I have read the invoice.")
+        page_actions.record(page, answer)
         expect(page.get_by_text("I have read the invoice.").first).to_be_visible()
     page.goto(f"/review/calls/{numbers['awaiting_call']}/")
     page.get_by_role("link", name="inv-awaiting", exact=True).click()

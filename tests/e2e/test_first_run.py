@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, expect
 
 from tests.support import axe
 from tests.support.browser import watched
-from tests.support.site import Site, fresh_database
-from tests.support.widths import sticking_out
+from tests.support.page_overflow import sticking_out
+from tests.support.site_process import Site, fresh_database
 
 
 def test_from_an_empty_database_to_the_first_session(browser: Browser, tmp_path: Path) -> None:

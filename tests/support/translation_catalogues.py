@@ -1,4 +1,7 @@
-"""Catalogues of the words on pages: `python -m tests.support.catalogues` collects and compiles them (GNU gettext)."""
+"""Translation catalogues of the pages, for GNU gettext.
+
+`python -m tests.support.translation_catalogues` collects and compiles them.
+"""
 
 from __future__ import annotations
 
