@@ -2,7 +2,7 @@
 
 from tests.integration.checkpoints.calls.test_call_log import *  # noqa: F403
 from tests.integration.checkpoints.loop_state.test_phases import (
-    test_light_phase_keeps_the_snapshot_and_stores_its_details as test_light_phase_keeps_the_snapshot_and_stores_its_details,
+    test_light_phase_keeps_the_snapshot_and_adds_details as test_light_phase_keeps_the_snapshot_and_adds_details,
 )
 from tests.integration.checkpoints.loop_state.test_phases import (
     test_snapshot_is_restored_equal as test_snapshot_is_restored_equal,

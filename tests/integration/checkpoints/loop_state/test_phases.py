@@ -56,7 +56,7 @@ def test_values_with_columns_are_not_stored_in_the_snapshot(cp: SyncCheckpointer
     assert (Session.objects.get().total_tokens, str(Session.objects.get().budget_spent_usd)) == (15, "0.300000")
 
 
-def test_light_phase_keeps_the_snapshot_and_stores_its_details(cp: SyncCheckpointer) -> None:
+def test_light_phase_keeps_the_snapshot_and_adds_details(cp: SyncCheckpointer) -> None:
     start_session(cp).save_phase("s", StepStarted(), snapshot=FULL, transcript=conversation("a"), plan={"goal": 1})
     version = cp.save_phase("s", PreLlm(model="best", provider="plain", message_count=1))
     loaded = cp.load("s", version)
