@@ -22,6 +22,8 @@ from checkpoints.models.session import Session
 from checkpoints.models.workspace import Workspace
 from checkpoints.seals.sealed_model import SealedModel
 
+#: Beginning of the keys of calls that a framework's own interrupt asks people about.
+INTERRUPT_KEY_PREFIX = "framework-interrupt:"
 _LIVE_STATUSES = sorted(LIVE_CALL_STATUSES)
 _UNDECIDED_STATUSES = sorted(UNDECIDED_CALL_STATUSES)
 
