@@ -226,12 +226,12 @@ def test_a_changed_cell_is_shown_as_a_cell() -> None:
     assert view("NotebookEdit", {"notebook_path": "a.ipynb", "new_source": ["x"]}) is None
 
 
-def test_a_tag_without_content_becomes_a_chip_instead_of_a_raw_tag() -> None:
+def test_tag_without_content_becomes_a_chip_instead_of_a_raw_tag() -> None:
     (piece,) = message_tags.split_tagged_text("<local-command-stdout></local-command-stdout>")
     assert (piece.text, piece.chip is not None) == ("", True)
 
 
-def test_a_search_on_the_web_lists_the_pages_that_it_found() -> None:
+def test_web_search_lists_the_pages_that_it_found() -> None:
     found = '[{"title":"One [1]","url":"https://one.example/"},{"title":"Two","url":"javascript:alert(1)"}]'
     result = f"Results for numbers\n\nLinks: {found}\n\nOne comes before two."
     shown = view("WebSearch", {"query": "numbers"}, result)
