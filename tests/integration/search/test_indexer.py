@@ -1,5 +1,6 @@
 """The index follows the store: what is written comes, what is deleted goes, whoever does it and in whatever order."""
 
+import json
 import threading
 
 import pytest
@@ -34,6 +35,14 @@ def test_each_text_goes_in_once() -> None:
     complete()
     complete()
     assert texts() == ["m0\none", "m1\ntwo"]
+
+
+def test_a_result_that_is_json_text_is_indexed_without_escapes() -> None:
+    output = json.dumps({"output": "first line\nimport lamps", "exit_code": 0})
+    make_call(session=make_session(), call_id="c1", tool="shell", status=CallStatus.COMPLETED, result=output)
+    complete()
+    (text,) = texts(Kind.CALL)
+    assert "output: first line\nimport lamps\nexit_code: 0" in text
 
 
 def test_a_message_whose_transaction_ends_late_is_not_missed() -> None:
