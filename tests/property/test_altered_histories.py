@@ -18,7 +18,7 @@ from checkpoints.models import Message, Session, ToolCall, Workspace
 from checkpoints.seals.sealed_model import SealedModel
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, change, plain, undone
 from tests.property.test_statements import Player, actions
-from tests.support.depth import examples
+from tests.support.exhaustive_mode import examples
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -8,8 +8,8 @@ import pytest
 from checkpoints import Checkpointer, check_pending_tool_calls
 from checkpoints.exceptions import CheckpointsError, SessionBusy
 from checkpoints.models import Run, Workspace
-from tests.integration.checkpoints.situations import talk
-from tests.support.threads import in_thread
+from tests.integration.checkpoints.session_setups import conversation
+from tests.support.database_threads import in_thread
 
 pytestmark = pytest.mark.asyncio
 
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.asyncio
 async def test_whole_session_from_an_event_loop(workspace: Workspace) -> None:
     async with Checkpointer() as cp:
         await cp.start_session("s", "hello")
-        assert await cp.save_checkpoint("s", talk("a"), {"goal": 1}, 0.5) == 1
-        assert await cp.append_checkpoint("s", talk("b"), expected_version=1) == 2
+        assert await cp.save_checkpoint("s", conversation("a"), {"goal": 1}, 0.5) == 1
+        assert await cp.append_checkpoint("s", conversation("b"), expected_version=1) == 2
         await cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
         assert [call["status"] for call in await check_pending_tool_calls(cp, "s")] == ["issued"]
         await cp.record_tool_call_result("s", "call_1", "paid", True)
         found = await cp.find_completed_call("key")
         assert (found or {})["result_text"] == "paid"
-        assert (await cp.load("s", 1))["transcript"] == talk("a")
+        assert (await cp.load("s", 1))["transcript"] == conversation("a")
         assert ((await cp.load_latest("s")) or {})["version"] == 2
         assert [listed["version"] for listed in await cp.list_checkpoints("s")] == [2, 1]
         assert (await cp.preview_resume("s"))["version"] == 2
@@ -74,7 +74,7 @@ async def test_many_sessions_at_once(workspace: Workspace) -> None:
     async def session(cp: Checkpointer, number: int) -> list[int]:
         session_id = f"s{number}"
         await cp.start_session(session_id)
-        return [await cp.save_checkpoint(session_id, talk("abc"[:turn]), None, 0) for turn in range(1, 4)]
+        return [await cp.save_checkpoint(session_id, conversation("abc"[:turn]), None, 0) for turn in range(1, 4)]
 
     async with Checkpointer() as cp:
         versions = await asyncio.gather(*[session(cp, number) for number in range(12)])
@@ -84,7 +84,7 @@ async def test_many_sessions_at_once(workspace: Workspace) -> None:
 async def test_saves_of_many_tasks_on_one_session_are_one_version_each(workspace: Workspace) -> None:
     async with Checkpointer() as cp:
         await cp.start_session("s")
-        transcripts = [talk("abcdefgh"[:length]) for length in range(8)] * 2
+        transcripts = [conversation("abcdefgh"[:length]) for length in range(8)] * 2
         versions = await asyncio.gather(*[cp.save_checkpoint("s", each, None, 0) for each in transcripts])
 
         assert sorted(versions) == list(range(1, 17))

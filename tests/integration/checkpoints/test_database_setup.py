@@ -51,12 +51,15 @@ def test_plain_script_opens_the_test_database(start_child: StartChild) -> None:
 def test_tables_are_made_where_that_is_wanted(start_child: StartChild, fresh_url: str, migrate: bool | None) -> None:
     wanted = connection.vendor == "sqlite" if migrate is None else migrate
 
-    said = start_child(child_scripts.first_use, url=fresh_url, migrate=migrate).result()
+    said = start_child(child_scripts.open_fresh_database, url=fresh_url, migrate=migrate).result()
     assert said == ("works" if wanted else "MigrationsMissing")
 
 
 def test_eight_processes_create_one_database(start_child: StartChild, fresh_url: str) -> None:
-    children = [start_child(child_scripts.open_at_once, url=fresh_url, session_id=f"s{number}") for number in range(8)]
+    children = [
+        start_child(child_scripts.open_and_save_when_told, url=fresh_url, session_id=f"s{number}")
+        for number in range(8)
+    ]
     for child in children:
         child.expect("ready")
     for child in children:
@@ -66,13 +69,15 @@ def test_eight_processes_create_one_database(start_child: StartChild, fresh_url:
 
 
 def test_script_may_use_two_databases(start_child: StartChild, tmp_path: Path) -> None:
-    child = start_child(child_scripts.two_databases, first=f"{tmp_path}/one.db", second=f"sqlite:///{tmp_path}/two.db")
+    child = start_child(
+        child_scripts.use_two_databases, first=f"{tmp_path}/one.db", second=f"sqlite:///{tmp_path}/two.db"
+    )
 
     assert child.result() == [[{"text": "one"}], [{"text": "two"}], [{"text": "one"}]]
 
 
 def test_child_made_by_fork_owns_nothing(start_child: StartChild, tmp_path: Path) -> None:
-    assert start_child(child_scripts.use_after_fork, place=f"{tmp_path}/a.db").result() == "7"
+    assert start_child(child_scripts.write_after_fork, place=f"{tmp_path}/a.db").result() == "7"
 
 
 def test_sqlite_file_survives_power_cuts(tmp_path: Path) -> None:
@@ -128,12 +133,12 @@ def test_place_that_cannot_hold_a_file_is_refused(start_child: StartChild, tmp_p
     (tmp_path / "file").touch()
 
     for place in (f"{tmp_path}/file/a.db", f"{tmp_path}/file/deeper/a.db", str(tmp_path), "/"):
-        assert start_child(child_scripts.first_use, url=place, migrate=None).result() == "InvalidDatabaseUrl"
+        assert start_child(child_scripts.open_fresh_database, url=place, migrate=None).result() == "InvalidDatabaseUrl"
 
 
 def test_file_that_is_no_database_is_refused(start_child: StartChild, tmp_path: Path) -> None:
     (tmp_path / "letter.db").write_text("Dear reader, this is a letter and not a database." * 50)
 
-    said = start_child(child_scripts.first_use, url=f"{tmp_path}/letter.db", migrate=None).result()
+    said = start_child(child_scripts.open_fresh_database, url=f"{tmp_path}/letter.db", migrate=None).result()
     assert issubclass(getattr(exceptions, said), StorageError)
     assert (tmp_path / "letter.db").read_text().startswith("Dear reader")

@@ -12,7 +12,7 @@ from checkpoints.archive.file_format import SessionFileReader
 from checkpoints.exceptions import FileNotWritten
 from tests.conftest import StartChild
 from tests.integration.checkpoints.archive import session_histories
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 from tests.support.processes import database_url, until
 
 
@@ -61,7 +61,7 @@ def test_killed_writer_leaves_the_old_file_or_the_new_one(
 ) -> None:
     path = tmp_path / "a"
     write(path, "old")
-    child = start_child(session_histories.replace_and_die, path=str(path), text="new", point=point)
+    child = start_child(session_histories.replace_file_and_die, path=str(path), text="new", point=point)
     assert child.died_by() == signal.SIGKILL
 
     assert path.read_text() == text
@@ -82,7 +82,7 @@ def test_what_others_are_writing_is_left_alone(tmp_path: Path) -> None:
 
 def test_left_over_of_another_machine_is_removed_when_it_is_old(tmp_path: Path, start_child: StartChild) -> None:
     path = tmp_path / "a"
-    start_child(session_histories.replace_and_die, path=str(path), text="new", point="while writing").died_by()
+    start_child(session_histories.replace_file_and_die, path=str(path), text="new", point="while writing").died_by()
     (left,) = tmp_path.iterdir()
     prefix, name, _, *rest = left.name.split("-")
     elsewhere = left.rename(tmp_path / "-".join([prefix, name, "0000abcd", *rest]))
@@ -98,7 +98,7 @@ def test_file_is_whole_whenever_its_writer_is_killed(
     cp: SyncCheckpointer, start_child: StartChild, tmp_path: Path
 ) -> None:
     path = tmp_path / "s.session"
-    started(cp).save_checkpoint("s", talk("abc"), None, 0)
+    start_session(cp).save_checkpoint("s", conversation("abc"), None, 0)
     cp.export_session("s", path)
     cp.close()
     seen: set[int] = set()

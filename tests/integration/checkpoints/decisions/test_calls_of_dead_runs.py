@@ -18,8 +18,8 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import AuditEvent, Decision, Run, Session
 from tests.conftest import Open, StartChild
+from tests.integration.checkpoints.session_setups import call_statuses, start_session
 from tests.integration.checkpoints.sessions import session_agents
-from tests.integration.checkpoints.situations import started, statuses
 from tests.support.processes import Child, database_url
 
 HOW: dict[str, Any] = {"actor": "alice", "reason": "I looked."}
@@ -64,7 +64,7 @@ def test_call_of_a_killed_process_is_decided_at_once(cp: SyncCheckpointer, name:
     assert (call["status"], call["alive"]) == ("issued", False)
     decide(cp, call["revision"])
 
-    assert statuses() == [("call_1", 1, status)]
+    assert call_statuses() == [("call_1", 1, status)]
     assert (Run.objects.get().status, Session.objects.get().status, Session.objects.get().owner) == (
         "lost",
         "ready",
@@ -92,7 +92,7 @@ def test_hook_may_be_asked_at_once(cp: SyncCheckpointer) -> None:
     registry.tool(name="pay", verify=lambda args: Landed(f"receipt {args['order']}"))(lambda order: "paid")
 
     assert cp.verify_call("s", "call_1", actor="alice") == "landed"
-    assert statuses() == [("call_1", 1, "completed")]
+    assert call_statuses() == [("call_1", 1, "completed")]
 
 
 @pytest.mark.usefixtures("killed")
@@ -108,7 +108,7 @@ def test_second_person_who_saw_the_same_is_told_who_was_first(cp: SyncCheckpoint
     with pytest.raises(AlreadyDecided, match="alice"):
         cp.confirm_landed("s", "call_1", "paid", actor="bob", reason="I looked too.", revision=revision)
 
-    assert (statuses(), Decision.objects.count()) == ([("call_1", 1, "failed")], 1)
+    assert (call_statuses(), Decision.objects.count()) == ([("call_1", 1, "failed")], 1)
 
 
 @pytest.mark.parametrize("revision", [0, 2, 7])
@@ -117,7 +117,7 @@ def test_other_revision_than_the_one_there_is_changes_nothing(cp: SyncCheckpoint
     with pytest.raises(StaleRevision):
         cp.mark_failed("s", "call_1", revision=revision, **HOW)
 
-    assert (statuses(), Decision.objects.count()) == ([("call_1", 1, "issued")], 0)
+    assert (call_statuses(), Decision.objects.count()) == ([("call_1", 1, "issued")], 0)
 
 
 def resume_in_vain(cp: SyncCheckpointer) -> None:
@@ -136,13 +136,13 @@ def test_decision_counts_when_the_lost_run_was_detected_meanwhile(
     notice(cp)
     decide(cp, call["revision"])
 
-    assert (call["status"], statuses()) == ("issued", [("call_1", 1, status)])
+    assert (call["status"], call_statuses()) == ("issued", [("call_1", 1, status)])
 
 
 def test_decision_on_what_was_seen_before_somebody_else_s_is_stale(
     cp: SyncCheckpointer, open_checkpointer: Open
 ) -> None:
-    started(cp)
+    start_session(cp)
     registry = ToolRegistry(checkpointer=cp, session_id="s")
     registry.tool(name="pay", approvals=2)(lambda order: Session.objects.update(fence=F("fence") + 1))
     with pytest.raises(LateResultRefused):
@@ -156,7 +156,7 @@ def test_decision_on_what_was_seen_before_somebody_else_s_is_stale(
     for revision in (at - 1, at):
         with pytest.raises(StaleRevision):
             other.mark_failed("s", "call_1", actor="bob", reason="I looked too.", revision=revision)
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]
 
 
 @pytest.mark.usefixtures("killed")
@@ -172,7 +172,7 @@ def test_call_of_a_killed_process_is_among_the_pending_decisions_at_once(cp: Syn
 
 
 def test_call_of_a_live_run_is_not_among_the_pending_decisions(open_checkpointer: Open) -> None:
-    first = started(open_checkpointer())
+    first = start_session(open_checkpointer())
     first.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     first.record_tool_call_issued("s", "call_2", "look_up", {"order": 17}, "other", side_effects=("read",))
     other = open_checkpointer()
@@ -183,25 +183,25 @@ def test_call_of_a_live_run_is_not_among_the_pending_decisions(open_checkpointer
 
 
 def test_call_of_a_lease_that_is_over_is_decided_at_once(open_checkpointer: Open) -> None:
-    first, second = started(open_checkpointer()), open_checkpointer()
+    first, second = start_session(open_checkpointer()), open_checkpointer()
     first.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     lease_is_over()
     second.mark_failed("s", "call_1", revision=seen(second)["revision"], **HOW)
 
-    assert statuses() == [("call_1", 1, "failed")]
+    assert call_statuses() == [("call_1", 1, "failed")]
 
 
 def test_call_of_a_run_that_was_released_is_decided_at_once(cp: SyncCheckpointer) -> None:
-    started(cp).record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
+    start_session(cp).record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     Session.objects.update(owner=None)
     Run.objects.update(status="released")
     cp.mark_failed("s", "call_1", revision=seen(cp)["revision"], **HOW)
 
-    assert statuses() == [("call_1", 1, "failed")]
+    assert call_statuses() == [("call_1", 1, "failed")]
 
 
 def test_call_of_a_live_run_is_not_decided(open_checkpointer: Open) -> None:
-    started(open_checkpointer()).record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
+    start_session(open_checkpointer()).record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     other = open_checkpointer()
 
     for decide, _ in DECISIONS.values():
@@ -209,13 +209,13 @@ def test_call_of_a_live_run_is_not_decided(open_checkpointer: Open) -> None:
             decide(other, seen(other)["revision"])
     with pytest.raises(NotUndecided):
         other.verify_call("s", "call_1", actor="alice")
-    assert (statuses(), Run.objects.get().status) == ([("call_1", 1, "issued")], "running")
+    assert (call_statuses(), Run.objects.get().status) == ([("call_1", 1, "issued")], "running")
 
 
 @pytest.mark.usefixtures("killed")
 def test_sweep_does_not_wait_for_the_lease_of_a_process_on_this_machine(cp: SyncCheckpointer) -> None:
     assert cp.sweep_lost_runs() == ["s"]
-    assert (statuses(), seen(cp)["reason"]) == ([("call_1", 1, "interrupted")], "run_lost")
+    assert (call_statuses(), seen(cp)["reason"]) == ([("call_1", 1, "interrupted")], "run_lost")
     assert cp.sweep_lost_runs() == []
 
 

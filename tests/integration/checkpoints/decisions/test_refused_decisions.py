@@ -21,7 +21,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, started, statuses
+from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, start_session
 
 KINDS = ["confirm_landed", "mark_failed", "approve_rerun"]
 Decide = Callable[..., None]
@@ -48,7 +48,7 @@ def everything() -> list[Any]:
 
 @pytest.fixture
 def cp(open_checkpointer: Open) -> SyncCheckpointer:
-    return interrupt(started(open_checkpointer()), open_checkpointer)[0]
+    return interrupt_call(start_session(open_checkpointer()), open_checkpointer)[0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,7 +118,7 @@ def test_second_decision_is_told_who_was_first(cp: SyncCheckpointer, first: str,
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_running_call_cannot_be_decided(open_checkpointer: Open, kind: str) -> None:
-    cp = started(open_checkpointer())
+    cp = start_session(open_checkpointer())
     cp.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     before = everything()
 
@@ -129,7 +129,7 @@ def test_running_call_cannot_be_decided(open_checkpointer: Open, kind: str) -> N
 
 @pytest.mark.parametrize("success", [True, False])
 def test_settled_call_cannot_be_decided(open_checkpointer: Open, success: bool) -> None:
-    cp = started(open_checkpointer())
+    cp = start_session(open_checkpointer())
     cp.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     cp.record_tool_call_result("s", "call_1", "done", success)
     before = everything()
@@ -147,11 +147,11 @@ def test_decision_on_an_old_attempt_does_not_reach_the_new_one(cp: SyncCheckpoin
         decide(cp, "mark_failed", attempt=1)
     with pytest.raises(NotUndecided):
         decide(cp, "mark_failed", attempt=2, revision=1)
-    assert statuses() == [("call_1", 1, "superseded"), ("call_1", 2, "issued")]
+    assert call_statuses() == [("call_1", 1, "superseded"), ("call_1", 2, "issued")]
 
 
 def test_hook_needs_no_reason_and_no_role(cp: SyncCheckpointer) -> None:
     hook = Actor(ActorKind.HOOK, "verify hook of pay")
     decide(cp, "mark_failed", actor=hook, reason="")
 
-    assert statuses() == [("call_1", 1, "failed")]
+    assert call_statuses() == [("call_1", 1, "failed")]

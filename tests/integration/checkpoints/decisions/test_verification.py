@@ -23,7 +23,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Decision, Session, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, started, statuses
+from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, start_session
 
 #: What is recorded about an answer that is none of those a hook may give.
 NO_ANSWER = "the verify hook returned {} instead of Landed(result), NotLanded() or Unknown(why)"
@@ -46,7 +46,7 @@ def hooked(cp: SyncCheckpointer, hook: Hook | None) -> ToolRegistry:
 def died_while_paying(open_checkpointer: Open) -> SyncCheckpointer:
     """A fresh checkpointer on a session whose run died inside `pay(order=17)`."""
     with open_checkpointer() as first:
-        started(first).record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
+        start_session(first).record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     return open_checkpointer()
 
 
@@ -94,7 +94,7 @@ def test_landed_call_is_completed_and_replayed(open_checkpointer: Open, shape: C
     registry = hooked(cp, shape(hook))
     point = cp.resume("s", registry)
 
-    assert (hook.asked, statuses()) == ([{"order": 17}], [("call_1", 1, "completed")])
+    assert (hook.asked, call_statuses()) == ([{"order": 17}], [("call_1", 1, "completed")])
     assert point.replayable == {"call_1": ToolResult("call_1", "receipt 5", replayed=True)}
     assert decisions() == [("probe_landed", "hook", "verify hook of pay", "The effect was found.")]
     assert Session.objects.get().status == "active"
@@ -106,7 +106,7 @@ def test_call_that_did_not_land_may_run_again(open_checkpointer: Open, shape: Ca
     registry = hooked(cp, shape(lambda args: NotLanded()))
     point = cp.resume("s", registry)
 
-    assert (point.replayable, statuses()) == ({}, [("call_1", 1, "failed")])
+    assert (point.replayable, call_statuses()) == ({}, [("call_1", 1, "failed")])
     assert registry.dispatch("pay", {"order": 17}, "call_1") == ToolResult("call_1", "paid 17", attempt=2)
 
 
@@ -148,7 +148,7 @@ def test_answer_that_settles_nothing_leaves_it_to_a_person_and_says_why(
 
     with caplog.at_level(logging.WARNING), pytest.raises(ReviewRequired) as caught:
         cp.resume("s", hooked(cp, hook))
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]
     assert [(kind, why) for kind, _, _, why in decisions()] == [("probe_unknown", reason)]
     assert [call["verify_reason"] for call in caught.value.calls] == [reason]
     assert f"The verify hook was asked about 'call_1': {reason}." in str(caught.value)
@@ -258,7 +258,7 @@ def test_hook_is_asked_about_the_arguments_that_were_logged_or_not_at_all(open_c
 
     with pytest.raises(ReviewRequired, match="the stored arguments of the call are damaged"):
         cp.resume("s", hooked(cp, hook))
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]
 
 
 def test_newest_answer_of_a_hook_is_the_one_that_is_told(open_checkpointer: Open) -> None:
@@ -272,7 +272,7 @@ def test_newest_answer_of_a_hook_is_the_one_that_is_told(open_checkpointer: Open
 
 
 def test_error_of_a_tool_that_leaves_its_effect_unknown_says_what_the_hook_said(cp: SyncCheckpointer) -> None:
-    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+    registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool(verify=lambda args: Unknown("the bank is closed"))
     def pay(order: int) -> str:
@@ -330,7 +330,7 @@ def test_hook_does_not_overrule_a_person_who_was_quicker(open_checkpointer: Open
         return Landed("receipt 5")
 
     point = cp.resume("s", hooked(cp, slow))
-    assert (statuses(), [kind for kind, *_ in decisions()]) == ([("call_1", 1, "failed")], ["mark_failed"])
+    assert (call_statuses(), [kind for kind, *_ in decisions()]) == ([("call_1", 1, "failed")], ["mark_failed"])
     assert point.replayable["call_1"].is_error is True
 
 
@@ -338,24 +338,24 @@ def test_hook_does_not_overrule_a_person_who_was_quicker(open_checkpointer: Open
 
 
 def test_person_may_ask_the_hook(open_checkpointer: Open) -> None:
-    cp, _ = interrupt(started(open_checkpointer()), open_checkpointer)
+    cp, _ = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     registry = hooked(cp, lambda args: Landed("receipt 5"))
 
     assert cp.verify_call("s", "call_1", actor="alice") == "landed"
-    assert (registry.session_id, statuses()) == ("s", [("call_1", 1, "completed")])
+    assert (registry.session_id, call_statuses()) == ("s", [("call_1", 1, "completed")])
 
 
 @pytest.mark.parametrize(
-    ("answer", "said", "status"),
+    ("answer", "text_message", "status"),
     [(NotLanded(), "not_landed", "failed"), (Unknown("closed"), "unknown", "interrupted")],
     ids=["not landed", "unknown"],
 )
-def test_answer_to_a_person(open_checkpointer: Open, answer: object, said: str, status: str) -> None:
-    cp, _ = interrupt(started(open_checkpointer()), open_checkpointer)
+def test_answer_to_a_person(open_checkpointer: Open, answer: object, expected_message: str, status: str) -> None:
+    cp, _ = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     registry = hooked(cp, lambda args: answer)
 
-    assert (cp.verify_call("s", "call_1", actor="alice"), registry.session_id) == (said, "s")
-    assert statuses() == [("call_1", 1, status)]
+    assert (cp.verify_call("s", "call_1", actor="alice"), registry.session_id) == (expected_message, "s")
+    assert call_statuses() == [("call_1", 1, status)]
     assert ToolCall.objects.get().verify_requested_by == ""
 
 
@@ -427,23 +427,23 @@ def test_error_of_a_tool_is_asked_about_with_its_own_hook(cp: SyncCheckpointer) 
 
 
 def test_question_where_no_hook_is_known_is_left_for_the_run_that_has_it(open_checkpointer: Open) -> None:
-    interrupt(started(open_checkpointer()), open_checkpointer)
+    interrupt_call(start_session(open_checkpointer()), open_checkpointer)
 
     assert open_checkpointer().verify_call("s", "call_1", actor="alice") == "requested"
-    assert (ToolCall.objects.get().verify_requested_by, statuses()) == ("alice", [("call_1", 1, "interrupted")])
+    assert (ToolCall.objects.get().verify_requested_by, call_statuses()) == ("alice", [("call_1", 1, "interrupted")])
 
 
 def test_question_is_refused_to_an_auditor(open_checkpointer: Open) -> None:
-    cp, _ = interrupt(started(open_checkpointer()), open_checkpointer)
+    cp, _ = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     registry = hooked(cp, lambda args: Landed("receipt 5"))
 
     with pytest.raises(NotPermitted):
         cp.verify_call("s", "call_1", actor=Actor(ActorKind.PERSON, "bob", Role.AUDITOR))
-    assert (registry.session_id, statuses()) == ("s", [("call_1", 1, "interrupted")])
+    assert (registry.session_id, call_statuses()) == ("s", [("call_1", 1, "interrupted")])
 
 
 def test_question_about_a_settled_call_is_refused(open_checkpointer: Open) -> None:
-    cp, call = interrupt(started(open_checkpointer()), open_checkpointer)
+    cp, call = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     cp.mark_failed("s", "call_1", actor="alice", reason="no", revision=call["revision"])
     with pytest.raises(AlreadyDecided):
         cp.verify_call("s", "call_1", actor="alice")
@@ -456,6 +456,6 @@ def test_question_about_a_settled_call_is_refused(open_checkpointer: Open) -> No
 def test_question_about_nothing_is_refused(cp: SyncCheckpointer) -> None:
     with pytest.raises(SessionNotFound):
         cp.verify_call("s", "call_1", actor="alice")
-    started(cp)
+    start_session(cp)
     with pytest.raises(CallNotFound):
         cp.verify_call("s", "call_1", actor="alice")

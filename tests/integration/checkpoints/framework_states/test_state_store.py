@@ -13,7 +13,7 @@ from checkpoints.framework_states.transcript_versions import VersionContent
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.versions.blobs import EncodedValue, project_value
-from tests.integration.checkpoints.situations import said, talk
+from tests.integration.checkpoints.session_setups import conversation, text_message
 
 Open = Callable[..., SyncCheckpointer]
 
@@ -125,22 +125,22 @@ def test_a_write_needs_no_run_and_respects_one(cp: SyncCheckpointer, open_checkp
 
 
 def test_a_transcript_becomes_versions(cp: SyncCheckpointer) -> None:
-    transcript = talk("abc")
+    transcript = conversation("abc")
     _save(cp, 0, transcript=transcript[:2])
     _save(cp, 1, transcript=transcript[:2])  # unchanged
     _save(cp, 2, transcript=transcript)
-    edited = [transcript[0], said("other", "assistant")]
+    edited = [transcript[0], text_message("other", "assistant")]
     cp.start_session("s")
     _save(cp, 3, transcript=edited)
-    assert cp.append_checkpoint("s", [said("next")], expected_version=3) == 4
+    assert cp.append_checkpoint("s", [text_message("next")], expected_version=3) == 4
     loaded = [cp.load("s", version)["transcript"] for version in (1, 2, 3, 4)]
-    assert loaded == [transcript[:2], transcript, edited, [*edited, said("next")]]
+    assert loaded == [transcript[:2], transcript, edited, [*edited, text_message("next")]]
     assert cp.load("s", 3)["payload"] == {"state": 3}
 
 
 def test_pruned_versions_take_their_states_along(cp: SyncCheckpointer) -> None:
     for number, text in enumerate("abcd"):
-        _save(cp, 2 * number, transcript=talk("abcd"[: number + 1]), messages=[_item(number)])
+        _save(cp, 2 * number, transcript=conversation("abcd"[: number + 1]), messages=[_item(number)])
         _save(cp, 2 * number + 1, other=("json", text.encode()), versions={"messages": 2 * number})
     cp.prune("s", keep_last=2)
     assert [version["version"] for version in cp.list_checkpoints("s")] == [4, 3]
@@ -182,7 +182,7 @@ def test_a_copy_is_complete_and_its_own(cp: SyncCheckpointer) -> None:
 
 
 def test_states_move_with_the_file_of_a_session(cp: SyncCheckpointer, tmp_path: Any) -> None:
-    _save(cp, 0, transcript=talk("ab"), messages=[_item(number) for number in range(20)])
+    _save(cp, 0, transcript=conversation("ab"), messages=[_item(number) for number in range(20)])
     cp.export_session("s", tmp_path / "s.jsonl")
     before = _load(cp)
     state_store.delete_session_with_states(cp.store, "s")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
 from checkpoints.models import Session, ToolCall
-from tests.integration.checkpoints.importers.transcript_files import Scribe
+from tests.integration.checkpoints.importers.transcript_writer import TranscriptWriter
 
 _numbers = count(1)
 odd_text = st.text(st.characters() | st.just("\0") | st.just("\ud800"), max_size=8)
@@ -99,13 +99,13 @@ def replaced(value: Any, path: str, new: Any) -> Any:
 
 
 def a_conversation(path: Path) -> list[Any]:
-    scribe = Scribe(path)
-    scribe.note("summary", summary="A greeting", leafUuid="u1")
-    scribe.user("Hello")
-    scribe.calls("call_1", "Read", {"file": "a"}, message="msg_1", usage={"input_tokens": 3})
-    scribe.result("call_1", "content")
-    scribe.line(type="system", subtype="compact_boundary", content="Compacted")
-    scribe.says("Bye", message="msg_2")
+    transcript_writer = TranscriptWriter(path)
+    transcript_writer.note("summary", summary="A greeting", leafUuid="u1")
+    transcript_writer.user("Hello")
+    transcript_writer.calls("call_1", "Read", {"file": "a"}, message="msg_1", usage={"input_tokens": 3})
+    transcript_writer.result("call_1", "content")
+    transcript_writer.line(type="system", subtype="compact_boundary", content="Compacted")
+    transcript_writer.says("Bye", message="msg_2")
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 

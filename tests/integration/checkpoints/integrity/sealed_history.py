@@ -34,7 +34,7 @@ from checkpoints.models import (
 from checkpoints.peers.peer_requests import Join as JoinRequest
 from checkpoints.peers.peer_requests import PeerCall as PeerRequest
 from checkpoints.sessions import ownership
-from tests.integration.checkpoints.situations import said, talk
+from tests.integration.checkpoints.session_setups import conversation, text_message
 
 SEALED_TABLES: tuple[type[models.Model], ...] = (
     Session,
@@ -62,11 +62,13 @@ def play(open_checkpointer: Callable[..., SyncCheckpointer], session_id: str) ->
     """Save, branch, call, lose a run, decide, guard, keep a state, run a step, pause, and get an answer."""
     first = open_checkpointer()
     first.start_session(session_id, "Refund order 17")
-    transcript = talk("abc")
+    transcript = conversation("abc")
     first.save_checkpoint(session_id, transcript, {"n": 1}, 0.25, payload={"cursor": 3})
     first.record_tool_call_issued(session_id, "call_1", "pay", {"order": 17}, f"key 1 {session_id}")
     first.record_tool_call_result(session_id, "call_1", "paid", True)
-    first.save_checkpoint(session_id, [*transcript[:2], said("other", "assistant")], {"n": 2}, 0.5, usage={"input": 5})
+    first.save_checkpoint(
+        session_id, [*transcript[:2], text_message("other", "assistant")], {"n": 2}, 0.5, usage={"input": 5}
+    )
     first.record_tool_call_issued(session_id, "call_2", "pay", {"order": 18}, f"key 2 {session_id}")
     second = open_checkpointer()
     second.start_session(f"{session_id} beside it", "Something else")

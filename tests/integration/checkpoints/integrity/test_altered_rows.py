@@ -16,7 +16,7 @@ from checkpoints.versions import load_version
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, change, plain, play, undone
-from tests.integration.checkpoints.situations import said, started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session, text_message
 
 
 def problems(session_id: str) -> list[Any]:
@@ -85,9 +85,9 @@ def _unique(model: Any) -> set[str]:
 
 @pytest.fixture
 def cp(open_checkpointer: Open) -> SyncCheckpointer:
-    checkpointer = started(open_checkpointer())
+    checkpointer = start_session(open_checkpointer())
     for length in (2, 3):
-        checkpointer.save_checkpoint("s", talk("abc"[:length]), {"n": length}, 0.5)
+        checkpointer.save_checkpoint("s", conversation("abc"[:length]), {"n": length}, 0.5)
     return checkpointer
 
 
@@ -118,8 +118,8 @@ def test_message_that_was_altered_with_every_digest_after_it_is_not_served(cp: S
 
 
 def test_session_with_an_altered_call_is_not_resumed_and_others_are(open_checkpointer: Open) -> None:
-    cp = started(open_checkpointer())
-    started(cp, "other")
+    cp = start_session(open_checkpointer())
+    start_session(cp, "other")
     cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     cp.record_tool_call_result("s", "call_1", "paid", True)
     cp.close()
@@ -133,7 +133,7 @@ def test_session_with_an_altered_call_is_not_resumed_and_others_are(open_checkpo
 
 
 def test_altered_call_is_neither_replayed_nor_decided_nor_changed(open_checkpointer: Open) -> None:
-    cp = started(open_checkpointer())
+    cp = start_session(open_checkpointer())
     cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     cp.release_session("s")
     (call,) = cp.pending_tool_calls("s")
@@ -153,7 +153,7 @@ def test_altered_call_is_neither_replayed_nor_decided_nor_changed(open_checkpoin
 
 
 def test_outcome_does_not_seal_what_was_altered_while_the_call_ran(open_checkpointer: Open) -> None:
-    cp = started(open_checkpointer())
+    cp = start_session(open_checkpointer())
     cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     plain(ToolCall).update(args='{"order":18}')
     cp.record_tool_call_result("s", "call_1", "paid", True)
@@ -177,7 +177,7 @@ def test_row_whose_seal_was_removed_is_refused_unless_that_is_configured(cp: Syn
 
 def test_former_key_verifies_and_the_present_one_seals(cp: SyncCheckpointer, settings: Any) -> None:
     settings.HARNESS_SEAL_KEY = f"{OTHER_KEY} {KEY}"
-    cp.save_checkpoint("s", [*talk("abc"), said("d")], {}, 1)
+    cp.save_checkpoint("s", [*conversation("abc"), text_message("d")], {}, 1)
     seals = [
         bytes(seal or b"")[:4] for seal in Checkpoint.objects.order_by("version").values_list("row_seal", flat=True)
     ]

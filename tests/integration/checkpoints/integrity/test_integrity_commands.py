@@ -14,7 +14,7 @@ from checkpoints.models import AuditEvent, IntegrityCheck, Message, Session, Too
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, plain, play
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 def run(*arguments: str) -> tuple[str, str]:
@@ -41,7 +41,7 @@ def test_rows_from_before_sealing_are_sealed_once(open_checkpointer: Open, setti
 
 def test_altered_transcript_is_not_sealed(open_checkpointer: Open, settings: Any) -> None:
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
-    started(open_checkpointer()).save_checkpoint("s", talk("abc"), {}, 0)
+    start_session(open_checkpointer()).save_checkpoint("s", conversation("abc"), {}, 0)
     plain(Message).filter(position=1).update(body='{"forged":true}')
     settings.HARNESS_SEAL_KEY = KEY
 
@@ -52,8 +52,8 @@ def test_altered_transcript_is_not_sealed(open_checkpointer: Open, settings: Any
 
 def test_verification_names_every_altered_row_and_goes_on(open_checkpointer: Open) -> None:
     for name in ("s", "t", "u"):
-        cp = started(open_checkpointer(), name)
-        cp.save_checkpoint(name, talk("abc"), {}, 0)
+        cp = start_session(open_checkpointer(), name)
+        cp.save_checkpoint(name, conversation("abc"), {}, 0)
         cp.record_tool_call_issued(name, "call_1", "pay", {"order": 17}, f"key {name}")
     plain(ToolCall).filter(session__session_id="s").update(tool="refund")
     plain(Message).filter(session__session_id="t", position=1).delete()
@@ -79,7 +79,7 @@ def test_an_interrupted_verification_goes_on_where_it_ended(
     open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("s", "t", "u"):
-        started(open_checkpointer(), name).save_checkpoint(name, talk("abc"), {}, 0)
+        start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
     monkeypatch.setattr(full_check, "BATCH_SIZE", 1)
     workspace = Session.objects.get(session_id="s").workspace_id
     interrupted = full_check.check_workspace("default", workspace, VerificationCounts())
@@ -105,7 +105,7 @@ def test_verification_needs_a_key_and_a_session(settings: Any, workspace: object
 
 
 def test_invented_entry_of_the_audit_trail_is_named(open_checkpointer: Open) -> None:
-    started(open_checkpointer())
+    start_session(open_checkpointer())
     event = AuditEvent.objects.first()
     assert event
     plain(AuditEvent).bulk_create(

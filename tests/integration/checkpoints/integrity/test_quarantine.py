@@ -23,16 +23,16 @@ from checkpoints.exceptions import (
 from checkpoints.models import AuditEvent, Decision, Message, Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import plain
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 @pytest.fixture
 def cp(open_checkpointer: Open) -> SyncCheckpointer:
     """A session `s` with two versions, an undecided call, and a session beside it."""
-    checkpointer = started(open_checkpointer())
-    started(checkpointer, "other").save_checkpoint("other", talk("ab"), {}, 0)
+    checkpointer = start_session(open_checkpointer())
+    start_session(checkpointer, "other").save_checkpoint("other", conversation("ab"), {}, 0)
     checkpointer.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
-    checkpointer.save_checkpoint("s", talk("ab"), {}, 0)
+    checkpointer.save_checkpoint("s", conversation("ab"), {}, 0)
     return checkpointer
 
 
@@ -73,11 +73,11 @@ def test_whoever_finds_an_altered_row_quarantines_the_session(
     assert len(json.loads(session.quarantine)) == 1
     assert session.owner is None
     with pytest.raises(SessionQuarantined):
-        cp.save_checkpoint("s", talk("abc"), {}, 0)
+        cp.save_checkpoint("s", conversation("abc"), {}, 0)
     assert AuditEvent.objects.filter(kind="session_quarantined", session=session).count() == 1
     assert get_session("other").quarantined_at is None
     assert [row["session_id"] for row in cp.list_sessions(status="quarantined")] == ["s"]
-    assert cp.save_checkpoint("other", talk("abc"), {}, 0) == 2
+    assert cp.save_checkpoint("other", conversation("abc"), {}, 0) == 2
 
 
 def test_nothing_of_a_quarantined_session_runs(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
@@ -94,7 +94,7 @@ def test_nothing_of_a_quarantined_session_runs(cp: SyncCheckpointer, open_checkp
         lambda: cp.resume("s"),
         lambda: cp.start_session("s"),
         lambda: cp.fork_session("s", "copy"),
-        lambda: cp.append_checkpoint("s", talk("c"), expected_version=1),
+        lambda: cp.append_checkpoint("s", conversation("c"), expected_version=1),
         lambda: cp.approve_rerun("s", "call_1", **decide),
         lambda: cp.verify_call("s", "call_1", actor="alice"),
     ):

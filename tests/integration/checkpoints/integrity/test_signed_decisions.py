@@ -30,7 +30,7 @@ from checkpoints.models import AuditEvent, Decision, Session, ToolCall, Workspac
 from checkpoints.seals.decision_keys import create_key_pair
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import change, plain, undone
-from tests.integration.checkpoints.situations import interrupt, started, statuses
+from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, start_session
 from tests.support.processes import append_line
 
 KEYS, NEW_KEYS = create_key_pair(), create_key_pair()
@@ -83,7 +83,7 @@ def call(desk: ToolRegistry) -> Any:
 
 
 def ask(cp: SyncCheckpointer, effects: Path, **options: Any) -> ToolRegistry:
-    desk = open_desk(started(cp), effects, **options)
+    desk = open_desk(start_session(cp), effects, **options)
     with pytest.raises(ApprovalRequired):
         call(desk)
     return desk
@@ -215,19 +215,19 @@ def test_decision_about_an_interrupted_call_is_used(
     more: Any,
     status: str,
 ) -> None:
-    first = started(open_checkpointer())
-    taker, row = interrupt(first, open_checkpointer)
+    first = start_session(open_checkpointer())
+    taker, row = interrupt_call(first, open_checkpointer)
     arguments = ("s", "call_1", *more.values())
     with pytest.raises(DecisionSigningKeyMissing):
         getattr(taker, kind)(*arguments, actor="alice", reason="I looked.", revision=row["revision"])
-    assert (statuses(), Decision.objects.count()) == ([("call_1", 1, "interrupted")], 0)
+    assert (call_statuses(), Decision.objects.count()) == ([("call_1", 1, "interrupted")], 0)
 
     on_site()
     getattr(taker, kind)(*arguments, actor="alice", reason="I looked.", revision=row["revision"])
     on_agent()
 
     taker.resume("s")
-    assert statuses() == [("call_1", 1, status)]
+    assert call_statuses() == [("call_1", 1, status)]
 
 
 def test_every_change_of_what_was_signed_is_refused(
@@ -337,7 +337,7 @@ def test_forged_vote_does_not_count_on_the_site(
 
     with pytest.raises(DecisionNotSigned):
         decide("approve_call", revision=2)
-    assert statuses() == [("call_1", 1, "awaiting_approval")]
+    assert call_statuses() == [("call_1", 1, "awaiting_approval")]
 
 
 def test_fork_of_a_session_with_a_forged_decision_is_refused(cp: SyncCheckpointer, effects: Path) -> None:
@@ -361,7 +361,7 @@ def test_former_key_verifies_while_it_is_listed(
         call(desk)
     assert Session.objects.get().quarantined_at is None
     settings.HARNESS_DECISION_VERIFY_KEYS = f"{NEW_KEYS.verifying}, {KEYS.verifying}"
-    started(cp)
+    start_session(cp)
     assert call(desk).content == "paid 40"
 
 
@@ -377,7 +377,7 @@ def test_signatures_are_verified_without_seals(cp: SyncCheckpointer, effects: Pa
 def test_verify_hook_needs_no_signature(open_checkpointer: Open) -> None:
     from checkpoints import Landed
 
-    taker, _ = interrupt(started(open_checkpointer()), open_checkpointer)
+    taker, _ = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     registry = ToolRegistry(checkpointer=taker, session_id="s")
 
     @registry.tool(verify=lambda args: Landed("paid"))
@@ -385,7 +385,7 @@ def test_verify_hook_needs_no_signature(open_checkpointer: Open) -> None:
         return "paid"
 
     assert taker.resume("s").run is not None
-    assert statuses() == [("call_1", 1, "completed")]
+    assert call_statuses() == [("call_1", 1, "completed")]
 
 
 def test_decisions_from_before_signing_are_signed_once(

@@ -18,7 +18,7 @@ from checkpoints.seals.witness import FileWitness, get_witness
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
 from tests.integration.checkpoints.integrity.sealed_history import plain
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def witness(tmp_path: Path, settings: Any) -> Path:
 
 @pytest.fixture
 def cp(open_checkpointer: Open, witness: Path) -> SyncCheckpointer:
-    checkpointer = started(open_checkpointer())
-    checkpointer.save_checkpoint("s", talk("ab"), {}, 0)
+    checkpointer = start_session(open_checkpointer())
+    checkpointer.save_checkpoint("s", conversation("ab"), {}, 0)
     checkpointer.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     checkpointer.record_tool_call_result("s", "call_1", "paid", True)
     return checkpointer
@@ -67,8 +67,8 @@ def set_witness(*arguments: str) -> str:
 
 
 def test_a_session_goes_on_as_long_as_nobody_puts_it_back(cp: SyncCheckpointer, witness: Path) -> None:
-    cp.append_checkpoint("s", talk("c"), expected_version=1)
-    cp.save_checkpoint("s", talk("x"), {}, 0)  # branches, by the slow path
+    cp.append_checkpoint("s", conversation("c"), expected_version=1)
+    cp.save_checkpoint("s", conversation("x"), {}, 0)  # branches, by the slow path
     cp.release_session("s")
     forget_witness()
     assert cp.resume("s").version == 3
@@ -77,11 +77,11 @@ def test_a_session_goes_on_as_long_as_nobody_puts_it_back(cp: SyncCheckpointer, 
 
 
 def test_a_session_that_was_put_back_is_not_resumed_and_others_are(cp: SyncCheckpointer, settings: Any) -> None:
-    started(cp, "other")
+    start_session(cp, "other")
     cp.release_session("s")
     put_back = remember_state()
     cp.resume("s")
-    cp.save_checkpoint("s", talk("abc"), {}, 0)
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
     cp.release_session("s")
     put_back()
     forget_witness()
@@ -121,7 +121,7 @@ def test_a_restore_is_adopted_with_a_reason(cp: SyncCheckpointer) -> None:
 
 def test_a_witness_that_was_lost_or_put_back_is_noticed(cp: SyncCheckpointer, witness: Path, settings: Any) -> None:
     early = witness.read_bytes()
-    cp.save_checkpoint("s", talk("abc"), {}, 0)
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
     cp.release_session("s")
     newest = witness.read_bytes()
 
@@ -175,8 +175,8 @@ def folder(open_checkpointer: Open, tmp_path: Path, settings: Any) -> Path:
     """A witness in a folder, and what it has of a session with a version."""
     settings.HARNESS_WITNESS = f"{tmp_path}/folder/"
     assert set_witness("create", "--reason", "first use").startswith("0 of 0 ")
-    cp = started(open_checkpointer())
-    cp.save_checkpoint("s", talk("ab"), {}, 0)
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("ab"), {}, 0)
     cp.release_session("s")
     (notes,) = [path for path in (tmp_path / "folder").iterdir() if path.is_dir()]
     return notes
@@ -189,7 +189,7 @@ def test_a_folder_of_files_that_are_written_once_notices_an_old_copy(
     settings.HARNESS_WITNESS_SYNC = "each"
     put_back = remember_state()
     assert cp.resume("s").version == 1
-    cp.save_checkpoint("s", talk("abc"), {}, 0)
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
     cp.release_session("s")
     assert all(file.read_bytes() == content for file, content in before.items())
     assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o400}
@@ -236,7 +236,7 @@ def test_a_folder_from_which_files_were_taken_is_noticed(open_checkpointer: Open
 def test_a_write_without_the_file_is_not_done(cp: SyncCheckpointer, witness: Path) -> None:
     witness.unlink()
     with pytest.raises(WitnessMissing):
-        cp.save_checkpoint("s", talk("abc"), {}, 0)
+        cp.save_checkpoint("s", conversation("abc"), {}, 0)
     assert plain(Checkpoint).count() == 1
 
 
@@ -246,8 +246,8 @@ def test_any_function_that_makes_a_witness_can_be_configured(
     settings.HARNESS_WITNESS = f"{__name__}.build_witness"
     BUILT.clear()
     BUILT.append(FileWitness(witness, sync_each=True))
-    cp = started(open_checkpointer())
-    cp.save_checkpoint("s", talk("ab"), {}, 0)
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("ab"), {}, 0)
     cp.release_session("s")
     assert cp.resume("s").version == 1
     assert witness.stat().st_size > 0

@@ -16,7 +16,7 @@ from checkpoints.loop_state import PostLlm, PreToolBatch, RunTerminal, StepStart
 from checkpoints.models import Checkpoint, Session
 from tests.conftest import Open
 from tests.integration.checkpoints.loop_state.snapshot_samples import FULL
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,12 @@ from tests.integration.checkpoints.situations import started, talk
 )
 def test_value_of_the_wrong_kind_is_not_saved(cp: SyncCheckpointer, field: str, value: object) -> None:
     with pytest.raises(InvalidInput, match=field):
-        started(cp).save_phase("s", StepStarted(), snapshot=replace(FULL, **{field: value}))  # type: ignore[arg-type]
+        start_session(cp).save_phase("s", StepStarted(), snapshot=replace(FULL, **{field: value}))  # type: ignore[arg-type]
     assert Checkpoint.objects.count() == 0
 
 
 def damaged(cp: SyncCheckpointer, change: dict[str, Any], remove: str | None = None) -> None:
-    started(cp).save_phase("s", PostLlm(model="best"), snapshot=FULL, transcript=talk("a"))
+    start_session(cp).save_phase("s", PostLlm(model="best"), snapshot=FULL, transcript=conversation("a"))
     cp.close()
     payload = parse_json(Checkpoint.objects.get().payload or "") | change
     payload.pop(remove, None)
@@ -103,7 +103,7 @@ def test_payload_from_the_future_runs_nothing(open_checkpointer: Open) -> None:
 @pytest.mark.parametrize("payload", ['{"snapshot_schema":', "null", "[]"])
 def test_damaged_snapshot_behind_a_light_phase_is_found(open_checkpointer: Open, payload: str) -> None:
     with open_checkpointer() as first:
-        started(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=talk("a"))
+        start_session(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=conversation("a"))
         first.save_phase("s", PreToolBatch())
     Checkpoint.objects.filter(version=1).update(payload=payload)
 
@@ -115,7 +115,7 @@ def test_damaged_snapshot_behind_a_light_phase_is_found(open_checkpointer: Open,
 def test_payload_of_a_users_own_is_left_alone(open_checkpointer: Open) -> None:
     own = {"step": "three", "schema": "x", "details": 5}
     with open_checkpointer() as first:
-        started(first).save_checkpoint("s", [], None, 0, phase="step_started", payload=own)
+        start_session(first).save_checkpoint("s", [], None, 0, phase="step_started", payload=own)
     second = open_checkpointer()
 
     assert (second.resume("s").snapshot, (second.load_latest("s") or {})["payload"]) == (None, own)
@@ -130,7 +130,7 @@ def test_payload_of_a_users_own_is_left_alone(open_checkpointer: Open) -> None:
 )
 def test_damaged_end_is_not_a_result(open_checkpointer: Open, change: dict[str, Any], field: str) -> None:
     with open_checkpointer() as first:
-        started(first).save_phase("s", RunTerminal(state="completed", terminal_result=1))
+        start_session(first).save_phase("s", RunTerminal(state="completed", terminal_result=1))
     payload = parse_json(Checkpoint.objects.get().payload or "")
     if field == "details.state":
         change = {"details": payload["details"] | change["details"]}

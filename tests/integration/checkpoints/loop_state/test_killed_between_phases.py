@@ -9,14 +9,14 @@ from checkpoints import SyncCheckpointer
 from checkpoints.models import Run, Session
 from tests.conftest import StartChild
 from tests.integration.checkpoints.loop_state import phase_agent
-from tests.integration.checkpoints.loop_state.phase_agent import POINTS, Loop
+from tests.integration.checkpoints.loop_state.phase_agent import POINTS, AgentLoop
 from tests.support.processes import database_url
 
 EFFECTS = ["ask 1", "pay 1", "ask 2", "pay 2", "pay 3", "ask 3"]
 RESULT = {"text": "all paid", "asked": 3, "paid": 3}
 
 
-def killed(start_child: StartChild, effects: Path, point: str, *, resume: bool = False) -> None:
+def kill_agent(start_child: StartChild, effects: Path, point: str, *, resume: bool = False) -> None:
     child = start_child(phase_agent.die_at, url=database_url(), effects=str(effects), point=point, resume=resume)
     assert child.died_by() == signal.SIGKILL
 
@@ -31,9 +31,9 @@ def expected(*points: str) -> list[str]:
 def test_next_run_goes_on_from_every_place(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path, point: str
 ) -> None:
-    killed(start_child, effects, point)
+    kill_agent(start_child, effects, point)
 
-    assert Loop(cp, str(effects)).resume() == RESULT
+    assert AgentLoop(cp, str(effects)).resume() == RESULT
     assert sorted(effects.read_text().splitlines()) == expected(point)
     assert Session.objects.get().status == "completed"
     assert float(Session.objects.get().budget_spent_usd) == 0.75
@@ -52,16 +52,16 @@ def test_next_run_goes_on_from_every_place(
 def test_second_kill_during_a_resume_is_survived(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path, first: str, second: str
 ) -> None:
-    killed(start_child, effects, first)
-    killed(start_child, effects, second, resume=True)
+    kill_agent(start_child, effects, first)
+    kill_agent(start_child, effects, second, resume=True)
 
-    assert Loop(cp, str(effects)).resume() == RESULT
+    assert AgentLoop(cp, str(effects)).resume() == RESULT
     assert sorted(effects.read_text().splitlines()) == expected(first, second)
     assert list(Run.objects.order_by("number").values_list("resumed_from__number", flat=True))[:2] == [None, 1]
 
 
 def test_run_is_resumed_by_its_id_in_another_process(start_child: StartChild, effects: Path) -> None:
-    killed(start_child, effects, "post_tool_batch 2")
+    kill_agent(start_child, effects, "post_tool_batch 2")
     run = Run.objects.get()
     child = start_child(phase_agent.resume_run, url=database_url(), run_id=str(run.pk))
 

@@ -31,23 +31,23 @@ from checkpoints.loop_state import (
 )
 from checkpoints.models import Checkpoint, Session, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.loop_state.phase_agent import POINTS, Loop
+from tests.integration.checkpoints.loop_state.phase_agent import POINTS, AgentLoop
 from tests.integration.checkpoints.loop_state.snapshot_samples import ANSWER, FULL
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 def test_snapshot_comes_back_as_it_was(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).save_phase("s", PostLlm(model="best"), snapshot=FULL, transcript=talk("a"))
+        start_session(first).save_phase("s", PostLlm(model="best"), snapshot=FULL, transcript=conversation("a"))
     point = open_checkpointer().resume("s")
 
     assert point.snapshot == FULL
-    assert (point.pending_response, point.transcript) == (ANSWER, talk("a"))
+    assert (point.pending_response, point.transcript) == (ANSWER, conversation("a"))
     assert (point.budget_spent_usd, point.usage) == (Decimal("0.30"), FULL.usage)
 
 
 def test_what_columns_hold_is_not_written_twice(cp: SyncCheckpointer) -> None:
-    started(cp).save_phase("s", StepStarted(), snapshot=FULL, transcript=talk("a"), plan={"goal": 1})
+    start_session(cp).save_phase("s", StepStarted(), snapshot=FULL, transcript=conversation("a"), plan={"goal": 1})
     row = Checkpoint.objects.get()
     payload = parse_json(row.payload or "")
 
@@ -57,7 +57,7 @@ def test_what_columns_hold_is_not_written_twice(cp: SyncCheckpointer) -> None:
 
 
 def test_light_phase_keeps_everything_and_says_only_its_own(cp: SyncCheckpointer) -> None:
-    started(cp).save_phase("s", StepStarted(), snapshot=FULL, transcript=talk("a"), plan={"goal": 1})
+    start_session(cp).save_phase("s", StepStarted(), snapshot=FULL, transcript=conversation("a"), plan={"goal": 1})
     version = cp.save_phase("s", PreLlm(model="best", provider="plain", message_count=1))
     loaded = cp.load("s", version)
 
@@ -66,7 +66,7 @@ def test_light_phase_keeps_everything_and_says_only_its_own(cp: SyncCheckpointer
         "details": {"model": "best", "provider": "plain", "message_count": 1},
     }
     assert (loaded["phase"], loaded["plan"], loaded["usage"]) == ("pre_llm", {"goal": 1}, FULL.usage)
-    assert (loaded["transcript"], loaded["budget_spent_usd"]) == (talk("a"), Decimal("0.30"))
+    assert (loaded["transcript"], loaded["budget_spent_usd"]) == (conversation("a"), Decimal("0.30"))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_answer_is_pending_until_its_tools_have_run(
     open_checkpointer: Open, after: list[PhaseDetails], pending: dict[str, Any] | None
 ) -> None:
     with open_checkpointer() as first:
-        started(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=talk("a"))
+        start_session(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=conversation("a"))
         for details in after:
             first.save_phase("s", details)
     point = open_checkpointer().resume("s")
@@ -96,7 +96,9 @@ def test_answer_is_pending_until_its_tools_have_run(
 
 def test_light_phase_keeps_an_answer_that_was_saved_without_a_snapshot(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).save_checkpoint("s", [], None, 0, phase="post_llm", payload={"pending_llm_response": ANSWER})
+        start_session(first).save_checkpoint(
+            "s", [], None, 0, phase="post_llm", payload={"pending_llm_response": ANSWER}
+        )
         first.save_phase("s", PreToolBatch(tool_call_count=1))
     point = open_checkpointer().resume("s")
 
@@ -105,8 +107,8 @@ def test_light_phase_keeps_an_answer_that_was_saved_without_a_snapshot(open_chec
 
 def test_plain_turn_ends_what_a_snapshot_said(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=[])
-        first.save_checkpoint("s", talk("a"), None, 0)
+        start_session(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=[])
+        first.save_checkpoint("s", conversation("a"), None, 0)
         first.save_phase("s", PreToolBatch())
     point = open_checkpointer().resume("s")
 
@@ -114,15 +116,15 @@ def test_plain_turn_ends_what_a_snapshot_said(open_checkpointer: Open) -> None:
 
 
 def test_expected_version_is_held_against_the_session(cp: SyncCheckpointer) -> None:
-    started(cp).save_phase("s", RunStarted(), expected_version=0)
+    start_session(cp).save_phase("s", RunStarted(), expected_version=0)
 
-    for transcript in (None, talk("a")):
+    for transcript in (None, conversation("a")):
         with pytest.raises(VersionConflict):
             cp.save_phase("s", PreLlm(), transcript=transcript, expected_version=0)
 
 
 def test_only_the_owner_saves_phases(open_checkpointer: Open) -> None:
-    started(open_checkpointer())
+    start_session(open_checkpointer())
 
     with pytest.raises(NotOwner):
         open_checkpointer().save_phase("s", RunStarted())
@@ -131,7 +133,7 @@ def test_only_the_owner_saves_phases(open_checkpointer: Open) -> None:
 def test_end_that_was_saved_is_the_result_of_a_resume(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         end = RunTerminal(state="failed", terminal_result={"why": "no money"})
-        started(first).save_phase("s", end, transcript=talk("a"))
+        start_session(first).save_phase("s", end, transcript=conversation("a"))
     assert open_checkpointer().preview_resume("s")["finished"] is True
 
     for _ in range(2):
@@ -142,7 +144,7 @@ def test_end_that_was_saved_is_the_result_of_a_resume(open_checkpointer: Open) -
 
 def test_finishing_waits_for_unknown_outcomes(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).record_tool_call_issued("s", "call_1", "pay", {}, "key")
+        start_session(first).record_tool_call_issued("s", "call_1", "pay", {}, "key")
         first.save_phase("s", RunTerminal(state="completed", terminal_result="paid"))
 
     with pytest.raises(ReviewRequired):
@@ -152,7 +154,7 @@ def test_finishing_waits_for_unknown_outcomes(open_checkpointer: Open) -> None:
 
 def test_end_that_is_none_is_not_saved(cp: SyncCheckpointer) -> None:
     with pytest.raises(InvalidInput, match=r"details\.state"):
-        started(cp).save_phase("s", RunTerminal(state="running", terminal_result=None))
+        start_session(cp).save_phase("s", RunTerminal(state="running", terminal_result=None))
 
 
 def test_replays_are_counted_in_the_snapshot(open_checkpointer: Open) -> None:
@@ -167,12 +169,12 @@ def test_replays_are_counted_in_the_snapshot(open_checkpointer: Open) -> None:
             registry.dispatch("pay", {"order": order}, f"call_{order}")
 
     with open_checkpointer() as first:
-        paying(started(first), 1, 2)
+        paying(start_session(first), 1, 2)
         assert saved(first) == 0
         paying(first, 1, 1)
         assert saved(first) == 1
     with open_checkpointer() as second:
-        paying(started(second), 1, 2, 3)
+        paying(start_session(second), 1, 2, 3)
         second.save_phase("s", PreToolBatch())
         assert saved(second) == 3
     third = open_checkpointer()
@@ -182,7 +184,7 @@ def test_replays_are_counted_in_the_snapshot(open_checkpointer: Open) -> None:
 
 def test_changed_result_is_not_replayed(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        registry = ToolRegistry(checkpointer=started(first), session_id="s")
+        registry = ToolRegistry(checkpointer=start_session(first), session_id="s")
         registry.tool(name="pay")(lambda order: "paid")
         registry.dispatch("pay", {"order": 1}, "call_1")
     ToolCall.objects.update(result='"paid nothing"')
@@ -193,7 +195,7 @@ def test_changed_result_is_not_replayed(open_checkpointer: Open) -> None:
     assert caught.value.field == "the result of call 'call_1'"
     with pytest.raises(CheckpointCorrupted):
         second.find_completed_call(ToolCall.objects.get().idempotency_key)
-    registry = ToolRegistry(checkpointer=started(second), session_id="s")
+    registry = ToolRegistry(checkpointer=start_session(second), session_id="s")
     registry.tool(name="pay")(lambda order: "paid")
     with pytest.raises(CheckpointCorrupted):
         registry.dispatch("pay", {"order": 1}, "call_2")
@@ -201,9 +203,9 @@ def test_changed_result_is_not_replayed(open_checkpointer: Open) -> None:
 
 def test_snapshot_stays_while_a_later_version_goes_on_from_it(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first)
+        start_session(first)
         for step in (1, 2):
-            first.save_phase("s", StepStarted(), snapshot=replace(FULL, step=step), transcript=talk("a"))
+            first.save_phase("s", StepStarted(), snapshot=replace(FULL, step=step), transcript=conversation("a"))
             first.save_phase("s", PostLlm(), snapshot=replace(FULL, step=step))
         for details in (PreToolBatch(), PostToolBatch(), PreToolBatch()):
             first.save_phase("s", details)
@@ -219,7 +221,7 @@ def test_snapshot_stays_while_a_later_version_goes_on_from_it(open_checkpointer:
 
 def test_fork_of_a_version_without_snapshot_knows_its_position(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=talk("a"))
+        start_session(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=conversation("a"))
         light = first.save_phase("s", PreToolBatch(tool_call_count=1))
         first.save_phase("s", PostToolBatch())
         first.fork_session("s", "fork", version=light)
@@ -231,7 +233,7 @@ def test_fork_of_a_version_without_snapshot_knows_its_position(open_checkpointer
 
 def test_whole_loop_passes_every_phase(cp: SyncCheckpointer, effects: Path) -> None:
     passed: list[str] = []
-    result = Loop(cp, str(effects), passed.append).start()
+    result = AgentLoop(cp, str(effects), passed.append).start()
 
     assert result == {"text": "all paid", "asked": 3, "paid": 3}
     assert list(dict.fromkeys(passed)) == POINTS

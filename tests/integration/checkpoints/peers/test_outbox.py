@@ -12,12 +12,19 @@ from checkpoints.models import AuditEvent, PausedTask, PeerCall, Session, Worksp
 from checkpoints.peers import Join, Notice, Told
 from checkpoints.peers import PeerCall as Call
 from tests.conftest import Open
-from tests.integration.checkpoints.peers.paused_agents import accepted, join, let_pass, lose, pause, statuses
-from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.peers.paused_agents import (
+    accepted,
+    expire_deadlines,
+    join,
+    lose_run,
+    pause,
+    peer_call_statuses,
+)
+from tests.integration.checkpoints.session_setups import start_session
 
 
 class Peers:
-    """The other agents: they keep what they are told, and may be out of reach."""
+    """Peers that record the notices they get, and may be unreachable."""
 
     def __init__(self, *, unreachable: bool = False) -> None:
         self.told: list[tuple[str, str, str]] = []
@@ -29,8 +36,8 @@ class Peers:
         self.told.append((notice.kind, notice.peer, notice.call_id))
 
 
-def later() -> None:
-    """The time for the next attempt has come."""
+def make_notices_due() -> None:
+    """Make the next attempts due."""
     PeerCall.objects.exclude(tell_after=None).update(tell_after=F("created_at"))
 
 
@@ -42,10 +49,10 @@ def test_cancelling_tells_all_peers_that_were_asked_and_have_not_answered(cp: Sy
     assert cp.cancel_paused("s", tell=peers, reason="The customer left.") == Told(("c1", "c2"))
     assert peers.told == [("cancel", "stock", "c1"), ("cancel", "courier", "c2")]
     assert (Session.objects.get().status, PausedTask.objects.get().status) == ("cancelled", "cancelled")
-    assert statuses() == {"c1": "cancelled", "c2": "cancelled", "c3": "answered"}
+    assert peer_call_statuses() == {"c1": "cancelled", "c2": "cancelled", "c3": "answered"}
     event = AuditEvent.objects.get(kind="peers_cancelled")
     assert event.details == '{"calls":2,"reason":"The customer left."}'
-    later()
+    make_notices_due()
     assert cp.tell_peers(peers) == Told()
 
 
@@ -77,7 +84,7 @@ def test_peer_that_cannot_be_reached_is_told_later(cp: SyncCheckpointer) -> None
     assert cp.cancel_paused("s", tell=peers).failed == {"c1": "ConnectionError: no route to host"}
     peers.unreachable = False
     assert cp.tell_peers(peers) == Told()
-    later()
+    make_notices_due()
     assert cp.tell_peers(peers) == Told(("c1",))
 
 
@@ -102,7 +109,7 @@ def test_attempts_are_counted_and_become_rarer(cp: SyncCheckpointer) -> None:
         raise ConnectionError
 
     for _ in range(3):
-        later()
+        make_notices_due()
         before = database_now("default")
         cp.tell_peers(tell)
         after = PeerCall.objects.get().tell_after
@@ -118,7 +125,7 @@ def test_attempts_never_become_rarer_than_once_an_hour(cp: SyncCheckpointer) -> 
     pause(cp, join("j", "c1"))
     cp.cancel_paused("s", tell=Peers(unreachable=True))
     PeerCall.objects.update(tell_attempts=1000)
-    later()
+    make_notices_due()
     cp.tell_peers(Peers(unreachable=True))
     after = PeerCall.objects.get().tell_after
 
@@ -136,7 +143,7 @@ def test_notice_of_one_who_died_is_left_to_it_for_a_while(cp: SyncCheckpointer, 
     with pytest.raises(KeyboardInterrupt):
         cp.tell_peers(die)
     assert open_checkpointer().tell_peers(Peers()) == Told()
-    later()
+    make_notices_due()
     assert open_checkpointer().tell_peers(Peers()) == Told(("c1",))
 
 
@@ -153,7 +160,7 @@ def test_two_tellers_do_not_tell_the_same_at_once(cp: SyncCheckpointer, open_che
 def test_expired_call_is_cancelled_at_its_peer(cp: SyncCheckpointer) -> None:
     peers = Peers()
     pause(cp, join("j", "c1", "c2"))
-    let_pass("c1")
+    expire_deadlines("c1")
     cp.sweep_deadlines()
 
     cp.tell_peers(peers)
@@ -199,7 +206,7 @@ def test_request_that_becomes_a_cancellation_while_it_is_told(cp: SyncCheckpoint
     peers = Peers()
 
     cp.tell_peers(lambda notice: other.cancel_paused("s"))
-    later()
+    make_notices_due()
     cp.tell_peers(peers)
     assert peers.told == [("cancel", "stock", "c1")]
 
@@ -215,7 +222,7 @@ def test_telling_has_a_limit_and_stays_in_its_workspace(cp: SyncCheckpointer, op
 def test_what_cannot_be_cancelled(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     with pytest.raises(SessionNotFound):
         cp.cancel_paused("s")
-    started(cp)
+    start_session(cp)
     with pytest.raises(NotPaused):
         cp.cancel_paused("s")
     pause(cp, join("j", "c1"), join("k", "c2"))
@@ -232,7 +239,7 @@ def test_task_that_was_taken_and_lost_can_be_cancelled(cp: SyncCheckpointer, ope
     pause(cp, join("j", "c1"), join("k", "c2"))
     accepted(cp, "c1")
     cp.take_paused("s")
-    lose()
+    lose_run()
 
     other, peers = open_checkpointer(), Peers()
     other.cancel_paused("s", tell=peers)
@@ -253,4 +260,4 @@ def test_a_session_that_waits_is_not_deleted(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"))
     with pytest.raises(StillNeeded):
         cp.delete_session("s")
-    assert statuses() == {"c1": "waiting"}
+    assert peer_call_statuses() == {"c1": "waiting"}

@@ -26,11 +26,17 @@ from checkpoints.models import Join as JoinRow
 from checkpoints.peers import Join, Paused
 from checkpoints.peers import PeerCall as Call
 from tests.conftest import Open
-from tests.integration.checkpoints.peers.paused_agents import accepted, join, let_pass, pause, statuses
-from tests.integration.checkpoints.situations import interrupt, started
+from tests.integration.checkpoints.peers.paused_agents import (
+    accepted,
+    expire_deadlines,
+    join,
+    pause,
+    peer_call_statuses,
+)
+from tests.integration.checkpoints.session_setups import interrupt_call, start_session
 
 
-def nothing_written() -> bool:
+def assert_nothing_written() -> bool:
     return not (PausedTask.objects.exists() or JoinRow.objects.exists() or PeerCall.objects.exists())
 
 
@@ -44,7 +50,7 @@ def test_pause_stores_everything_and_gives_the_session_up(cp: SyncCheckpointer) 
         ("both", 0, 2),
         ("one", 0, 1),
     ]
-    assert statuses() == {"c1": "waiting", "c2": "waiting", "c3": "waiting"}
+    assert peer_call_statuses() == {"c1": "waiting", "c2": "waiting", "c3": "waiting"}
     assert AuditEvent.objects.filter(kind="paused_for_peers").count() == 1
     with pytest.raises(NotOwner):
         cp.save_checkpoint("s", [], None, 0)
@@ -76,7 +82,7 @@ def test_every_call_has_a_deadline_by_the_clock_of_the_database(cp: SyncCheckpoi
 def test_deadline_that_is_none_is_refused(cp: SyncCheckpointer, deadline: Any) -> None:
     with pytest.raises(InvalidInput):
         pause(cp, join("j", "c1", deadline=deadline))
-    assert nothing_written()
+    assert assert_nothing_written()
 
 
 @pytest.mark.parametrize(
@@ -97,17 +103,17 @@ def test_what_cannot_be_waited_for_is_refused_before_anything_is_written(
 ) -> None:
     with pytest.raises(error):
         pause(cp, *joins)
-    assert nothing_written()
+    assert assert_nothing_written()
     assert cp.save_checkpoint("s", [], None, 0) == 2
 
 
 @pytest.mark.parametrize("state", [None, [1], "text", {"a": float("nan")}, {1: 2}])
 def test_state_that_has_no_exact_form_is_refused(cp: SyncCheckpointer, state: Any) -> None:
-    started(cp)
+    start_session(cp)
 
     with pytest.raises(NotRepresentable):
         cp.pause_for_peers("s", state, [join("j", "c1")])
-    assert nothing_written()
+    assert assert_nothing_written()
 
 
 def test_id_of_another_call_is_refused_and_the_run_goes_on(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
@@ -115,12 +121,12 @@ def test_id_of_another_call_is_refused_and_the_run_goes_on(cp: SyncCheckpointer,
 
     with pytest.raises(PeerCallExists, match="'c1'"):
         pause(cp, join("j", "c2", "c1"))
-    assert statuses() == {}
+    assert peer_call_statuses() == {}
     assert pause(cp, join("j", "c2")).number == 1
 
 
 def test_only_the_owner_pauses(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
-    started(cp)
+    start_session(cp)
     other = open_checkpointer()
     with pytest.raises(NotOwner):
         other.pause_for_peers("s", {}, [join("j", "c1")])
@@ -130,19 +136,19 @@ def test_only_the_owner_pauses(cp: SyncCheckpointer, open_checkpointer: Open) ->
 
     with pytest.raises(OwnershipLost):
         cp.pause_for_peers("s", {}, [join("j", "c1")])
-    assert nothing_written()
+    assert assert_nothing_written()
 
 
 def test_call_that_runs_or_is_undecided_has_to_end_first(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
-    started(cp).record_tool_call_issued("s", "call_1", "pay", {}, "key")
+    start_session(cp).record_tool_call_issued("s", "call_1", "pay", {}, "key")
     with pytest.raises(CallInProgress):
         cp.pause_for_peers("s", {}, [join("j", "c1")])
     cp.record_tool_call_result("s", "call_1", "paid", True)
-    taker, _ = interrupt(cp, open_checkpointer, call_id="call_2")
+    taker, _ = interrupt_call(cp, open_checkpointer, call_id="call_2")
 
     with pytest.raises(ReviewRequired):
         taker.pause_for_peers("s", {}, [join("j", "c1")])
-    assert nothing_written()
+    assert assert_nothing_written()
 
 
 def test_paused_session_is_not_resumed_as_if_nobody_were_asked(cp: SyncCheckpointer) -> None:
@@ -172,7 +178,7 @@ def test_finished_session_is_removed_with_all_it_waited_for(cp: SyncCheckpointer
     cp.finish_session("s", "completed")
     cp.delete_session("s")
 
-    assert nothing_written()
+    assert assert_nothing_written()
     assert not Session.objects.exists()
 
 
@@ -227,7 +233,7 @@ def test_deadline_is_kept_through_a_second_pause(cp: SyncCheckpointer) -> None:
     accepted(cp, "c1")
     cp.take_paused("s")
     cp.pause_for_peers("s", {}, [join("third", "c3")])
-    let_pass("c2")
+    expire_deadlines("c2")
 
     assert cp.sweep_deadlines().complete == (("s", "second"),)
 
@@ -244,7 +250,7 @@ def test_two_workspaces_may_use_the_same_call_id(cp: SyncCheckpointer, open_chec
 
 def test_everything_or_nothing_where_the_last_write_fails(cp: SyncCheckpointer) -> None:
     """A failure at the very end of the transaction leaves the run as it was."""
-    started(cp)
+    start_session(cp)
     cp.save_checkpoint("s", [], None, 0)
 
     def fail(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -254,5 +260,5 @@ def test_everything_or_nothing_where_the_last_write_fails(cp: SyncCheckpointer) 
 
     with connection.execute_wrapper(fail), pytest.raises(RuntimeError):
         cp.pause_for_peers("s", {}, [join("j", "c1")])
-    assert nothing_written()
+    assert assert_nothing_written()
     assert (Session.objects.get().status, cp.save_checkpoint("s", [], None, 0)) == ("active", 2)

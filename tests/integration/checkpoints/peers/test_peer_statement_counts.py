@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from checkpoints import SyncCheckpointer
 from tests.integration.checkpoints.peers.paused_agents import join, pause
-from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.session_setups import start_session
 
 
 def statements(work: Callable[[], object]) -> list[str]:
@@ -29,7 +29,7 @@ def test_accepting(cp: SyncCheckpointer, calls: list[str]) -> None:
 
 
 def test_pausing(cp: SyncCheckpointer, calls: list[str]) -> None:
-    started(cp)
+    start_session(cp)
 
     made = len(statements(lambda: cp.pause_for_peers("s", {}, [join("j", *calls)])))
     assert made == {"postgresql": 19, "sqlite": 18}[connection.vendor]

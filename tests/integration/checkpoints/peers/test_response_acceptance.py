@@ -24,8 +24,8 @@ from checkpoints.peers import (
     Unknown,
 )
 from tests.conftest import Open
-from tests.integration.checkpoints.peers.paused_agents import accepted, join, let_pass, pause
-from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.peers.paused_agents import accepted, expire_deadlines, join, pause
+from tests.integration.checkpoints.session_setups import start_session
 
 
 def test_the_last_response_of_a_join_completes_it(cp: SyncCheckpointer) -> None:
@@ -78,7 +78,7 @@ def test_duplicate_of_a_response_whose_receiver_died_says_that_the_task_can_be_t
 
 def test_late_response_is_kept_as_evidence_and_counts_no_more(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1", "c2"))
-    let_pass("c1")
+    expire_deadlines("c1")
     cp.sweep_deadlines()
     deadline = PeerCallRow.objects.get(call_id="c1").deadline
 
@@ -91,7 +91,7 @@ def test_late_response_is_kept_as_evidence_and_counts_no_more(cp: SyncCheckpoint
 
 def test_response_after_the_deadline_counts_until_somebody_has_acted_upon_it(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"))
-    let_pass("c1")
+    expire_deadlines("c1")
 
     assert accepted(cp, "c1") == (True, 1, 1)
     assert cp.sweep_deadlines().expired == ()
@@ -117,7 +117,7 @@ def test_response_after_the_session_went_on_to_its_end(cp: SyncCheckpointer) -> 
 
 
 def test_foreign_responses_change_nothing_and_the_right_one_still_counts(cp: SyncCheckpointer) -> None:
-    started(cp, "t")
+    start_session(cp, "t")
     pause(cp, Join("j", [PeerCall("c1", "stock", token="sesame")]))
 
     foreign = Foreign("c1", "s")
@@ -131,7 +131,7 @@ def test_foreign_responses_change_nothing_and_the_right_one_still_counts(cp: Syn
 
 def test_response_to_nothing_never_leads_to_a_session(cp: SyncCheckpointer) -> None:
     """An unknown call is no complete join of zero calls."""
-    started(cp, "t")
+    start_session(cp, "t")
     cp.finish_session("t", "completed")
 
     assert cp.accept_response("c9", "yes", session_id="nobody") == Unknown("c9")
@@ -143,7 +143,7 @@ def test_response_to_nothing_never_leads_to_a_session(cp: SyncCheckpointer) -> N
 
 def test_early_response_is_counted_by_the_pause(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     """It reaches another instance before the pause is stored, is acknowledged there, and is not lost."""
-    started(cp)
+    start_session(cp)
     assert open_checkpointer().accept_response("c1", "early", session_id="s", peer="stock") == Early("c1")
     assert EarlyResponse.objects.count() == 1
 
@@ -169,7 +169,7 @@ def test_early_response_delivered_again_is_kept_once(cp: SyncCheckpointer) -> No
 
 
 def test_early_response_with_a_wrong_token_blocks_nothing(cp: SyncCheckpointer) -> None:
-    started(cp)
+    start_session(cp)
     cp.accept_response("c1", "forged", peer="stock", token="guess")
     cp.accept_response("c1", "forged", peer="courier", token="sesame")
     cp.accept_response("c1", "true", peer="stock", token="sesame")

@@ -17,8 +17,8 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import PausedTask, PeerCall, Run, Session
 from tests.conftest import Open
-from tests.integration.checkpoints.peers.paused_agents import accepted, join, let_pass, lose, pause
-from tests.integration.checkpoints.situations import said, started
+from tests.integration.checkpoints.peers.paused_agents import accepted, expire_deadlines, join, lose_run, pause
+from tests.integration.checkpoints.session_setups import start_session, text_message
 
 
 def ready(cp: SyncCheckpointer) -> SyncCheckpointer:
@@ -36,7 +36,7 @@ def test_another_instance_goes_on_with_all_it_needs(cp: SyncCheckpointer, open_c
 
     assert (task.state, task.paused_version, task.times_taken, task.open) == ({"step": 3}, 1, 1, ())
     assert (task.point.transcript, task.point.plan, task.point.budget_spent_usd) == (
-        [said("question")],
+        [text_message("question")],
         {"goal": 1},
         0.5,
     )
@@ -45,7 +45,7 @@ def test_another_instance_goes_on_with_all_it_needs(cp: SyncCheckpointer, open_c
         "c1": ("stock", 1),
         "c2": ("stock", 2),
     }
-    assert other.append_checkpoint("s", [said("go on")], expected_version=1) == 2
+    assert other.append_checkpoint("s", [text_message("go on")], expected_version=1) == 2
     other.finish_session("s", "completed", "done")
 
 
@@ -63,7 +63,7 @@ def test_nothing_is_taken_before_a_join_is_complete(cp: SyncCheckpointer) -> Non
 def test_session_that_waits_for_nobody(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     with pytest.raises(SessionNotFound):
         cp.take_paused("s")
-    started(cp)
+    start_session(cp)
     with pytest.raises(NotPaused):
         cp.take_paused("s")
     cp.finish_session("s", "completed")
@@ -84,7 +84,7 @@ def test_task_that_is_taken_and_lost_is_taken_by_another(cp: SyncCheckpointer, o
     ready(cp)
     first = cp.take_paused("s")
     for times in (2, 3):
-        lose()
+        lose_run()
         again = open_checkpointer().take_paused("s")
         assert (again.state, again.results, again.times_taken) == (first.state, first.results, times)
 
@@ -95,7 +95,7 @@ def test_task_that_is_taken_and_lost_is_taken_by_another(cp: SyncCheckpointer, o
 def test_task_that_is_taken_and_lost_is_listed_and_protected(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     ready(cp).take_paused("s")
     assert cp.list_paused(ready=True) == []
-    lose()
+    lose_run()
     other = open_checkpointer()
 
     assert [row["session_id"] for row in other.list_paused(ready=True)] == ["s"]
@@ -110,21 +110,21 @@ def test_task_that_is_taken_and_lost_is_listed_and_protected(cp: SyncCheckpointe
 
 def test_after_the_next_version_the_task_is_over(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     ready(cp).take_paused("s")
-    cp.append_checkpoint("s", [said("used")], expected_version=1)
-    lose()
+    cp.append_checkpoint("s", [text_message("used")], expected_version=1)
+    lose_run()
     other = open_checkpointer()
 
     assert other.list_paused() == []
     with pytest.raises(NotPaused):
         other.take_paused("s")
-    assert other.resume("s").transcript == [said("question"), said("used")]
+    assert other.resume("s").transcript == [text_message("question"), text_message("used")]
     cp.close()
 
 
 def test_pruning_the_version_that_used_it_does_not_bring_it_back(cp: SyncCheckpointer) -> None:
     ready(cp).take_paused("s")
     for version in (1, 2, 3):
-        cp.append_checkpoint("s", [said(f"{version}")], expected_version=version)
+        cp.append_checkpoint("s", [text_message(f"{version}")], expected_version=version)
     cp.prune("s", keep_last=1)
     cp.close()
 
@@ -138,9 +138,9 @@ def test_lost_run_that_had_used_one_join_leaves_the_next_one_to_be_taken(
     pause(cp, join("j", "c1"), join("k", "c2"))
     accepted(cp, "c1")
     cp.take_paused("s")
-    cp.append_checkpoint("s", [said("used c1")], expected_version=1)
+    cp.append_checkpoint("s", [text_message("used c1")], expected_version=1)
     accepted(cp, "c2")
-    lose()
+    lose_run()
     task = open_checkpointer().take_paused("s")
 
     assert (list(task.results), task.paused_version, task.point.version) == (["c2"], 1, 2)
@@ -150,11 +150,11 @@ def test_owner_gets_what_has_become_complete_while_it_worked(cp: SyncCheckpointe
     pause(cp, join("j", "c1"), join("k", "c2"))
     accepted(cp, "c1")
     cp.take_paused("s")
-    cp.append_checkpoint("s", [said("used c1")], expected_version=1)
+    cp.append_checkpoint("s", [text_message("used c1")], expected_version=1)
     accepted(cp, "c2")
 
     assert list(cp.take_paused("s").results) == ["c2"]
-    assert cp.append_checkpoint("s", [said("used c2")], expected_version=2) == 3
+    assert cp.append_checkpoint("s", [text_message("used c2")], expected_version=2) == 3
     assert cp.list_paused() == []
 
 
@@ -162,7 +162,7 @@ def test_take_passes_the_gate(cp: SyncCheckpointer, open_checkpointer: Open) -> 
     """A run that was lost after it took the task may have done something: that is found out first."""
     ready(cp).take_paused("s")
     cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
-    lose()
+    lose_run()
     other = open_checkpointer()
     registry = ToolRegistry()
 
@@ -215,7 +215,7 @@ def test_listing(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
 def test_calls_of_a_session(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1", "c2"))
     accepted(cp, "c1", {"a": 1})
-    let_pass("c2")
+    expire_deadlines("c2")
     cp.sweep_deadlines()
 
     shown = [

@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from checkpoints import SyncCheckpointer
 from checkpoints.models import Workspace
 from tests.conftest import Open
-from tests.integration.checkpoints.peers.paused_agents import join, let_pass, lose, pause
+from tests.integration.checkpoints.peers.paused_agents import expire_deadlines, join, lose_run, pause
 
 
 def swept(**options: Any) -> str:
@@ -24,9 +24,9 @@ def test_one_round_through_all_workspaces(cp: SyncCheckpointer, open_checkpointe
     Workspace.objects.create(slug="other", name="Other")
     pause(cp, join("j", "c1"))
     pause(open_checkpointer(workspace="other"), join("j", "c2"), session_id="elsewhere")
-    let_pass("c1", "c2")
+    expire_deadlines("c1", "c2")
     open_checkpointer().start_session("gone")
-    lose("gone")
+    lose_run("gone")
 
     assert json.loads(swept(json=True)) == {
         "lost": ["gone"],
@@ -39,9 +39,9 @@ def test_one_round_through_all_workspaces(cp: SyncCheckpointer, open_checkpointe
 def test_one_workspace_in_words(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     Workspace.objects.create(slug="other", name="Other")
     pause(cp, join("j", "c1"))
-    let_pass("c1")
+    expire_deadlines("c1")
     open_checkpointer().start_session("gone")
-    lose("gone")
+    lose_run("gone")
 
     assert swept(workspace="other").startswith("0 runs")
     assert swept(workspace="default").splitlines() == [

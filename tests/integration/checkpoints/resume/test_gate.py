@@ -8,7 +8,13 @@ from checkpoints import SyncCheckpointer, ToolRegistry, ToolResult
 from checkpoints.exceptions import CheckpointCorrupted, ReviewRequired, SchemaFromFuture, SessionNotFound
 from checkpoints.models import Checkpoint, Run, Session
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, said, started, statuses, talk
+from tests.integration.checkpoints.session_setups import (
+    call_statuses,
+    conversation,
+    interrupt_call,
+    start_session,
+    text_message,
+)
 
 
 def calling(*call_ids: str, **args: Any) -> dict[str, Any]:
@@ -43,11 +49,13 @@ def test_unknown_session_cannot_be_resumed(cp: SyncCheckpointer) -> None:
 
 def test_resume_goes_on_where_the_last_version_ends(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).save_checkpoint("s", talk("ab"), {"goal": {"n": 1}}, 0.75, usage={"total_tokens": 3})
+        start_session(first).save_checkpoint(
+            "s", conversation("ab"), {"goal": {"n": 1}}, 0.75, usage={"total_tokens": 3}
+        )
     point = open_checkpointer().resume("s")
 
     assert (point.transcript, point.plan, point.budget_spent_usd, point.usage, point.version) == (
-        talk("ab"),
+        conversation("ab"),
         {"goal": {"n": 1}},
         0.75,
         {"total_tokens": 3},
@@ -59,7 +67,7 @@ def test_resume_goes_on_where_the_last_version_ends(open_checkpointer: Open) -> 
 
 
 def test_resume_of_a_session_without_versions_starts_from_nothing(open_checkpointer: Open) -> None:
-    started(open_checkpointer()).close()
+    start_session(open_checkpointer()).close()
     point = open_checkpointer().resume("s")
 
     assert (point.transcript, point.plan, point.version, point.finished) == ([], None, 0, False)
@@ -74,7 +82,7 @@ def test_resume_of_ones_own_session_keeps_the_run(cp: SyncCheckpointer) -> None:
 
 
 def test_undecided_call_holds_the_run_and_releases_the_session(open_checkpointer: Open) -> None:
-    taker, call = interrupt(started(open_checkpointer()), open_checkpointer)
+    taker, call = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     taker.close()
     rival = open_checkpointer()
 
@@ -82,37 +90,37 @@ def test_undecided_call_holds_the_run_and_releases_the_session(open_checkpointer
         with pytest.raises(ReviewRequired) as caught:
             rival.resume("s")
         assert caught.value.calls == [call]
-    assert (Session.objects.get().status, statuses()) == ("needs_review", [("call_1", 1, "interrupted")])
+    assert (Session.objects.get().status, call_statuses()) == ("needs_review", [("call_1", 1, "interrupted")])
     assert Run.objects.filter(status="running").count() == 0
 
 
 def test_reading_call_that_was_interrupted_is_discarded(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).record_tool_call_issued("s", "call_1", "look", {}, "key", side_effects=("read",))
+        start_session(first).record_tool_call_issued("s", "call_1", "look", {}, "key", side_effects=("read",))
     second = open_checkpointer()
     point = second.resume("s")
 
-    assert (statuses(), point.replayable) == ([("call_1", 1, "discarded")], {})
+    assert (call_statuses(), point.replayable) == ([("call_1", 1, "discarded")], {})
     second.record_tool_call_issued("s", "call_1", "look", {}, "key", side_effects=("read",))
-    assert statuses() == [("call_1", 1, "discarded"), ("call_1", 2, "issued")]
+    assert call_statuses() == [("call_1", 1, "discarded"), ("call_1", 2, "issued")]
 
 
 @pytest.mark.parametrize("effect", ["write", "mutate"])
 def test_call_that_changes_something_is_asked_about(open_checkpointer: Open, effect: str) -> None:
     with open_checkpointer() as first:
-        started(first).record_tool_call_issued("s", "call_1", "put", {}, "key", side_effects=(effect,))
+        start_session(first).record_tool_call_issued("s", "call_1", "put", {}, "key", side_effects=(effect,))
 
     with pytest.raises(ReviewRequired):
         open_checkpointer().resume("s")
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]
 
 
 def test_call_left_open_by_the_own_run_is_asked_about(cp: SyncCheckpointer) -> None:
-    started(cp).record_tool_call_issued("s", "call_1", "pay", {}, "key")
+    start_session(cp).record_tool_call_issued("s", "call_1", "pay", {}, "key")
 
     with pytest.raises(ReviewRequired):
         cp.resume("s")
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]
 
 
 # what is replayed
@@ -120,7 +128,7 @@ def test_call_left_open_by_the_own_run_is_asked_about(cp: SyncCheckpointer) -> N
 
 def test_finished_calls_of_a_batch_are_replayed(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).save_checkpoint("s", [calling("call_1", "call_2", "call_3")], None, 0)
+        start_session(first).save_checkpoint("s", [calling("call_1", "call_2", "call_3")], None, 0)
         registry = paying(first, missing=2)
         for number in (1, 2, 3):
             registry.dispatch("pay", {"order": number}, f"call_{number}")
@@ -133,7 +141,7 @@ def test_finished_calls_of_a_batch_are_replayed(open_checkpointer: Open) -> None
 
 def test_calls_that_the_transcript_answers_are_not_replayed(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first)
+        start_session(first)
         result = paying(first).dispatch("pay", {"order": 1}, "call_1")
         first.save_checkpoint("s", [calling("call_1", order=1), answering("call_1", result.content)], None, 0)
 
@@ -143,7 +151,7 @@ def test_calls_that_the_transcript_answers_are_not_replayed(open_checkpointer: O
 def test_calls_of_a_batch_that_was_saved_in_between_are_replayed(open_checkpointer: Open) -> None:
     asked = calling("call_1", "call_2")
     with open_checkpointer() as first:
-        started(first).save_checkpoint("s", [asked], None, 0)
+        start_session(first).save_checkpoint("s", [asked], None, 0)
         registry = paying(first)
         for number in (1, 2):
             registry.dispatch("pay", {"order": number}, f"call_{number}")
@@ -155,7 +163,7 @@ def test_calls_of_a_batch_that_was_saved_in_between_are_replayed(open_checkpoint
 @pytest.mark.parametrize("order", [1, 2])
 def test_id_that_is_used_again_is_not_answered_by_the_call_before(open_checkpointer: Open, order: int) -> None:
     with open_checkpointer() as first:
-        started(first)
+        start_session(first)
         first.save_checkpoint("s", [calling("call_1", order=1)], None, 0)
         paying(first).dispatch("pay", {"order": 1}, "call_1")
         answered = [calling("call_1", order=1), answering("call_1", "paid 1")]
@@ -171,7 +179,7 @@ def test_id_that_is_used_again_is_not_answered_by_the_call_before(open_checkpoin
 def test_id_whose_call_was_answered_since_the_resume_is_another_call(open_checkpointer: Open, whole: bool) -> None:
     asked = calling("call_1", order=1)
     with open_checkpointer() as first:
-        started(first).save_checkpoint("s", [asked], None, 0)
+        start_session(first).save_checkpoint("s", [asked], None, 0)
         paying(first).dispatch("pay", {"order": 1}, "call_1")
     second = open_checkpointer()
     version = second.resume("s").version
@@ -188,7 +196,7 @@ def test_id_whose_call_was_answered_since_the_resume_is_another_call(open_checkp
 
 def test_call_with_one_id_is_found_again_after_a_save_in_between(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).save_checkpoint("s", [calling("call_1", order=1)], None, 0)
+        start_session(first).save_checkpoint("s", [calling("call_1", order=1)], None, 0)
         paying(first).dispatch("pay", {"order": 1}, "call_1")
         first.save_checkpoint("s", [calling("call_1", order=1)], None, 0.5, phase="pre_tool_batch")
     second = open_checkpointer()
@@ -204,8 +212,8 @@ def test_call_with_one_id_is_found_again_after_a_save_in_between(open_checkpoint
 def test_pending_answer_of_the_model_is_handed_out(open_checkpointer: Open) -> None:
     answer = {"content": [], "tool_calls": [{"id": "call_1"}]}
     with open_checkpointer() as first:
-        started(first).save_checkpoint(
-            "s", talk("a"), None, 0, phase="post_llm", payload={"pending_llm_response": answer}
+        start_session(first).save_checkpoint(
+            "s", conversation("a"), None, 0, phase="post_llm", payload={"pending_llm_response": answer}
         )
 
     assert open_checkpointer().resume("s").pending_response == answer
@@ -214,7 +222,7 @@ def test_pending_answer_of_the_model_is_handed_out(open_checkpointer: Open) -> N
 @pytest.mark.parametrize("payload", [None, {}, {"pending_llm_response": None}, {"other": 1}], ids=repr)
 def test_no_pending_answer_is_none(open_checkpointer: Open, payload: dict[str, Any] | None) -> None:
     with open_checkpointer() as first:
-        started(first).save_checkpoint("s", [], None, 0, payload=payload)
+        start_session(first).save_checkpoint("s", [], None, 0, payload=payload)
 
     assert open_checkpointer().resume("s").pending_response is None
 
@@ -222,7 +230,7 @@ def test_no_pending_answer_is_none(open_checkpointer: Open, payload: dict[str, A
 @pytest.mark.parametrize("damaged", ["text", 5, [], {}, False], ids=repr)
 def test_damaged_answer_is_never_asked_for_again(open_checkpointer: Open, damaged: object) -> None:
     with open_checkpointer() as first:
-        started(first).save_checkpoint("s", [], None, 0, payload={"pending_llm_response": damaged})
+        start_session(first).save_checkpoint("s", [], None, 0, payload={"pending_llm_response": damaged})
     second = open_checkpointer()
 
     with pytest.raises(CheckpointCorrupted):
@@ -235,7 +243,7 @@ def test_damaged_answer_is_never_asked_for_again(open_checkpointer: Open, damage
 
 def test_damaged_version_is_not_resumed(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).save_checkpoint("s", [said("a")], {"goal": 1}, 0)
+        start_session(first).save_checkpoint("s", [text_message("a")], {"goal": 1}, 0)
     Checkpoint.objects.update(plan="{")
 
     with pytest.raises(CheckpointCorrupted):
@@ -244,12 +252,12 @@ def test_damaged_version_is_not_resumed(open_checkpointer: Open) -> None:
 
 def test_version_from_the_future_is_not_touched(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).save_checkpoint("s", [], None, 0)
+        start_session(first).save_checkpoint("s", [], None, 0)
         first.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     Checkpoint.objects.update(schema_version=99)
-    before = (Session.objects.values().get(), statuses())
+    before = (Session.objects.values().get(), call_statuses())
 
     for attempt in (open_checkpointer().resume, open_checkpointer().start_session):
         with pytest.raises(SchemaFromFuture):
             attempt("s")
-    assert (Session.objects.values().get(), statuses()) == before
+    assert (Session.objects.values().get(), call_statuses()) == before

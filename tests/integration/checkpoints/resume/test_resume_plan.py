@@ -8,7 +8,7 @@ from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import ReviewRequired
 from checkpoints.models import AuditEvent, Checkpoint, Decision, Run, Session, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import lose_run, started, talk
+from tests.integration.checkpoints.session_setups import conversation, lose_run, start_session
 
 
 def everything() -> list[Any]:
@@ -25,7 +25,7 @@ def shape(preview: dict[str, Any]) -> dict[str, Any]:
 
 def batch(cp: SyncCheckpointer) -> ToolRegistry:
     """A session in the middle of a batch: one call completed, one failed, one about to die."""
-    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+    registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool
     def pay(order: int) -> str:
@@ -34,7 +34,7 @@ def batch(cp: SyncCheckpointer) -> ToolRegistry:
         return f"paid {order}"
 
     cp.save_checkpoint(
-        "s", talk("ab"), None, 0, phase="post_llm", payload={"pending_llm_response": {"tool_calls": [1, 2, 3]}}
+        "s", conversation("ab"), None, 0, phase="post_llm", payload={"pending_llm_response": {"tool_calls": [1, 2, 3]}}
     )
     registry.dispatch("pay", {"order": 1}, "call_1")
     registry.dispatch("pay", {"order": 2}, "call_2")
@@ -91,7 +91,7 @@ def test_preview_after_a_decision_is_what_the_resume_does(
 
 
 def test_preview_of_a_session_without_versions(cp: SyncCheckpointer) -> None:
-    started(cp)
+    start_session(cp)
 
     assert cp.preview_resume("s") == {
         "version": None,
@@ -104,7 +104,7 @@ def test_preview_of_a_session_without_versions(cp: SyncCheckpointer) -> None:
 
 
 def test_preview_of_a_finished_session_does_nothing(cp: SyncCheckpointer) -> None:
-    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+    registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
     registry.tool(name="act")(lambda: "done")
     registry.dispatch("act", {}, "call_1")
     cp.finish_session("s", "completed")

@@ -10,16 +10,16 @@ from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.exceptions import ReviewRequired
 from checkpoints.models import Decision, Run, Session
 from tests.conftest import Open, StartChild
+from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, lose_run, start_session
 from tests.integration.checkpoints.sessions import session_agents
-from tests.integration.checkpoints.situations import interrupt, lose_run, started, statuses
+from tests.support.database_threads import in_thread
 from tests.support.processes import database_url, until
-from tests.support.threads import in_thread
 
 
 @pytest.fixture
 def died(open_checkpointer: Open) -> dict[str, Any]:
     """The call inside which the run of session `s` died."""
-    cp, call = interrupt(started(open_checkpointer()), open_checkpointer)
+    cp, call = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     cp.close()
     return call
 
@@ -94,8 +94,8 @@ def test_of_several_decisions_at_once_exactly_one_counts(died: dict[str, Any], s
         person.expect("ready")
     for person in people:
         person.tell()
-    said = dict(zip(names, [person.result() for person in people], strict=True))
+    answers = dict(zip(names, [person.result() for person in people], strict=True))
 
     winner = Decision.objects.get().actor
-    assert said == {name: "first" if name == winner else f"after {winner}" for name in names}
-    assert (statuses(), Session.objects.get().status) == ([("call_1", 1, "failed")], "ready")
+    assert answers == {name: "first" if name == winner else f"after {winner}" for name in names}
+    assert (call_statuses(), Session.objects.get().status) == ([("call_1", 1, "failed")], "ready")

@@ -12,7 +12,7 @@ from django.db import connection
 from checkpoints.exceptions import SessionBusy
 from checkpoints.models import Run
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.session_setups import start_session
 
 #: PostgreSQL looks for functions in the schemas of the search path, so that one of ours can come first.
 AHEAD = """
@@ -43,14 +43,14 @@ def _sqlite_time(hours: int) -> str:
 
 
 def test_lease_that_has_ended_there_has_ended(open_checkpointer: Open) -> None:
-    started(open_checkpointer(lease_seconds=600))
+    start_session(open_checkpointer(lease_seconds=600))
     with database_clock(hours=1):
         assert open_checkpointer().start_session("s").number == 2
 
 
 def test_lease_that_goes_on_there_goes_on(open_checkpointer: Open) -> None:
     with database_clock(hours=-1):
-        started(open_checkpointer(lease_seconds=600))
+        start_session(open_checkpointer(lease_seconds=600))
         assert Run.objects.get().lease_expires_at < datetime.now(UTC)
         with pytest.raises(SessionBusy):
             open_checkpointer().start_session("s")

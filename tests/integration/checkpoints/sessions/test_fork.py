@@ -15,7 +15,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Message, Session
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, lose_run, started, talk
+from tests.integration.checkpoints.session_setups import conversation, interrupt_call, lose_run, start_session
 from tests.support.processes import append_line
 
 
@@ -38,9 +38,9 @@ def desk(cp: SyncCheckpointer, session_id: str, effects: Path) -> ToolRegistry:
 @pytest.fixture
 def origin(cp: SyncCheckpointer, effects: Path) -> SyncCheckpointer:
     """Three turns, each with one payment under the same call id."""
-    registry = desk(started(cp, "origin"), "origin", effects)
+    registry = desk(start_session(cp, "origin"), "origin", effects)
     for turn in (1, 2, 3):
-        cp.save_checkpoint("origin", talk("abc"[:turn]), {"turn": turn}, turn)
+        cp.save_checkpoint("origin", conversation("abc"[:turn]), {"turn": turn}, turn)
         registry.dispatch("pay", {"order": turn}, "call_1")
     registry.dispatch("welcome", {"customer": "bob"}, "call_2")
     return cp
@@ -59,7 +59,7 @@ def test_fork_is_a_session_with_the_version_it_came_from(origin: SyncCheckpointe
 def test_fork_of_the_newest_version(origin: SyncCheckpointer) -> None:
     origin.fork_session("origin", "fork")
 
-    assert (origin.load_latest("fork") or {})["transcript"] == talk("abc")
+    assert (origin.load_latest("fork") or {})["transcript"] == conversation("abc")
 
 
 def test_fork_copies_no_message(origin: SyncCheckpointer) -> None:
@@ -70,13 +70,13 @@ def test_fork_copies_no_message(origin: SyncCheckpointer) -> None:
 
 def test_both_go_on_their_own_ways(origin: SyncCheckpointer) -> None:
     forked = origin.fork_session("origin", "fork", version=2)
-    origin.save_checkpoint("origin", talk("abcd"), None, 0)
-    started(origin, "fork")
-    ours = origin.save_checkpoint("fork", talk("abxy"), None, 0)
+    origin.save_checkpoint("origin", conversation("abcd"), None, 0)
+    start_session(origin, "fork")
+    ours = origin.save_checkpoint("fork", conversation("abxy"), None, 0)
 
-    assert origin.load("origin", 4)["transcript"] == talk("abcd")
-    assert (origin.load("fork", ours)["transcript"], ours > forked) == (talk("abxy"), True)
-    assert origin.load("fork", forked)["transcript"] == talk("ab")
+    assert origin.load("origin", 4)["transcript"] == conversation("abcd")
+    assert (origin.load("fork", ours)["transcript"], ours > forked) == (conversation("abxy"), True)
+    assert origin.load("fork", forked)["transcript"] == conversation("ab")
 
 
 def test_fork_never_repeats_an_effect(origin: SyncCheckpointer, effects: Path) -> None:
@@ -110,9 +110,9 @@ def test_effects_of_the_fork_are_its_own(origin: SyncCheckpointer, effects: Path
 
 
 def test_undecided_call_holds_the_fork_too(open_checkpointer: Open) -> None:
-    cp = started(open_checkpointer())
-    cp.save_checkpoint("s", talk("a"), None, 0)
-    taker, _ = interrupt(cp, open_checkpointer)
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("a"), None, 0)
+    taker, _ = interrupt_call(cp, open_checkpointer)
     taker.fork_session("s", "fork")
 
     with pytest.raises(ReviewRequired):
@@ -124,7 +124,7 @@ def test_undecided_call_holds_the_fork_too(open_checkpointer: Open) -> None:
 
 
 def test_call_that_runs_is_unknown_to_the_fork(cp: SyncCheckpointer) -> None:
-    started(cp).save_checkpoint("s", talk("a"), None, 0)
+    start_session(cp).save_checkpoint("s", conversation("a"), None, 0)
     cp.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     cp.fork_session("s", "fork")
 
@@ -134,16 +134,16 @@ def test_call_that_runs_is_unknown_to_the_fork(cp: SyncCheckpointer) -> None:
 
 def test_fork_needs_no_ownership(origin: SyncCheckpointer, open_checkpointer: Open) -> None:
     open_checkpointer().fork_session("origin", "fork")
-    lose_run(open_checkpointer, "fork").save_checkpoint("fork", talk("abcd"), None, 0)
+    lose_run(open_checkpointer, "fork").save_checkpoint("fork", conversation("abcd"), None, 0)
 
-    assert origin.save_checkpoint("origin", talk("abce"), None, 0) == 4
+    assert origin.save_checkpoint("origin", conversation("abce"), None, 0) == 4
 
 
 def test_fork_of_a_fork(origin: SyncCheckpointer) -> None:
     origin.fork_session("origin", "fork", version=2)
     origin.fork_session("fork", "twig")
 
-    assert (origin.load_latest("twig") or {})["transcript"] == talk("ab")
+    assert (origin.load_latest("twig") or {})["transcript"] == conversation("ab")
     assert Message.objects.count() == 3
 
 

@@ -21,7 +21,7 @@ from checkpoints.exceptions import (
 from checkpoints.models import AuditEvent, Run, Session
 from checkpoints.sessions import heartbeat
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import lose_run, started
+from tests.integration.checkpoints.session_setups import lose_run, start_session
 
 
 def runs() -> list[tuple[int, str]]:
@@ -143,7 +143,7 @@ def test_session_of_a_forgotten_checkpointer_is_free_at_once(workspace: object, 
 
 
 def test_session_whose_lease_has_run_out_is_free(open_checkpointer: Open) -> None:
-    first = started(open_checkpointer())
+    first = start_session(open_checkpointer())
     Run.objects.update(lease_expires_at=F("started_at"))
     second = open_checkpointer().start_session("s")
 
@@ -153,7 +153,7 @@ def test_session_whose_lease_has_run_out_is_free(open_checkpointer: Open) -> Non
 
 
 def test_takeover_ends_a_live_run(open_checkpointer: Open) -> None:
-    first = started(open_checkpointer())
+    first = start_session(open_checkpointer())
     lose_run(open_checkpointer)
 
     assert (runs(), audited("takeover"), audited("run_lost")) == ([(1, "lost"), (2, "running")], 1, 0)
@@ -167,7 +167,7 @@ def test_takeover_ends_a_live_run(open_checkpointer: Open) -> None:
 def test_takeover_is_recorded_with_who_took_it_and_why(
     open_checkpointer: Open, takeover: bool | str, why: str | None
 ) -> None:
-    started(open_checkpointer())
+    start_session(open_checkpointer())
     run = open_checkpointer().start_session("s", takeover=takeover)
 
     event = AuditEvent.objects.get(kind="takeover")
@@ -177,7 +177,7 @@ def test_takeover_is_recorded_with_who_took_it_and_why(
 
 
 def test_run_that_lost_the_session_is_told_once_and_then_owns_nothing(open_checkpointer: Open) -> None:
-    first = started(open_checkpointer())
+    first = start_session(open_checkpointer())
     lose_run(open_checkpointer)
 
     with pytest.raises(OwnershipLost):
@@ -209,7 +209,7 @@ def test_one_checkpointer_owns_many_sessions(cp: SyncCheckpointer) -> None:
 
 
 def test_heartbeat_renews_by_the_databases_clock(cp: SyncCheckpointer) -> None:
-    started(cp)
+    start_session(cp)
     Run.objects.update(heartbeat_at=F("started_at"), lease_expires_at=F("started_at"))
     before = database_now("default")
     heartbeat.renew_leases(cp.store)
@@ -220,7 +220,7 @@ def test_heartbeat_renews_by_the_databases_clock(cp: SyncCheckpointer) -> None:
 
 
 def test_heartbeat_does_not_revive_a_lost_run(open_checkpointer: Open) -> None:
-    first = started(open_checkpointer())
+    first = start_session(open_checkpointer())
     lose_run(open_checkpointer)
     before = Run.objects.get(number=1).lease_expires_at
     heartbeat.renew_leases(first.store)

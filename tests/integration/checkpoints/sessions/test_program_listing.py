@@ -19,7 +19,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Message, Run, Session, Workspace
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, started, talk
+from tests.integration.checkpoints.session_setups import conversation, interrupt_call, start_session
 
 # sessions
 
@@ -30,7 +30,7 @@ def ids(found: list[dict[str, Any]]) -> list[str]:
 
 def test_session_is_told_with_its_owner(cp: SyncCheckpointer) -> None:
     run = cp.start_session("s", "Refund order 17", agent="desk", metadata={"order": 17}, labels=["vip", "de"])
-    cp.save_checkpoint("s", talk("ab"), None, 0.25, usage={"total_tokens": 9})
+    cp.save_checkpoint("s", conversation("ab"), None, 0.25, usage={"total_tokens": 9})
     (found,) = cp.list_sessions()
 
     owner = found.pop("owner")
@@ -63,7 +63,7 @@ def test_sessions_come_page_by_page_newest_activity_first(cp: SyncCheckpointer) 
             if number % 3 == 0:
                 session.finish("completed")
     with cp.session("s1") as session:
-        session.append(talk("a"))
+        session.append(conversation("a"))
     order = ["s1", "s6", "s5", "s4", "s3", "s2", "s0"]
 
     assert ids(cp.list_sessions()) == order
@@ -100,7 +100,7 @@ def test_sessions_before_a_time(cp: SyncCheckpointer) -> None:
 
 def test_other_workspaces_are_not_listed(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     Workspace.objects.create(slug="other", name="Other")
-    started(open_checkpointer(workspace="other"))
+    start_session(open_checkpointer(workspace="other"))
 
     assert (cp.list_sessions(), cp.pending_decisions()) == ([], [])
 
@@ -125,29 +125,29 @@ def test_unusable_conditions_are_refused(cp: SyncCheckpointer, wanted: dict[str,
 
 
 def test_messages_come_page_by_page(cp: SyncCheckpointer) -> None:
-    started(cp).save_checkpoint("s", talk("abcdefg"), None, 0)
+    start_session(cp).save_checkpoint("s", conversation("abcdefg"), None, 0)
     seen: list[dict[str, Any]] = []
     while page := cp.messages("s", after=len(seen), limit=3):
         assert [each["position"] for each in page] == list(range(len(seen), len(seen) + len(page)))
         seen += page
 
-    assert [each["message"] for each in seen] == talk("abcdefg")
+    assert [each["message"] for each in seen] == conversation("abcdefg")
     assert seen[0]["created_at"] == "2026-01-02T03:04:05+00:00"
 
 
 def test_messages_of_an_earlier_version_and_of_a_branch(cp: SyncCheckpointer) -> None:
-    started(cp)
+    start_session(cp)
     for texts in ("abc", "abcd", "abX", "abXY"):
-        cp.save_checkpoint("s", talk(texts), None, 0)
+        cp.save_checkpoint("s", conversation(texts), None, 0)
 
     for version, texts in ((None, "abXY"), (1, "abc"), (2, "abcd"), (3, "abX")):
         for after in range(5):
             page = cp.messages("s", after=after, limit=2, version=version)
-            assert [each["message"] for each in page] == talk(texts)[after : after + 2]
+            assert [each["message"] for each in page] == conversation(texts)[after : after + 2]
 
 
 def test_messages_read_no_more_than_their_page(cp: SyncCheckpointer) -> None:
-    started(cp).save_checkpoint("s", [{"n": n} for n in range(500)], None, 0)
+    start_session(cp).save_checkpoint("s", [{"n": n} for n in range(500)], None, 0)
     cp.messages("s")
     with CaptureQueriesContext(
         connection,
@@ -162,9 +162,9 @@ def test_messages_read_no_more_than_their_page(cp: SyncCheckpointer) -> None:
 def test_messages_that_are_not_there(cp: SyncCheckpointer) -> None:
     with pytest.raises(SessionNotFound):
         cp.messages("s")
-    started(cp)
+    start_session(cp)
     assert cp.messages("s") == []
-    cp.save_checkpoint("s", talk("a"), None, 0)
+    cp.save_checkpoint("s", conversation("a"), None, 0)
     assert cp.messages("s", after=10) == []
     with pytest.raises(VersionNotFound):
         cp.messages("s", version=2)
@@ -174,7 +174,7 @@ def test_messages_that_are_not_there(cp: SyncCheckpointer) -> None:
 
 
 def test_damaged_message_is_named(cp: SyncCheckpointer) -> None:
-    started(cp).save_checkpoint("s", talk("abc"), None, 0)
+    start_session(cp).save_checkpoint("s", conversation("abc"), None, 0)
     Message.objects.filter(position=1).update(body="{")
     with pytest.raises(CheckpointCorrupted, match="message 1"):
         cp.messages("s")
@@ -188,7 +188,7 @@ def test_damaged_message_is_named(cp: SyncCheckpointer) -> None:
 
 def test_calls_of_all_sessions_that_wait(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     cp.start_session("s", agent="desk")
-    interrupt(cp, open_checkpointer)
+    interrupt_call(cp, open_checkpointer)
     cp.start_session("t", agent="clerk")
     registry = ToolRegistry(checkpointer=cp, session_id="t")
     registry.tool(name="mail", requires_approval=True, decide_within=60, sentence="Mail {to}")(lambda to: "sent")
@@ -225,7 +225,7 @@ def test_call_that_waits_says_why_its_hook_could_not_tell(cp: SyncCheckpointer) 
 @pytest.mark.asyncio
 async def test_lists_from_an_event_loop(workspace: Workspace) -> None:
     async with Checkpointer() as cp, cp.session("s", agent="desk") as session:
-        await session.append(talk("ab"))
+        await session.append(conversation("ab"))
         assert ids(await cp.list_sessions(agent="desk", status="active", limit=5)) == ["s"]
-        assert [each["message"] for each in await cp.messages("s", after=1)] == talk("ab")[1:]
+        assert [each["message"] for each in await cp.messages("s", after=1)] == conversation("ab")[1:]
         assert await cp.pending_decisions(agent="desk") == []

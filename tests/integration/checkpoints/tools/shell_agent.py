@@ -11,7 +11,7 @@ from tests.support.processes import append_line
 TEST = {"command": "make test"}
 
 
-class Shell:
+class ShellAgent:
     """One tool, and what it did. Each line has a number, so that results can be told apart."""
 
     def __init__(self, path: Path, policy: Any = "unanswered", **options: Any) -> None:

@@ -11,9 +11,9 @@ import pytest_asyncio
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, ToolResult, Unknown
 from checkpoints.exceptions import CallInProgress, ReviewRequired
 from checkpoints.models import ToolCall, Workspace
-from tests.integration.checkpoints.situations import statuses
+from tests.integration.checkpoints.session_setups import call_statuses
+from tests.support.database_threads import in_thread
 from tests.support.processes import append_line
-from tests.support.threads import in_thread
 
 pytestmark = pytest.mark.asyncio
 
@@ -50,7 +50,7 @@ class Desk:
 
 
 async def log() -> list[tuple[str, int, str]]:
-    return await in_thread(statuses)
+    return await in_thread(call_statuses)
 
 
 async def test_twenty_tasks_with_one_key_run_once(acp: Checkpointer, effects: Path) -> None:

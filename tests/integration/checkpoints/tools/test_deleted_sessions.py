@@ -7,11 +7,11 @@ from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import MigrationsMissing, SessionNotFound
 from checkpoints.models import Session, ToolCall
 from tests.conftest import StartChild
-from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.session_setups import start_session
 
 
 def test_session_that_is_deleted_while_a_tool_runs(cp: SyncCheckpointer) -> None:
-    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+    registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool
     def clean() -> str:
@@ -27,7 +27,7 @@ def test_session_that_is_deleted_while_a_tool_runs(cp: SyncCheckpointer) -> None
 def dispatch_without_tables(url: str) -> str:
     """In a process of its own: the tables go away under a checkpointer that does not own the session."""
     with SyncCheckpointer.open(url, migrate=True) as cp:
-        registry = ToolRegistry(checkpointer=started(cp), session_id="another")
+        registry = ToolRegistry(checkpointer=start_session(cp), session_id="another")
         registry.tool(name="pay")(lambda: "paid")
         tables = connections[cp.store.using]
         with tables.cursor() as cursor:

@@ -19,13 +19,13 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import ToolCall, Workspace
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, lose_run, started, statuses
+from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, lose_run, start_session
 from tests.support.processes import append_line
 
 
 @pytest.fixture
 def registry(cp: SyncCheckpointer, effects: Path) -> ToolRegistry:
-    return desk(started(cp), effects)
+    return desk(start_session(cp), effects)
 
 
 def desk(cp: SyncCheckpointer, effects: Path, session_id: str = "s") -> ToolRegistry:
@@ -89,7 +89,7 @@ def test_call_runs_and_is_logged(registry: ToolRegistry, effects: Path) -> None:
 def test_registry_without_a_session_runs_nothing_that_has_side_effects(
     cp: SyncCheckpointer, effects: Path, unlogged: bool
 ) -> None:
-    registry = desk(started(cp), effects)
+    registry = desk(start_session(cp), effects)
     registry.session_id, registry.unlogged = None, unlogged
 
     assert registry.dispatch("look", {"order": 17}, "call_1") == ToolResult("call_1", "order 17")
@@ -103,11 +103,11 @@ def test_registry_without_a_session_runs_nothing_that_has_side_effects(
 
 
 def test_registry_that_may_run_unlogged_logs_where_it_is_bound(cp: SyncCheckpointer, effects: Path) -> None:
-    registry = desk(started(cp), effects)
+    registry = desk(start_session(cp), effects)
     registry.unlogged = True
     registry.dispatch("pay", {"order": 17}, "call_1")
 
-    assert statuses() == [("call_1", 1, "completed")]
+    assert call_statuses() == [("call_1", 1, "completed")]
 
 
 def test_coroutine_tool_runs_from_blocking_code(registry: ToolRegistry, effects: Path) -> None:
@@ -150,7 +150,7 @@ def test_reading_call_leaves_no_trace(registry: ToolRegistry, effects: Path) -> 
 
 
 def test_reading_call_runs_while_another_is_undecided(open_checkpointer: Open, effects: Path) -> None:
-    taker, _ = interrupt(started(open_checkpointer()), open_checkpointer)
+    taker, _ = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
 
     assert desk(taker, effects).dispatch("look", {"order": 17}, "call_2").content == "order 17"
 
@@ -207,7 +207,7 @@ def test_own_key_makes_other_arguments_the_same_operation(registry: ToolRegistry
 
 
 def test_sessions_do_not_share_calls(registry: ToolRegistry, cp: SyncCheckpointer, effects: Path) -> None:
-    other = desk(started(cp, "other"), effects, "other")
+    other = desk(start_session(cp, "other"), effects, "other")
 
     assert [each.dispatch("pay", {"order": 1}, "call_1").replayed for each in (registry, other)] == [False, False]
     assert done(effects) == ["pay 1 40", "pay 1 40"]
@@ -216,7 +216,7 @@ def test_sessions_do_not_share_calls(registry: ToolRegistry, cp: SyncCheckpointe
 def test_workspace_key_is_one_operation_in_all_sessions(
     registry: ToolRegistry, cp: SyncCheckpointer, effects: Path
 ) -> None:
-    other = desk(started(cp, "other"), effects, "other")
+    other = desk(start_session(cp, "other"), effects, "other")
 
     results = [each.dispatch("welcome", {"customer": "bob"}, "call_1") for each in (registry, other)]
     assert results == [
@@ -228,7 +228,7 @@ def test_workspace_key_is_one_operation_in_all_sessions(
 
 def test_workspaces_do_not_share_calls(registry: ToolRegistry, open_checkpointer: Open, effects: Path) -> None:
     Workspace.objects.create(slug="other", name="Other")
-    other = desk(started(open_checkpointer(workspace="other")), effects)
+    other = desk(start_session(open_checkpointer(workspace="other")), effects)
 
     for each in (registry, other):
         assert each.dispatch("welcome", {"customer": "bob"}, "call_1").replayed is False
@@ -278,7 +278,7 @@ def test_dispatch_needs_a_session_and_its_owner(open_checkpointer: Open, effects
     registry = desk(open_checkpointer(), effects)
     with pytest.raises(SessionNotFound):
         registry.dispatch("pay", {"order": 1}, "call_1")
-    started(open_checkpointer())
+    start_session(open_checkpointer())
     with pytest.raises(NotOwner):
         registry.dispatch("pay", {"order": 1}, "call_1")
     assert done(effects) == []
@@ -301,21 +301,21 @@ def test_dispatch_after_the_end_runs_nothing(registry: ToolRegistry, cp: SyncChe
 
 
 def test_mutating_call_waits_for_the_review_of_another(open_checkpointer: Open, effects: Path) -> None:
-    taker, call = interrupt(started(open_checkpointer()), open_checkpointer)
+    taker, call = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
 
     others: list[tuple[str, dict[str, object]]] = [("pay", {"order": 1}), ("note", {"text": "x"})]
     for name, args in others:
         with pytest.raises(ReviewRequired) as caught:
             desk(taker, effects).dispatch(name, args, "call_2")
         assert caught.value.calls == [call]
-    assert (done(effects), statuses()) == ([], [("call_1", 1, "interrupted")])
+    assert (done(effects), call_statuses()) == ([], [("call_1", 1, "interrupted")])
 
 
 @pytest.mark.parametrize("logged", [True, False], ids=["logged", "unlogged"])
 @pytest.mark.parametrize("args", ['{"order": 17}', b'{"order": 17}', [17], None, 17], ids=repr)
 def test_arguments_that_are_no_dict_are_an_error_for_the_model(cp: SyncCheckpointer, args: Any, logged: bool) -> None:
     ran = []
-    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+    registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool(side_effects={"mutate" if logged else "read"})
     def pay(order: int = 0) -> None:

@@ -11,7 +11,7 @@ from checkpoints import Landed, NotLanded, SyncCheckpointer, ToolRegistry, ToolR
 from checkpoints.exceptions import LateResultRefused, ResultNotRecorded, ReviewRequired
 from checkpoints.models import LateResult, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import lose_run, started, statuses
+from tests.integration.checkpoints.session_setups import call_statuses, lose_run, start_session
 
 
 class Unsayable(Exception):
@@ -30,7 +30,7 @@ def raises(error: BaseException) -> Callable[[], Any]:
 
 def only(cp: SyncCheckpointer, run: Callable[..., Any], **options: Any) -> ToolRegistry:
     """A registry with one tool, `act`, in a started session."""
-    return ToolRegistry([tool(name="act", **options)(run)], started(cp), "s")
+    return ToolRegistry([tool(name="act", **options)(run)], start_session(cp), "s")
 
 
 def act(registry: ToolRegistry, call_id: str = "call_1") -> ToolResult:
@@ -42,7 +42,7 @@ def test_plain_error_is_a_failure_and_may_be_tried_again(cp: SyncCheckpointer) -
 
     assert act(registry) == ToolResult("call_1", "act raised ValueError: declined", is_error=True)
     assert act(registry) == ToolResult("call_1", "act raised ValueError: declined", is_error=True, attempt=2)
-    assert statuses() == [("call_1", 1, "failed"), ("call_1", 2, "failed")]
+    assert call_statuses() == [("call_1", 1, "failed"), ("call_1", 2, "failed")]
     assert ToolCall.objects.values_list("error_type", flat=True)[0] == "ValueError"
 
 
@@ -85,7 +85,7 @@ def test_judgement_of_an_error_that_fails_leaves_the_outcome_unknown(cp: SyncChe
 
     with pytest.raises(ReviewRequired):
         act(only(cp, raises(ValueError()), ambiguous_errors=judge))
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
@@ -130,13 +130,13 @@ def test_result_that_cannot_be_kept_does_not_undo_what_happened(cp: SyncCheckpoi
     registry = only(cp, lambda: value)
     first = act(registry)
 
-    assert (first.is_error, statuses()) == (False, [("call_1", 1, "completed")])
+    assert (first.is_error, call_statuses()) == (False, [("call_1", 1, "completed")])
     assert act(registry, "call_2") == ToolResult("call_2", first.content, replayed=True)
 
 
 def test_error_that_cannot_be_said_is_a_failure(cp: SyncCheckpointer) -> None:
     assert act(only(cp, raises(Unsayable()))).is_error is True
-    assert statuses() == [("call_1", 1, "failed")]
+    assert call_statuses() == [("call_1", 1, "failed")]
 
 
 def test_result_of_a_run_that_was_replaced_meanwhile_is_late(open_checkpointer: Open) -> None:
@@ -149,7 +149,7 @@ def test_result_of_a_run_that_was_replaced_meanwhile_is_late(open_checkpointer: 
     with pytest.raises(LateResultRefused):
         act(registry)
     late = LateResult.objects.get()
-    assert (late.success, late.result_text, statuses()) == (True, "paid", [("call_1", 1, "interrupted")])
+    assert (late.success, late.result_text, call_statuses()) == (True, "paid", [("call_1", 1, "interrupted")])
 
 
 def test_result_after_closing_is_late(open_checkpointer: Open) -> None:
@@ -164,7 +164,7 @@ def test_result_after_closing_is_late(open_checkpointer: Open) -> None:
     assert LateResult.objects.get().result_text == "paid"
     with pytest.raises(ReviewRequired):
         open_checkpointer().resume("s")
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]
 
 
 def break_log() -> str:
@@ -192,7 +192,7 @@ def test_result_that_cannot_be_recorded_is_handed_out_and_asked_about(cp: SyncCh
             act(registry, call_id)
     with pytest.raises(ReviewRequired):
         cp.resume("s", registry)
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]
 
 
 # the tool's own hook settles an ambiguous error at once
@@ -212,10 +212,10 @@ def test_hook_settles_an_ambiguous_error(
     registry = only(cp, raises(TimeoutError()), verify=lambda args: answer)
 
     assert act(registry) == result
-    assert statuses() == [("call_1", 1, status)]
+    assert call_statuses() == [("call_1", 1, status)]
 
 
 def test_hook_that_cannot_tell_leaves_it_to_a_person(cp: SyncCheckpointer) -> None:
     with pytest.raises(ReviewRequired):
         act(only(cp, raises(TimeoutError()), verify=lambda args: Unknown("the bank is closed")))
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]

@@ -9,7 +9,7 @@ import pytest
 from checkpoints import SyncCheckpointer, SyncWriteBehind
 from checkpoints.exceptions import ConcurrentModification
 from checkpoints.models import Checkpoint
-from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.session_setups import start_session
 
 SAVES = 60
 
@@ -30,14 +30,14 @@ def test_value_that_grows_is_refused_and_nothing_is_written(cp: SyncCheckpointer
     plan, payload = (growing if place == name else None for name in ("plan", "payload"))
 
     with pytest.raises(ConcurrentModification) as refused:
-        started(cp).save_checkpoint("s", messages.get(place, []), plan, 0, payload=payload)
+        start_session(cp).save_checkpoint("s", messages.get(place, []), plan, 0, payload=payload)
     assert "another thread" in str(refused.value)
     assert Checkpoint.objects.count() == 0
 
 
 def test_appended_message_that_grows_is_refused(cp: SyncCheckpointer) -> None:
     with pytest.raises(ConcurrentModification):
-        started(cp).append_checkpoint("s", [Growing(a=1, b=2)], expected_version=0)
+        start_session(cp).append_checkpoint("s", [Growing(a=1, b=2)], expected_version=0)
     with SyncWriteBehind(cp) as behind, pytest.raises(ConcurrentModification):
         behind.save_checkpoint("s", [Growing(a=1, b=2)], None, 0)
     assert Checkpoint.objects.count() == 0
@@ -57,7 +57,7 @@ class Late(dict[str, Any]):
 
 def test_change_between_two_readings_is_in_the_next_version(cp: SyncCheckpointer) -> None:
     message = Late(text="as it was")
-    started(cp).save_checkpoint("s", [message], None, 0)
+    start_session(cp).save_checkpoint("s", [message], None, 0)
     cp.save_checkpoint("s", [message], None, 0)
 
     latest = cp.load_latest("s")
@@ -66,7 +66,7 @@ def test_change_between_two_readings_is_in_the_next_version(cp: SyncCheckpointer
 
 
 def test_busy_thread_leads_to_a_version_or_to_this_error(cp: SyncCheckpointer) -> None:
-    started(cp)
+    start_session(cp)
     message: dict[str, Any] = {str(number): number for number in range(500)}
     done = threading.Event()
 

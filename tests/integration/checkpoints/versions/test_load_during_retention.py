@@ -15,14 +15,14 @@ from checkpoints.exceptions import CheckpointCorrupted, SessionNotFound, Version
 from checkpoints.models import Message
 from checkpoints.versions import load_version
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 @pytest.fixture
 def writer(open_checkpointer: Open) -> SyncCheckpointer:
     """A session with one version of three messages."""
-    writer = started(open_checkpointer())
-    writer.save_checkpoint("s", talk("abc"), {"n": 1}, 0)
+    writer = start_session(open_checkpointer())
+    writer.save_checkpoint("s", conversation("abc"), {"n": 1}, 0)
     return writer
 
 
@@ -53,7 +53,7 @@ def in_thread(work: Callable[[], Any]) -> None:
 def replace(writer: SyncCheckpointer) -> None:
     """Another conversation, and nothing of the one before is kept."""
     new = "xy" if (writer.load_latest("s") or {})["version"] == 1 else "z"
-    writer.save_checkpoint("s", talk(new), {"n": 2}, 0)
+    writer.save_checkpoint("s", conversation(new), {"n": 2}, 0)
     assert writer.prune("s", keep_last=1).messages > 0
 
 
@@ -61,14 +61,14 @@ def test_latest_is_the_version_that_came_after(writer: SyncCheckpointer, cp: Syn
     with before_messages_are_read(lambda: replace(writer)):
         latest = cp.load_latest("s") or {}
 
-    assert (latest["version"], latest["plan"], latest["transcript"]) == (2, {"n": 2}, talk("xy"))
+    assert (latest["version"], latest["plan"], latest["transcript"]) == (2, {"n": 2}, conversation("xy"))
 
 
 def test_tail_is_that_of_the_version_that_came_after(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
     with before_messages_are_read(lambda: replace(writer)):
         tail = load_version.load_latest_tail(cp.store, "s", 1) or {}
 
-    assert (tail["version"], tail["transcript"], tail["message_count"]) == (2, talk("xy")[1:], 2)
+    assert (tail["version"], tail["transcript"], tail["message_count"]) == (2, conversation("xy")[1:], 2)
 
 
 def test_version_that_was_asked_for_is_not_found(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
@@ -79,7 +79,7 @@ def test_version_that_was_asked_for_is_not_found(writer: SyncCheckpointer, cp: S
 def test_page_of_messages_is_of_the_version_that_came_after(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
     with before_messages_are_read(lambda: replace(writer)):
         page = cp.messages("s", after=1)
-    assert [each["message"] for each in page] == talk("xy")[1:]
+    assert [each["message"] for each in page] == conversation("xy")[1:]
 
     with before_messages_are_read(lambda: replace(writer)), pytest.raises(VersionNotFound):
         cp.messages("s", version=2)
