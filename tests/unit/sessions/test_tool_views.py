@@ -224,3 +224,16 @@ def test_changed_cell_is_shown_as_a_cell() -> None:
     )
     assert (deleted.note, deleted.content["cells"][0].name) == ("cell deleted", "0")
     assert view("NotebookEdit", {"notebook_path": "a.ipynb", "new_source": ["x"]}) is None
+
+
+def test_tag_without_content_becomes_a_chip_instead_of_a_raw_tag() -> None:
+    (piece,) = message_tags.split_tagged_text("<local-command-stdout></local-command-stdout>")
+    assert (piece.text, piece.chip is not None) == ("", True)
+
+
+def test_web_search_lists_the_pages_that_it_found() -> None:
+    found = '[{"title":"One [1]","url":"https://one.example/"},{"title":"Two","url":"javascript:alert(1)"}]'
+    result = f"Results for numbers\n\nLinks: {found}\n\nOne comes before two."
+    shown = view("WebSearch", {"query": "numbers"}, result)
+    assert shown.content["pages"] == [("One [1]", "https://one.example/"), ("Two", "")]
+    assert shown.content["returned"] == "Results for numbers\n\nOne comes before two."
