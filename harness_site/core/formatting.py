@@ -66,7 +66,8 @@ SAME_OPERATION: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     "": 2
     * (
         _(
-            "The agent’s program chose the idempotency key of this call. Another call with the same key gets this result."
+            "The agent’s program chose the idempotency key of this call. "
+            "Another call with the same key gets this result."
         ),
     ),
 }
