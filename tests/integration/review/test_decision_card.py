@@ -149,7 +149,7 @@ def test_card_lists_earlier_calls_with_the_same_key(reader: Client) -> None:
         ("unanswered", "session", "until a saved version has its result. A call after that runs again."),
         ("call", "session", "Each call is an operation of its own"),
         ("function", "session", "A function of the tool decides which calls in this session are the same and"),
-        ("", "session", "The program that logged this call gave the key itself"),
+        ("", "session", "The agent’s program chose the idempotency key of this call"),
     ],
 )
 def test_idempotency_policy_is_explained(reader: Client, policy: str, scope: str, words: str) -> None:
