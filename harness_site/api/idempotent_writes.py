@@ -96,7 +96,7 @@ def claim_call(write: ApiWrite, call: int) -> bool:
         return True
     write.call = call
     try:
-        if write.pk is None:
+        if write._state.adding:
             write.save()
         else:
             _execute_without_sync(_STORE, [write.status, write.body, call, write.pk])
@@ -124,7 +124,9 @@ def _note_write(token: ApiToken, key: str, digest: str) -> tuple[ApiWrite, bool]
     if next(_writes) % _CLEAN_EVERY == 0:
         ApiWrite.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
     if written := _execute_without_sync(_NOTE, [token.pk, key, digest]):
-        return ApiWrite(pk=written[0], token=token, key=key, digest=digest), False
+        row = ApiWrite(pk=written[0], token=token, key=key, digest=digest)
+        row._state.adding = False
+        return row, False
     return ApiWrite.objects.get(token=token, key=key), True
 
 

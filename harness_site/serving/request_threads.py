@@ -45,9 +45,10 @@ class RequestThreads:
         start: Message = {"type": "http.response.start"}
 
         def start_response(status: str, headers: list[tuple[str, str]], exc_info: object = None) -> None:
+            # Django's cookies begin with a space, which HTTP does not allow.
             start["status"] = int(status.partition(" ")[0])
             start["headers"] = [
-                (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers
+                (name.lower().encode("latin-1"), value.strip().encode("latin-1")) for name, value in headers
             ]
 
         pieces = self._application(environ, start_response)
