@@ -1,4 +1,4 @@
-"""Every hostile text on every page, in every export and copy that shows what agents say: an answer, within a bound.
+"""Every large hostile text on every page and in every export, within a time bound.
 
 The texts are short here; how the work grows with their size is measured where they are rendered.
 """
@@ -17,7 +17,7 @@ from checkpoints.models import AuditEvent, Checkpoint, Message, Session, ToolCal
 from harness_site.core.downloads import HTML, JSONL
 from harness_site.search.index_problems import list_index_problems
 from tests.integration.search.conftest import complete
-from tests.support import hostile
+from tests.support import attack_texts
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -27,7 +27,7 @@ from tests.support.factories import (
     make_session,
     make_user,
 )
-from tests.support.growth import processor_seconds
+from tests.support.linear_growth import processor_seconds
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -37,12 +37,12 @@ TOGETHER = 4
 #: Seconds of the processor for one answer: a page shows dozens of these texts.
 BOUND = 20.0
 GROUPS: dict[str, dict[str, str]] = {
-    "secrets": {name: make(SIZE) for name, make in hostile.SECRETS.items()},
-    "controls": {name: make(SIZE) for name, make in hostile.CONTROLS.items()},
-    "markdown": {name: make(SIZE) for name, make in hostile.MARKDOWN.items()},
-    "code": {name: f"```python\n{make(SIZE)}\n```" for name, make in hostile.CODE.items()},
-    "json": {name: make(SIZE) for name, make in hostile.JSON.items()},
-    "unrepresentable": hostile.UNREPRESENTABLE,
+    "secrets": {name: make(SIZE) for name, make in attack_texts.SECRETS.items()},
+    "controls": {name: make(SIZE) for name, make in attack_texts.CONTROLS.items()},
+    "markdown": {name: make(SIZE) for name, make in attack_texts.MARKDOWN.items()},
+    "code": {name: f"```python\n{make(SIZE)}\n```" for name, make in attack_texts.CODE.items()},
+    "json": {name: make(SIZE) for name, make in attack_texts.JSON.items()},
+    "unrepresentable": attack_texts.UNREPRESENTABLE,
 }
 
 
@@ -82,7 +82,7 @@ def hostile_session(texts: dict[str, str]) -> Session:
             args={f"note {each}": text for each, text in enumerate(group)},
             result=group[number % len(group)],
         )
-    for body in hostile.MESSAGES.values() if texts is hostile.UNREPRESENTABLE else ():
+    for body in attack_texts.MESSAGES.values() if texts is attack_texts.UNREPRESENTABLE else ():
         make_message(session=session, body=body)
     make_checkpoint(session=session, plan={"steps": list(texts.values())})
     return session
@@ -95,13 +95,13 @@ def batched(texts: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 def addresses(session: Session) -> Iterator[str]:
-    """Every page that shows this session's texts."""
+    """Return the URLs of all pages that show texts of a session."""
     below = f"/sessions/{session.pk}/"
     for tab in ("calls/", "versions/", "timeline/", "plan/", "history/", "compare/?a=1&b=2"):
         yield f"{below}{tab}"
     yield from (f"{below}?at={at}" for at in range(0, session.message_count, 24))
     # A result is shown with its call.
-    answered = range(2, session.message_count - len(hostile.MESSAGES), 2)
+    answered = range(2, session.message_count - len(attack_texts.MESSAGES), 2)
     # Each text is on a page of its own in one of the forms, and on the pages of the transcript in all of them.
     for number, position in enumerate(sorted({*range(session.message_count)} - {*answered})):
         yield f"{below}messages/{position}/{('', '?as=message')[number % 2]}"
@@ -112,7 +112,7 @@ def addresses(session: Session) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_page_answers(group: str, reader: Client) -> None:
+def test_every_page_renders_hostile_texts(group: str, reader: Client) -> None:
     session = hostile_session(GROUPS[group])
     complete()
     assert list_index_problems().total == 0
@@ -124,7 +124,7 @@ def test_every_page_answers(group: str, reader: Client) -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_export_is_whole(group: str, reader: Client) -> None:
+def test_every_export_of_hostile_texts_is_complete(group: str, reader: Client) -> None:
     session = hostile_session(GROUPS[group])
     for name, form in {"jsonl": JSONL, "html": HTML}.items():
         response: Any = reader.get(f"/sessions/{session.pk}/export/{name}/")
@@ -135,9 +135,9 @@ def test_every_export_is_whole(group: str, reader: Client) -> None:
 
 
 @pytest.mark.parametrize("name", ["an infinite number", "400 levels of lists", "990 levels", "20,000 open levels"])
-def test_rows_that_no_version_would_write_are_shown_as_text(name: str, reader: Client) -> None:
-    """As a damaged disk, an older version or a hand in the database leaves them."""
-    text = hostile.UNREPRESENTABLE[name]
+def test_corrupt_rows_are_shown_as_text(name: str, reader: Client) -> None:
+    """Rows as left by a damaged disk, an older version or a manual change."""
+    text = attack_texts.UNREPRESENTABLE[name]
     session = hostile_session({"plain": "nothing special"})
     call = ToolCall.objects.get(session=session)
     make_decision(call=call, evidence=text)

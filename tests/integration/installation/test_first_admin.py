@@ -13,9 +13,9 @@ from pytest_django.fixtures import Settings
 from checkpoints.enums import Role
 from harness_site.accounts import first_admin, sign_in_links
 from harness_site.accounts.models import Membership
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import PASSWORD, make_session, make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 FORM = {"username": "ada", "email": "ada@example.com", "password": "a phrase of my own"}
@@ -37,7 +37,7 @@ def sign_in_with_password(client: Client, user: User) -> str:
     return client.post("/accounts/login/", {"username": user.username, "password": PASSWORD}).headers["Location"]
 
 
-def test_a_superuser_becomes_the_first_admin_and_lands_on_the_first_steps(client: Client) -> None:
+def test_first_superuser_becomes_admin_and_sees_the_first_steps(client: Client) -> None:
     root = User.objects.create_superuser("root", "root@example.com", PASSWORD)
     assert sign_in_with_password(client, root) == "/"
     assert client.get("/").headers["Location"] == "/settings/first-steps/"
@@ -47,7 +47,7 @@ def test_a_superuser_becomes_the_first_admin_and_lands_on_the_first_steps(client
     assert client.get("/").headers["Location"] == "/review/"
 
 
-def test_nobody_else_becomes_an_admin_by_signing_in(client: Client) -> None:
+def test_other_users_do_not_become_admin_by_signing_in(client: Client) -> None:
     plain = make_user(name="plain", role=None)
     second = User.objects.create_superuser("second", "", PASSWORD)
     plain.set_password(PASSWORD)
@@ -59,40 +59,40 @@ def test_nobody_else_becomes_an_admin_by_signing_in(client: Client) -> None:
     assert Membership.objects.filter(role=Role.ADMIN).count() == 1
 
 
-def test_the_printed_link_creates_the_first_account_once(client: Client) -> None:
-    assert "No account exists yet." in said(client.get("/accounts/login/"))
+def test_printed_link_creates_the_first_account_once(client: Client) -> None:
+    assert "No account exists yet." in visible_text(client.get("/accounts/login/"))
     path = printed_path("setup_link")
-    assert "Enter a value for “Password”." in said(client.post(path, FORM | {"password": ""}))
+    assert "Enter a value for “Password”." in visible_text(client.post(path, FORM | {"password": ""}))
     assert client.post(path, FORM).headers["Location"] == "/"
     assert client.get("/").headers["Location"] == "/settings/first-steps/"
     ada = User.objects.get()
     assert (ada.email, ada.memberships.get().role) == ("ada@example.com", Role.ADMIN)
     other = Client()
     again = other.post(path, FORM | {"username": "eve"})
-    assert (again.status_code, "The first account exists already." in said(again)) == (404, True)
+    assert (again.status_code, "The first account exists already." in visible_text(again)) == (404, True)
     assert User.objects.count() == 1
     with pytest.raises(CommandError, match="This installation has accounts"):
         call_command("setup_link")
 
 
-def test_a_link_that_is_old_or_made_up_says_where_a_new_one_comes_from(client: Client) -> None:
+def test_expired_or_invalid_link_explains_how_to_get_a_new_one(client: Client) -> None:
     path = printed_path("setup_link")
     with patch.object(first_admin, "LIFETIME", timedelta(seconds=-1)):
         expired = client.post(path, FORM)
     for response in (expired, client.get("/accounts/first/none/")):
         assert response.status_code == 404
-        assert "harness setup_link" in said(response)
+        assert "harness setup_link" in visible_text(response)
     assert not User.objects.exists()
 
 
-def test_a_sign_in_link_works_once(client: Client) -> None:
+def test_sign_in_link_works_once(client: Client) -> None:
     alice = make_user(name="alice")
     path = printed_path("sign_in_link", "alice")
     assert client.get(path).headers["Location"] == "/"
     assert client.get("/review/").status_code == 200
     assert [(kind, details["methods"]) for kind, _, details in entries()] == [("signed_in", "sign-in link")]
     refused = Client().get(path)
-    assert (refused.status_code, "Each link works once." in said(refused)) == (404, True)
+    assert (refused.status_code, "Each link works once." in visible_text(refused)) == (404, True)
     fresh = printed_path("sign_in_link", "alice")
     alice.refresh_from_db()
     alice.set_password("another phrase")

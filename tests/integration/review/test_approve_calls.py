@@ -1,4 +1,4 @@
-"""A call that may not run without a person: what the card says, and each answer through the form to the agent."""
+"""Cards of calls that require approval, and each decision from the form to the agent."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from checkpoints.exceptions import ApprovalRequired
 from checkpoints.models import Decision, Session, ToolCall
 from tests.integration.review.payment_agents import APPROVE, REJECT, RESPOND, awaiting, url
 from tests.support.factories import THEN, make_decision, make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -25,8 +25,8 @@ def alice(client: Client) -> Client:
 # the card
 
 
-def test_the_card_asks_whether_it_may_happen(alice: Client) -> None:
-    page = said(alice.get(url(awaiting())))
+def test_card_asks_for_approval(alice: Client) -> None:
+    page = visible_text(alice.get(url(awaiting())))
     assert "May this happen? Awaiting approval · " in page
     assert "pay · agent accounts · mutates · high risk" in page
     assert 'amount "40.00" order 17 Raw JSON' in page
@@ -34,8 +34,8 @@ def test_the_card_asks_whether_it_may_happen(alice: Client) -> None:
     assert "probe" not in page.partition("next or previous item")[0]
 
 
-def test_each_answer_says_what_it_causes(alice: Client) -> None:
-    page = said(alice.get(url(awaiting())))
+def test_each_answer_explains_its_effect(alice: Client) -> None:
+    page = visible_text(alice.get(url(awaiting())))
     begin = "Then: Run 1 on worker-3 is waiting and continues at once from the start."
     end = "Then it asks the model for the next step."
     assert f"{begin} It runs pay. {end}" in page
@@ -44,14 +44,14 @@ def test_each_answer_says_what_it_causes(alice: Client) -> None:
     assert "Then: Nothing runs. The changed call needs 1 approval." in page
 
 
-def test_a_run_that_asked_and_works_on_is_said_to_look_again(alice: Client) -> None:
+def test_card_of_a_running_agent_says_that_it_checks_again(alice: Client) -> None:
     call = awaiting()
     call.session.runs.update(status=RunStatus.RUNNING)
     told = "Then: Run 1 on worker-3 asked for this and continues when it checks again. It runs pay."
-    assert told in said(alice.get(url(call)))
+    assert told in visible_text(alice.get(url(call)))
 
 
-def test_arguments_that_are_no_object_cannot_be_edited(alice: Client) -> None:
+def test_arguments_that_are_not_an_object_cannot_be_edited(alice: Client) -> None:
     call = awaiting()
     ToolCall.objects.filter(pk=call.pk).update(args="[1]")
     content = alice.get(url(call)).content.decode()
@@ -59,13 +59,13 @@ def test_arguments_that_are_no_object_cannot_be_edited(alice: Client) -> None:
     assert 'value="edit"' not in content
 
 
-def test_auditors_see_the_card_without_the_form(client: Client) -> None:
+def test_auditors_see_the_card_without_a_form(client: Client) -> None:
     make_user(name="bob")
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     response = client.get(url(awaiting()))
     assert (
         "You can view this call but not decide it Your role is auditor; deciding needs an approver. "
-        "These members can: bob." in said(response)
+        "These members can: bob." in visible_text(response)
     )
     assert "data-decide" not in response.content.decode()
 
@@ -82,7 +82,7 @@ def test_auditors_see_the_card_without_the_form(client: Client) -> None:
         (RESPOND, CallStatus.COMPLETED, "I paid it by hand.", "I paid it by hand."),
     ],
 )
-def test_an_answer_moves_the_call_and_comes_back_to_the_card(
+def test_decision_changes_the_call_and_redirects_to_the_card(
     alice: Client, form: dict[str, object], status: CallStatus, told: str | None, reason: str
 ) -> None:
     call = awaiting()
@@ -106,24 +106,24 @@ def test_an_answer_moves_the_call_and_comes_back_to_the_card(
         ({**APPROVE, "revision": ""}, "the form did not say which state of the call it was made for."),
     ],
 )
-def test_an_incomplete_form_comes_back_with_what_was_typed(alice: Client, form: dict[str, object], words: str) -> None:
+def test_incomplete_form_is_shown_again_with_its_input(alice: Client, form: dict[str, object], words: str) -> None:
     call = awaiting()
     response = alice.post(url(call), {**form, "evidence": "ticket 4711"})
     assert response.status_code == 422
-    assert words in said(response)
+    assert words in visible_text(response)
     assert 'value="ticket 4711"' in response.content.decode()
     assert (Decision.objects.count(), ToolCall.objects.get().status) == (0, CallStatus.AWAITING_APPROVAL)
 
 
 @pytest.mark.parametrize("form", [APPROVE, REJECT, RESPOND, {**APPROVE, "kind": "edit", "args": "{}"}])
-def test_an_auditor_is_refused_and_nobody_is_sent_to_sign_in(client: Client, form: dict[str, object]) -> None:
+def test_auditor_is_refused_and_anonymous_is_sent_to_sign_in(client: Client, form: dict[str, object]) -> None:
     call = awaiting()
     response = client.post(url(call), form)
     assert (response.status_code, response.headers["Location"]) == (302, f"/accounts/login/?next={url(call)}")
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     response = client.post(url(call), form)
     assert response.status_code == 403
-    assert "Your role cannot decide calls. Your decision was not recorded." in said(response)
+    assert "Your role cannot decide calls. Your decision was not recorded." in visible_text(response)
     assert (Decision.objects.count(), ToolCall.objects.get().status) == (0, CallStatus.AWAITING_APPROVAL)
 
 
@@ -156,28 +156,30 @@ def test_an_auditor_is_refused_and_nobody_is_sent_to_sign_in(client: Client, for
         ("respond", {"status": "completed"}, "Answered: it does not run", "Events so far"),
     ],
 )
-def test_the_card_follows_the_call(alice: Client, kind: str, fields: dict[str, Any], heading: str, words: str) -> None:
+def test_card_shows_the_current_status(
+    alice: Client, kind: str, fields: dict[str, Any], heading: str, words: str
+) -> None:
     call = awaiting()
     make_decision(call=call, kind=DecisionKind(kind), created_at=THEN)
     ToolCall.objects.filter(pk=call.pk).update(revision=2, **fields)
-    page = said(alice.get(url(call)))
+    page = visible_text(alice.get(url(call)))
     assert f"call call_9 {heading} " in page
     assert words in page
 
 
-def test_what_was_approved_and_lost_is_asked_about(alice: Client) -> None:
+def test_interrupted_approved_call_needs_a_decision(alice: Client) -> None:
     call = awaiting()
     make_decision(call=call, kind=DecisionKind.APPROVE, created_at=THEN)
     lost = {"status": CallStatus.INTERRUPTED, "reason": "run_lost", "interrupted_at": THEN}
     ToolCall.objects.filter(pk=call.pk).update(revision=4, **lost)
-    page = said(alice.get(url(call)))
+    page = visible_text(alice.get(url(call)))
     assert "Did this happen? Outcome unknown" in page
     assert "Record the result below. The agent continues as if the call had returned it." in page
     assert "alice: Approved — “Seen in the bank's export.”" in page
 
 
 def ask(checkpointer: SyncCheckpointer) -> ToolRegistry:
-    """A session whose agent has asked whether it may pay."""
+    """Dispatch a payment that requires approval."""
     tools = ToolRegistry(checkpointer=checkpointer, session_id="inv-17")
 
     @tools.tool(requires_approval=True)
@@ -199,7 +201,7 @@ def ask(checkpointer: SyncCheckpointer) -> ToolRegistry:
         (RESPOND, "I paid it by hand.", False),
     ],
 )
-def test_the_agent_gets_the_answer(alice: Client, form: dict[str, object], told: str, failed: bool) -> None:
+def test_agent_receives_the_decision(alice: Client, form: dict[str, object], told: str, failed: bool) -> None:
     with SyncCheckpointer() as checkpointer:
         tools = ask(checkpointer)
         assert alice.post(url(ToolCall.objects.get()), form).status_code == 302

@@ -1,4 +1,4 @@
-"""A file as evidence: kept with the decision that names it, and handed out as nothing but bytes."""
+"""Files as evidence: stored with their decision, and downloaded as plain bytes."""
 
 import hashlib
 from datetime import timedelta
@@ -18,8 +18,8 @@ from harness_site.core.masking.masked_references import compute_keyed_fingerprin
 from harness_site.review.models import EvidenceFile
 from tests.integration.review.conftest import Lost
 from tests.integration.review.payment_agents import APPROVE, awaiting
-from tests.support.pages import said
-from tests.support.signing import prove
+from tests.support.client_login import prove
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 HOSTILE = b"<script>alert(document.cookie)</script>"
@@ -40,22 +40,22 @@ def given(client: Client, call: ToolCall, **more: Any) -> EvidenceFile:
     return EvidenceFile.objects.get()
 
 
-def test_the_decision_names_the_file(people: dict[str, Client], lost: Lost) -> None:
+def test_decision_links_to_the_file(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     file = given(people["alice"], call, evidence="https://bank.example/export")
     assert parse_json(Decision.objects.get().evidence or "") == {
         "link": "https://bank.example/export",
         "file": {"id": file.pk, "name": "export.html", "size": len(HOSTILE), "sha256": SHA256},
     }
-    page = said(people["carol"].get(url(call))).replace("\xa0", " ")
+    page = visible_text(people["carol"].get(url(call))).replace("\xa0", " ")
     assert "Evidence files secrets in texts are masked export.html 39 bytes · alice · " in page
     assert SHA256 not in page
     assert f"Fingerprint {compute_keyed_fingerprint(SHA256)}" in page
     prove(people["dora"]).post("/accounts/secrets/", {"next": "/"})
-    assert f"SHA-256 {SHA256}" in said(people["dora"].get(url(call)))
+    assert f"SHA-256 {SHA256}" in visible_text(people["dora"].get(url(call)))
 
 
-def test_a_browser_saves_it_and_shows_nothing_of_it(people: dict[str, Client], lost: Lost) -> None:
+def test_file_is_downloaded_and_not_displayed(people: dict[str, Client], lost: Lost) -> None:
     file = given(people["alice"], lost())
     response = people["carol"].get(f"/review/evidence/{file.pk}/")
     assert response.content == HOSTILE
@@ -77,9 +77,7 @@ SECRET = "user: alice\npassword: hunter22\nplace: Zürich"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32-le", "cp1252"])
-def test_secrets_in_a_text_are_masked_for_who_may_not_see_them(
-    people: dict[str, Client], lost: Lost, encoding: str
-) -> None:
+def test_secrets_in_a_text_file_are_masked(people: dict[str, Client], lost: Lost, encoding: str) -> None:
     stored = SECRET.encode(encoding)
     file = given(people["alice"], lost(), content=stored, name="export.txt")
     for name in ("alice", "carol", "dora"):
@@ -99,7 +97,7 @@ def test_secrets_in_a_text_are_masked_for_who_may_not_see_them(
     ]
 
 
-def test_what_is_no_text_is_handed_out_as_it_is(people: dict[str, Client], lost: Lost) -> None:
+def test_binary_file_is_downloaded_unchanged(people: dict[str, Client], lost: Lost) -> None:
     content = b"\x89PNG\x00\xff password: hunter22"
     file = given(people["alice"], lost(), content=content)
     assert people["carol"].get(f"/review/evidence/{file.pk}/").content == content
@@ -108,7 +106,7 @@ def test_what_is_no_text_is_handed_out_as_it_is(people: dict[str, Client], lost:
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd", "a\r\nSet-Cookie: x=1.txt", '"><script>alert(1)</script>', "ü" * 400]
 )
-def test_a_hostile_name_is_a_name(people: dict[str, Client], lost: Lost, name: str) -> None:
+def test_hostile_file_name_is_escaped(people: dict[str, Client], lost: Lost, name: str) -> None:
     call = lost()
     file = given(people["alice"], call, name=name)
     response = people["alice"].get(f"/review/evidence/{file.pk}/")
@@ -118,36 +116,36 @@ def test_a_hostile_name_is_a_name(people: dict[str, Client], lost: Lost, name: s
     assert "<script>alert" not in people["alice"].get(url(call)).content.decode()
 
 
-def test_a_file_that_is_too_large_is_said_and_nothing_is_recorded(
+def test_too_large_file_is_refused_and_nothing_is_recorded(
     people: dict[str, Client], lost: Lost, settings: Settings
 ) -> None:
     settings.EVIDENCE_BYTES = 100_000
     call = lost()
     response = people["alice"].post(url(call), form(b"x" * 100_001))
     assert response.status_code == 422
-    assert "The file is larger than 97.7 KB. Nothing was recorded. Link to the file instead." in said(response)
+    assert "The file is larger than 97.7 KB. Nothing was recorded. Link to the file instead." in visible_text(response)
     assert "Not in the export." in response.content.decode()
     assert not EvidenceFile.objects.exists()
     assert not Decision.objects.exists()
     assert given(people["alice"], call, content=b"x" * 100_000).size == 100_000
 
 
-def test_an_empty_file_is_no_evidence(people: dict[str, Client], lost: Lost) -> None:
+def test_empty_file_is_refused(people: dict[str, Client], lost: Lost) -> None:
     response = people["alice"].post(url(lost()), form(b""))
     assert (response.status_code, EvidenceFile.objects.count()) == (422, 0)
 
 
-def test_a_refused_decision_leaves_no_file(people: dict[str, Client], lost: Lost) -> None:
+def test_refused_decision_stores_no_file(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     people["bob"].post(url(call), {"kind": "mark_failed", "reason": "I saw it.", "revision": 1})
     assert people["alice"].post(url(call), form()).status_code == 409
     assert not EvidenceFile.objects.exists()
 
 
-def test_each_of_two_people_gives_their_own(people: dict[str, Client], lost: Lost) -> None:
+def test_each_of_two_voters_attaches_a_file(people: dict[str, Client], lost: Lost) -> None:
     call = lost(approvals=2)
     people["alice"].post(url(call), form(name="one.txt"))
-    page = said(people["bob"].get(url(call)))
+    page = visible_text(people["bob"].get(url(call)))
     assert "one.txt" in page
     people["bob"].post(url(call), form(b"other", name="two.txt", revision=2))
     assert [file.given_by for file in EvidenceFile.objects.order_by("pk")] == ["alice", "bob"]
@@ -155,13 +153,13 @@ def test_each_of_two_people_gives_their_own(people: dict[str, Client], lost: Los
     assert call.status == CallStatus.FAILED
 
 
-def test_an_approval_takes_a_file_too(people: dict[str, Client]) -> None:
+def test_approval_accepts_a_file(people: dict[str, Client]) -> None:
     call = awaiting()
     people["alice"].post(url(call), {**APPROVE, "file": SimpleUploadedFile("contract.pdf", b"%PDF")})
     assert parse_json(Decision.objects.get().evidence or "")["file"]["name"] == "contract.pdf"
 
 
-def test_a_changed_file_is_not_handed_out(people: dict[str, Client], lost: Lost) -> None:
+def test_changed_file_is_not_served(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     file = given(people["alice"], call)
     EvidenceFile.objects.update(content=b"something else")
@@ -169,7 +167,7 @@ def test_a_changed_file_is_not_handed_out(people: dict[str, Client], lost: Lost)
     changed = hashlib.sha256(b"something else").hexdigest()
     EvidenceFile.objects.update(sha256=changed)  # then the decision names another one
     assert people["alice"].get(f"/review/evidence/{file.pk}/").status_code == 404
-    assert "Files given as evidence" not in said(people["alice"].get(url(call)))
+    assert "Files given as evidence" not in visible_text(people["alice"].get(url(call)))
 
 
 def test_file_without_a_call_is_deleted_with_the_next_upload(people: dict[str, Client], lost: Lost) -> None:
@@ -187,7 +185,7 @@ def test_file_without_a_call_is_deleted_with_the_next_upload(people: dict[str, C
     assert len(left) == 2
 
 
-def test_it_goes_with_its_session(people: dict[str, Client], lost: Lost) -> None:
+def test_file_is_deleted_with_its_session(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     given(people["alice"], call)
     Session.objects.update(status=SessionStatus.FAILED, owner=None)

@@ -1,4 +1,4 @@
-"""Where a tool needs two people: what the first one said, who may say it next, and what became of it. And deadlines."""
+"""Calls that require several approvers, and deadlines."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ from harness_site.accounts.models import ApiToken, Membership, TokenRole
 from harness_site.review.selectors import pending_calls
 from tests.integration.review.payment_agents import APPROVE, RESPOND, awaiting, url
 from tests.support.factories import make_call, make_decision, make_late_result, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +28,7 @@ LANDED = {"kind": "confirm_landed", "result": "paid", "reason": "Seen in the exp
 
 @pytest.fixture
 def people(client: Client) -> dict[str, Client]:
-    """alice and bob approve, carol looks, dora is an admin."""
+    """Clients: alice and bob are approvers, carol an auditor, dora an admin."""
     roles = {"alice": Role.APPROVER, "bob": Role.APPROVER, "carol": Role.AUDITOR, "dora": Role.ADMIN}
     clients = {name: Client() for name in roles}
     for name, role in roles.items():
@@ -50,12 +50,12 @@ def option(page: str, kind: str) -> str:
     return found.group()
 
 
-def test_two_people_approve_one_after_the_other(people: dict[str, Client]) -> None:
+def test_two_people_approve(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
-    assert "2 people must decide the same. One person is enough to reject or edit." in said(
+    assert "2 people must decide the same. One person is enough to reject or edit." in visible_text(
         people["alice"].get(url(call))
     )
-    assert "Nothing changes yet: 1 more person has to decide the same." in said(people["alice"].get(url(call)))
+    assert "Nothing changes yet: 1 more person has to decide the same." in visible_text(people["alice"].get(url(call)))
     assert people["alice"].post(url(call), APPROVE).status_code == 302
     call.refresh_from_db()
     first = Decision.objects.get()
@@ -63,20 +63,20 @@ def test_two_people_approve_one_after_the_other(people: dict[str, Client]) -> No
 
     told = f"1 of 2 decisions: alice approved at {first.created_at:%H:%M:%S}"
     for name in ("alice", "bob", "carol"):
-        page = said(people[name].get(url(call)))
+        page = visible_text(people[name].get(url(call)))
         assert told in page
         assert "alice: Approved · one of 2 — “The contract says so.”" in page
-    assert "Then: Run 1 on worker-3 is waiting and continues" in said(people["bob"].get(url(call)))
+    assert "Then: Run 1 on worker-3 is waiting and continues" in visible_text(people["bob"].get(url(call)))
 
     assert people["bob"].post(url(call), {**APPROVE, "revision": 2}).status_code == 302
     call.refresh_from_db()
     assert call.status == CallStatus.APPROVED
-    page = said(people["carol"].get(url(call)))
+    page = visible_text(people["carol"].get(url(call)))
     assert f"alice · {first.created_at:%H:%M:%S} decision 1 of 2 The contract says so." in page
     assert "bob: Approved decision 2 of 2 — “The contract says so.”" in page
 
 
-def test_the_same_person_sees_why_the_button_is_not_theirs(people: dict[str, Client]) -> None:
+def test_voter_sees_why_the_button_is_disabled(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     people["alice"].post(url(call), APPROVE)
     at = Decision.objects.get().created_at
@@ -85,55 +85,57 @@ def test_the_same_person_sees_why_the_button_is_not_theirs(people: dict[str, Cli
     assert "disabled" not in option(hers.content.decode(), "reject")
     assert "disabled" not in option(his.content.decode(), "approve")
     why = f"You chose this at {at:%H:%M:%S}. It takes 2 people, so somebody else has to choose it too."
-    assert why in said(hers)
-    assert why not in said(his)
+    assert why in visible_text(hers)
+    assert why not in visible_text(his)
 
     again = people["alice"].post(url(call), {**APPROVE, "revision": 2})
     assert again.status_code == 409
-    assert "alice, you have already decided the same. This call needs 2 people." in said(again)
+    assert "alice, you have already decided the same. This call needs 2 people." in visible_text(again)
     assert Decision.objects.count() == 1
 
 
-def test_whoever_decides_on_the_card_of_before_is_told_what_is_new(people: dict[str, Client]) -> None:
+def test_decision_on_an_outdated_card_explains_the_change(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     people["alice"].post(url(call), APPROVE)
     response = people["bob"].post(url(call), APPROVE)
     at = f"{Decision.objects.get().created_at:%Y-%m-%d %H:%M:%S} UTC"
     assert response.status_code == 409
-    assert f"alice approved at {at}, as one of 2 people. The call has changed (revision 1, now 2)." in said(response)
+    assert f"alice approved at {at}, as one of 2 people. The call has changed (revision 1, now 2)." in visible_text(
+        response
+    )
     assert 'name="revision" value="2"' in response.content.decode()
 
 
-def test_the_second_person_is_asked_about_the_answer_of_the_first(people: dict[str, Client]) -> None:
+def test_second_person_confirms_the_answer_of_the_first(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     people["alice"].post(url(call), RESPOND)
     response = people["bob"].get(url(call))
-    assert "Result given by alice: I paid it by hand." in said(response)
+    assert "Result given by alice: I paid it by hand." in visible_text(response)
     assert "\nI paid it by hand.</textarea>" in response.content.decode()
 
 
-def test_two_people_have_to_agree_on_what_happened(people: dict[str, Client]) -> None:
+def test_two_people_must_agree_on_the_outcome(people: dict[str, Client]) -> None:
     call = interrupted(approvals=2)
     assert people["alice"].post(url(call), LANDED).status_code == 302
     response = people["bob"].get(url(call))
-    assert "1 of 2 decisions: alice confirmed at " in said(response)
+    assert "1 of 2 decisions: alice confirmed at " in visible_text(response)
     assert "\npaid</textarea>" in response.content.decode()
     assert people["bob"].post(url(call), {**LANDED, "revision": 2}).status_code == 302
     assert ToolCall.objects.get().status == CallStatus.COMPLETED
 
 
-def test_votes_about_other_arguments_are_not_counted(people: dict[str, Client]) -> None:
+def test_votes_for_other_arguments_are_not_counted(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="bob")
     make_decision(call=call, kind=DecisionKind.EDIT, actor="alice", revision=2, evidence='{"args_before":"{}"}')
     ToolCall.objects.filter(pk=call.pk).update(revision=3)
     response = people["bob"].get(url(call))
-    assert "1 of 2" not in said(response).replace("· one of 2", "")
+    assert "1 of 2" not in visible_text(response).replace("· one of 2", "")
     assert "disabled" not in option(response.content.decode(), "approve")
 
 
-class TestWhoStillCounts:
-    """A voice counts while its person may decide, and each person has one."""
+class TestValidVotes:
+    """A vote counts while its author may decide, and each person has one."""
 
     def approve(self, client: Client, call: ToolCall) -> int:
         call.refresh_from_db()
@@ -144,7 +146,7 @@ class TestWhoStillCounts:
         return str(call.status)
 
     @pytest.mark.parametrize("how", ["demoted", "removed", "switched off"])
-    def test_not_who_may_not_decide_any_more(self, people: dict[str, Client], how: str) -> None:
+    def test_vote_of_a_former_approver_does_not_count(self, people: dict[str, Client], how: str) -> None:
         call = awaiting(approvals=2)
         self.approve(people["alice"], call)
         alice = User.objects.get(username="alice")
@@ -155,18 +157,18 @@ class TestWhoStillCounts:
         else:
             alice.memberships.update(role=Role.AUDITOR)
 
-        page = said(people["bob"].get(url(call)))
+        page = visible_text(people["bob"].get(url(call)))
         assert "1 of 2 decisions: alice" not in page
         assert "Nothing changes yet: 1 more person has to decide the same." in page
-        assert "0 of 2 approvals" in said(people["bob"].get("/review/?tab=awaiting"))
+        assert "0 of 2 approvals" in visible_text(people["bob"].get("/review/?tab=awaiting"))
         assert self.approve(people["bob"], call) == 302
         assert self.status(call) == CallStatus.AWAITING_APPROVAL
         assert self.approve(people["dora"], call) == 302
         assert self.status(call) == CallStatus.APPROVED
-        assert "bob: Approved · one of 2" in said(people["carol"].get(url(call)))
-        assert "dora: Approved decision 2 of 2" in said(people["carol"].get(url(call)))
+        assert "bob: Approved · one of 2" in visible_text(people["carol"].get(url(call)))
+        assert "dora: Approved decision 2 of 2" in visible_text(people["carol"].get(url(call)))
 
-    def test_nor_who_is_a_member_somewhere_else(self, people: dict[str, Client]) -> None:
+    def test_vote_of_a_member_of_another_workspace_does_not_count(self, people: dict[str, Client]) -> None:
         call = awaiting(approvals=2)
         make_user(name="erin", workspace=make_workspace(slug="second"))
         make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="erin")
@@ -174,18 +176,18 @@ class TestWhoStillCounts:
         assert self.approve(people["bob"], call) == 302
         assert self.status(call) == CallStatus.AWAITING_APPROVAL
 
-    def test_who_changed_the_arguments_does_not_approve_them(self, people: dict[str, Client]) -> None:
+    def test_editor_of_the_arguments_cannot_approve(self, people: dict[str, Client]) -> None:
         call = awaiting(approvals=2)
         make_decision(call=call, kind=DecisionKind.EDIT, actor="alice", evidence='{"args_before":"{}"}')
         ToolCall.objects.update(revision=2)
         page = people["alice"].get(url(call))
         assert "disabled" in option(page.content.decode(), "approve")
-        assert "You changed the arguments, so 2 other people have to approve them." in said(page)
+        assert "You changed the arguments, so 2 other people have to approve them." in visible_text(page)
         assert "disabled" not in option(people["bob"].get(url(call)).content.decode(), "approve")
 
         refused = people["alice"].post(url(call), {**APPROVE, "revision": 2})
         assert refused.status_code == 409
-        assert "alice, you changed these arguments, so 2 other people have to approve them." in said(refused)
+        assert "alice, you changed these arguments, so 2 other people have to approve them." in visible_text(refused)
         assert self.approve(people["bob"], call) == 302
         assert self.status(call) == CallStatus.AWAITING_APPROVAL
         assert self.approve(people["dora"], call) == 302
@@ -215,7 +217,7 @@ class TestWhoStillCounts:
         assert self.approve(people["bob"], call) == 302
         assert self.status(call) == CallStatus.APPROVED
 
-    def test_so_is_the_person_where_the_token_comes_second(self, people: dict[str, Client]) -> None:
+    def test_owner_and_later_token_count_once(self, people: dict[str, Client]) -> None:
         call = awaiting(approvals=2)
         token = self.token(call, by="dora")
         assert self.approve(people["dora"], call) == 302
@@ -223,7 +225,7 @@ class TestWhoStillCounts:
             self.approve_with(token, call)
 
     @pytest.mark.parametrize("how", ["revoked", "demoted"])
-    def test_a_token_counts_while_it_and_its_person_may(self, people: dict[str, Client], how: str) -> None:
+    def test_token_vote_counts_while_token_and_owner_may_decide(self, people: dict[str, Client], how: str) -> None:
         call = awaiting(approvals=2)
         token = self.token(call, by="dora")
         self.approve_with(token, call)
@@ -246,54 +248,54 @@ class TestWhoStillCounts:
 # the queue
 
 
-def test_a_row_says_what_is_missing_until_when(people: dict[str, Client]) -> None:
+def test_row_shows_missing_approvals_and_deadline(people: dict[str, Client]) -> None:
     soon = datetime.now(UTC) - timedelta(minutes=10)
     call = awaiting(approvals=2, issued_at=soon, decide_within=timedelta(hours=3), sentence="Pay 40.00 EUR")
-    page = said(people["carol"].get("/review/"))
+    page = visible_text(people["carol"].get("/review/"))
     assert "1 call needs a decision" in page
     assert "Interrupted Awaiting approval 1 Decided" in page
     assert "Pay 40.00 EUR pay · accounts · session inv/17" in page
     assert "needs 2 people · nobody has decided yet due in 2 h 0 of 2 approvals" in page
     make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="bob")
-    page = said(people["carol"].get("/review/?tab=awaiting"))
+    page = visible_text(people["carol"].get("/review/?tab=awaiting"))
     assert "needs 2 people · bob approved due in 2 h 1 of 2 approvals" in page
-    assert "Approved · one of 2" in said(people["carol"].get("/review/?tab=decided"))
+    assert "Approved · one of 2" in visible_text(people["carol"].get("/review/?tab=decided"))
 
 
-def test_what_is_overdue_is_escalated_to_admins(people: dict[str, Client]) -> None:
+def test_overdue_call_is_escalated_to_admins(people: dict[str, Client]) -> None:
     call = awaiting(decide_within=timedelta(hours=1))
-    row = said(people["bob"].get("/review/?tab=awaiting"))
+    row = visible_text(people["bob"].get("/review/?tab=awaiting"))
     assert re.search(r"overdue for \d+ days Awaiting approval", row)
 
     response = people["bob"].get(url(call))
-    assert "The deadline passed at 2025-03-04 11:42:07 Only an admin can decide now." in said(response)
-    assert "Nothing runs until then. These members can: dora." in said(response)
+    assert "The deadline passed at 2025-03-04 11:42:07 Only an admin can decide now." in visible_text(response)
+    assert "Nothing runs until then. These members can: dora." in visible_text(response)
     assert "data-decide" not in response.content.decode()
-    carol = said(people["carol"].get(url(call)))
+    carol = visible_text(people["carol"].get(url(call)))
     assert "Your role is auditor; an admin has to decide now. These members can: dora." in carol
     refused = people["bob"].post(url(call), APPROVE)
     assert refused.status_code == 409
-    assert "The deadline passed at 2025-03-04 11:42:07 UTC." in said(refused)
-    assert "Your text The contract says so." in said(refused)
+    assert "The deadline passed at 2025-03-04 11:42:07 UTC." in visible_text(refused)
+    assert "Your text The contract says so." in visible_text(refused)
 
-    assert "You are an admin, so you can still decide." in said(people["dora"].get(url(call)))
+    assert "You are an admin, so you can still decide." in visible_text(people["dora"].get(url(call)))
     assert people["dora"].post(url(call), APPROVE).status_code == 302
     assert ToolCall.objects.get().status == CallStatus.APPROVED
 
 
-def test_an_empty_tab_teaches_and_points_to_the_other(people: dict[str, Client]) -> None:
-    empty = said(people["carol"].get("/review/?tab=awaiting"))
+def test_empty_tab_explains_and_links_to_the_other(people: dict[str, Client]) -> None:
+    empty = visible_text(people["carol"].get("/review/?tab=awaiting"))
     assert "No call awaits approval." in empty
     call = awaiting()
-    assert "Show 1 call awaiting approval" in said(people["carol"].get("/review/?tab=interrupted"))
+    assert "Show 1 call awaiting approval" in visible_text(people["carol"].get("/review/?tab=interrupted"))
     make_call(session=call.session, run=call.run, call_id="call_10")
-    page = said(people["carol"].get("/review/"))
+    page = visible_text(people["carol"].get("/review/"))
     assert "2 calls need a decision" in page
     assert "Interrupted 1 Awaiting approval 1 Decided" in page
-    assert "Refund card" not in said(people["carol"].get("/review/?tab=awaiting"))
+    assert "Refund card" not in visible_text(people["carol"].get("/review/?tab=awaiting"))
 
 
-def test_pages_go_on_where_the_last_one_ended(people: dict[str, Client]) -> None:
+def test_pages_are_consecutive(people: dict[str, Client]) -> None:
     call = awaiting()
     calls = [call] + [
         make_call(session=call.session, run=call.run, call_id=f"c{number}", status=CallStatus.AWAITING_APPROVAL)
@@ -306,7 +308,7 @@ def test_pages_go_on_where_the_last_one_ended(people: dict[str, Client]) -> None
 
 
 @pytest.mark.parametrize("calls", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_who_has_said_what(
+def test_query_count_is_independent_of_the_votes(
     people: dict[str, Client], django_assert_num_queries: DjangoAssertNumQueries, calls: int
 ) -> None:
     first = awaiting(approvals=2)
@@ -324,14 +326,14 @@ def test_the_number_of_queries_does_not_depend_on_who_has_said_what(
 # a late witness
 
 
-def test_a_late_result_fills_in_the_form(people: dict[str, Client]) -> None:
+def test_late_result_fills_in_the_form(people: dict[str, Client]) -> None:
     call = interrupted()
     late = make_late_result(call=call, result="paid, reference 9")
     response = people["bob"].get(url(call))
     assert (
         f"Run 1 reported success at {late.received_at:%H:%M:%S}, too late to count. "
         "Its result is filled in under “It happened”."
-    ) in said(response)
+    ) in visible_text(response)
     assert "\npaid, reference 9</textarea>" in response.content.decode()
-    log = said(people["bob"].get(f"/sessions/{call.session_id}/calls/"))
+    log = visible_text(people["bob"].get(f"/sessions/{call.session_id}/calls/"))
     assert "Late result: run 1 reported success just now Decide" in log

@@ -1,4 +1,4 @@
-"""Every export of every kind of session is whole, says so at its end, and holds what its page holds."""
+"""Every export of every kind of session is complete, marked as complete, and has the content of its page."""
 
 import json
 from collections.abc import Callable
@@ -13,9 +13,8 @@ from checkpoints.models import Session
 from harness_site.core.downloads import CSV, HTML, JSONL, ExportFormat
 from tests.conftest import Open
 from tests.integration.checkpoints.peers.paused_agents import join, pause
-from tests.integration.checkpoints.situations import said as message
-from tests.integration.checkpoints.situations import started
-from tests.support.pages import said
+from tests.integration.checkpoints.session_setups import start_session, text_message
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -23,19 +22,19 @@ FORMS = {"jsonl": JSONL, "html": HTML}
 
 
 def taken_over(open_checkpointer: Open) -> str:
-    started(open_checkpointer()).save_checkpoint("s", [message("before the takeover")], None, 0)
+    start_session(open_checkpointer()).save_checkpoint("s", [text_message("before the takeover")], None, 0)
     second = open_checkpointer()
     second.start_session("s", takeover="worker-3 hangs")
-    second.save_checkpoint("s", [message("before the takeover"), message("after it")], None, 0)
+    second.save_checkpoint("s", [text_message("before the takeover"), text_message("after it")], None, 0)
     return "s"
 
 
 def forked(open_checkpointer: Open) -> str:
-    cp = started(open_checkpointer())
-    cp.save_checkpoint("s", [message("of the origin")], None, 0)
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", [text_message("of the origin")], None, 0)
     cp.fork_session("s", new_session_id="fork")
     cp.start_session("fork")
-    cp.save_checkpoint("fork", [message("of the origin"), message("of the fork")], None, 0)
+    cp.save_checkpoint("fork", [text_message("of the origin"), text_message("of the fork")], None, 0)
     return "fork"
 
 
@@ -47,28 +46,31 @@ def paused(open_checkpointer: Open) -> str:
 
 
 def compacted(open_checkpointer: Open) -> str:
-    cp = started(open_checkpointer())
-    cp.save_checkpoint("s", [message(f"long talk {number}") for number in range(20)], None, 0)
-    cp.save_checkpoint("s", [message("a summary of it"), message("and on")], None, 0)
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", [text_message(f"long talk {number}") for number in range(20)], None, 0)
+    cp.save_checkpoint("s", [text_message("a summary of it"), text_message("and on")], None, 0)
     return "s"
 
 
 def imported(open_checkpointer: Open) -> str:
-    talk = [{"role": "user", "content": "said elsewhere"}, {"role": "assistant", "content": "answered elsewhere"}]
-    import_transcripts(open_checkpointer(), talk, session_id="imported", format="openai-chat")
+    conversation = [
+        {"role": "user", "content": "said elsewhere"},
+        {"role": "assistant", "content": "answered elsewhere"},
+    ]
+    import_transcripts(open_checkpointer(), conversation, session_id="imported", format="openai-chat")
     return "imported"
 
 
 def interrupted(open_checkpointer: Open) -> str:
-    cp = started(open_checkpointer())
+    cp = start_session(open_checkpointer())
     args = '{"note": ' + "[" * 400 + "]" * 400 + ', "amount": 1e999}'
     asked = [{"kind": "tool_call", "id": "c1", "name": "pay", "args": args}]
-    cp.save_checkpoint("s", [message("pay"), {"role": "assistant", "blocks": asked}], {"steps": ["pay"]}, 0)
+    cp.save_checkpoint("s", [text_message("pay"), {"role": "assistant", "blocks": asked}], {"steps": ["pay"]}, 0)
     return "s"
 
 
 @pytest.mark.parametrize("make", [taken_over, forked, paused, compacted, imported, interrupted])
-def test_each_export_ends_whole_and_holds_what_the_page_holds(
+def test_each_export_is_complete_and_has_the_content_of_the_page(
     make: Callable[[Open], str], open_checkpointer: Open, reader: Client
 ) -> None:
     session = Session.objects.get(session_id=make(open_checkpointer))
@@ -78,12 +80,12 @@ def test_each_export_ends_whole_and_holds_what_the_page_holds(
     for name, form in FORMS.items():
         whole = _sent(reader, f"/sessions/{session.pk}/export/{name}/", form)
         assert [text for text in texts if text not in whole] == []
-    assert [text for text in texts if text not in said(page)] == []
+    assert [text for text in texts if text not in visible_text(page)] == []
     records = [json.loads(line) for line in _sent(reader, f"/sessions/{session.pk}/export/jsonl/", JSONL).splitlines()]
     assert records[-1] == {"record": "end", "records": len(records) - 1, "complete": True}
 
 
-def test_the_page_of_a_session_that_was_taken_over_says_by_whom(open_checkpointer: Open, reader: Client) -> None:
+def test_page_of_a_taken_over_session_names_the_actor(open_checkpointer: Open, reader: Client) -> None:
     session = Session.objects.get(session_id=taken_over(open_checkpointer))
     html = _sent(reader, f"/sessions/{session.pk}/export/html/", HTML)
     assert "Run 2 on" in html
@@ -92,13 +94,13 @@ def test_the_page_of_a_session_that_was_taken_over_says_by_whom(open_checkpointe
 
 
 @pytest.mark.parametrize("path", ["/sessions/export/", "/audit/export/"])
-def test_a_table_ends_with_a_line_that_says_so(path: str, open_checkpointer: Open, reader: Client) -> None:
+def test_table_ends_with_a_completion_marker(path: str, open_checkpointer: Open, reader: Client) -> None:
     taken_over(open_checkpointer)
     _sent(reader, path, CSV)
 
 
 def _sent(reader: Client, path: str, form: ExportFormat) -> str:
-    """Return what an export sends, which has to be whole."""
+    """Return the content of an export, which must be complete."""
     response: Any = reader.get(path)
     assert response.status_code == 200
     assert response.headers["Harness-Ending"] == form.ending

@@ -1,4 +1,4 @@
-"""The pages for who works on the site."""
+"""Pages for developers of the site."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from django.urls import include, path, resolve
 from harness_site import urls as site_urls
 from harness_site.development import csp_reports
 from tests.integration.site.test_settings import shown
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 urlpatterns = [path("development/", include("harness_site.development.urls")), *site_urls.urlpatterns]
@@ -27,7 +27,7 @@ REPORT = {
 
 
 @pytest.fixture(autouse=True)
-def no_breaches(monkeypatch: pytest.MonkeyPatch) -> None:
+def clear_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csp_reports, "_breaches", type(csp_reports._breaches)(maxlen=3))
 
 
@@ -37,40 +37,40 @@ def send(client: Client, body: Any) -> int:
 
 
 @pytest.mark.urls(__name__)
-def test_a_breach_is_shown(client: Client) -> None:
+def test_csp_violation_is_shown(client: Client) -> None:
     assert send(Client(enforce_csrf_checks=True), REPORT) == 204
-    page = said(client.get("/development/policy/"))
+    page = visible_text(client.get("/development/policy/"))
     assert "script-src-elem blocked inline" in page
     assert "on http://127.0.0.1:8000/review/, from http://127.0.0.1:8000/review/:7" in page
 
 
 @pytest.mark.urls(__name__)
 @pytest.mark.parametrize("body", ["", "junk", "[]", "1", "{}", '{"csp-report": 1}', '{"csp-report": []}'])
-def test_a_report_that_cannot_be_read_is_dropped(client: Client, body: str) -> None:
+def test_unreadable_report_is_dropped(client: Client, body: str) -> None:
     assert send(client, body) == 400
-    assert "No violation has been reported." in said(client.get("/development/policy/"))
+    assert "No violation has been reported." in visible_text(client.get("/development/policy/"))
 
 
 @pytest.mark.urls(__name__)
-def test_only_the_newest_are_kept(client: Client) -> None:
+def test_only_the_newest_reports_are_kept(client: Client) -> None:
     for number in range(5):
         send(client, {"csp-report": {"blocked-uri": f"breach-{number}"}})
-    page = said(client.get("/development/policy/"))
+    page = visible_text(client.get("/development/policy/"))
     assert [number for number in range(5) if f"breach-{number}" in page] == [2, 3, 4]
 
 
 @pytest.mark.urls(__name__)
-def test_a_report_is_no_markup(client: Client) -> None:
+def test_report_is_escaped(client: Client) -> None:
     send(client, {"csp-report": {"blocked-uri": "<script>alert(1)</script>"}})
     assert "<script>alert" not in client.get("/development/policy/").content.decode()
 
 
-def test_they_are_not_there_otherwise(client: Client) -> None:
+def test_development_pages_are_absent_in_production(client: Client) -> None:
     with pytest.raises(Http404):
         resolve("/development/policy/")
 
 
-def test_browsers_report_only_there() -> None:
+def test_csp_reports_are_sent_only_in_development() -> None:
     targets = "s.CONTENT_SECURITY_POLICY['DIRECTIVES'].get('report-uri')"
     assert shown(targets) == "None"
     assert shown(targets, HARNESS_DEBUG="1") == "['/development/policy/report/']"

@@ -1,4 +1,4 @@
-"""Every sentence on pages has a translation, and the compiled catalogues are those of the sources."""
+"""Every sentence on pages is translated, and the compiled catalogues are up to date."""
 
 import gettext
 import re
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from tests.support import catalogues
+from tests.support import translation_catalogues
 
-CATALOGUES = sorted(catalogues.LOCALE.glob("*/LC_MESSAGES/*.po"))
+CATALOGUES = sorted(translation_catalogues.LOCALE.glob("*/LC_MESSAGES/*.po"))
 
 
 def read_compiled(path: Path) -> dict[object, str]:
@@ -19,27 +19,27 @@ def read_compiled(path: Path) -> dict[object, str]:
         return dict(vars(gettext.GNUTranslations(file))["_catalog"])
 
 
-def test_each_language_has_the_words_of_pages_and_scripts() -> None:
-    found = {path.relative_to(catalogues.LOCALE).as_posix() for path in CATALOGUES}
+def test_each_language_has_catalogues_for_pages_and_scripts() -> None:
+    found = {path.relative_to(translation_catalogues.LOCALE).as_posix() for path in CATALOGUES}
     assert found == {
         f"{language}/LC_MESSAGES/{domain}.po"
-        for language in catalogues.list_languages()
+        for language in translation_catalogues.list_languages()
         for domain in ("django", "djangojs")
     }
 
 
-def test_catalogues_hold_the_sentences_of_the_sources(
+def test_catalogues_contain_the_sentences_of_the_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "vendor", "*.mo")
     for name in ("checkpoints", "harness_site", "templates", "static"):
-        shutil.copytree(catalogues.ROOT / name, tmp_path / name, ignore=ignored)
-    locale = tmp_path / catalogues.LOCALE.relative_to(catalogues.ROOT)
+        shutil.copytree(translation_catalogues.ROOT / name, tmp_path / name, ignore=ignored)
+    locale = tmp_path / translation_catalogues.LOCALE.relative_to(translation_catalogues.ROOT)
     settings.LOCALE_PATHS = [locale]
     monkeypatch.chdir(tmp_path)
-    catalogues.collect_messages(locale)
+    translation_catalogues.collect_messages(locale)
     for path in CATALOGUES:
-        collected = locale / path.relative_to(catalogues.LOCALE)
+        collected = locale / path.relative_to(translation_catalogues.LOCALE)
         assert collected.read_text() == path.read_text(), f"{path} is out of date: run `make messages`."
 
 
