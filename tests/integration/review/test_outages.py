@@ -168,7 +168,7 @@ def test_a_damaged_place_is_not_understood(people: dict[str, Client], after: str
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
+def test_query_count_is_independent_of_the_calls(
     people: dict[str, Client], lost: Lost, django_assert_num_queries: DjangoAssertNumQueries, number: int
 ) -> None:
     for second in range(number):

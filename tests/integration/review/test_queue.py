@@ -22,7 +22,7 @@ def interrupted(minute: int, *, agent: str = "refund-desk", workspace: str = "de
 
 
 @pytest.mark.parametrize("calls", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
+def test_query_count_is_independent_of_the_calls(
     reader: Client, django_assert_num_queries: DjangoAssertNumQueries, calls: int
 ) -> None:
     for minute in range(calls):

@@ -227,7 +227,7 @@ def test_what_agents_wrote_is_text(approver: Client) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
+def test_query_count_is_independent_of_the_calls(
     session: Session, approver: Client, count: int, django_assert_num_queries: Queries
 ) -> None:
     call(session, CallStatus.INTERRUPTED, count)

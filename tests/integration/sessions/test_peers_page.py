@@ -157,9 +157,7 @@ def test_the_tab_is_there_only_where_somebody_was_asked(reader: Client) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
-    cp: SyncCheckpointer, reader: Client, count: int
-) -> None:
+def test_query_count_is_independent_of_the_calls(cp: SyncCheckpointer, reader: Client, count: int) -> None:
     joins = [join(f"j{number}", *[f"{number}-{call}" for call in range(count)]) for number in range(count)]
     pause(cp, *joins)
     with CaptureQueriesContext(connection) as captured:

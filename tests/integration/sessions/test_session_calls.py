@@ -77,7 +77,7 @@ def test_pages_of_calls_follow_each_other(session: Session) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
+def test_query_count_is_independent_of_the_calls(
     session: Session, reader: Client, count: int, django_assert_num_queries: Queries
 ) -> None:
     for number in range(count):

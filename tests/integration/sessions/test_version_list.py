@@ -104,7 +104,7 @@ def test_a_session_without_versions_says_so(reader: Client) -> None:
     assert "No version has been saved yet." in visible_text(reader.get(f"/sessions/{make_session().pk}/versions/"))
 
 
-def test_pages_follow_each_other(session: Session, reader: Client) -> None:
+def test_pages_are_consecutive(session: Session, reader: Client) -> None:
     for _ in range(version_list.PAGE + 2):
         make_checkpoint(session=session)
     first = reader.get(f"/sessions/{session.pk}/versions/").content.decode()

@@ -1,6 +1,7 @@
 """Files, cost and tokens, subagents, todo lists and facts of a session."""
 
 import json
+import re
 from datetime import timedelta
 from decimal import Decimal
 
@@ -50,7 +51,7 @@ def test_the_files_page_has_the_net_change_of_each_file(reader: Client, session:
     assert "/work/a.py" not in text
     assert "two" not in text  # replaced again
     assert "lost" not in text  # that call failed
-    assert "Edit (not completed)" in text
+    assert re.search(r"Edit \d\d:\d\d \(not completed\)", text)
     assert "no.py" not in text
     assert (TOKEN in html, "‹masked›" in html) == (False, True)
     assert "All files" in show(reader, session, "files/?file=0")[1]

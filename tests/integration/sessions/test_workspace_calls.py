@@ -62,8 +62,8 @@ def test_calls_of_all_sessions_are_listed_newest_first(session: Session, reader:
     make_calls(session, 2)
     other = make_session(session_id="other", title="A lamp", agent="mailer")
     make_call(session=other, call_id="late", tool="send", issued_at=THEN + timedelta(days=3))
-    elsewhere = make_session(workspace=make_workspace(slug="elsewhere"))
-    make_call(session=elsewhere, call_id="not ours", idempotency_key="k")
+    identity_provider = make_session(workspace=make_workspace(slug="elsewhere"))
+    make_call(session=identity_provider, call_id="not ours", idempotency_key="k")
     assert found(session) == ["late", "c1", "c0"]
     words = visible_text(reader.get("/calls/"))
     assert "send late A lamp mailer" in words
@@ -152,7 +152,7 @@ def test_a_call_of_a_session_is_found_by_its_key(session: Session, reader: Clien
     assert 'value="c1"' in html
 
 
-def test_hostile_names_are_text(reader: Client) -> None:
+def test_hostile_names_are_escaped(reader: Client) -> None:
     session = make_session(session_id=SCRIPT, title=SCRIPT, agent=SCRIPT)
     make_call(session=session, tool=SCRIPT, call_id=SCRIPT, args={SCRIPT: SCRIPT})
     html = reader.get("/calls/", {"tool": SCRIPT, "agent": SCRIPT, "key": SCRIPT}).content.decode()

@@ -69,8 +69,8 @@ async def test_member_is_notified_of_a_change() -> None:
 
 
 async def test_member_is_not_notified_of_another_workspace() -> None:
-    elsewhere = await sync_to_async(make_workspace)(slug="elsewhere")
-    foreign = await sync_to_async(make_session)(workspace=elsewhere)
+    identity_provider = await sync_to_async(make_workspace)(slug="elsewhere")
+    foreign = await sync_to_async(make_session)(workspace=identity_provider)
     _, cookie = await signed_in(await sync_to_async(make_user)())
     async with listening(
         cookie, query=f"since={formatting.format_iso_time(clock.now() - timedelta(hours=1))}"
@@ -97,8 +97,8 @@ async def test_another_site_is_refused(origin: str) -> None:
 
 async def test_a_host_that_is_not_ours_is_refused() -> None:
     _, cookie = await signed_in(await sync_to_async(make_user)())
-    elsewhere = "elsewhere.example"
-    assert not await socket(cookie, origin=f"http://{elsewhere}", host=elsewhere).connect()
+    identity_provider = "elsewhere.example"
+    assert not await socket(cookie, origin=f"http://{identity_provider}", host=identity_provider).connect()
 
 
 async def test_a_trusted_origin_is_let_in_where_a_proxy_changes_the_host() -> None:
