@@ -89,13 +89,13 @@ def _insert_sealed_call(
 ) -> tuple[int, int] | None:
     """Run the statement that logs a call, with its seal if sealing is on."""
     sealed_step = owned_session.head.version if step is None else step
-    columns = call_seals.seal_new_call(owned_session, store.workspace_id, sealed_step, values)
+    call = call_seals.seal_new_call(owned_session, store.workspace_id, sealed_step, values)
     after = head_write = None
-    if columns is not None:
-        step, values = sealed_step, {**values, **{name: columns[name] for name in ("issued_at", "row_seal")}}
+    if call is not None and call.seal is not None:
+        step, values = sealed_step, {**values, "issued_at": call.columns["issued_at"], "row_seal": call.seal}
         after, head_write = owned_heads.advance_head(
             owned_heads.get_head(store.using, owned_session),
-            added=[(ToolCall, columns["row_seal"])],
+            added=[(ToolCall, call.seal)],
             status=hot_statements.get_status_while_issuing(under_review=under_review),
         )
         if head_write is None:  # the session was deleted
@@ -104,8 +104,8 @@ def _insert_sealed_call(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=head_write
     )
     owned_session.sealed_head = owned_heads.confirm_head(store.using, None if row is None else after)
-    if row is not None and columns is not None:
-        call_seals.remember_call(owned_session, row[0], columns)
+    if row is not None and call is not None:
+        call_seals.remember_call(owned_session, row[0], call)
     return row
 
 

@@ -1,4 +1,4 @@
-"""The async checkpointer: the same answers, one hop for each operation."""
+"""The async checkpointer: same results as the blocking one, and one thread hop for each operation."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ from tests.support.database_threads import in_thread
 pytestmark = pytest.mark.asyncio
 
 
-async def test_whole_session_from_an_event_loop(workspace: Workspace) -> None:
+async def test_complete_session_from_an_event_loop(workspace: Workspace) -> None:
     async with Checkpointer() as cp:
         await cp.start_session("s", "hello")
         assert await cp.save_checkpoint("s", conversation("a"), {"goal": 1}, 0.5) == 1
@@ -33,7 +33,7 @@ async def test_whole_session_from_an_event_loop(workspace: Workspace) -> None:
         assert (point.finished, point.result, point.version) == (True, {"paid": 1}, 2)
 
 
-async def test_closing_gives_the_session_up(workspace: Workspace) -> None:
+async def test_close_releases_the_session(workspace: Workspace) -> None:
     async with Checkpointer() as first:
         await first.start_session("s")
         async with Checkpointer() as second:
@@ -47,13 +47,13 @@ async def test_closing_gives_the_session_up(workspace: Workspace) -> None:
     ]
 
 
-async def test_closing_twice_does_nothing(workspace: Workspace) -> None:
+async def test_second_close_does_nothing(workspace: Workspace) -> None:
     cp = Checkpointer()
     await cp.close()
     await cp.close()
 
 
-async def test_use_after_closing_is_a_typed_error(workspace: Workspace) -> None:
+async def test_use_after_close_raises_typed_error(workspace: Workspace) -> None:
     cp = Checkpointer()
     await cp.close()
 
@@ -61,7 +61,7 @@ async def test_use_after_closing_is_a_typed_error(workspace: Workspace) -> None:
         await cp.load_latest("s")
 
 
-async def test_closing_ends_the_threads(workspace: Workspace) -> None:
+async def test_close_ends_the_threads(workspace: Workspace) -> None:
     before = set(threading.enumerate())
     async with Checkpointer() as cp:
         await asyncio.gather(*[cp.load_latest(f"s{number}") for number in range(20)])
@@ -70,7 +70,7 @@ async def test_closing_ends_the_threads(workspace: Workspace) -> None:
     assert [name for name in left if name.startswith("harness_")] == []
 
 
-async def test_many_sessions_at_once(workspace: Workspace) -> None:
+async def test_many_concurrent_sessions(workspace: Workspace) -> None:
     async def session(cp: Checkpointer, number: int) -> list[int]:
         session_id = f"s{number}"
         await cp.start_session(session_id)
@@ -81,7 +81,7 @@ async def test_many_sessions_at_once(workspace: Workspace) -> None:
         assert versions == [[1, 2, 3]] * 12
 
 
-async def test_saves_of_many_tasks_on_one_session_are_one_version_each(workspace: Workspace) -> None:
+async def test_concurrent_saves_of_one_session_create_one_version_each(workspace: Workspace) -> None:
     async with Checkpointer() as cp:
         await cp.start_session("s")
         transcripts = [conversation("abcdefgh"[:length]) for length in range(8)] * 2

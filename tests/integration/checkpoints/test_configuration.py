@@ -1,4 +1,4 @@
-"""Errors of who sets the library up: each is typed, says what happened, and names the way out."""
+"""Configuration errors: each has its own type, a message and a hint."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_blocking_checkpointer_in_async_code_names_the_async_one(cp: SyncCheckpo
     assert cp.pending_tool_calls("s") == []
 
 
-def test_opening_in_async_code_by_the_blocking_class_names_the_async_one(tmp_path: Any) -> None:
+def test_blocking_open_in_async_code_names_the_async_class(tmp_path: Any) -> None:
     async def open_() -> None:
         SyncCheckpointer(tmp_path / "agent.db")
 
@@ -71,7 +71,7 @@ def test_database_of_another_kind_is_named(kind: Any, monkeypatch: Any) -> None:
 
 
 def raised(code: str, *, without: str = "") -> tuple[str, str]:
-    """The name and the text of what a plain script raises, on a machine that lacks the package `without`."""
+    """Return name and text of the error of a script, without the package `without`."""
     name, output = in_a_process(
         f"import json, sys; sys.modules.update({{{without!r}: None}})\n"
         "from checkpoints import Checkpointer, SyncCheckpointer\n"
@@ -82,7 +82,7 @@ def raised(code: str, *, without: str = "") -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["Checkpointer", "SyncCheckpointer"])
-def test_script_without_a_database_is_told_how_to_open_one(kind: str) -> None:
+def test_error_of_a_script_without_a_database_shows_how_to_open_one(kind: str) -> None:
     name, text = raised(f"{kind}()")
 
     assert name == "DatabaseNotConfigured"
@@ -91,7 +91,7 @@ def test_script_without_a_database_is_told_how_to_open_one(kind: str) -> None:
 
 @pytest.mark.parametrize("missing", ["psycopg", "psycopg_pool"])
 @pytest.mark.parametrize("kind", ["Checkpointer", "SyncCheckpointer"])
-def test_missing_driver_is_named_with_what_installs_it(kind: str, missing: str) -> None:
+def test_missing_driver_error_names_the_package_to_install(kind: str, missing: str) -> None:
     name, text = raised(f"{kind}('postgresql://someone@127.0.0.1:1/name')", without=missing)
 
     assert name == "DriverMissing"

@@ -48,7 +48,7 @@ def token(workspace: Workspace) -> str:
 
 @pytest.fixture
 def open_checkpointer(server: HttpServer, token: str) -> Iterator[Open]:
-    """Open any number of clients of the server; all are closed at the end."""
+    """Open clients of the server; all are closed at the end."""
     opened: list[SyncCheckpointer] = []
 
     def open_(**options: Any) -> SyncCheckpointer:

@@ -18,7 +18,7 @@ def run(*words: str, **options: Any) -> str:
     return output.getvalue().strip()
 
 
-def test_session_goes_out_and_comes_back(open_checkpointer: Open, tmp_path: Path) -> None:
+def test_session_is_exported_and_imported(open_checkpointer: Open, tmp_path: Path) -> None:
     path = str(tmp_path / "s.session")
     cp = start_session(open_checkpointer())
     cp.save_checkpoint("s", conversation("a"), None, 0)
@@ -46,7 +46,7 @@ def test_import_as_json(open_checkpointer: Open, tmp_path: Path) -> None:
     assert text_message == {"session_id": "s", "version": 0, "undecided": 0}
 
 
-def test_unknown_session_and_file_are_said_in_a_sentence(open_checkpointer: Open, tmp_path: Path) -> None:
+def test_unknown_session_and_missing_file_are_reported(open_checkpointer: Open, tmp_path: Path) -> None:
     open_checkpointer()
 
     with pytest.raises(CommandError, match="There is no session 'unknown'"):

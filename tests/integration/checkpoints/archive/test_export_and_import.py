@@ -29,7 +29,7 @@ from tests.integration.checkpoints.session_setups import (
 from tests.support.processes import database_url
 
 
-def test_everything_comes_back(open_checkpointer: Open, path: Path) -> None:
+def test_import_restores_the_exported_session(open_checkpointer: Open, path: Path) -> None:
     cp = create_full_history(open_checkpointer())
     before = session_content()
     export_delete_and_import(cp, path)
@@ -38,7 +38,7 @@ def test_everything_comes_back(open_checkpointer: Open, path: Path) -> None:
     assert cp.resume("s").transcript == [text_message("summary"), *conversation("de"), *conversation("f")]
 
 
-def test_imported_session_goes_on(open_checkpointer: Open, path: Path) -> None:
+def test_imported_session_can_be_resumed(open_checkpointer: Open, path: Path) -> None:
     cp = export_delete_and_import(create_full_history(open_checkpointer()), path)
     point = cp.resume("s")
     ran: list[int] = []
@@ -53,7 +53,7 @@ def test_imported_session_goes_on(open_checkpointer: Open, path: Path) -> None:
     assert ran == []
 
 
-def test_second_export_says_the_same(open_checkpointer: Open, path: Path) -> None:
+def test_second_export_is_equal(open_checkpointer: Open, path: Path) -> None:
     cp = create_full_history(open_checkpointer())
     cp.close()
     first, second = (cp.export_session("s", path.with_name(name)) for name in ("a", "b"))
@@ -64,14 +64,14 @@ def test_second_export_says_the_same(open_checkpointer: Open, path: Path) -> Non
     assert list(path.parent.glob(".*")) == []
 
 
-def test_file_says_what_it_is(cp: SyncCheckpointer, path: Path) -> None:
+def test_file_header_describes_the_file(cp: SyncCheckpointer, path: Path) -> None:
     exported_session = create_full_history(cp).export_session("s", path)
     first, *_, last = path.read_text().rstrip("\n").split("\n")
     header = json.loads(first)
 
     assert {name: header[name] for name in ("format", "version", "session_id", "workspace", "latest_version")} == {
         "format": "harness session",
-        "version": 7,
+        "version": 8,
         "session_id": "s",
         "workspace": "default",
         "latest_version": 3,
@@ -87,10 +87,10 @@ def test_columns_of_a_file_have_a_version(workspace: Workspace) -> None:
         for kind, model in row_serializers.TABLES.items()
     }
 
-    assert (file_format.FORMAT_VERSION, digests.digest_key_parts(named)[:16]) == (7, "f88ecb9b802798cb")
+    assert (file_format.FORMAT_VERSION, digests.digest_key_parts(named)[:16]) == (8, "f88ecb9b802798cb")
 
 
-def test_parts_that_a_fork_shares_come_along(open_checkpointer: Open, path: Path) -> None:
+def test_export_of_a_fork_contains_shared_segments(open_checkpointer: Open, path: Path) -> None:
     cp = create_full_history(open_checkpointer())
     cp.fork_session("s", "fork", version=1)
     cp.fork_session("fork", "again")
@@ -113,13 +113,13 @@ def test_finished_session_keeps_its_result(open_checkpointer: Open, path: Path) 
     assert (point.finished, point.result) == (True, {"paid": 1})
 
 
-def test_empty_session_comes_back(open_checkpointer: Open, path: Path) -> None:
+def test_empty_session_is_imported(open_checkpointer: Open, path: Path) -> None:
     cp = export_delete_and_import(start_session(open_checkpointer()), path)
 
     assert (cp.load_latest("s"), cp.resume("s").version) == (None, 0)
 
 
-def test_call_that_was_running_is_undecided_here(open_checkpointer: Open, path: Path) -> None:
+def test_running_call_is_undecided_after_import(open_checkpointer: Open, path: Path) -> None:
     cp = start_session(open_checkpointer())
     cp.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     cp.record_tool_call_issued("s", "call_2", "look", {}, "other", side_effects=("read",))
@@ -135,7 +135,7 @@ def test_call_that_was_running_is_undecided_here(open_checkpointer: Open, path: 
     assert Session.objects.get().status == "needs_review"
 
 
-def test_decisions_come_along_and_can_be_made(open_checkpointer: Open, path: Path) -> None:
+def test_decisions_are_imported_and_new_ones_are_accepted(open_checkpointer: Open, path: Path) -> None:
     cp, call = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     cp.confirm_landed("s", "call_1", "paid", actor="alice", reason="I looked.", revision=call["revision"])
     cp.record_tool_call_issued("s", "call_2", "pay", {}, "other")
@@ -156,7 +156,7 @@ def test_decisions_come_along_and_can_be_made(open_checkpointer: Open, path: Pat
     ("decision", "there", "here"),
     [("approve_call", "approved", "awaiting_approval"), (None, "awaiting_approval", "awaiting_approval")],
 )
-def test_approval_that_was_not_used_is_asked_for_again(
+def test_unused_approval_is_requested_again_after_import(
     open_checkpointer: Open, path: Path, decision: str | None, there: str, here: str
 ) -> None:
     cp = start_session(open_checkpointer())
@@ -180,7 +180,7 @@ def test_unknown_session_writes_no_file(cp: SyncCheckpointer, path: Path) -> Non
     assert list(path.parent.iterdir()) == []
 
 
-def test_path_that_cannot_be_written_is_a_typed_error(cp: SyncCheckpointer, path: Path) -> None:
+def test_unwritable_path_raises_typed_error(cp: SyncCheckpointer, path: Path) -> None:
     path.mkdir()
     (path / "full").touch()
 
@@ -189,16 +189,14 @@ def test_path_that_cannot_be_written_is_a_typed_error(cp: SyncCheckpointer, path
     assert [found.name for found in path.parent.iterdir()] == ["s.session"]
 
 
-def test_both_are_audited(open_checkpointer: Open, path: Path) -> None:
+def test_export_and_import_are_audited(open_checkpointer: Open, path: Path) -> None:
     export_delete_and_import(start_session(open_checkpointer()), path)
 
     kinds = ["exported", "session_imported"]
     assert list(AuditEvent.objects.filter(kind__in=kinds).order_by("pk").values_list("kind", flat=True)) == kinds
 
 
-def test_another_machine_with_a_database_of_its_own(
-    open_checkpointer: Open, start_child: StartChild, path: Path
-) -> None:
+def test_import_into_another_database(open_checkpointer: Open, start_child: StartChild, path: Path) -> None:
     cp = create_full_history(open_checkpointer())
     cp.record_tool_call_issued("s", "call_9", "pay", {}, "key")
     cp.export_session("s", path)
@@ -209,7 +207,7 @@ def test_another_machine_with_a_database_of_its_own(
     assert child.result() == ["s", 3, 1, False, [text_message("summary"), *conversation("de"), *conversation("f")]]
 
 
-def test_session_that_waits_for_other_agents_goes_on_elsewhere(
+def test_paused_session_continues_in_another_database(
     open_checkpointer: Open, start_child: StartChild, path: Path
 ) -> None:
     cp = start_session(open_checkpointer())
@@ -223,7 +221,7 @@ def test_session_that_waits_for_other_agents_goes_on_elsewhere(
     assert child.result() == ["Accepted", {"step": 2}, {"grams": 5}, 1]
 
 
-def test_of_many_imports_at_once_one_counts(
+def test_one_of_many_concurrent_imports_succeeds(
     exported_session: SyncCheckpointer, start_child: StartChild, path: Path
 ) -> None:
     children = [start_child(session_histories.import_when_told, url=database_url(), path=str(path)) for _ in range(3)]
@@ -238,7 +236,7 @@ def test_of_many_imports_at_once_one_counts(
 
 
 @pytest.mark.asyncio
-async def test_async_twin(workspace: Workspace, path: Path) -> None:
+async def test_async_class_behaves_alike(workspace: Workspace, path: Path) -> None:
     async with Checkpointer() as cp:
         await cp.start_session("s")
         await cp.save_checkpoint("s", conversation("a"), None, 0)

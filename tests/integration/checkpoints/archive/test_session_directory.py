@@ -48,7 +48,7 @@ def test_without_autosave_nothing_is_written(cp: SyncCheckpointer, tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_autosave_follows_every_version_and_the_end(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_autosave_writes_every_version_and_the_final_state(cp: SyncCheckpointer, tmp_path: Path) -> None:
     files = SyncSessionFiles(cp, tmp_path, autosave=True)
     start_session(cp).save_checkpoint("s", conversation("a"), None, 0)
     assert version(files) == 1
@@ -61,7 +61,7 @@ def test_autosave_follows_every_version_and_the_end(cp: SyncCheckpointer, tmp_pa
     assert AuditEvent.objects.filter(kind="exported").count() == 0
 
 
-def test_autosave_that_fails_is_told_and_the_version_is_there(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_failed_autosave_is_reported_and_the_version_is_saved(cp: SyncCheckpointer, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.touch()
     SyncSessionFiles(cp, folder, autosave=True)
@@ -72,7 +72,7 @@ def test_autosave_that_fails_is_told_and_the_version_is_there(cp: SyncCheckpoint
 
 
 @pytest.mark.parametrize("session_id", IDS)
-def test_id_never_becomes_a_path(cp: SyncCheckpointer, tmp_path: Path, session_id: str) -> None:
+def test_session_id_is_never_used_as_a_path(cp: SyncCheckpointer, tmp_path: Path, session_id: str) -> None:
     files = SyncSessionFiles(cp, tmp_path / "in" / "here")
     start_session(cp, session_id)
     files.save(session_id)
@@ -83,13 +83,13 @@ def test_id_never_becomes_a_path(cp: SyncCheckpointer, tmp_path: Path, session_i
     assert found.stem.isalnum() is True
 
 
-def test_every_id_has_a_file_of_its_own(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_every_session_id_has_its_own_file(cp: SyncCheckpointer, tmp_path: Path) -> None:
     files = SyncSessionFiles(cp, tmp_path)
 
     assert len({files.get_file_path(session_id).name.lower() for session_id in IDS}) == len(IDS)
 
 
-def test_file_of_another_session_under_this_name_is_refused(open_checkpointer: Open, tmp_path: Path) -> None:
+def test_file_that_contains_another_session_is_refused(open_checkpointer: Open, tmp_path: Path) -> None:
     cp = start_session(open_checkpointer(), "other")
     files = SyncSessionFiles(cp, tmp_path)
     files.save("other").path.rename(files.get_file_path("s"))
@@ -102,7 +102,7 @@ def test_file_of_another_session_under_this_name_is_refused(open_checkpointer: O
     assert list(Session.objects.values_list("session_id", flat=True)) == ["other"]
 
 
-def test_session_that_is_nowhere_is_not_found(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_session_without_file_or_rows_is_not_found(cp: SyncCheckpointer, tmp_path: Path) -> None:
     files = SyncSessionFiles(cp, tmp_path)
 
     for attempt in (files.resume, files.save):
@@ -113,7 +113,7 @@ def test_session_that_is_nowhere_is_not_found(cp: SyncCheckpointer, tmp_path: Pa
 
 
 @pytest.mark.asyncio
-async def test_async_twin(workspace: Workspace, tmp_path: Path) -> None:
+async def test_async_class_behaves_alike(workspace: Workspace, tmp_path: Path) -> None:
     async with Checkpointer() as cp:
         SessionFiles(cp, tmp_path, autosave=True)
         await cp.start_session("s")

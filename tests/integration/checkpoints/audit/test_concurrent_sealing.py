@@ -1,4 +1,4 @@
-"""Recording waits for nobody, and sealing takes each event once, however many processes do both."""
+"""Concurrent recording and sealing: recording never waits, and each event is sealed once."""
 
 import threading
 
@@ -14,7 +14,9 @@ from tests.support.processes import database_url
 _ROUNDS = 6
 
 
-def test_writers_and_sealers_at_once_make_one_chain_without_gaps(start_child: StartChild, workspace: Workspace) -> None:
+def test_concurrent_writers_and_sealers_build_one_chain_without_gaps(
+    start_child: StartChild, workspace: Workspace
+) -> None:
     url = database_url()
     writers = [
         start_child(audit_processes.run_sessions, url=url, name=f"w{number}", rounds=_ROUNDS) for number in range(3)
@@ -36,13 +38,11 @@ def test_writers_and_sealers_at_once_make_one_chain_without_gaps(start_child: St
     assert list(numbers) == list(range(1, sealed + 1))
 
 
-def test_an_open_transaction_that_has_recorded_does_not_hold_up_sealing(
-    workspace: Workspace, record_events: RecordEvents
-) -> None:
-    """On SQLite one writer excludes the other anyway; there the sealing waits for the commit and then does its work."""
+def test_sealing_does_not_wait_for_open_transactions(workspace: Workspace, record_events: RecordEvents) -> None:
+    """On PostgreSQL, sealing does not wait. On SQLite, which has one writer at a time, it waits for the commit."""
     record_events(1)
     sealed: list[int] = []
-    sealing = threading.Thread(target=lambda: sealed.append(_sealed_elsewhere(workspace.pk)))
+    sealing = threading.Thread(target=lambda: sealed.append(seal_on_another_connection(workspace.pk)))
     with transaction.atomic():
         record_events(1)
         sealing.start()
@@ -54,8 +54,8 @@ def test_an_open_transaction_that_has_recorded_does_not_hold_up_sealing(
     assert audit.verify_chain(workspace.pk).checked == 2
 
 
-def test_a_chain_that_is_being_sealed_does_not_hold_up_an_agent(cp: SyncCheckpointer, workspace: Workspace) -> None:
-    """The lock of sealing is nothing that an operation of the library asks for."""
+def test_agent_does_not_wait_for_sealing(cp: SyncCheckpointer, workspace: Workspace) -> None:
+    """No operation of an agent uses the lock of sealing."""
     audit.seal_events(workspace.pk)
     done: list[str] = []
 
@@ -78,7 +78,7 @@ def test_a_chain_that_is_being_sealed_does_not_hold_up_an_agent(cp: SyncCheckpoi
     assert done == ["done"]
 
 
-def _sealed_elsewhere(workspace: int) -> int:
+def seal_on_another_connection(workspace: int) -> int:
     try:
         return audit.seal_events(workspace)
     finally:

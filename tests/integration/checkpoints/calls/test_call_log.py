@@ -1,4 +1,4 @@
-"""The log as loops without the registry use it: intent, result, and every refused transition."""
+"""The call log without a tool registry: intents, results and refused transitions."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def issue(cp: SyncCheckpointer, call_id: str = "call_1", key: str = "key", **mor
     cp.record_tool_call_issued("s", call_id, "pay", **{"args": ARGS, "idempotency_key": key} | more)
 
 
-def test_intent_is_there_before_the_result(cp: SyncCheckpointer) -> None:
+def test_intent_is_stored_before_the_result(cp: SyncCheckpointer) -> None:
     run = cp.start_session("s")
     issue(cp)
     (call,) = cp.pending_tool_calls("s")
@@ -71,7 +71,7 @@ def test_completed_call_is_found_by_its_key(cp: SyncCheckpointer) -> None:
 
 
 @pytest.mark.parametrize("result", ["", "{}", '"quoted"', "NUL \0 and \ud800", "世界" * 1000, "null"], ids=ascii)
-def test_result_comes_back_as_it_was(cp: SyncCheckpointer, result: str) -> None:
+def test_result_is_returned_unchanged(cp: SyncCheckpointer, result: str) -> None:
     issue(start_session(cp))
     cp.record_tool_call_result("s", "call_1", result, True)
 
@@ -96,11 +96,11 @@ def test_other_workspace_finds_nothing(cp: SyncCheckpointer, open_checkpointer: 
     assert open_checkpointer(workspace="other").find_completed_call("key") is None
 
 
-def test_pending_calls_of_an_unknown_session_are_none(cp: SyncCheckpointer) -> None:
+def test_unknown_session_has_no_pending_calls(cp: SyncCheckpointer) -> None:
     assert cp.pending_tool_calls("not yet started") == []
 
 
-def test_failed_call_may_be_tried_again(cp: SyncCheckpointer) -> None:
+def test_failed_call_may_be_retried(cp: SyncCheckpointer) -> None:
     issue(start_session(cp))
     cp.record_tool_call_result("s", "call_1", "declined", False)
     issue(cp)
@@ -109,7 +109,7 @@ def test_failed_call_may_be_tried_again(cp: SyncCheckpointer) -> None:
     assert call_statuses() == [("call_1", 1, "failed"), ("call_1", 2, "completed")]
 
 
-def test_failed_call_may_be_tried_again_under_another_id(cp: SyncCheckpointer) -> None:
+def test_failed_call_may_be_retried_under_another_id(cp: SyncCheckpointer) -> None:
     issue(start_session(cp))
     cp.record_tool_call_result("s", "call_1", "declined", False)
     issue(cp, "call_2")
@@ -120,7 +120,7 @@ def test_failed_call_may_be_tried_again_under_another_id(cp: SyncCheckpointer) -
 # what stands in the way of an intent
 
 
-def test_call_that_runs_is_in_progress(cp: SyncCheckpointer) -> None:
+def test_running_call_is_in_progress(cp: SyncCheckpointer) -> None:
     issue(start_session(cp))
 
     for call_id in ("call_1", "call_2"):
@@ -149,7 +149,7 @@ def test_interrupted_call_needs_review(open_checkpointer: Open) -> None:
     assert (call["status"], call["reason"], call["revision"], call["alive"]) == ("interrupted", "run_lost", 2, False)
 
 
-def test_other_mutating_call_waits_for_the_review_too(open_checkpointer: Open) -> None:
+def test_other_mutating_call_is_blocked_by_the_review(open_checkpointer: Open) -> None:
     taker, call = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
 
     with pytest.raises(ReviewRequired) as caught:
@@ -157,14 +157,14 @@ def test_other_mutating_call_waits_for_the_review_too(open_checkpointer: Open) -
     assert (caught.value.calls, call_statuses()) == ([call], [("call_1", 1, "interrupted")])
 
 
-def test_reading_call_does_not_wait_for_the_review(open_checkpointer: Open) -> None:
+def test_reading_call_is_not_blocked_by_the_review(open_checkpointer: Open) -> None:
     taker, _ = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     issue(taker, "call_2", "other key", side_effects=("read",))
 
     assert call_statuses() == [("call_1", 1, "interrupted"), ("call_2", 1, "issued")]
 
 
-def test_one_id_in_one_step_is_one_call(cp: SyncCheckpointer) -> None:
+def test_same_call_id_in_the_same_step_is_one_call(cp: SyncCheckpointer) -> None:
     issue(start_session(cp))
 
     for changed in ({"args": {"order": 18}}, {"args": {"order": "17", "amount": "40"}}):
@@ -176,7 +176,7 @@ def test_one_id_in_one_step_is_one_call(cp: SyncCheckpointer) -> None:
     assert call_statuses() == [("call_1", 1, "issued")]
 
 
-def test_one_id_in_two_steps_is_two_calls(cp: SyncCheckpointer) -> None:
+def test_same_call_id_in_two_steps_is_two_calls(cp: SyncCheckpointer) -> None:
     issue(start_session(cp), args={"order": 1}, key="first")
     cp.record_tool_call_result("s", "call_1", "paid 1", True)
     cp.save_checkpoint("s", [], None, 0)
@@ -187,7 +187,7 @@ def test_one_id_in_two_steps_is_two_calls(cp: SyncCheckpointer) -> None:
     assert [(call["step"], call["result_text"]) for call in found if call] == [(0, "paid 1"), (1, "paid 2")]
 
 
-def test_step_can_be_named(cp: SyncCheckpointer) -> None:
+def test_step_can_be_given(cp: SyncCheckpointer) -> None:
     issue(start_session(cp), key="a", step=1)
     issue(cp, key="b", step=2)
     cp.record_tool_call_result("s", "call_1", "first", True, step=1)
@@ -225,7 +225,7 @@ def test_unusable_intent_is_refused(cp: SyncCheckpointer, changed: dict[str, Any
     assert ToolCall.objects.count() == 0
 
 
-def test_single_side_effect_may_be_a_word(open_checkpointer: Open) -> None:
+def test_single_side_effect_may_be_a_string(open_checkpointer: Open) -> None:
     cp = start_session(open_checkpointer())
     issue(cp, side_effects="mutate")
     lose_run(open_checkpointer)
@@ -233,7 +233,7 @@ def test_single_side_effect_may_be_a_word(open_checkpointer: Open) -> None:
     assert call_statuses() == [("call_1", 1, "interrupted")]
 
 
-def test_intent_needs_a_session_and_its_owner(open_checkpointer: Open) -> None:
+def test_intent_requires_an_owned_session(open_checkpointer: Open) -> None:
     cp = open_checkpointer()
     with pytest.raises(SessionNotFound):
         issue(cp)
@@ -252,7 +252,7 @@ def test_intent_of_a_lost_run_is_refused(open_checkpointer: Open) -> None:
     assert ToolCall.objects.count() == 0
 
 
-def test_intent_after_the_end_is_refused(cp: SyncCheckpointer) -> None:
+def test_intent_in_a_finished_session_is_refused(cp: SyncCheckpointer) -> None:
     start_session(cp).finish_session("s", "completed")
 
     with pytest.raises(SessionFinished):
@@ -262,7 +262,7 @@ def test_intent_after_the_end_is_refused(cp: SyncCheckpointer) -> None:
 # results
 
 
-def test_result_needs_an_intent(cp: SyncCheckpointer) -> None:
+def test_result_without_an_intent_is_refused(cp: SyncCheckpointer) -> None:
     with pytest.raises(SessionNotFound):
         cp.record_tool_call_result("s", "call_1", "paid", True)
     start_session(cp)
@@ -279,7 +279,7 @@ def test_result_of_another_step_is_not_found(cp: SyncCheckpointer) -> None:
 
 
 @pytest.mark.parametrize("result", [None, 5, {"paid": True}, b"paid"], ids=repr)
-def test_result_that_is_no_text_is_refused(cp: SyncCheckpointer, result: Any) -> None:
+def test_result_that_is_not_a_string_is_refused(cp: SyncCheckpointer, result: Any) -> None:
     issue(start_session(cp))
 
     with pytest.raises(InvalidInput):

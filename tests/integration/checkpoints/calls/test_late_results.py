@@ -1,4 +1,4 @@
-"""A result that comes too late, or from a run that no longer owns its session, is kept and changes nothing."""
+"""A late result, or one of a run that no longer owns its session, is stored and changes no status."""
 
 import json
 
@@ -28,7 +28,7 @@ def report(cp: SyncCheckpointer, result: str = "paid", success: bool = True) -> 
 
 
 @pytest.mark.parametrize("success", [True, False])
-def test_result_of_a_lost_run_is_kept_as_evidence(open_checkpointer: Open, success: bool) -> None:
+def test_result_of_a_lost_run_is_stored_as_evidence(open_checkpointer: Open, success: bool) -> None:
     stale = start_session(open_checkpointer())
     interrupt_call(stale, open_checkpointer)
     refused = report(stale, "paid\0", success)
@@ -37,7 +37,7 @@ def test_result_of_a_lost_run_is_kept_as_evidence(open_checkpointer: Open, succe
     assert (kept(), call_statuses()) == ([(success, "paid\0")], [("call_1", 1, "interrupted")])
 
 
-def test_late_result_names_the_run_it_came_from(open_checkpointer: Open) -> None:
+def test_late_result_names_its_run(open_checkpointer: Open) -> None:
     stale = open_checkpointer()
     run = stale.start_session("s")
     interrupt_call(stale, open_checkpointer)
@@ -46,7 +46,7 @@ def test_late_result_names_the_run_it_came_from(open_checkpointer: Open) -> None
     assert LateResult.objects.get().run_id == run.pk
 
 
-def test_late_result_makes_the_pages_look_again(open_checkpointer: Open) -> None:
+def test_late_result_updates_the_session_for_live_pages(open_checkpointer: Open) -> None:
     stale = start_session(open_checkpointer())
     interrupt_call(stale, open_checkpointer)
     before = Session.objects.get().revision
@@ -75,7 +75,7 @@ def test_late_result_after_the_end_of_the_session(open_checkpointer: Open) -> No
     assert (call_statuses(), kept()) == ([("call_1", 1, "interrupted")], [(True, "paid")])
 
 
-def test_result_from_a_stranger_is_kept_too(open_checkpointer: Open) -> None:
+def test_result_of_a_process_without_a_run_is_stored(open_checkpointer: Open) -> None:
     interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     report(open_checkpointer())
 
@@ -104,7 +104,7 @@ def test_result_of_a_lost_run_does_not_settle_the_attempt_of_the_next(open_check
     assert call_statuses() == [("call_1", 1, "superseded"), ("call_1", 2, "completed")]
 
 
-def test_stale_run_that_owns_again_reports_as_the_new_run(open_checkpointer: Open) -> None:
+def test_result_of_a_former_run_counts_for_the_run_of_the_same_client(open_checkpointer: Open) -> None:
     first = start_session(open_checkpointer())
     first.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     lose_run(open_checkpointer)

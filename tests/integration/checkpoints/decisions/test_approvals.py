@@ -1,4 +1,4 @@
-"""Calls that need somebody's approval before they run for the first time."""
+"""Calls that require approval before they run for the first time."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ def call_again(registry: ToolRegistry, **args: Any) -> ToolResult:
     return registry.dispatch("pay", {"order": 17} | args, "call_1")
 
 
-def test_call_is_asked_about_and_does_not_run(cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path) -> None:
+def test_call_without_approval_does_not_run(cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path) -> None:
     registry = make_registry(start_session(cp))
     first = request_approval(registry)
 
@@ -84,7 +84,7 @@ def test_approved_call_runs_once(cp: SyncCheckpointer, make_registry: MakeRegist
     assert effects.read_text() == "pay 17 40\n"
 
 
-def test_question_survives_the_run(open_checkpointer: Open, make_registry: MakeRegistry, effects: Path) -> None:
+def test_approval_request_outlives_its_run(open_checkpointer: Open, make_registry: MakeRegistry, effects: Path) -> None:
     request_approval(make_registry(start_session(open_checkpointer())))
     taker = lose_run(open_checkpointer)
     assert call_statuses() == [("call_1", 1, "awaiting_approval")]
@@ -94,7 +94,7 @@ def test_question_survives_the_run(open_checkpointer: Open, make_registry: MakeR
     assert effects.read_text() == "pay 17 40\n"
 
 
-def test_resume_waits_for_the_answer(open_checkpointer: Open, make_registry: MakeRegistry) -> None:
+def test_resume_waits_for_the_approval(open_checkpointer: Open, make_registry: MakeRegistry) -> None:
     with open_checkpointer() as cp:
         request_approval(make_registry(start_session(cp)))
 
@@ -102,7 +102,9 @@ def test_resume_waits_for_the_answer(open_checkpointer: Open, make_registry: Mak
         open_checkpointer().resume("s")
 
 
-def test_approval_is_for_its_arguments_only(cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path) -> None:
+def test_approval_applies_to_its_arguments_only(
+    cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path
+) -> None:
     registry = make_registry(start_session(cp), idempotency=lambda args: str(args["order"]))
     request_approval(registry)
     decide(cp, "approve_call")
@@ -124,7 +126,9 @@ def test_rejected_call_is_an_error_with_the_message(
     assert (effects.read_text(), call_statuses()) == ("", [("call_1", 1, "rejected")])
 
 
-def test_person_may_answer_instead(cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path) -> None:
+def test_person_may_respond_instead_of_the_tool(
+    cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path
+) -> None:
     registry = make_registry(start_session(cp))
     request_approval(registry)
     cp.respond_call("s", "call_1", "I paid it by hand.", actor="alice", revision=1)
@@ -133,7 +137,7 @@ def test_person_may_answer_instead(cp: SyncCheckpointer, make_registry: MakeRegi
     assert (effects.read_text(), call_statuses()) == ("", [("call_1", 1, "completed")])
 
 
-def test_edited_call_needs_an_approval_of_its_own(
+def test_edited_call_requires_another_approval(
     cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path
 ) -> None:
     registry = make_registry(start_session(cp))
@@ -151,7 +155,7 @@ def test_edited_call_needs_an_approval_of_its_own(
 
 
 @pytest.mark.parametrize("args", [{"order": "17"}, {}, {"order": 17, "colour": 1}], ids=repr)
-def test_edit_to_unfitting_arguments_runs_nothing(
+def test_edit_to_invalid_arguments_runs_nothing(
     cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path, args: dict[str, Any]
 ) -> None:
     registry = make_registry(start_session(cp))
@@ -162,7 +166,7 @@ def test_edit_to_unfitting_arguments_runs_nothing(
     assert (call_again(registry).is_error, effects.read_text()) == (True, "")
 
 
-def test_approved_call_that_is_interrupted_is_asked_about(open_checkpointer: Open, make_registry: MakeRegistry) -> None:
+def test_interrupted_approved_call_needs_a_decision(open_checkpointer: Open, make_registry: MakeRegistry) -> None:
     cp = start_session(open_checkpointer())
     request_approval(make_registry(cp))
     decide(cp, "approve_call")
@@ -175,7 +179,7 @@ def test_approved_call_that_is_interrupted_is_asked_about(open_checkpointer: Ope
 
 
 @pytest.mark.parametrize("kind", ["approve_call", "reject_call", "respond_call", "edit_call"])
-def test_answers_are_refused_to_an_auditor_and_to_the_late(
+def test_decisions_of_an_auditor_and_late_decisions_are_refused(
     cp: SyncCheckpointer, make_registry: MakeRegistry, kind: str
 ) -> None:
     request_approval(make_registry(start_session(cp)))
@@ -192,7 +196,7 @@ def test_answers_are_refused_to_an_auditor_and_to_the_late(
     assert (caught.value.by, call_statuses()) == ("bob", [("call_1", 1, "rejected")])
 
 
-def test_answers_to_the_other_question_are_refused(open_checkpointer: Open, make_registry: MakeRegistry) -> None:
+def test_decisions_for_another_status_are_refused(open_checkpointer: Open, make_registry: MakeRegistry) -> None:
     cp = start_session(open_checkpointer())
     request_approval(make_registry(cp))
     with pytest.raises(NotUndecided):
@@ -209,7 +213,7 @@ def test_answers_to_the_other_question_are_refused(open_checkpointer: Open, make
 # two people, and deadlines
 
 
-def test_two_people_have_to_approve(cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path) -> None:
+def test_two_approvals_are_required(cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path) -> None:
     registry = make_registry(start_session(cp), approvals=2)
     request_approval(registry)
     decide(cp, "approve_call", "alice", 1)
@@ -222,7 +226,7 @@ def test_two_people_have_to_approve(cp: SyncCheckpointer, make_registry: MakeReg
     assert list(Decision.objects.order_by("pk").values_list("actor", "final")) == [("alice", False), ("bob", True)]
 
 
-def test_voice_for_other_arguments_does_not_count(
+def test_vote_for_other_arguments_does_not_count(
     cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path
 ) -> None:
     registry = make_registry(start_session(cp), approvals=2)
@@ -236,7 +240,7 @@ def test_voice_for_other_arguments_does_not_count(
     assert call_again(registry).content == "paid 4"
 
 
-def test_who_changed_the_arguments_is_not_one_of_those_who_approve_them(
+def test_editor_of_the_arguments_cannot_approve_them(
     cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path
 ) -> None:
     registry = make_registry(start_session(cp), approvals=2)
@@ -252,9 +256,7 @@ def test_who_changed_the_arguments_is_not_one_of_those_who_approve_them(
     assert call_again(registry).content == "paid 4"
 
 
-def test_where_one_person_is_enough_they_may_change_and_approve(
-    cp: SyncCheckpointer, make_registry: MakeRegistry
-) -> None:
+def test_editor_may_approve_when_one_approval_is_enough(cp: SyncCheckpointer, make_registry: MakeRegistry) -> None:
     registry = make_registry(start_session(cp))
     request_approval(registry)
     cp.edit_call("s", "call_1", {"order": 17, "amount": 4}, actor="bob", reason="Too much.", revision=1)
@@ -262,7 +264,7 @@ def test_where_one_person_is_enough_they_may_change_and_approve(
     assert call_again(registry).content == "paid 4"
 
 
-def test_a_token_and_its_owner_are_one_person(cp: SyncCheckpointer, make_registry: MakeRegistry) -> None:
+def test_token_and_its_owner_count_as_one_person(cp: SyncCheckpointer, make_registry: MakeRegistry) -> None:
     def votes(decisions: Sequence[Decision]) -> dict[int, Vote]:
         return {one.pk: Vote("alice" if one.actor_kind == "token" else one.actor) for one in decisions}
 
@@ -277,9 +279,7 @@ def test_a_token_and_its_owner_are_one_person(cp: SyncCheckpointer, make_registr
     assert ToolCall.objects.get().status == "approved"
 
 
-def test_the_token_of_somebody_who_has_decided_is_no_second_person(
-    cp: SyncCheckpointer, make_registry: MakeRegistry
-) -> None:
+def test_token_of_a_voter_cannot_vote_again(cp: SyncCheckpointer, make_registry: MakeRegistry) -> None:
     registry = make_registry(start_session(cp), approvals=2)
     request_approval(registry)
     decide(cp, "approve_call", "alice", 1)
@@ -289,7 +289,7 @@ def test_the_token_of_somebody_who_has_decided_is_no_second_person(
     assert ToolCall.objects.get().status == "awaiting_approval"
 
 
-def test_vote_counts_while_its_person_may_decide(cp: SyncCheckpointer, make_registry: MakeRegistry) -> None:
+def test_vote_counts_while_its_voter_may_decide(cp: SyncCheckpointer, make_registry: MakeRegistry) -> None:
     gone = {"alice"}
 
     def votes(decisions: Sequence[Decision]) -> dict[int, Vote]:
@@ -307,7 +307,7 @@ def test_vote_counts_while_its_person_may_decide(cp: SyncCheckpointer, make_regi
     assert ToolCall.objects.get().status == "approved"
 
 
-def test_two_people_have_to_agree_on_what_happened(open_checkpointer: Open, make_registry: MakeRegistry) -> None:
+def test_two_people_must_agree_on_the_outcome(open_checkpointer: Open, make_registry: MakeRegistry) -> None:
     cp = start_session(open_checkpointer())
     request_approval(make_registry(cp, approvals=2))
     ToolCall.objects.update(status="issued")
@@ -321,7 +321,7 @@ def test_two_people_have_to_agree_on_what_happened(open_checkpointer: Open, make
     assert (call_statuses(), Session.objects.get().status) == ([("call_1", 1, "completed")], "ready")
 
 
-def test_two_people_have_to_agree_on_what_the_agent_gets(open_checkpointer: Open, make_registry: MakeRegistry) -> None:
+def test_two_people_must_agree_on_the_result(open_checkpointer: Open, make_registry: MakeRegistry) -> None:
     cp = start_session(open_checkpointer())
     request_approval(make_registry(cp, approvals=2))
     cp.respond_call("s", "call_1", "Paid by hand.", actor="alice", reason="I did.", revision=1)
@@ -334,7 +334,7 @@ def test_two_people_have_to_agree_on_what_the_agent_gets(open_checkpointer: Open
     assert ToolCall.objects.get().result_text == "Paid by hand."
 
 
-def test_one_person_is_enough_to_say_no(cp: SyncCheckpointer, make_registry: MakeRegistry) -> None:
+def test_one_rejection_is_enough(cp: SyncCheckpointer, make_registry: MakeRegistry) -> None:
     registry = make_registry(start_session(cp), approvals=2)
     request_approval(registry)
     cp.reject_call("s", "call_1", "No.", actor="alice", revision=1)
@@ -343,7 +343,7 @@ def test_one_person_is_enough_to_say_no(cp: SyncCheckpointer, make_registry: Mak
 
 
 @pytest.mark.parametrize("kind", ["approve_call", "edit_call", "respond_call"])
-def test_nothing_is_let_run_in_a_session_that_has_ended(
+def test_approval_in_a_finished_session_is_refused(
     cp: SyncCheckpointer, make_registry: MakeRegistry, kind: str
 ) -> None:
     request_approval(make_registry(start_session(cp)))
@@ -356,7 +356,7 @@ def test_nothing_is_let_run_in_a_session_that_has_ended(
     assert call_statuses() == [("call_1", 1, "rejected")]
 
 
-def test_deadline_never_approves(cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path) -> None:
+def test_passed_deadline_does_not_approve(cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path) -> None:
     registry = make_registry(start_session(cp), decide_within=60)
     request_approval(registry)
     ToolCall.objects.update(issued_at=F("issued_at") - timedelta(minutes=2))
@@ -369,7 +369,7 @@ def test_deadline_never_approves(cp: SyncCheckpointer, make_registry: MakeRegist
 
 
 @pytest.mark.parametrize("options", [{"approvals": 0}, {"approvals": -1}, {"decide_within": -1}], ids=repr)
-def test_unusable_rules_for_a_tool_are_refused(
+def test_invalid_approval_rules_are_refused(
     cp: SyncCheckpointer, make_registry: MakeRegistry, options: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidInput):

@@ -66,7 +66,7 @@ def call_status() -> str:
     return ToolCall.objects.filter(call_id="call_1").latest("pk").status
 
 
-def test_call_that_landed_is_replayed_and_not_run(interrupted_payment: InterruptedPayment) -> None:
+def test_confirmed_call_is_replayed(interrupted_payment: InterruptedPayment) -> None:
     interrupted_payment.cp.confirm_landed(
         "s",
         "call_1",
@@ -83,7 +83,7 @@ def test_call_that_landed_is_replayed_and_not_run(interrupted_payment: Interrupt
     assert interrupted_payment.payments() == []
 
 
-def test_call_that_did_not_happen_is_told_to_the_agent(interrupted_payment: InterruptedPayment) -> None:
+def test_failed_call_is_reported_to_the_agent(interrupted_payment: InterruptedPayment) -> None:
     interrupted_payment.cp.mark_failed(
         "s", "call_1", actor="alice", reason="The bank says no.", revision=interrupted_payment.call["revision"]
     )
@@ -113,7 +113,7 @@ def test_approved_rerun_runs_exactly_once(interrupted_payment: InterruptedPaymen
     assert ToolCall.objects.get(attempt=2).supersedes_id == ToolCall.objects.get(call_id="call_1", attempt=1).pk
 
 
-def test_approved_rerun_may_come_back_under_another_id(interrupted_payment: InterruptedPayment) -> None:
+def test_approved_rerun_may_use_another_call_id(interrupted_payment: InterruptedPayment) -> None:
     interrupted_payment.cp.approve_rerun(
         "s", "call_1", actor="alice", reason="Not there.", revision=interrupted_payment.call["revision"]
     )
@@ -123,7 +123,7 @@ def test_approved_rerun_may_come_back_under_another_id(interrupted_payment: Inte
     assert interrupted_payment.payments() == ["pay 17 40"]
 
 
-def test_approved_rerun_is_not_for_other_arguments(interrupted_payment: InterruptedPayment) -> None:
+def test_approved_rerun_does_not_apply_to_other_arguments(interrupted_payment: InterruptedPayment) -> None:
     interrupted_payment.cp.approve_rerun(
         "s", "call_1", actor="alice", reason="Not there.", revision=interrupted_payment.call["revision"]
     )
@@ -135,7 +135,7 @@ def test_approved_rerun_is_not_for_other_arguments(interrupted_payment: Interrup
     assert (interrupted_payment.payments(), call_status()) == ([], "rerun_approved")
 
 
-def test_rerun_that_is_interrupted_needs_a_decision_of_its_own(interrupted_payment: InterruptedPayment) -> None:
+def test_interrupted_rerun_needs_another_decision(interrupted_payment: InterruptedPayment) -> None:
     interrupted_payment.cp.approve_rerun(
         "s", "call_1", actor="alice", reason="Not there.", revision=interrupted_payment.call["revision"]
     )
@@ -151,7 +151,7 @@ def test_rerun_that_is_interrupted_needs_a_decision_of_its_own(interrupted_payme
     assert call_statuses()[1:] == [("call_1", 1, "superseded"), ("call_1", 2, "interrupted")]
 
 
-def test_decision_is_kept_with_who_when_why_and_on_what(interrupted_payment: InterruptedPayment) -> None:
+def test_decision_is_stored_with_actor_time_reason_and_evidence(interrupted_payment: InterruptedPayment) -> None:
     interrupted_payment.cp.confirm_landed(
         "s",
         "call_1",
@@ -203,15 +203,15 @@ def test_session_is_ready_when_the_last_call_is_decided(open_checkpointer: Open)
         cp.record_tool_call_issued("s", f"call_{number}", "pay", {"order": number}, f"key {number}")
     taker = lose_run(open_checkpointer)
     pending = taker.pending_tool_calls("s")
-    seen = []
+    pending_revision = []
     for call in pending:
         taker.mark_failed("s", call["call_id"], actor="alice", reason="no", revision=call["revision"])
-        seen.append(Session.objects.get().status)
+        pending_revision.append(Session.objects.get().status)
 
-    assert seen == ["needs_review", "ready"]
+    assert pending_revision == ["needs_review", "ready"]
 
 
-def test_call_of_a_certain_step_can_be_decided(open_checkpointer: Open) -> None:
+def test_call_of_a_given_step_is_decided(open_checkpointer: Open) -> None:
     cp = start_session(open_checkpointer())
     for step in (1, 2):
         cp.record_tool_call_issued("s", "call_1", "pay", {"order": step}, f"key {step}", step=step)
@@ -224,7 +224,7 @@ def test_call_of_a_certain_step_can_be_decided(open_checkpointer: Open) -> None:
     ]
 
 
-def test_owner_goes_on_after_the_decision_without_resuming(open_checkpointer: Open) -> None:
+def test_owner_continues_after_the_decision_without_a_resume(open_checkpointer: Open) -> None:
     taker, call = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     taker.mark_failed("s", "call_1", actor="alice", reason="no", revision=call["revision"])
     taker.record_tool_call_issued("s", "call_2", "pay", {"order": 18}, "other key")

@@ -1,4 +1,4 @@
-"""Withdrawing a decision: the call waits again, as long as no run has used the decision."""
+"""A decision can be withdrawn until a run has used it; then the call needs a decision again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def withdraw(cp: SyncCheckpointer, revision: int, *, reason: str = "Wrong order.
 
 
 def interrupted(cp: SyncCheckpointer, open_checkpointer: Open) -> tuple[SyncCheckpointer, int]:
-    """A checkpointer that has stopped at the gate, and the revision of the interrupted call."""
+    """Return a checkpointer that was refused at the gate, and the revision of the interrupted call."""
     taker, call = interrupt_call(start_session(cp), open_checkpointer)
     taker.release_session("s")
     return taker, call["revision"]
@@ -45,7 +45,7 @@ DECIDE: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("kind", DECIDE)
-def test_unused_decision_is_withdrawn_and_made_again(cp: SyncCheckpointer, open_checkpointer: Open, kind: str) -> None:
+def test_unused_decision_is_withdrawn_and_repeated(cp: SyncCheckpointer, open_checkpointer: Open, kind: str) -> None:
     taker, revision = interrupted(cp, open_checkpointer)
     decide = getattr(taker, kind)
     decide("s", "call_1", actor="alice", reason="I looked.", revision=revision, **DECIDE[kind])
@@ -70,7 +70,7 @@ def test_unused_decision_is_withdrawn_and_made_again(cp: SyncCheckpointer, open_
     assert call_statuses() == [("call_1", 1, "failed")]
 
 
-def test_a_run_that_passed_the_gate_has_used_the_decision(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_decision_is_used_by_a_run_that_passed_the_gate(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     taker, revision = interrupted(cp, open_checkpointer)
     taker.mark_failed("s", "call_1", actor="alice", reason="I looked.", revision=revision)
     open_checkpointer().resume("s")
@@ -81,9 +81,7 @@ def test_a_run_that_passed_the_gate_has_used_the_decision(cp: SyncCheckpointer, 
     assert (call_statuses(), Decision.objects.count()) == ([("call_1", 1, "failed")], 1)
 
 
-def test_resume_uses_a_decision_although_another_call_has_made_the_session_active(
-    cp: SyncCheckpointer, open_checkpointer: Open
-) -> None:
+def test_resume_uses_the_decision_of_an_active_session(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool(requires_approval=True)
@@ -116,7 +114,7 @@ def test_resume_stops_at_a_withdrawn_decision(cp: SyncCheckpointer, open_checkpo
         open_checkpointer().resume("s")
 
 
-def test_approval_and_rejection_of_a_call(cp: SyncCheckpointer, effects: Path) -> None:
+def test_withdrawn_approval_and_rejection(cp: SyncCheckpointer, effects: Path) -> None:
     registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool(requires_approval=True, sentence="Pay {amount:.2f} for order {order}")
@@ -148,7 +146,7 @@ def test_approval_and_rejection_of_a_call(cp: SyncCheckpointer, effects: Path) -
     assert effects.read_text() == "pay 18\n"
 
 
-def test_result_that_was_replayed_is_used(cp: SyncCheckpointer) -> None:
+def test_decision_is_used_when_its_result_was_replayed(cp: SyncCheckpointer) -> None:
     registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool(requires_approval=True)
@@ -163,7 +161,7 @@ def test_result_that_was_replayed_is_used(cp: SyncCheckpointer) -> None:
         withdraw(cp, 2)
 
 
-def test_who_may_withdraw_and_how(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_permissions_and_arguments_of_withdrawals(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     taker, revision = interrupted(cp, open_checkpointer)
     with pytest.raises(NothingToWithdraw):
         withdraw(taker, revision)
@@ -177,8 +175,8 @@ def test_who_may_withdraw_and_how(cp: SyncCheckpointer, open_checkpointer: Open)
     assert (call_statuses(), Decision.objects.count()) == ([("call_1", 1, "failed")], 1)
 
 
-def test_a_person_takes_back_their_own_vote(cp: SyncCheckpointer) -> None:
-    """What the others said stays, and a person who has taken a vote back can vote again."""
+def test_voter_withdraws_own_vote(cp: SyncCheckpointer) -> None:
+    """Other votes stay, and a person who has withdrawn a vote can vote again."""
     start_session(cp)
     registry = ToolRegistry(checkpointer=cp, session_id="s")
 

@@ -1,4 +1,4 @@
-"""Transcripts of Claude Code in the store: what is where, and what a second import does."""
+"""Imported Claude Code transcripts: messages, versions, calls and costs in the store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.integration.checkpoints.importers.stored_rows import session, texts, 
 from tests.integration.checkpoints.importers.transcript_writer import SESSION, THEN, TranscriptWriter
 
 
-def test_a_conversation_becomes_a_session(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+def test_conversation_is_imported_as_a_session(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
     write_turn(transcript_writer, 1)
     write_turn(transcript_writer, 2)
     report = import_transcripts(cp, transcript_writer.path)
@@ -36,7 +36,9 @@ def test_a_conversation_becomes_a_session(cp: SyncCheckpointer, transcript_write
     assert run.ended_at == THEN + timedelta(seconds=10)
 
 
-def test_what_a_line_says_beside_its_message_is_kept(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+def test_metadata_of_a_line_is_stored_with_its_message(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
     transcript_writer.user("Hello", thinkingMetadata={"level": "high"})
     import_transcripts(cp, transcript_writer.path)
     loaded = cp.load_latest(SESSION)
@@ -47,7 +49,9 @@ def test_what_a_line_says_beside_its_message_is_kept(cp: SyncCheckpointer, trans
     assert line["message"] == {"role": "user"}
 
 
-def test_a_page_reads_like_a_conversation(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+def test_imported_session_page_shows_the_conversation(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
     write_turn(transcript_writer, 1)
     import_transcripts(cp, transcript_writer.path)
     place = conversation.find_version_place(session())
@@ -66,7 +70,7 @@ def test_a_page_reads_like_a_conversation(cp: SyncCheckpointer, transcript_write
     assert [part.kind for part in last.parts] == ["text"]
 
 
-def test_usage_repeated_on_the_lines_of_a_message_counts_once(
+def test_usage_repeated_on_lines_of_a_message_counts_once(
     cp: SyncCheckpointer, transcript_writer: TranscriptWriter
 ) -> None:
     transcript_writer.user("Hello")
@@ -78,7 +82,7 @@ def test_usage_repeated_on_the_lines_of_a_message_counts_once(
     assert usage == {**counts, "total_tokens": 60, "by_model": {"claude-x": counts}}
 
 
-def test_costs_are_summed_where_they_are_given(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+def test_stated_costs_are_summed(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
     transcript_writer.user("Hello")
     transcript_writer.says("one", message="msg_1", costUSD=0.1)
     transcript_writer.says("two", message="msg_2", costUSD=0.2)
@@ -86,7 +90,7 @@ def test_costs_are_summed_where_they_are_given(cp: SyncCheckpointer, transcript_
     assert session().budget_spent_usd == Decimal("0.3")
 
 
-def test_a_failed_call_is_failed(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+def test_failed_call_has_status_failed(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
     transcript_writer.user("Hello")
     transcript_writer.calls("call_1", "Bash", {"command": "false"}, message="msg_1")
     transcript_writer.result("call_1", [{"type": "text", "text": "exit 1"}], is_error=True)
@@ -99,7 +103,9 @@ def test_a_failed_call_is_failed(cp: SyncCheckpointer, transcript_writer: Transc
     )
 
 
-def test_parallel_calls_find_their_results(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+def test_parallel_calls_are_paired_with_their_results(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
     transcript_writer.user("Hello")
     first = transcript_writer.calls("call_1", "Read", {"file": "a"}, message="msg_1")
     second = transcript_writer.calls("call_2", "Read", {"file": "b"}, message="msg_1")
@@ -112,7 +118,7 @@ def test_parallel_calls_find_their_results(cp: SyncCheckpointer, transcript_writ
     assert session().message_count == 5
 
 
-def test_a_call_without_a_result_asks_nobody(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+def test_call_without_a_result_needs_no_decision(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
     transcript_writer.user("Pay")
     transcript_writer.calls("call_1", "Bash", {"command": "pay"}, message="msg_1")
     report = import_transcripts(cp, transcript_writer.path)
@@ -130,7 +136,7 @@ def test_a_call_without_a_result_asks_nobody(cp: SyncCheckpointer, transcript_wr
     assert [item.kind for item in items] == ["message", "message"]
 
 
-def test_an_edited_prompt_leaves_what_it_replaced_in_earlier_versions(
+def test_messages_replaced_by_an_edited_prompt_stay_in_earlier_versions(
     cp: SyncCheckpointer, transcript_writer: TranscriptWriter
 ) -> None:
     transcript_writer.user("One")
@@ -150,9 +156,7 @@ def test_an_edited_prompt_leaves_what_it_replaced_in_earlier_versions(
     assert Segment.objects.count() == 2
 
 
-def test_results_stay_with_the_calls_that_an_edit_goes_on_from(
-    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
-) -> None:
+def test_results_stay_with_the_calls_before_an_edit(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
     transcript_writer.user("One")
     call = transcript_writer.calls("call_1", "Read", {}, message="msg_1")
     transcript_writer.result("call_1", "a")
@@ -164,7 +168,9 @@ def test_results_stay_with_the_calls_that_an_edit_goes_on_from(
     assert [message["id"] for message in loaded["transcript"]] == ["u1", "u2", "u3", "u5"]
 
 
-def test_results_of_parallel_calls_are_no_edit(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+def test_results_of_parallel_calls_do_not_start_a_branch(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
     transcript_writer.user("One")
     call = transcript_writer.calls("call_1", "Read", {}, message="msg_1")
     transcript_writer.calls("call_2", "Read", {}, message="msg_1")
@@ -175,7 +181,7 @@ def test_results_of_parallel_calls_are_no_edit(cp: SyncCheckpointer, transcript_
     assert Segment.objects.count() == 1
 
 
-def test_a_compaction_begins_anew(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+def test_compaction_starts_a_new_segment(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
     write_turn(transcript_writer, 1)
     transcript_writer.compaction("This session is being continued. Summary: one question.")
     write_turn(transcript_writer, 2)
@@ -193,7 +199,7 @@ def test_a_compaction_begins_anew(cp: SyncCheckpointer, transcript_writer: Trans
     assert session().title == "Question 1"
 
 
-def test_a_summary_without_a_boundary_begins_anew_too(
+def test_summary_without_a_boundary_starts_a_new_segment(
     cp: SyncCheckpointer, transcript_writer: TranscriptWriter
 ) -> None:
     write_turn(transcript_writer, 1)
@@ -210,7 +216,7 @@ def test_repeated_lines_count_once(cp: SyncCheckpointer, transcript_writer: Tran
     assert (report.repeated, report.messages) == (1, 4)
 
 
-def test_unknown_lines_and_blocks_are_shown_as_they_are(
+def test_unknown_lines_and_blocks_are_shown_unchanged(
     cp: SyncCheckpointer, transcript_writer: TranscriptWriter
 ) -> None:
     transcript_writer.user("Hello")
@@ -227,7 +233,7 @@ def test_unknown_lines_and_blocks_are_shown_as_they_are(
     assert shown == ["text", "other", "other"]
 
 
-def test_notes_are_kept_with_the_message_after_them(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+def test_notes_are_stored_with_the_next_message(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
     transcript_writer.note("file-history-snapshot", messageId="x", snapshot={"files": {}})
     transcript_writer.user("Hello")
     transcript_writer.note("queue-operation", operation="dequeue")
@@ -240,7 +246,7 @@ def test_notes_are_kept_with_the_message_after_them(cp: SyncCheckpointer, transc
     assert [note["type"] for note in told["trailing_notes"]] == ["queue-operation"]
 
 
-def test_a_long_turn_becomes_several_versions(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+def test_long_turn_is_split_into_several_versions(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
     transcript_writer.user("Go")
     for number in range(300):
         transcript_writer.calls(f"call_{number}", "Read", {"n": number}, message=f"msg_{number}")
@@ -248,3 +254,11 @@ def test_a_long_turn_becomes_several_versions(cp: SyncCheckpointer, transcript_w
     import_transcripts(cp, transcript_writer.path)
     assert list(Checkpoint.objects.order_by("version").values_list("length", flat=True)) == [250, 500, 601]
     assert ToolCall.objects.filter(status=CallStatus.COMPLETED).count() == 300
+
+
+def test_session_ends_with_its_newest_message(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    transcript_writer.user("Hello", timestamp=(THEN + timedelta(hours=1)).isoformat())
+    transcript_writer.user("An older line that was written later", timestamp=THEN.isoformat())
+    import_transcripts(cp, transcript_writer.path)
+    row = session()
+    assert (row.created_at, row.updated_at) == (THEN, THEN + timedelta(hours=1))

@@ -1,4 +1,4 @@
-"""Imported sessions on the pages."""
+"""Pages of imported sessions."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def url(path: str = "") -> str:
     return f"/sessions/{Session.objects.get(session_id=SESSION).pk}/{path}"
 
 
-def test_it_reads_like_a_conversation(
-    cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter
-) -> None:
+def test_page_shows_the_conversation(cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter) -> None:
     import_transcripts(cp, transcript_writer.path)
     page = reader.get(url())
     words = visible_text(page)
@@ -51,7 +49,7 @@ def test_it_reads_like_a_conversation(
     assert "<script>lamp" not in page.content.decode()
 
 
-def test_a_call_without_a_result_says_so(
+def test_call_without_a_result_is_labelled(
     cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter
 ) -> None:
     transcript_writer.calls("call_2", "Bash", {"command": "make light"}, message="msg_3")
@@ -62,7 +60,9 @@ def test_a_call_without_a_result_says_so(
     assert "Decide" not in words
 
 
-def test_a_compaction_is_drawn(cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter) -> None:
+def test_compaction_is_drawn_on_the_timeline(
+    cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter
+) -> None:
     transcript_writer.compaction("The lamp is off.")
     import_transcripts(cp, transcript_writer.path)
     words = visible_text(reader.get(url()))

@@ -1,4 +1,4 @@
-"""Transcripts that go on: their state while they grow, the watch, and the links between agents and subagents."""
+"""Growing transcripts: status, the watch command, and links between agents and subagents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def live(transcript_writer: TranscriptWriter) -> TranscriptWriter:
     return transcript_writer
 
 
-def test_a_watch_follows_a_growing_file_and_ends_it(cp: SyncCheckpointer, live: TranscriptWriter) -> None:
+def test_watch_imports_a_growing_file_and_finishes_its_session(cp: SyncCheckpointer, live: TranscriptWriter) -> None:
     watch = FolderWatch(cp, live.path.parent)
     watch.import_existing()
     row, call = Session.objects.get(), ToolCall.objects.get()
@@ -50,7 +50,7 @@ def test_a_watch_follows_a_growing_file_and_ends_it(cp: SyncCheckpointer, live: 
     assert (row.status, row.owner_id, row.message_count) == ("completed", None, 5)
 
 
-def test_a_quiet_file_ends_without_a_change(
+def test_session_of_an_unchanged_file_is_finished(
     cp: SyncCheckpointer, live: TranscriptWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = FolderWatch(cp, live.path)
@@ -63,7 +63,7 @@ def test_a_quiet_file_ends_without_a_change(
     assert (row.status, call.status, call.reason) == ("cancelled", "discarded", "no_result")
 
 
-def test_a_lost_lease_asks_nobody(cp: SyncCheckpointer, live: TranscriptWriter) -> None:
+def test_lost_lease_of_an_import_needs_no_decision(cp: SyncCheckpointer, live: TranscriptWriter) -> None:
     import_transcripts(cp, live.path)
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(minutes=1))
     sweep_lost_runs(cp.store)
@@ -74,7 +74,7 @@ def test_a_lost_lease_asks_nobody(cp: SyncCheckpointer, live: TranscriptWriter) 
     assert (ToolCall.objects.get().status, Session.objects.get().status) == ("completed", "active")
 
 
-def test_subagents_are_linked_and_helpers_left_out(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_subagents_are_linked_and_helper_agents_are_skipped(cp: SyncCheckpointer, tmp_path: Path) -> None:
     parent = TranscriptWriter(tmp_path / f"{SESSION}.jsonl")
     parent.user("<question>Which poem?</question>")
     parent.calls("call_1", "Task", {"prompt": "Write"}, message="msg_1")

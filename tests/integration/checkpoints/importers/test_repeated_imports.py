@@ -1,4 +1,4 @@
-"""A transcript that is imported again, longer, by several, or after an agent has gone on with it."""
+"""Repeated imports: of unchanged, longer and concurrent transcripts, and of sessions an agent has continued."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from tests.integration.checkpoints.importers.stored_rows import all_rows, sessio
 from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
 
 
-def test_the_result_that_comes_later_settles_the_call(
-    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
-) -> None:
+def test_later_result_settles_the_call(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
     transcript_writer.user("Pay")
     transcript_writer.calls("call_1", "Bash", {"command": "pay"}, message="msg_1")
     import_transcripts(cp, transcript_writer.path)
@@ -31,7 +29,7 @@ def test_the_result_that_comes_later_settles_the_call(
     assert session().status == SessionStatus.COMPLETED
 
 
-def test_a_second_import_changes_nothing(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+def test_second_import_changes_nothing(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
     write_turn(transcript_writer, 1)
     transcript_writer.calls("call_9", "Bash", {}, message="msg_9")
     transcript_writer.note("last-prompt", lastPrompt="Question 1")
@@ -43,7 +41,7 @@ def test_a_second_import_changes_nothing(cp: SyncCheckpointer, transcript_writer
     assert (report.sessions, report.messages, report.calls, report.unanswered) == (1, 5, 2, 1)
 
 
-def test_a_later_import_adds_what_was_said_since(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+def test_later_import_adds_new_messages(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
     write_turn(transcript_writer, 1)
     import_transcripts(cp, transcript_writer.path)
     first = texts(cp)
@@ -56,7 +54,7 @@ def test_a_later_import_adds_what_was_said_since(cp: SyncCheckpointer, transcrip
 
 
 @pytest.mark.parametrize("cut", range(1, 11))
-def test_an_import_at_any_line_and_then_of_the_rest_says_the_same(
+def test_import_in_two_parts_equals_one_import(
     cp: SyncCheckpointer, transcript_writer: TranscriptWriter, tmp_path: Path, cut: int
 ) -> None:
     write_turn(transcript_writer, 1)
@@ -76,7 +74,7 @@ def test_an_import_at_any_line_and_then_of_the_rest_says_the_same(
     assert {call.status for call in ToolCall.objects.all()} == {CallStatus.COMPLETED}
 
 
-def test_the_same_uuid_with_other_content_is_another_message(
+def test_same_uuid_with_other_content_is_another_message(
     cp: SyncCheckpointer, transcript_writer: TranscriptWriter
 ) -> None:
     line = transcript_writer.user("One")
@@ -86,14 +84,16 @@ def test_the_same_uuid_with_other_content_is_another_message(
         assert texts(cp) == ["One", "Two"]
 
 
-def test_a_session_from_elsewhere_is_left_alone(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+def test_session_not_created_by_an_import_is_not_changed(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
     cp.start_session(SESSION)
     transcript_writer.user("Hello")
     with pytest.raises(ImportRefused, match="it was not imported"):
         import_transcripts(cp, transcript_writer.path)
 
 
-def test_an_agent_that_takes_the_session_meanwhile_keeps_it(
+def test_agent_that_takes_the_session_during_the_import_keeps_it(
     cp: SyncCheckpointer, open_checkpointer: Open, transcript_writer: TranscriptWriter
 ) -> None:
     agent = open_checkpointer()
@@ -110,7 +110,9 @@ def test_an_agent_that_takes_the_session_meanwhile_keeps_it(
     agent.save_checkpoint(SESSION, [*point.transcript, {"role": "user", "content": "Mine"}], None, 0)
 
 
-def test_a_fork_goes_on_where_the_transcript_ended(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+def test_fork_continues_after_the_imported_transcript(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
     write_turn(transcript_writer, 1)
     import_transcripts(cp, transcript_writer.path)
     cp.fork_session(SESSION, "mine")
@@ -119,7 +121,7 @@ def test_a_fork_goes_on_where_the_transcript_ended(cp: SyncCheckpointer, transcr
     assert point.replayable == {}
 
 
-def test_a_fork_does_not_ask_about_a_call_that_was_never_answered(
+def test_fork_needs_no_decision_about_an_imported_call_without_a_result(
     cp: SyncCheckpointer, transcript_writer: TranscriptWriter
 ) -> None:
     transcript_writer.user("Pay")

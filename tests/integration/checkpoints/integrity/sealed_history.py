@@ -1,4 +1,4 @@
-"""A session with a row in every sealed table, and edits of its rows behind the library's back."""
+"""Session with a row in every sealed table, and changes of its rows that bypass the library."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ SEALED_TABLES: tuple[type[models.Model], ...] = (
 _AS_TEXT = ValueCodec(lambda value: ("text", value.encode()), lambda stored: stored[1].decode())
 
 
-def play(open_checkpointer: Callable[..., SyncCheckpointer], session_id: str) -> None:
-    """Save, branch, call, lose a run, decide, guard, keep a state, run a step, pause, and get an answer."""
+def create_sealed_session(open_checkpointer: Callable[..., SyncCheckpointer], session_id: str) -> None:
+    """Create a session with rows in every sealed table: versions, calls, decisions, states, steps and peer calls."""
     first = open_checkpointer()
     first.start_session(session_id, "Refund order 17")
     transcript = conversation("abc")
@@ -103,7 +103,7 @@ def _lose(checkpointer: SyncCheckpointer, session_id: str) -> None:
 
 
 def change(value: Any, field: models.Field[Any, Any]) -> Any:
-    """Another value of the same kind."""
+    """Return another value of the same type."""
     if isinstance(field, models.ForeignKey):
         return change(value, field.target_field)
     if value is None:
@@ -127,13 +127,13 @@ def change(value: Any, field: models.Field[Any, Any]) -> Any:
 
 
 def plain(model: type[models.Model]) -> models.QuerySet[Any]:
-    """Query set that writes past the seals, as an attacker with the database's password does."""
+    """Return a queryset that does not write seals, as an attacker with the database password would use."""
     return models.QuerySet(model)
 
 
 @contextmanager
-def undone() -> Iterator[None]:
-    """Take back every change of the block."""
+def rolled_back() -> Iterator[None]:
+    """Roll back all changes of the block."""
     with transaction.atomic():
         yield
         transaction.set_rollback(True)

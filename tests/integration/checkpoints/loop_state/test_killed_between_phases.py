@@ -1,4 +1,4 @@
-"""SIGKILL between the phases of a run: no tool runs twice, no model answer that was saved is asked for again."""
+"""SIGKILL between phases: no tool runs twice, and the model is not asked again for a saved answer."""
 
 import signal
 from pathlib import Path
@@ -22,13 +22,13 @@ def kill_agent(start_child: StartChild, effects: Path, point: str, *, resume: bo
 
 
 def expected(*points: str) -> list[str]:
-    """Only an answer that died with its process is asked for again."""
+    """Return the expected model requests: only an unsaved answer is requested again."""
     again = [f"ask {point.split()[1]}" for point in points if point.startswith("asked")]
     return sorted([*EFFECTS, *again])
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_next_run_goes_on_from_every_place(
+def test_next_run_continues_from_every_point(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path, point: str
 ) -> None:
     kill_agent(start_child, effects, point)
@@ -49,7 +49,7 @@ def test_next_run_goes_on_from_every_place(
         ("post_tool_batch 1", "run_terminal"),
     ],
 )
-def test_second_kill_during_a_resume_is_survived(
+def test_run_completes_after_a_second_kill_during_the_resume(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path, first: str, second: str
 ) -> None:
     kill_agent(start_child, effects, first)

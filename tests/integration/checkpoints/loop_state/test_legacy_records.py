@@ -1,4 +1,4 @@
-"""Phase records of other systems: brought to today's shape, or refused with the field that is wrong."""
+"""Phase records of other systems are migrated, or refused with the name of the invalid field."""
 
 from typing import Any
 
@@ -80,14 +80,14 @@ def test_old_names_are_migrated_with_a_report(open_checkpointer: Open) -> None:
     )
 
 
-def test_record_of_today_needs_no_change(cp: SyncCheckpointer) -> None:
+def test_current_record_needs_no_migration(cp: SyncCheckpointer) -> None:
     payload = {"model": "m", "provider": "p", "message_count": 1}
     imported = start_session(cp).import_record("s", record(phase="pre_llm", payload=payload))
 
     assert (imported.applied, (cp.load_latest("s") or {})["payload"]) == ((), {"phase_schema": 1, "details": payload})
 
 
-def test_chain_of_records_stands_where_its_last_one_does(open_checkpointer: Open) -> None:
+def test_chain_of_records_has_the_state_of_its_last_record(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         start_session(first).import_record("s", OLD)
         first.import_record("s", record(phase="pre_tool_batch", payload={"tool_call_count": 1}))
@@ -134,7 +134,7 @@ def test_damaged_record_names_the_field_and_writes_nothing(
 
 
 @pytest.mark.parametrize("given", [None, [], "text", 5], ids=repr)
-def test_record_that_is_none_is_refused(cp: SyncCheckpointer, given: Any) -> None:
+def test_value_that_is_no_record_is_refused(cp: SyncCheckpointer, given: Any) -> None:
     with pytest.raises(CheckpointCorrupted) as caught:
         start_session(cp).import_record("s", given)
     assert caught.value.field == "record"
@@ -147,13 +147,13 @@ def test_record_of_another_run_is_refused(cp: SyncCheckpointer) -> None:
 
 
 @pytest.mark.parametrize("version", [2, "2.0", "v3"])
-def test_record_from_the_future_is_refused(cp: SyncCheckpointer, version: object) -> None:
+def test_record_of_a_newer_version_is_refused(cp: SyncCheckpointer, version: object) -> None:
     with pytest.raises(SchemaFromFuture):
         start_session(cp).import_record("s", record(schema_version=version))
     assert Checkpoint.objects.count() == 0
 
 
-def test_end_that_is_none_is_refused(cp: SyncCheckpointer) -> None:
+def test_record_without_a_terminal_phase_is_refused(cp: SyncCheckpointer) -> None:
     with pytest.raises(CheckpointsError, match="state"):
         start_session(cp).import_record(
             "s", record(phase="run_terminal", payload={"state": "running", "terminal_result": 1})
@@ -161,7 +161,7 @@ def test_end_that_is_none_is_refused(cp: SyncCheckpointer) -> None:
     assert Checkpoint.objects.count() == 0
 
 
-def test_only_the_owner_imports(open_checkpointer: Open) -> None:
+def test_import_requires_ownership(open_checkpointer: Open) -> None:
     start_session(open_checkpointer())
 
     with pytest.raises(NotOwner):

@@ -1,4 +1,4 @@
-"""Phases of a run: what a version says of where the loop stands."""
+"""Phases of a run that are saved with its versions."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -36,7 +36,7 @@ from tests.integration.checkpoints.loop_state.snapshot_samples import ANSWER, FU
 from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
-def test_snapshot_comes_back_as_it_was(open_checkpointer: Open) -> None:
+def test_snapshot_is_restored_equal(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         start_session(first).save_phase("s", PostLlm(model="best"), snapshot=FULL, transcript=conversation("a"))
     point = open_checkpointer().resume("s")
@@ -46,7 +46,7 @@ def test_snapshot_comes_back_as_it_was(open_checkpointer: Open) -> None:
     assert (point.budget_spent_usd, point.usage) == (Decimal("0.30"), FULL.usage)
 
 
-def test_what_columns_hold_is_not_written_twice(cp: SyncCheckpointer) -> None:
+def test_values_with_columns_are_not_stored_in_the_snapshot(cp: SyncCheckpointer) -> None:
     start_session(cp).save_phase("s", StepStarted(), snapshot=FULL, transcript=conversation("a"), plan={"goal": 1})
     row = Checkpoint.objects.get()
     payload = parse_json(row.payload or "")
@@ -56,7 +56,7 @@ def test_what_columns_hold_is_not_written_twice(cp: SyncCheckpointer) -> None:
     assert (Session.objects.get().total_tokens, str(Session.objects.get().budget_spent_usd)) == (15, "0.300000")
 
 
-def test_light_phase_keeps_everything_and_says_only_its_own(cp: SyncCheckpointer) -> None:
+def test_light_phase_keeps_the_snapshot_and_adds_details(cp: SyncCheckpointer) -> None:
     start_session(cp).save_phase("s", StepStarted(), snapshot=FULL, transcript=conversation("a"), plan={"goal": 1})
     version = cp.save_phase("s", PreLlm(model="best", provider="plain", message_count=1))
     loaded = cp.load("s", version)
@@ -94,7 +94,7 @@ def test_answer_is_pending_until_its_tools_have_run(
     assert open_checkpointer().preview_resume("s")["pending_response"] is (pending is not None)
 
 
-def test_light_phase_keeps_an_answer_that_was_saved_without_a_snapshot(open_checkpointer: Open) -> None:
+def test_light_phase_keeps_a_pending_answer_without_a_snapshot(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         start_session(first).save_checkpoint(
             "s", [], None, 0, phase="post_llm", payload={"pending_llm_response": ANSWER}
@@ -105,7 +105,7 @@ def test_light_phase_keeps_an_answer_that_was_saved_without_a_snapshot(open_chec
     assert (point.pending_response, point.snapshot) == (ANSWER, None)
 
 
-def test_plain_turn_ends_what_a_snapshot_said(open_checkpointer: Open) -> None:
+def test_plain_version_clears_the_snapshot(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         start_session(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=[])
         first.save_checkpoint("s", conversation("a"), None, 0)
@@ -115,7 +115,7 @@ def test_plain_turn_ends_what_a_snapshot_said(open_checkpointer: Open) -> None:
     assert (point.pending_response, point.snapshot) == (None, None)
 
 
-def test_expected_version_is_held_against_the_session(cp: SyncCheckpointer) -> None:
+def test_expected_version_is_compared_with_the_session(cp: SyncCheckpointer) -> None:
     start_session(cp).save_phase("s", RunStarted(), expected_version=0)
 
     for transcript in (None, conversation("a")):
@@ -123,14 +123,14 @@ def test_expected_version_is_held_against_the_session(cp: SyncCheckpointer) -> N
             cp.save_phase("s", PreLlm(), transcript=transcript, expected_version=0)
 
 
-def test_only_the_owner_saves_phases(open_checkpointer: Open) -> None:
+def test_saving_a_phase_requires_ownership(open_checkpointer: Open) -> None:
     start_session(open_checkpointer())
 
     with pytest.raises(NotOwner):
         open_checkpointer().save_phase("s", RunStarted())
 
 
-def test_end_that_was_saved_is_the_result_of_a_resume(open_checkpointer: Open) -> None:
+def test_saved_terminal_phase_is_the_result_of_a_resume(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         end = RunTerminal(state="failed", terminal_result={"why": "no money"})
         start_session(first).save_phase("s", end, transcript=conversation("a"))
@@ -142,7 +142,7 @@ def test_end_that_was_saved_is_the_result_of_a_resume(open_checkpointer: Open) -
     assert Session.objects.get().status == "failed"
 
 
-def test_finishing_waits_for_unknown_outcomes(open_checkpointer: Open) -> None:
+def test_finish_is_refused_while_an_outcome_is_unknown(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         start_session(first).record_tool_call_issued("s", "call_1", "pay", {}, "key")
         first.save_phase("s", RunTerminal(state="completed", terminal_result="paid"))
@@ -152,7 +152,7 @@ def test_finishing_waits_for_unknown_outcomes(open_checkpointer: Open) -> None:
     assert Session.objects.get().status == "needs_review"
 
 
-def test_end_that_is_none_is_not_saved(cp: SyncCheckpointer) -> None:
+def test_invalid_terminal_phase_is_not_saved(cp: SyncCheckpointer) -> None:
     with pytest.raises(InvalidInput, match=r"details\.state"):
         start_session(cp).save_phase("s", RunTerminal(state="running", terminal_result=None))
 
@@ -201,7 +201,7 @@ def test_changed_result_is_not_replayed(open_checkpointer: Open) -> None:
         registry.dispatch("pay", {"order": 1}, "call_2")
 
 
-def test_snapshot_stays_while_a_later_version_goes_on_from_it(open_checkpointer: Open) -> None:
+def test_snapshot_is_kept_while_a_later_version_needs_it(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         start_session(first)
         for step in (1, 2):
@@ -219,7 +219,7 @@ def test_snapshot_stays_while_a_later_version_goes_on_from_it(open_checkpointer:
     assert point.snapshot == replace(FULL, step=2, pending_llm_response=None)
 
 
-def test_fork_of_a_version_without_snapshot_knows_its_position(open_checkpointer: Open) -> None:
+def test_fork_of_a_version_without_snapshot_has_its_position(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         start_session(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=conversation("a"))
         light = first.save_phase("s", PreToolBatch(tool_call_count=1))
@@ -231,7 +231,7 @@ def test_fork_of_a_version_without_snapshot_knows_its_position(open_checkpointer
     assert open_checkpointer().resume("later").snapshot == replace(FULL, pending_llm_response=None)
 
 
-def test_whole_loop_passes_every_phase(cp: SyncCheckpointer, effects: Path) -> None:
+def test_complete_loop_saves_every_phase(cp: SyncCheckpointer, effects: Path) -> None:
     passed: list[str] = []
     result = AgentLoop(cp, str(effects), passed.append).start()
 

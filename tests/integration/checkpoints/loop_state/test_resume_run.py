@@ -1,4 +1,4 @@
-"""Resuming by the id of a run: a new run, linked to the old one, with what was used up carried forward."""
+"""Resuming by run id: a new run is linked to the old one and carries its totals forward."""
 
 import uuid
 from dataclasses import replace
@@ -17,7 +17,7 @@ from tests.integration.checkpoints.session_setups import conversation, start_ses
 
 
 def spent(cp: SyncCheckpointer, state: str = "running") -> Run:
-    """A run that has used something up, and is over."""
+    """Return a released run with usage totals."""
     run = cp.start_session("s")
     snapshot = RuntimeSnapshot(
         step=4, state=state, llm_calls=4, tool_calls=7, active_s=9.5, usage={"total_tokens": 900}, total_cost_usd=1.5
@@ -38,7 +38,7 @@ def test_totals_are_carried_forward(open_checkpointer: Open) -> None:
     assert (point.snapshot.llm_calls, point.snapshot.tool_calls, point.snapshot.active_s) == (4, 7, 9.5)
 
 
-def test_what_was_exhausted_stays_exhausted(open_checkpointer: Open) -> None:
+def test_exhausted_limits_stay_exhausted(open_checkpointer: Open) -> None:
     run = spent(open_checkpointer(), state="exhausted")
     for _ in range(2):
         with open_checkpointer() as cp:
@@ -50,7 +50,7 @@ def test_what_was_exhausted_stays_exhausted(open_checkpointer: Open) -> None:
             run = point.run
 
 
-def test_every_run_of_a_session_leads_to_its_newest_version(open_checkpointer: Open) -> None:
+def test_every_run_of_a_session_resumes_its_newest_version(open_checkpointer: Open) -> None:
     first = spent(open_checkpointer())
     with open_checkpointer() as cp:
         cp.resume_run(first.pk)
@@ -81,7 +81,7 @@ def test_live_run_is_not_resumed(open_checkpointer: Open) -> None:
 
 
 @pytest.mark.parametrize("run_id", ["", "no id", uuid.UUID(int=7), "../../etc"], ids=str)
-def test_unknown_run_is_a_typed_error(cp: SyncCheckpointer, run_id: str | uuid.UUID) -> None:
+def test_unknown_run_raises_typed_error(cp: SyncCheckpointer, run_id: str | uuid.UUID) -> None:
     start_session(cp)
 
     with pytest.raises(RunNotFound):
@@ -96,7 +96,7 @@ def test_run_of_another_workspace_is_unknown(open_checkpointer: Open) -> None:
         open_checkpointer(workspace="other").resume_run(run.pk)
 
 
-def test_hooks_of_the_registry_are_asked(open_checkpointer: Open) -> None:
+def test_hooks_of_the_registry_are_called(open_checkpointer: Open) -> None:
     first = open_checkpointer()
     run = first.start_session("s")
     first.record_tool_call_issued("s", "call_1", "pay", {}, "key")
@@ -118,7 +118,7 @@ def test_hooks_of_the_registry_are_asked(open_checkpointer: Open) -> None:
 
 
 @pytest.mark.asyncio
-async def test_async_twin(workspace: Workspace) -> None:
+async def test_async_class_behaves_alike(workspace: Workspace) -> None:
     async with Checkpointer() as first:
         run = await first.start_session("s")
         await first.save_phase("s", PostToolBatch(), snapshot=RuntimeSnapshot(step=2), transcript=conversation("a"))

@@ -1,4 +1,4 @@
-"""Deadlines: extended while a call is waited for, swept once they have passed, by however many sweepers."""
+"""Deadlines of peer calls: extension, expiry by the sweep, and concurrent sweepers."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,8 +26,8 @@ def deadline(call_id: str = "c1") -> datetime:
     return PeerCall.objects.get(call_id=call_id).deadline
 
 
-def test_silent_peer_is_given_up(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
-    """Nobody waits for ever: the sweep counts the call as over, and the run goes on with that knowledge."""
+def test_call_of_a_silent_peer_expires(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    """The sweep expires the call, its join becomes complete, and the run continues."""
     pause(cp, join("j", "c1", "c2", deadline=3600))
     accepted(cp, "c1", "yes")
     assert cp.sweep_deadlines() == Swept()
@@ -60,26 +60,26 @@ def test_expired_calls_of_one_join_complete_it_once(cp: SyncCheckpointer) -> Non
     assert accepted(cp, "c5") == (True, 2, 2)
 
 
-def test_call_that_was_just_extended_does_not_expire(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
-    """The sweep has seen that the deadline has passed, and then it is extended before the call is given up."""
+def test_call_extended_during_the_sweep_does_not_expire(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    """The deadline is extended after the sweep has selected the call and before it expires it."""
     pause(cp, join("j", "c1"))
     expire_deadlines("c1")
-    seen: list[str] = []
+    pending_revision: list[str] = []
 
     def extend(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         if sql.startswith("UPDATE") and "checkpoints_peercall" in sql:
-            seen.append(sql)
-            if len(seen) == 1:
+            pending_revision.append(sql)
+            if len(pending_revision) == 1:
                 PeerCall.objects.update(deadline=F("deadline") + timedelta(days=1))
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(extend):
         assert cp.sweep_deadlines() == Swept()
-    assert len(seen) == 2
+    assert len(pending_revision) == 2
     assert peer_call_statuses() == {"c1": "waiting"}
 
 
-def test_extending(cp: SyncCheckpointer) -> None:
+def test_extend_deadline(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1", deadline=60))
     first = deadline()
     before = database_now("default")
@@ -102,7 +102,7 @@ def test_deadline_that_has_passed_can_be_extended_until_the_sweep(cp: SyncCheckp
         cp.extend_deadline("c2", 60)
 
 
-def test_only_what_is_waited_for_is_extended(cp: SyncCheckpointer) -> None:
+def test_deadline_of_an_answered_call_is_not_extended(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1", "c2"))
     accepted(cp, "c1")
 
@@ -117,7 +117,7 @@ def test_only_what_is_waited_for_is_extended(cp: SyncCheckpointer) -> None:
         cp.extend_deadline("c2", 60)
 
 
-def test_sweep_has_a_limit_and_finishes_a_session_it_has_begun(cp: SyncCheckpointer) -> None:
+def test_sweep_has_a_limit_and_completes_a_started_session(cp: SyncCheckpointer) -> None:
     for number in range(3):
         pause(cp, join("j", f"a{number}", f"b{number}"), session_id=f"s{number}")
         expire_deadlines(f"a{number}", f"b{number}")
@@ -125,7 +125,7 @@ def test_sweep_has_a_limit_and_finishes_a_session_it_has_begun(cp: SyncCheckpoin
     assert [len(cp.sweep_deadlines(limit=3).expired) for _ in range(3)] == [4, 2, 0]
 
 
-def test_sweep_stays_in_its_workspace(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_sweep_is_limited_to_its_workspace(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     Workspace.objects.create(slug="other", name="Other")
     pause(cp, join("j", "c1"))
     expire_deadlines("c1")
@@ -134,7 +134,7 @@ def test_sweep_stays_in_its_workspace(cp: SyncCheckpointer, open_checkpointer: O
     assert cp.sweep_deadlines().expired == ("c1",)
 
 
-def test_sweep_while_the_run_works_on_another_join(cp: SyncCheckpointer) -> None:
+def test_sweep_during_a_run_that_works_on_another_join(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"), join("k", "c2"))
     accepted(cp, "c1")
     cp.take_paused("s")

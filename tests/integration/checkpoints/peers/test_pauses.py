@@ -1,4 +1,4 @@
-"""Pausing: state, calls and joins in one transaction; afterwards anybody may go on."""
+"""A pause stores state, calls and joins in one transaction and releases the session."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,7 +40,7 @@ def assert_nothing_written() -> bool:
     return not (PausedTask.objects.exists() or JoinRow.objects.exists() or PeerCall.objects.exists())
 
 
-def test_pause_stores_everything_and_gives_the_session_up(cp: SyncCheckpointer) -> None:
+def test_pause_stores_state_and_releases_the_session(cp: SyncCheckpointer) -> None:
     assert pause(cp, join("both", "c1", "c2"), join("one", "c3")) == Paused("s", 1, (), ready=False)
 
     session, task, run = Session.objects.get(), PausedTask.objects.get(), Run.objects.get()
@@ -56,7 +56,7 @@ def test_pause_stores_everything_and_gives_the_session_up(cp: SyncCheckpointer) 
         cp.save_checkpoint("s", [], None, 0)
 
 
-def test_every_call_has_a_deadline_by_the_clock_of_the_database(cp: SyncCheckpointer) -> None:
+def test_deadlines_are_computed_by_the_database_clock(cp: SyncCheckpointer) -> None:
     moment = datetime(2100, 1, 2, 3, 4, 5, tzinfo=UTC)
     before = database_now("default")
     calls = [
@@ -79,7 +79,7 @@ def test_every_call_has_a_deadline_by_the_clock_of_the_database(cp: SyncCheckpoi
     "deadline",
     [-1, timedelta(days=-1), datetime(2100, 1, 1), float("nan"), float("inf"), "soon", None],  # noqa: DTZ001
 )
-def test_deadline_that_is_none_is_refused(cp: SyncCheckpointer, deadline: Any) -> None:
+def test_invalid_deadline_is_refused(cp: SyncCheckpointer, deadline: Any) -> None:
     with pytest.raises(InvalidInput):
         pause(cp, join("j", "c1", deadline=deadline))
     assert assert_nothing_written()
@@ -98,7 +98,7 @@ def test_deadline_that_is_none_is_refused(cp: SyncCheckpointer, deadline: Any) -
         ([Join("j", [Call("c1", "stock", {1, 2})])], NotRepresentable),
     ],
 )
-def test_what_cannot_be_waited_for_is_refused_before_anything_is_written(
+def test_invalid_joins_are_refused_and_nothing_is_written(
     cp: SyncCheckpointer, joins: list[Join], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -108,7 +108,7 @@ def test_what_cannot_be_waited_for_is_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize("state", [None, [1], "text", {"a": float("nan")}, {1: 2}])
-def test_state_that_has_no_exact_form_is_refused(cp: SyncCheckpointer, state: Any) -> None:
+def test_state_without_an_exact_json_form_is_refused(cp: SyncCheckpointer, state: Any) -> None:
     start_session(cp)
 
     with pytest.raises(NotRepresentable):
@@ -116,7 +116,7 @@ def test_state_that_has_no_exact_form_is_refused(cp: SyncCheckpointer, state: An
     assert assert_nothing_written()
 
 
-def test_id_of_another_call_is_refused_and_the_run_goes_on(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_duplicate_call_id_is_refused_and_the_run_continues(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     pause(open_checkpointer(), join("j", "c1"), session_id="other")
 
     with pytest.raises(PeerCallExists, match="'c1'"):
@@ -125,7 +125,7 @@ def test_id_of_another_call_is_refused_and_the_run_goes_on(cp: SyncCheckpointer,
     assert pause(cp, join("j", "c2")).number == 1
 
 
-def test_only_the_owner_pauses(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_pause_requires_ownership(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     start_session(cp)
     other = open_checkpointer()
     with pytest.raises(NotOwner):
@@ -139,7 +139,7 @@ def test_only_the_owner_pauses(cp: SyncCheckpointer, open_checkpointer: Open) ->
     assert assert_nothing_written()
 
 
-def test_call_that_runs_or_is_undecided_has_to_end_first(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_pause_is_refused_with_running_or_undecided_calls(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     start_session(cp).record_tool_call_issued("s", "call_1", "pay", {}, "key")
     with pytest.raises(CallInProgress):
         cp.pause_for_peers("s", {}, [join("j", "c1")])
@@ -151,7 +151,7 @@ def test_call_that_runs_or_is_undecided_has_to_end_first(cp: SyncCheckpointer, o
     assert assert_nothing_written()
 
 
-def test_paused_session_is_not_resumed_as_if_nobody_were_asked(cp: SyncCheckpointer) -> None:
+def test_paused_session_cannot_be_resumed(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"))
 
     for again in (cp.resume, cp.start_session):
@@ -171,7 +171,7 @@ def test_paused_session_is_not_removed(cp: SyncCheckpointer) -> None:
     assert accepted(cp, "c1") == (True, 1, 1)
 
 
-def test_finished_session_is_removed_with_all_it_waited_for(cp: SyncCheckpointer) -> None:
+def test_finished_session_is_removed_with_its_peer_calls(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"), join("k", "c2"))
     accepted(cp, "c1")
     cp.take_paused("s")
@@ -182,8 +182,8 @@ def test_finished_session_is_removed_with_all_it_waited_for(cp: SyncCheckpointer
     assert not Session.objects.exists()
 
 
-def test_pausing_again_and_again(cp: SyncCheckpointer) -> None:
-    """Each pause has its own row; ids of joins come again, and each state is the newest one's."""
+def test_repeated_pauses(cp: SyncCheckpointer) -> None:
+    """Each pause has its own row and state; join ids may be reused."""
     for number in range(1, 4):
         assert pause(cp, join("j", f"c{number}"), state={"pause": number}).number == number
         assert accepted(cp, f"c{number}", number) == (True, 1, 1)
@@ -193,7 +193,7 @@ def test_pausing_again_and_again(cp: SyncCheckpointer) -> None:
     assert list(PausedTask.objects.order_by("number").values_list("status", flat=True)) == ["over", "over", "taken"]
 
 
-def test_pausing_again_without_a_version_in_between_uses_what_was_taken(cp: SyncCheckpointer) -> None:
+def test_second_pause_without_a_version_uses_the_taken_join(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"))
     accepted(cp, "c1")
     cp.take_paused("s")
@@ -218,7 +218,7 @@ def test_second_join_of_the_same_pause_survives_the_first(cp: SyncCheckpointer) 
     assert (second.state, list(second.results), second.open) == ({"step": 2}, ["c2", "c3"], ("third",))
 
 
-def test_pause_says_that_a_join_was_completed_while_the_run_worked(cp: SyncCheckpointer) -> None:
+def test_pause_reports_a_join_that_was_completed_during_the_run(cp: SyncCheckpointer) -> None:
     pause(cp, join("first", "c1"), join("second", "c2"))
     accepted(cp, "c1")
     cp.take_paused("s")
@@ -248,8 +248,8 @@ def test_two_workspaces_may_use_the_same_call_id(cp: SyncCheckpointer, open_chec
     assert accepted(cp, "c1") == (True, 1, 1)
 
 
-def test_everything_or_nothing_where_the_last_write_fails(cp: SyncCheckpointer) -> None:
-    """A failure at the very end of the transaction leaves the run as it was."""
+def test_pause_is_rolled_back_when_its_last_write_fails(cp: SyncCheckpointer) -> None:
+    """A failure of the last statement leaves the run unchanged."""
     start_session(cp)
     cp.save_checkpoint("s", [], None, 0)
 

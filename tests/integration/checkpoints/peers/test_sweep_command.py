@@ -20,7 +20,7 @@ def swept(**options: Any) -> str:
     return out.getvalue().strip()
 
 
-def test_one_round_through_all_workspaces(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_sweep_covers_all_workspaces(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     Workspace.objects.create(slug="other", name="Other")
     pause(cp, join("j", "c1"))
     pause(open_checkpointer(workspace="other"), join("j", "c2"), session_id="elsewhere")
@@ -36,7 +36,7 @@ def test_one_round_through_all_workspaces(cp: SyncCheckpointer, open_checkpointe
     assert swept() == "0 runs were gone, 0 calls to other agents were given up."
 
 
-def test_one_workspace_in_words(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_sweep_of_one_workspace_prints_its_counts(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     Workspace.objects.create(slug="other", name="Other")
     pause(cp, join("j", "c1"))
     expire_deadlines("c1")
@@ -52,6 +52,6 @@ def test_one_workspace_in_words(cp: SyncCheckpointer, open_checkpointer: Open) -
     ]
 
 
-def test_workspace_that_does_not_exist(cp: SyncCheckpointer) -> None:
+def test_unknown_workspace_is_an_error(cp: SyncCheckpointer) -> None:
     with pytest.raises(CommandError, match="nowhere"):
         swept(workspace="nowhere")

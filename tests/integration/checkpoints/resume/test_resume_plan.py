@@ -1,4 +1,4 @@
-"""What a resume would do can be seen before it is done, and seeing it does nothing."""
+"""The preview of a resume shows what it would do, and changes nothing."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ def everything() -> list[Any]:
 
 
 def shape(preview: dict[str, Any]) -> dict[str, Any]:
-    """A preview with its calls named by their ids."""
+    """Return a preview in which calls are represented by their ids."""
     return {
         key: [call["call_id"] for call in value] if isinstance(value, list) else value for key, value in preview.items()
     }
 
 
 def batch(cp: SyncCheckpointer) -> ToolRegistry:
-    """A session in the middle of a batch: one call completed, one failed, one about to die."""
+    """Create a session with one completed, one failed and one running call of a batch."""
     registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool
@@ -43,7 +43,7 @@ def batch(cp: SyncCheckpointer) -> ToolRegistry:
     return registry
 
 
-def test_preview_says_what_a_resume_does(open_checkpointer: Open) -> None:
+def test_preview_equals_the_resume(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         batch(first)
     cp = open_checkpointer()
@@ -73,7 +73,7 @@ def test_preview_says_what_a_resume_does(open_checkpointer: Open) -> None:
         ("approve_rerun", {"replay": ["call_1"], "run": ["call_2", "call_3"], "ask": []}),
     ],
 )
-def test_preview_after_a_decision_is_what_the_resume_does(
+def test_preview_after_a_decision_equals_the_resume(
     open_checkpointer: Open, decision: str, expected: dict[str, list[str]]
 ) -> None:
     batch(open_checkpointer())

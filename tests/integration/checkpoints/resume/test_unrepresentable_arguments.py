@@ -1,4 +1,4 @@
-"""Arguments that a model wrote and no JSON value can hold: a session with them is resumed and gone on with."""
+"""Sessions whose model wrote arguments that have no JSON form can be resumed."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ DEEP = '{"order":' * 990 + "17" + "}" * 990
 
 
 def asking(args: str) -> list[dict[str, Any]]:
-    """The last calling message in each of the common shapes."""
+    """Return an assistant message with a call in each of the common shapes."""
     function = {"id": "c1", "type": "function", "function": {"name": "pay", "arguments": args}}
     return [
         text_message("ask", "assistant", blocks=[{"kind": "tool_call", "id": "c1", "name": "pay", "args": args}]),
@@ -29,7 +29,7 @@ def asking(args: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", attack_texts.UNREPRESENTABLE)
 @pytest.mark.parametrize("shape", [0, 1])
-def test_a_session_with_such_arguments_is_resumed(name: str, shape: int, open_checkpointer: Open) -> None:
+def test_session_with_unrepresentable_arguments_is_resumed(name: str, shape: int, open_checkpointer: Open) -> None:
     message = asking(attack_texts.UNREPRESENTABLE[name])[shape]
     start_session(open_checkpointer()).save_checkpoint("s", [text_message("pay"), message], None, 0)
     taker = open_checkpointer()
@@ -60,7 +60,7 @@ def test_arguments_too_deep_to_store_are_refused_before_anything_is_written(cp: 
     assert ToolCall.objects.count() == 0
 
 
-def test_a_stored_result_that_cannot_be_read_is_named(open_checkpointer: Open) -> None:
+def test_unreadable_stored_result_is_named(open_checkpointer: Open) -> None:
     cp = start_session(open_checkpointer())
     cp.finish_session("s", "completed", "done")
     Session.objects.update(result=DEEP)
@@ -68,7 +68,7 @@ def test_a_stored_result_that_cannot_be_read_is_named(open_checkpointer: Open) -
         open_checkpointer().resume("s")
 
 
-def test_stored_arguments_that_cannot_be_read_stop_their_call_and_are_named(open_checkpointer: Open) -> None:
+def test_unreadable_stored_arguments_are_named_and_not_dispatched(open_checkpointer: Open) -> None:
     cp = start_session(open_checkpointer())
     with pytest.raises(ApprovalRequired):
         paying(cp, requires_approval=True).dispatch("pay", {"order": 17}, "c1")

@@ -1,4 +1,4 @@
-"""The handle on an event loop: the same promises, and none is broken by a cancellation."""
+"""The async session handle gives the same guarantees, also when a task is cancelled."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ async def runs() -> list[str]:
     return await in_thread(lambda: list(Run.objects.order_by("number").values_list("status", flat=True)))
 
 
-async def test_whole_loop_of_a_request(workspace: Workspace) -> None:
+async def test_complete_request_with_the_async_handle(workspace: Workspace) -> None:
     registry = ToolRegistry()
 
     @registry.tool(side_effects={"mutate"})
@@ -85,7 +85,7 @@ async def test_cancelled_block_releases(workspace: Workspace) -> None:
         assert await runs() == ["released"]
 
 
-async def test_block_cancelled_while_it_begins_owns_nothing(workspace: Workspace) -> None:
+async def test_block_cancelled_while_it_starts_owns_nothing(workspace: Workspace) -> None:
     async def request(cp: Checkpointer) -> None:
         async with cp.session("s"):
             await asyncio.Event().wait()
@@ -104,7 +104,7 @@ async def test_block_cancelled_while_it_begins_owns_nothing(workspace: Workspace
     assert set(await runs()) == {"released"}
 
 
-async def test_lost_session_is_left_alone(workspace: Workspace) -> None:
+async def test_lost_session_is_not_changed(workspace: Workspace) -> None:
     async with Checkpointer() as first, Checkpointer() as second:
         async with first.session("s") as session:
             await second.start_session("s", takeover=True)

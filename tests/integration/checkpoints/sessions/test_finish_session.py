@@ -1,4 +1,4 @@
-"""How a session ends, and what it is afterwards."""
+"""Finishing a session, and its state afterwards."""
 
 from typing import Any
 
@@ -45,19 +45,19 @@ def test_finished_session_is_not_revived(open_checkpointer: Open) -> None:
 
 
 @pytest.mark.parametrize("status", ["active", "done", "", None, ["completed"]], ids=repr)
-def test_status_that_ends_nothing_is_refused(cp: SyncCheckpointer, status: Any) -> None:
+def test_status_that_is_not_final_is_refused(cp: SyncCheckpointer, status: Any) -> None:
     with pytest.raises(InvalidInput):
         start_session(cp).finish_session("s", status)
     assert Session.objects.get().status == "active"
 
 
-def test_result_without_exact_form_ends_nothing(cp: SyncCheckpointer) -> None:
+def test_result_without_an_exact_json_form_is_refused(cp: SyncCheckpointer) -> None:
     with pytest.raises(NotRepresentable):
         start_session(cp).finish_session("s", "completed", {"a": float("nan")})
     assert Session.objects.get().status == "active"
 
 
-def test_only_the_owner_ends_a_session(open_checkpointer: Open) -> None:
+def test_finish_requires_ownership(open_checkpointer: Open) -> None:
     stale = open_checkpointer()
     with pytest.raises(SessionNotFound):
         stale.finish_session("s", "completed")
@@ -73,7 +73,7 @@ def test_only_the_owner_ends_a_session(open_checkpointer: Open) -> None:
 
 
 @pytest.mark.parametrize("status", ["completed", "failed"])
-def test_session_does_not_end_while_a_call_runs(cp: SyncCheckpointer, status: str) -> None:
+def test_finish_is_refused_while_a_call_runs(cp: SyncCheckpointer, status: str) -> None:
     start_session(cp).record_tool_call_issued("s", "call_1", "pay", {}, "key")
 
     with pytest.raises(CallInProgress):
@@ -84,7 +84,7 @@ def test_session_does_not_end_while_a_call_runs(cp: SyncCheckpointer, status: st
 
 
 @pytest.mark.parametrize("status", ["completed", "failed"])
-def test_session_does_not_end_while_a_call_is_undecided(open_checkpointer: Open, status: str) -> None:
+def test_finish_is_refused_while_a_call_is_undecided(open_checkpointer: Open, status: str) -> None:
     taker, call = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
 
     with pytest.raises(ReviewRequired) as caught:
@@ -93,7 +93,7 @@ def test_session_does_not_end_while_a_call_is_undecided(open_checkpointer: Open,
     assert Session.objects.get().status == "needs_review"
 
 
-def test_cancelled_session_leaves_its_open_calls_to_be_found_out(cp: SyncCheckpointer) -> None:
+def test_open_calls_of_a_cancelled_session_stay_undecided(cp: SyncCheckpointer) -> None:
     start_session(cp).record_tool_call_issued("s", "call_1", "pay", {}, "key")
     cp.finish_session("s", "cancelled")
     (call,) = cp.pending_tool_calls("s")

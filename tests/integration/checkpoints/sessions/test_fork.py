@@ -1,4 +1,4 @@
-"""A fork goes on from any version of another session, copies no message and repeats no effect."""
+"""A fork continues any version of another session, copies no message and repeats no effect."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def desk(cp: SyncCheckpointer, session_id: str, effects: Path) -> ToolRegistry:
 
 @pytest.fixture
 def origin(cp: SyncCheckpointer, effects: Path) -> SyncCheckpointer:
-    """Three turns, each with one payment under the same call id."""
+    """Session with three turns, each with a payment under the same call id."""
     registry = desk(start_session(cp, "origin"), "origin", effects)
     for turn in (1, 2, 3):
         cp.save_checkpoint("origin", conversation("abc"[:turn]), {"turn": turn}, turn)
@@ -46,7 +46,7 @@ def origin(cp: SyncCheckpointer, effects: Path) -> SyncCheckpointer:
     return cp
 
 
-def test_fork_is_a_session_with_the_version_it_came_from(origin: SyncCheckpointer) -> None:
+def test_fork_is_a_session_with_the_forked_version(origin: SyncCheckpointer) -> None:
     version = origin.fork_session("origin", "fork", version=2)
     first, source = origin.load("fork", version), origin.load("origin", 2)
 
@@ -68,7 +68,7 @@ def test_fork_copies_no_message(origin: SyncCheckpointer) -> None:
     assert Message.objects.count() == 3
 
 
-def test_both_go_on_their_own_ways(origin: SyncCheckpointer) -> None:
+def test_fork_and_origin_continue_independently(origin: SyncCheckpointer) -> None:
     forked = origin.fork_session("origin", "fork", version=2)
     origin.save_checkpoint("origin", conversation("abcd"), None, 0)
     start_session(origin, "fork")
@@ -90,7 +90,7 @@ def test_fork_never_repeats_an_effect(origin: SyncCheckpointer, effects: Path) -
     assert effects.read_text() == before
 
 
-def test_fork_is_not_told_of_calls_it_did_not_make(origin: SyncCheckpointer, effects: Path) -> None:
+def test_fork_does_not_replay_calls_after_the_forked_version(origin: SyncCheckpointer, effects: Path) -> None:
     origin.fork_session("origin", "fork", version=1)
     registry = desk(origin, "fork", effects)
     point = origin.resume("fork", registry)
@@ -99,7 +99,7 @@ def test_fork_is_not_told_of_calls_it_did_not_make(origin: SyncCheckpointer, eff
     assert registry.dispatch("pay", {"order": 9}, "call_1") == ToolResult("call_1", "paid 9")
 
 
-def test_effects_of_the_fork_are_its_own(origin: SyncCheckpointer, effects: Path) -> None:
+def test_effects_of_the_fork_are_independent(origin: SyncCheckpointer, effects: Path) -> None:
     origin.fork_session("origin", "fork")
     registry = desk(origin, "fork", effects)
     origin.resume("fork", registry)
@@ -109,7 +109,7 @@ def test_effects_of_the_fork_are_its_own(origin: SyncCheckpointer, effects: Path
     assert effects.read_text().count("pay 9") == 2
 
 
-def test_undecided_call_holds_the_fork_too(open_checkpointer: Open) -> None:
+def test_undecided_call_refuses_the_fork_at_the_gate(open_checkpointer: Open) -> None:
     cp = start_session(open_checkpointer())
     cp.save_checkpoint("s", conversation("a"), None, 0)
     taker, _ = interrupt_call(cp, open_checkpointer)
@@ -123,7 +123,7 @@ def test_undecided_call_holds_the_fork_too(open_checkpointer: Open) -> None:
     assert [call["status"] for call in taker.pending_tool_calls("s")] == ["interrupted"]
 
 
-def test_call_that_runs_is_unknown_to_the_fork(cp: SyncCheckpointer) -> None:
+def test_running_call_has_an_unknown_outcome_in_the_fork(cp: SyncCheckpointer) -> None:
     start_session(cp).save_checkpoint("s", conversation("a"), None, 0)
     cp.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     cp.fork_session("s", "fork")
@@ -132,7 +132,7 @@ def test_call_that_runs_is_unknown_to_the_fork(cp: SyncCheckpointer) -> None:
     assert [call["status"] for call in cp.pending_tool_calls("s")] == ["issued"]
 
 
-def test_fork_needs_no_ownership(origin: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_fork_requires_no_ownership(origin: SyncCheckpointer, open_checkpointer: Open) -> None:
     open_checkpointer().fork_session("origin", "fork")
     lose_run(open_checkpointer, "fork").save_checkpoint("fork", conversation("abcd"), None, 0)
 
@@ -157,7 +157,7 @@ def test_fork_of_a_fork(origin: SyncCheckpointer) -> None:
     ],
     ids=repr,
 )
-def test_unusable_fork_is_refused(origin: SyncCheckpointer, arguments: Any, error: type[Exception]) -> None:
+def test_invalid_fork_is_refused(origin: SyncCheckpointer, arguments: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         origin.fork_session(*arguments)
     assert Session.objects.count() == 1

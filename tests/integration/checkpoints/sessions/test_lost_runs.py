@@ -1,4 +1,4 @@
-"""Runs that are gone are noticed without anybody resuming their sessions."""
+"""The sweep detects lost runs without a resume."""
 
 import pytest
 from django.db.models import F
@@ -14,7 +14,7 @@ def expire(session_id: str) -> None:
     Run.objects.filter(session__session_id=session_id).update(lease_expires_at=F("started_at"))
 
 
-def test_lost_run_is_ended_and_its_calls_are_asked_about(open_checkpointer: Open) -> None:
+def test_lost_run_is_ended_and_its_calls_need_decisions(open_checkpointer: Open) -> None:
     cp = start_session(open_checkpointer())
     cp.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     cp.record_tool_call_issued("s", "call_2", "look", {}, "key 2", side_effects={"read"})
@@ -26,14 +26,14 @@ def test_lost_run_is_ended_and_its_calls_are_asked_about(open_checkpointer: Open
     assert open_checkpointer().sweep_lost_runs() == []
 
 
-def test_live_runs_are_left_alone(open_checkpointer: Open) -> None:
+def test_live_runs_are_not_swept(open_checkpointer: Open) -> None:
     start_session(open_checkpointer()).record_tool_call_issued("s", "call_1", "pay", {}, "key")
 
     assert open_checkpointer().sweep_lost_runs() == []
     assert (call_statuses(), Run.objects.get().status) == ([("call_1", 1, "issued")], "running")
 
 
-def test_swept_run_writes_no_more(open_checkpointer: Open) -> None:
+def test_swept_run_cannot_write(open_checkpointer: Open) -> None:
     cp = start_session(open_checkpointer())
     expire("s")
     open_checkpointer().sweep_lost_runs()
@@ -43,7 +43,7 @@ def test_swept_run_writes_no_more(open_checkpointer: Open) -> None:
     assert cp.load_latest("s") is None
 
 
-def test_sweep_stays_in_its_workspace(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_sweep_is_limited_to_its_workspace(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     Workspace.objects.create(slug="other", name="Other")
     start_session(cp)
     expire("s")

@@ -1,4 +1,4 @@
-"""One flow starts a session or resumes it, and it always passes the gate."""
+"""Starting or resuming a session is one flow, and it always passes the gate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_session_that_does_not_exist_is_created(cp: SyncCheckpointer) -> None:
     assert (point.run.number, Session.objects.get().title) == (1, "Refund order 17")
 
 
-def test_session_that_exists_is_resumed_and_keeps_its_description(open_checkpointer: Open) -> None:
+def test_existing_session_is_resumed_and_keeps_its_description(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         first.start_session("s", "Where is my parcel?")
         first.save_checkpoint("s", conversation("ab"), {"goal": 1}, 0.5)
@@ -43,7 +43,7 @@ def test_session_that_exists_is_resumed_and_keeps_its_description(open_checkpoin
     assert Session.objects.get().title == "Where is my parcel?"
 
 
-def test_session_with_an_undecided_call_is_held_and_released(open_checkpointer: Open) -> None:
+def test_session_with_an_undecided_call_is_refused_and_released(open_checkpointer: Open) -> None:
     with start_session(open_checkpointer()) as first:
         first.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     second = open_checkpointer()
@@ -54,7 +54,7 @@ def test_session_with_an_undecided_call_is_held_and_released(open_checkpointer: 
     assert Session.objects.get().owner is None
 
 
-def test_finished_session_gives_its_result(open_checkpointer: Open) -> None:
+def test_finished_session_returns_its_result_on_open(open_checkpointer: Open) -> None:
     start_session(open_checkpointer()).finish_session("s", "completed", {"refunded": 40})
     point = open_session(open_checkpointer())
 
@@ -71,7 +71,7 @@ def test_unusable_id_is_refused(cp: SyncCheckpointer) -> None:
 
 
 def lose_call(open_checkpointer: Open, **effects: Any) -> SyncCheckpointer:
-    """A fresh checkpointer on a session whose run ended inside `pay(order=17)`."""
+    """Return a new checkpointer for a session whose run ended inside `pay(order=17)`."""
     with start_session(open_checkpointer()) as first:
         first.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key", **effects)
     return open_checkpointer()
@@ -83,7 +83,7 @@ def paying(cp: SyncCheckpointer, **options: Any) -> ToolRegistry:
     return registry
 
 
-def test_start_on_an_undecided_call_is_held_and_nothing_is_saved(open_checkpointer: Open) -> None:
+def test_start_with_an_undecided_call_is_refused_and_saves_nothing(open_checkpointer: Open) -> None:
     cp = lose_call(open_checkpointer)
     with pytest.raises(ReviewRequired):
         cp.start_session("s")
@@ -101,7 +101,7 @@ def test_start_on_an_undecided_call_is_held_and_nothing_is_saved(open_checkpoint
     assert (session.owner, session.status, session.latest_version) == (None, "needs_review", 0)
 
 
-def test_start_of_the_async_checkpointer_is_held_too(open_checkpointer: Open) -> None:
+def test_async_start_with_an_undecided_call_is_refused(open_checkpointer: Open) -> None:
     lose_call(open_checkpointer)
 
     async def start() -> None:
@@ -115,7 +115,7 @@ def test_start_of_the_async_checkpointer_is_held_too(open_checkpointer: Open) ->
     assert Session.objects.get().owner is None
 
 
-def test_start_goes_on_once_the_call_is_decided(open_checkpointer: Open) -> None:
+def test_start_continues_after_the_call_is_decided(open_checkpointer: Open) -> None:
     cp = lose_call(open_checkpointer)
     with pytest.raises(ReviewRequired) as caught:
         cp.start_session("s")
@@ -128,7 +128,7 @@ def test_start_goes_on_once_the_call_is_decided(open_checkpointer: Open) -> None
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
-def test_start_asks_the_hooks_of_bound_registries(open_checkpointer: Open, is_async: bool) -> None:
+def test_start_calls_the_hooks_of_bound_registries(open_checkpointer: Open, is_async: bool) -> None:
     cp = lose_call(open_checkpointer)
 
     async def was_paid(args: dict[str, Any]) -> Landed:
@@ -148,7 +148,7 @@ def test_start_asks_the_hooks_of_bound_registries(open_checkpointer: Open, is_as
     assert call_statuses() == [("call_1", 1, "completed")]
 
 
-def test_start_on_a_call_that_awaits_approval_is_held(open_checkpointer: Open) -> None:
+def test_start_with_a_call_that_awaits_approval_is_refused(open_checkpointer: Open) -> None:
     with start_session(open_checkpointer()) as first, pytest.raises(ApprovalRequired):
         paying(first, requires_approval=True).dispatch("pay", {"order": 17}, "call_1")
     with pytest.raises(ApprovalRequired):
@@ -156,14 +156,14 @@ def test_start_on_a_call_that_awaits_approval_is_held(open_checkpointer: Open) -
     assert Session.objects.get().owner is None
 
 
-def test_start_discards_calls_that_only_read(open_checkpointer: Open) -> None:
+def test_start_discards_interrupted_reading_calls(open_checkpointer: Open) -> None:
     cp = lose_call(open_checkpointer, side_effects={"read"})
     cp.start_session("s")
 
     assert call_statuses() == [("call_1", 1, "discarded")]
 
 
-def test_start_on_a_session_of_ones_own_leaves_its_running_calls_alone(cp: SyncCheckpointer) -> None:
+def test_start_by_the_owner_keeps_its_running_calls(cp: SyncCheckpointer) -> None:
     run = start_session(cp).start_session("s")
     cp.record_tool_call_issued("s", "call_1", "pay", {}, "key")
 
@@ -173,7 +173,7 @@ def test_start_on_a_session_of_ones_own_leaves_its_running_calls_alone(cp: SyncC
 # the run in which a call became undecided may save what else it has done, and go on only through the gate
 
 
-def test_run_saves_what_else_it_did_and_then_meets_the_gate(cp: SyncCheckpointer) -> None:
+def test_run_saves_other_work_before_it_is_refused_at_the_gate(cp: SyncCheckpointer) -> None:
     registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool
@@ -196,7 +196,7 @@ def test_run_saves_what_else_it_did_and_then_meets_the_gate(cp: SyncCheckpointer
         cp.save_checkpoint("s", conversation("abc"), None, 1)
 
 
-def test_run_that_waits_at_the_gate_writes_nothing(open_checkpointer: Open) -> None:
+def test_run_at_the_gate_cannot_write(open_checkpointer: Open) -> None:
     cp = lose_call(open_checkpointer)
     flow = resume_gate.resume_flow(cp.store, "s", wait=True)
     step = next(flow)
@@ -225,7 +225,7 @@ def test_run_that_waits_at_the_gate_writes_nothing(open_checkpointer: Open) -> N
 
 
 def flow_from(flow: sansio.Flow[ResumePoint]) -> sansio.Flow[ResumePoint]:
-    """The rest of a flow whose last step has been done."""
+    """Run the remaining steps of a flow."""
     step = flow.send(None)
     while True:
         try:

@@ -1,4 +1,4 @@
-"""A handle: one session from its start or resume to its release, in one `with` block."""
+"""The session handle: one session from start or resume to release, in one `with` block."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_block_starts_the_session_and_releases_it(cp: SyncCheckpointer) -> None:
     )
 
 
-def test_next_block_goes_on_where_the_last_one_ended(open_checkpointer: Open) -> None:
+def test_next_block_continues_after_the_last_one(open_checkpointer: Open) -> None:
     for turn in range(4):
         with open_checkpointer().session("s", f"turn {turn}") as session:
             assert (session.version, len(session.point.transcript)) == (turn, turn)
@@ -68,7 +68,7 @@ def test_next_block_goes_on_where_the_last_one_ended(open_checkpointer: Open) ->
     assert list(Run.objects.order_by("number").values_list("status", flat=True)) == ["released"] * 4
 
 
-def test_whole_transcript_can_be_saved(cp: SyncCheckpointer) -> None:
+def test_complete_transcript_can_be_saved(cp: SyncCheckpointer) -> None:
     with cp.session("s") as session:
         session.append(conversation("abc"), plan={"goal": 1}, budget_spent_usd=2)
         assert session.save(conversation("x"), usage={"total_tokens": 5}) == 2
@@ -79,7 +79,7 @@ def test_whole_transcript_can_be_saved(cp: SyncCheckpointer) -> None:
     assert latest["usage"] == {"total_tokens": 5}
 
 
-def test_versions_saved_beside_the_handle_are_gone_on_from(cp: SyncCheckpointer) -> None:
+def test_handle_continues_after_versions_saved_by_the_client(cp: SyncCheckpointer) -> None:
     with cp.session("s") as session:
         session.append(conversation("a"))
         cp.save_checkpoint("s", conversation("ab"), None, 0)
@@ -90,7 +90,7 @@ def test_versions_saved_beside_the_handle_are_gone_on_from(cp: SyncCheckpointer)
             assert session.append(conversation("e")) == 5
 
 
-def test_call_without_an_outcome_is_interrupted_at_the_end(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_open_call_is_interrupted_at_the_end_of_the_block(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     def die_in_the_block() -> None:
         with cp.session("s"):
             cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
@@ -104,7 +104,7 @@ def test_call_without_an_outcome_is_interrupted_at_the_end(cp: SyncCheckpointer,
     assert owner() is None
 
 
-def test_end_of_the_session_is_the_end_of_the_block(open_checkpointer: Open) -> None:
+def test_handle_ends_when_the_session_is_finished(open_checkpointer: Open) -> None:
     with open_checkpointer().session("s") as session:
         session.append(conversation("a"))
         session.finish("completed", {"refunded": 40})
@@ -139,7 +139,7 @@ def test_handle_writes_nothing_after_its_end(cp: SyncCheckpointer) -> None:
     assert (old.version, call_statuses()) == (1, [])
 
 
-def test_session_lost_meanwhile_is_told_and_left_alone(open_checkpointer: Open) -> None:
+def test_lost_session_is_reported_and_not_changed(open_checkpointer: Open) -> None:
     with open_checkpointer().session("s") as session:
         lose_run(open_checkpointer)
         with pytest.raises(OwnershipLost):
@@ -150,7 +150,7 @@ def test_session_lost_meanwhile_is_told_and_left_alone(open_checkpointer: Open) 
     assert (held.number, held.status) == (2, "running")
 
 
-def test_one_handle_at_a_time_is_open_on_a_session(cp: SyncCheckpointer) -> None:
+def test_session_has_one_open_handle_at_a_time(cp: SyncCheckpointer) -> None:
     with cp.session("s") as session:
         with pytest.raises(SessionBusy, match="another handle"), cp.session("s"):
             raise AssertionError("two handles share a run")
@@ -171,7 +171,7 @@ def test_handle_takes_over_from_one_of_the_same_process(cp: SyncCheckpointer) ->
     assert list(Run.objects.order_by("number").values_list("status", flat=True)) == ["lost", "released"]
 
 
-def test_session_started_before_is_gone_on_with_in_the_same_run(cp: SyncCheckpointer) -> None:
+def test_handle_of_a_started_session_uses_the_same_run(cp: SyncCheckpointer) -> None:
     run = cp.start_session("s")
     with cp.session("s") as session:
         assert session.point.run == run
@@ -219,7 +219,7 @@ def test_one_registry_serves_several_sessions_at_once(cp: SyncCheckpointer) -> N
     ]
 
 
-def test_hooks_of_the_registry_settle_what_was_interrupted(open_checkpointer: Open) -> None:
+def test_hooks_of_the_registry_settle_interrupted_calls(open_checkpointer: Open) -> None:
     with start_session(open_checkpointer()) as first:
         first.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     registry = tools(paid, verify=lambda args: Landed(f"found {args['order']}"))
@@ -227,12 +227,12 @@ def test_hooks_of_the_registry_settle_what_was_interrupted(open_checkpointer: Op
         assert session.point.replayable["call_1"].content == "found 17"
 
 
-def test_dispatch_needs_tools(cp: SyncCheckpointer) -> None:
+def test_dispatch_without_tools_is_refused(cp: SyncCheckpointer) -> None:
     with cp.session("s") as session, pytest.raises(InvalidInput, match="registry=registry"):
         session.dispatch("pay", {"order": 17}, "call_1")
 
 
-def test_point_is_there_from_the_beginning_of_the_block_on(cp: SyncCheckpointer) -> None:
+def test_resume_point_is_available_in_the_block(cp: SyncCheckpointer) -> None:
     session = cp.session("s")
     with pytest.raises(NotOwner):
         session.point  # noqa: B018
@@ -264,7 +264,7 @@ def test_released_session_is_taken_at_once_by_another(open_checkpointer: Open) -
         first.save_checkpoint("s", [], None, 0)
 
 
-def test_releasing_what_is_not_owned_does_nothing(open_checkpointer: Open) -> None:
+def test_release_without_ownership_does_nothing(open_checkpointer: Open) -> None:
     first = start_session(open_checkpointer())
     second = open_checkpointer()
 
@@ -274,7 +274,7 @@ def test_releasing_what_is_not_owned_does_nothing(open_checkpointer: Open) -> No
     assert first.release_session("s") is False
 
 
-def test_release_writes_what_waits_and_interrupts_what_runs(cp: SyncCheckpointer) -> None:
+def test_release_writes_queued_versions_and_interrupts_running_calls(cp: SyncCheckpointer) -> None:
     start_session(cp)
     with SyncWriteBehind(cp) as writer:
         cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")

@@ -1,4 +1,4 @@
-"""Dispatching calls: run once, replayed after, refused where somebody has to decide first."""
+"""Dispatch: calls run once, are replayed, or are refused until a person decides."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -29,7 +29,7 @@ def registry(cp: SyncCheckpointer, effects: Path) -> ToolRegistry:
 
 
 def desk(cp: SyncCheckpointer, effects: Path, session_id: str = "s") -> ToolRegistry:
-    """Tools that leave a line for each thing they do."""
+    """Build a registry whose tools append a line for each effect."""
     registry = ToolRegistry(checkpointer=cp, session_id=session_id)
 
     @registry.tool
@@ -102,7 +102,7 @@ def test_registry_without_a_session_runs_nothing_that_has_side_effects(
     assert not ToolCall.objects.exists()
 
 
-def test_registry_that_may_run_unlogged_logs_where_it_is_bound(cp: SyncCheckpointer, effects: Path) -> None:
+def test_registry_that_allows_unlogged_calls_logs_in_a_session(cp: SyncCheckpointer, effects: Path) -> None:
     registry = desk(start_session(cp), effects)
     registry.unlogged = True
     registry.dispatch("pay", {"order": 17}, "call_1")
@@ -115,7 +115,7 @@ def test_coroutine_tool_runs_from_blocking_code(registry: ToolRegistry, effects:
     assert done(effects) == ["note hi"]
 
 
-def test_same_call_is_replayed_unaltered(registry: ToolRegistry, effects: Path) -> None:
+def test_same_call_is_replayed_unchanged(registry: ToolRegistry, effects: Path) -> None:
     first = registry.dispatch("pay", {"order": 17}, "call_1")
     second = registry.dispatch("pay", {"order": 17}, "call_2")
 
@@ -123,7 +123,7 @@ def test_same_call_is_replayed_unaltered(registry: ToolRegistry, effects: Path) 
     assert (done(effects), ToolCall.objects.get().replay_count) == (["pay 17 40"], 1)
 
 
-def test_replay_survives_the_run(registry: ToolRegistry, open_checkpointer: Open, effects: Path) -> None:
+def test_call_of_an_earlier_run_is_replayed(registry: ToolRegistry, open_checkpointer: Open, effects: Path) -> None:
     first = registry.dispatch("pay", {"order": 17}, "call_1")
     second = desk(lose_run(open_checkpointer), effects).dispatch("pay", {"order": 17}, "call_1")
 
@@ -143,7 +143,7 @@ def test_other_arguments_are_another_call(registry: ToolRegistry, effects: Path)
     assert done(effects) == ["pay 1 40", "pay 2 40", "pay 1 1", "pay 1 1"]
 
 
-def test_reading_call_leaves_no_trace(registry: ToolRegistry, effects: Path) -> None:
+def test_reading_call_is_not_logged(registry: ToolRegistry, effects: Path) -> None:
     for _ in range(2):
         assert registry.dispatch("look", {"order": 17}, "call_1") == ToolResult("call_1", "order 17")
     assert (done(effects), ToolCall.objects.count()) == (["look 17", "look 17"], 0)
@@ -199,7 +199,7 @@ def test_id_reused_in_one_step_for_something_else_is_a_conflict(registry: ToolRe
     assert done(effects) == ["pay 1 40"]
 
 
-def test_own_key_makes_other_arguments_the_same_operation(registry: ToolRegistry, effects: Path) -> None:
+def test_custom_key_makes_other_arguments_the_same_operation(registry: ToolRegistry, effects: Path) -> None:
     registry.dispatch("charge", {"order": 1, "amount": 4}, "call_1")
 
     assert registry.dispatch("charge", {"order": 1, "amount": 5}, "call_2").content == "charged 4"
@@ -249,9 +249,7 @@ def test_unknown_tool_is_an_error_result(registry: ToolRegistry) -> None:
     [{}, {"order": "17"}, {"order": 17, "colour": 1}, {"order": 17, "amount": "NaN"}, {"order": 17, "amount": {1}}],
     ids=repr,
 )
-def test_unfitting_arguments_are_an_error_result(
-    registry: ToolRegistry, effects: Path, args: dict[str, object]
-) -> None:
+def test_invalid_arguments_are_an_error_result(registry: ToolRegistry, effects: Path, args: dict[str, object]) -> None:
     result = registry.dispatch("pay", args, "call_1")
 
     assert (result.is_error, result.replayed, done(effects), ToolCall.objects.count()) == (True, False, [], 0)
@@ -268,13 +266,13 @@ def test_idempotency_function_that_fails_runs_nothing(registry: ToolRegistry, ef
 
 
 @pytest.mark.parametrize("step", ["1", -1, 2**70, 1.5, True], ids=repr)
-def test_unusable_step_runs_nothing(registry: ToolRegistry, effects: Path, step: int) -> None:
+def test_invalid_step_runs_nothing(registry: ToolRegistry, effects: Path, step: int) -> None:
     with pytest.raises(InvalidInput):
         registry.dispatch("pay", {"order": 1}, "call_1", step=step)
     assert done(effects) == []
 
 
-def test_dispatch_needs_a_session_and_its_owner(open_checkpointer: Open, effects: Path) -> None:
+def test_dispatch_requires_an_owned_session(open_checkpointer: Open, effects: Path) -> None:
     registry = desk(open_checkpointer(), effects)
     with pytest.raises(SessionNotFound):
         registry.dispatch("pay", {"order": 1}, "call_1")
@@ -292,7 +290,9 @@ def test_dispatch_of_a_lost_run_runs_nothing(registry: ToolRegistry, open_checkp
     assert done(effects) == []
 
 
-def test_dispatch_after_the_end_runs_nothing(registry: ToolRegistry, cp: SyncCheckpointer, effects: Path) -> None:
+def test_dispatch_in_a_finished_session_runs_nothing(
+    registry: ToolRegistry, cp: SyncCheckpointer, effects: Path
+) -> None:
     cp.finish_session("s", "completed")
 
     with pytest.raises(SessionFinished):
@@ -300,7 +300,7 @@ def test_dispatch_after_the_end_runs_nothing(registry: ToolRegistry, cp: SyncChe
     assert done(effects) == []
 
 
-def test_mutating_call_waits_for_the_review_of_another(open_checkpointer: Open, effects: Path) -> None:
+def test_mutating_call_is_blocked_by_the_review_of_another(open_checkpointer: Open, effects: Path) -> None:
     taker, call = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
 
     others: list[tuple[str, dict[str, object]]] = [("pay", {"order": 1}), ("note", {"text": "x"})]
@@ -313,7 +313,7 @@ def test_mutating_call_waits_for_the_review_of_another(open_checkpointer: Open, 
 
 @pytest.mark.parametrize("logged", [True, False], ids=["logged", "unlogged"])
 @pytest.mark.parametrize("args", ['{"order": 17}', b'{"order": 17}', [17], None, 17], ids=repr)
-def test_arguments_that_are_no_dict_are_an_error_for_the_model(cp: SyncCheckpointer, args: Any, logged: bool) -> None:
+def test_arguments_that_are_not_an_object_are_an_error_result(cp: SyncCheckpointer, args: Any, logged: bool) -> None:
     ran = []
     registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 

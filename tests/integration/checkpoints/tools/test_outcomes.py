@@ -1,4 +1,4 @@
-"""How a call ends: always in the state that is true."""
+"""Outcomes of calls: the stored status is always true."""
 
 import asyncio
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def act(registry: ToolRegistry, call_id: str = "call_1") -> ToolResult:
     return registry.dispatch("act", {}, call_id, in_progress="raise")
 
 
-def test_plain_error_is_a_failure_and_may_be_tried_again(cp: SyncCheckpointer) -> None:
+def test_plain_error_is_a_failure_and_may_be_retried(cp: SyncCheckpointer) -> None:
     registry = only(cp, raises(ValueError("declined")))
 
     assert act(registry) == ToolResult("call_1", "act raised ValueError: declined", is_error=True)
@@ -70,7 +70,7 @@ def test_interrupt_of_the_process_leaves_the_outcome_unknown(cp: SyncCheckpointe
     assert ToolCall.objects.values_list("status", "reason").get() == ("interrupted", "cancelled")
 
 
-def test_tool_may_say_itself_which_errors_are_ambiguous(cp: SyncCheckpointer) -> None:
+def test_tool_may_declare_ambiguous_errors(cp: SyncCheckpointer) -> None:
     registry = only(cp, raises(TimeoutError()), ambiguous_errors=())
     assert act(registry).is_error is True
 
@@ -79,7 +79,7 @@ def test_tool_may_say_itself_which_errors_are_ambiguous(cp: SyncCheckpointer) ->
         act(other)
 
 
-def test_judgement_of_an_error_that_fails_leaves_the_outcome_unknown(cp: SyncCheckpointer) -> None:
+def test_failing_error_classification_leaves_the_outcome_unknown(cp: SyncCheckpointer) -> None:
     def judge(error: BaseException) -> bool:
         raise RuntimeError("cannot judge")
 
@@ -89,7 +89,7 @@ def test_judgement_of_an_error_that_fails_leaves_the_outcome_unknown(cp: SyncChe
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
-def test_tool_that_takes_too_long_needs_review(cp: SyncCheckpointer, is_async: bool) -> None:
+def test_timed_out_tool_needs_review(cp: SyncCheckpointer, is_async: bool) -> None:
     async def forever() -> None:
         await asyncio.Event().wait()
 
@@ -126,7 +126,7 @@ def test_value_of_every_kind_becomes_a_result(cp: SyncCheckpointer, value: objec
 @pytest.mark.parametrize(
     "value", [Unsayable(), 10**5000, "\ud83d\ude00", "x" * (65 * 2**20)], ids=["unsayable", "huge int", "pair", "large"]
 )
-def test_result_that_cannot_be_kept_does_not_undo_what_happened(cp: SyncCheckpointer, value: object) -> None:
+def test_unserializable_result_completes_the_call(cp: SyncCheckpointer, value: object) -> None:
     registry = only(cp, lambda: value)
     first = act(registry)
 
@@ -134,12 +134,12 @@ def test_result_that_cannot_be_kept_does_not_undo_what_happened(cp: SyncCheckpoi
     assert act(registry, "call_2") == ToolResult("call_2", first.content, replayed=True)
 
 
-def test_error_that_cannot_be_said_is_a_failure(cp: SyncCheckpointer) -> None:
+def test_error_without_a_printable_message_is_a_failure(cp: SyncCheckpointer) -> None:
     assert act(only(cp, raises(Unsayable()))).is_error is True
     assert call_statuses() == [("call_1", 1, "failed")]
 
 
-def test_result_of_a_run_that_was_replaced_meanwhile_is_late(open_checkpointer: Open) -> None:
+def test_result_of_a_replaced_run_is_late(open_checkpointer: Open) -> None:
     def pay() -> str:
         lose_run(open_checkpointer)
         return "paid"
@@ -152,7 +152,7 @@ def test_result_of_a_run_that_was_replaced_meanwhile_is_late(open_checkpointer: 
     assert (late.success, late.result_text, call_statuses()) == (True, "paid", [("call_1", 1, "interrupted")])
 
 
-def test_result_after_closing_is_late(open_checkpointer: Open) -> None:
+def test_result_after_close_is_late(open_checkpointer: Open) -> None:
     cp = open_checkpointer()
 
     def pay() -> str:
@@ -178,7 +178,7 @@ def mend_log() -> None:
         cursor.execute("ALTER TABLE away RENAME TO checkpoints_toolcall")
 
 
-def test_result_that_cannot_be_recorded_is_handed_out_and_asked_about(cp: SyncCheckpointer) -> None:
+def test_unrecorded_result_is_returned_and_needs_a_decision(cp: SyncCheckpointer) -> None:
     registry = only(cp, break_log)
     try:
         with pytest.raises(ResultNotRecorded) as caught:
@@ -215,7 +215,7 @@ def test_hook_settles_an_ambiguous_error(
     assert call_statuses() == [("call_1", 1, status)]
 
 
-def test_hook_that_cannot_tell_leaves_it_to_a_person(cp: SyncCheckpointer) -> None:
+def test_unknown_answer_of_a_hook_leaves_the_decision_to_a_person(cp: SyncCheckpointer) -> None:
     with pytest.raises(ReviewRequired):
         act(only(cp, raises(TimeoutError()), verify=lambda args: Unknown("the bank is closed")))
     assert call_statuses() == [("call_1", 1, "interrupted")]

@@ -1,4 +1,4 @@
-"""The policy `unanswered`: a call is the same operation until a saved version has its result."""
+"""The policy `unanswered`: a call is the same operation until a saved version contains its result."""
 
 import asyncio
 import copy
@@ -50,7 +50,7 @@ def test_two_calls_of_one_answer_are_two_operations(cp: SyncCheckpointer, shell:
     assert contents(dispatch(shell.tools(start_session(cp)), "call_1", "call_2")) == ["make test #1", "make test #2"]
 
 
-def test_read_of_a_journaled_answer_in_between_answers_nothing(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+def test_reading_a_pending_answer_answers_no_call(cp: SyncCheckpointer, shell: ShellAgent) -> None:
     tools = shell.tools(start_session(cp))
     (first,) = dispatch(tools, "call_1")
     cp.save_checkpoint("s", [ask("call_1", "call_2")], None, 0)
@@ -60,7 +60,7 @@ def test_read_of_a_journaled_answer_in_between_answers_nothing(cp: SyncCheckpoin
     assert (second[0].content, answered()) == (first.content, [None, None])
 
 
-def test_calls_at_the_same_time_are_operations_of_their_own(workspace: Workspace, shell: ShellAgent) -> None:
+def test_concurrent_calls_are_separate_operations(workspace: Workspace, shell: ShellAgent) -> None:
     async def run() -> list[ToolResult]:
         async with Checkpointer() as checkpointer:
             await checkpointer.start_session("s")
@@ -74,7 +74,7 @@ def test_calls_at_the_same_time_are_operations_of_their_own(workspace: Workspace
 
 
 @pytest.mark.parametrize("call_ids", [("call_1", "call_2"), ("new_1", "new_2")], ids=["same ids", "new ids"])
-def test_what_ran_is_replayed_and_what_did_not_runs(
+def test_completed_calls_are_replayed_and_others_run(
     cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent, call_ids: tuple[str, str]
 ) -> None:
     (first,) = dispatch(shell.tools(start_session(cp)), "call_1")
@@ -87,7 +87,9 @@ def test_what_ran_is_replayed_and_what_did_not_runs(
     assert answered() == [1, 1]
 
 
-def test_results_by_call_id_are_taken(cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent) -> None:
+def test_results_looked_up_by_call_id_count_as_used(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
+) -> None:
     (first,) = dispatch(shell.tools(start_session(cp)), "call_1")
     taker = open_checkpointer()
     point = taker.resume("s", takeover=True)
@@ -99,7 +101,9 @@ def test_results_by_call_id_are_taken(cp: SyncCheckpointer, open_checkpointer: O
     assert contents(results) == [first.content, "make test #2"]
 
 
-def test_results_read_at_once_are_not_taken(cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent) -> None:
+def test_results_read_together_do_not_count_as_used(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
+) -> None:
     dispatch(shell.tools(start_session(cp)), "call_1")
     taker = open_checkpointer()
     point = taker.resume("s", takeover=True)
@@ -119,10 +123,10 @@ def test_results_read_at_once_are_not_taken(cp: SyncCheckpointer, open_checkpoin
     ],
     ids=["iteration", "sorted", "keys", "items"],
 )
-def test_results_that_are_listed_are_not_taken(
+def test_listed_results_do_not_count_as_used(
     cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent, look: Callable[[Any], list[ToolResult]]
 ) -> None:
-    """A program that logs what it has found, and asks the model once more, makes the call once."""
+    """A program that logs the replayable results and asks the model again makes the call once."""
     (first,) = dispatch(shell.tools(start_session(cp)), "call_1")
     taker = open_checkpointer()
     known = look(taker.resume("s", takeover=True).replayable)
@@ -132,10 +136,10 @@ def test_results_that_are_listed_are_not_taken(
     assert [(result.content, result.replayed) for result in results] == [(first.content, True), ("make test #2", False)]
 
 
-def test_calls_of_a_journaled_answer_keep_their_own(
+def test_calls_of_a_pending_answer_keep_their_results(
     cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
 ) -> None:
-    """The result of the first is in the resume point, copied; the second has not run."""
+    """The resume point contains a copy of the first result; the second call has not run."""
     cp.start_session("s")
     cp.save_checkpoint("s", [ask("call_1", "call_2")], None, 0)
     (first,) = dispatch(shell.tools(cp), "call_1")
@@ -145,7 +149,9 @@ def test_calls_of_a_journaled_answer_keep_their_own(
     assert (known["call_1"].content, dispatch(shell.tools(taker), "call_2")[0].replayed) == (first.content, False)
 
 
-def test_order_decides_between_new_ids(cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent) -> None:
+def test_calls_with_new_ids_are_matched_in_order(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
+) -> None:
     first = dispatch(shell.tools(start_session(cp)), *(f"call_{number}" for number in range(4)))
     taker = lose_run(open_checkpointer)
 
@@ -160,7 +166,9 @@ def test_order_decides_between_new_ids(cp: SyncCheckpointer, open_checkpointer: 
     assert contents(results) == [*contents(first), "make test #5"]
 
 
-def test_other_arguments_do_not_pair(cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent) -> None:
+def test_calls_with_other_arguments_are_not_matched(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
+) -> None:
     dispatch(shell.tools(start_session(cp)), "call_1")
     tools = shell.tools(lose_run(open_checkpointer))
 
@@ -168,8 +176,10 @@ def test_other_arguments_do_not_pair(cp: SyncCheckpointer, open_checkpointer: Op
     assert dispatch(tools, "new_2")[0].replayed is True
 
 
-def test_ran_twice_crashed_twice(cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent) -> None:
-    """An operation that was replayed under a new id, and lost its answer again, is still one operation."""
+def test_operation_survives_two_crashes_with_new_ids(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
+) -> None:
+    """An operation that was replayed under a new id, and whose answer was lost again, is still one operation."""
     dispatch(shell.tools(start_session(cp)), "call_1")
     dispatch(shell.tools(lose_run(open_checkpointer)), "new_1")
     taker = lose_run(open_checkpointer)
@@ -180,7 +190,7 @@ def test_ran_twice_crashed_twice(cp: SyncCheckpointer, open_checkpointer: Open, 
     assert dispatch(shell.tools(lose_run(open_checkpointer)), "call_1")[0].replayed is False
 
 
-def test_resume_of_a_session_that_is_held_begins_anew(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+def test_resume_of_an_owned_session_resets_the_matching(cp: SyncCheckpointer, shell: ShellAgent) -> None:
     tools = shell.tools(start_session(cp))
     first = dispatch(tools, "call_1")
     for begin in (cp.resume, cp.start_session):
@@ -188,10 +198,10 @@ def test_resume_of_a_session_that_is_held_begins_anew(cp: SyncCheckpointer, shel
         assert contents(dispatch(tools, f"new for {begin.__name__}")) == contents(first)
 
 
-def test_result_of_a_call_before_the_crash_may_come_from_elsewhere(
+def test_result_of_an_earlier_call_may_be_saved_without_a_dispatch(
     cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
 ) -> None:
-    """A framework that keeps results itself answers without a dispatch in the new run."""
+    """A framework that stores results itself saves them without a dispatch in the new run."""
     (result,) = dispatch(shell.tools(start_session(cp)), "call_1")
     taker = lose_run(open_checkpointer)
     save(taker, [], result)
@@ -199,10 +209,8 @@ def test_result_of_a_call_before_the_crash_may_come_from_elsewhere(
     assert dispatch(shell.tools(taker), "call_2")[0].replayed is False
 
 
-def test_id_that_means_something_else_now_answers_only_that(
-    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
-) -> None:
-    """Models that count the calls of an answer use ids again."""
+def test_reused_id_answers_only_its_new_call(cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent) -> None:
+    """Models that number the calls of each answer reuse ids."""
     dispatch(shell.tools(start_session(cp)), "call_1", args={"command": "deploy"})
     taker = lose_run(open_checkpointer)
     save(taker, [], *dispatch(shell.tools(taker), "call_1"))
@@ -214,7 +222,7 @@ def test_id_that_means_something_else_now_answers_only_that(
 # how a call ended
 
 
-def test_failed_call_is_tried_again_until_it_is_answered(
+def test_failed_call_is_retried_until_it_is_answered(
     cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
 ) -> None:
     shell.error = ValueError("no")
@@ -246,7 +254,7 @@ def interrupted(cp: SyncCheckpointer, shell: ShellAgent) -> None:
 
 
 def decide(cp: SyncCheckpointer, decision: str, *words: Any) -> None:
-    """Decide about the one call that waits."""
+    """Decide about the only pending call."""
     (call,) = cp.pending_tool_calls("s")
     act: Callable[..., None] = getattr(cp, decision)
     act("s", call["call_id"], *words, actor="ann", reason="seen", revision=call["revision"])
@@ -266,7 +274,7 @@ def test_confirmed_call_is_replayed_under_a_new_id(
     assert (result, shell.done()) == (ToolResult("new_1", "it passed", replayed=True), ["make test"])
 
 
-def test_failed_by_a_person_runs_under_a_new_id(
+def test_call_marked_failed_runs_under_a_new_id(
     cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
 ) -> None:
     interrupted(cp, shell)
@@ -295,7 +303,7 @@ def test_approved_rerun_runs_once_under_a_new_id(
     assert dispatch(shell.tools(lose_run(open_checkpointer)), "newer")[0].content == "make test #4"
 
 
-def test_interrupted_call_holds_the_second_of_its_kind(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+def test_interrupted_call_blocks_an_equal_call(cp: SyncCheckpointer, shell: ShellAgent) -> None:
     interrupted(cp, shell)
 
     with pytest.raises(ReviewRequired):
@@ -303,8 +311,8 @@ def test_interrupted_call_holds_the_second_of_its_kind(cp: SyncCheckpointer, she
     assert shell.done() == ["make test"]
 
 
-def test_message_to_the_model_is_no_answer_to_an_undecided_call(cp: SyncCheckpointer, shell: ShellAgent) -> None:
-    """The loop tells the model about the review and goes on after the decision, in the same run."""
+def test_message_about_the_review_does_not_answer_the_call(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    """The loop tells the model about the review and continues after the decision, in the same run."""
     interrupted(cp, shell)
     save(cp, [], ToolResult("call_1", "a person looks at it", is_error=True))
     decide(cp, "confirm_landed", "it passed")
@@ -318,7 +326,7 @@ def approval_shell(effects: Path) -> ShellAgent:
     return ShellAgent(effects, requires_approval=True)
 
 
-def test_each_call_of_an_answer_asks_for_its_own_approval(cp: SyncCheckpointer, approval_shell: ShellAgent) -> None:
+def test_each_call_of_an_answer_requires_its_own_approval(cp: SyncCheckpointer, approval_shell: ShellAgent) -> None:
     tools = approval_shell.tools(start_session(cp))
     for call_id in ("call_1", "call_2", "call_1"):
         with pytest.raises(ApprovalRequired):
@@ -329,10 +337,8 @@ def test_each_call_of_an_answer_asks_for_its_own_approval(cp: SyncCheckpointer, 
     assert contents(dispatch(tools, "call_1", "call_2", "call_1")) == ["make test #1", "make test #2", "make test #1"]
 
 
-def test_message_to_the_model_is_no_answer_to_a_call_that_waits(
-    cp: SyncCheckpointer, approval_shell: ShellAgent
-) -> None:
-    """The loop tells the model that an approval is needed; the model asks again, and the approval is for that call."""
+def test_message_about_the_approval_does_not_answer_the_call(cp: SyncCheckpointer, approval_shell: ShellAgent) -> None:
+    """The model calls the tool again after a message about the approval; the approval applies to that call."""
     tools = approval_shell.tools(start_session(cp))
     with pytest.raises(ApprovalRequired):
         dispatch(tools, "call_1")
@@ -344,7 +350,7 @@ def test_message_to_the_model_is_no_answer_to_a_call_that_waits(
 
 
 @pytest.mark.parametrize("decision", ["approve_call", "reject_call", "respond_call"])
-def test_decision_about_an_approval_holds_for_a_new_id(
+def test_approval_applies_to_a_new_id(
     cp: SyncCheckpointer, open_checkpointer: Open, approval_shell: ShellAgent, decision: str
 ) -> None:
     with pytest.raises(ApprovalRequired):
@@ -366,7 +372,7 @@ def test_decision_about_an_approval_holds_for_a_new_id(
         dispatch(tools, "new_2")
 
 
-def test_edited_call_matches_what_it_was_asked_with(
+def test_edited_call_matches_its_original_arguments(
     cp: SyncCheckpointer, open_checkpointer: Open, approval_shell: ShellAgent
 ) -> None:
     start_session(cp).save_checkpoint("s", [], None, 0)

@@ -16,7 +16,7 @@ from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import conversation, count_messages, lose_run, start_session
 
 
-def test_append_gives_the_next_version(cp: SyncCheckpointer) -> None:
+def test_append_returns_the_next_version(cp: SyncCheckpointer) -> None:
     start_session(cp)
 
     assert cp.append_checkpoint("s", conversation("a"), expected_version=0) == 1
@@ -25,14 +25,14 @@ def test_append_gives_the_next_version(cp: SyncCheckpointer) -> None:
     assert count_messages() == 3
 
 
-def test_append_of_nothing_is_a_version(cp: SyncCheckpointer) -> None:
+def test_append_of_no_messages_creates_a_version(cp: SyncCheckpointer) -> None:
     start_session(cp).save_checkpoint("s", conversation("ab"), None, 0)
 
     assert cp.append_checkpoint("s", [], expected_version=1) == 2
     assert cp.load("s", 2)["transcript"] == conversation("ab")
 
 
-def test_append_mixes_with_saves_of_the_whole_transcript(cp: SyncCheckpointer) -> None:
+def test_appends_and_complete_saves_can_alternate(cp: SyncCheckpointer) -> None:
     start_session(cp).save_checkpoint("s", conversation("ab"), None, 0)
     cp.append_checkpoint("s", [conversation("abc")[2]], expected_version=1)
     cp.save_checkpoint("s", conversation("abcd"), None, 0)
@@ -45,7 +45,7 @@ def test_append_mixes_with_saves_of_the_whole_transcript(cp: SyncCheckpointer) -
     assert count_messages() == 4
 
 
-def test_what_is_left_out_stays(cp: SyncCheckpointer) -> None:
+def test_omitted_values_are_kept(cp: SyncCheckpointer) -> None:
     start_session(cp).save_checkpoint(
         "s",
         conversation("a"),
@@ -68,7 +68,7 @@ def test_what_is_left_out_stays(cp: SyncCheckpointer) -> None:
     }
 
 
-def test_what_is_left_out_stays_for_the_run_that_goes_on(open_checkpointer: Open) -> None:
+def test_omitted_values_are_kept_for_the_next_run(open_checkpointer: Open) -> None:
     start_session(open_checkpointer()).save_checkpoint("s", conversation("a"), {"goal": 1}, 2.5)
     lose_run(open_checkpointer).append_checkpoint("s", [], expected_version=1)
 
@@ -76,7 +76,7 @@ def test_what_is_left_out_stays_for_the_run_that_goes_on(open_checkpointer: Open
     assert (loaded["plan"], loaded["budget_spent_usd"]) == ({"goal": 1}, 2.5)
 
 
-def test_first_append_starts_from_nothing(cp: SyncCheckpointer) -> None:
+def test_first_append_starts_an_empty_transcript(cp: SyncCheckpointer) -> None:
     start_session(cp).append_checkpoint("s", conversation("a"), expected_version=0)
 
     loaded = cp.load("s", 1)
@@ -84,7 +84,7 @@ def test_first_append_starts_from_nothing(cp: SyncCheckpointer) -> None:
 
 
 @pytest.mark.parametrize("plan", [None, {}, {"goal": 2}, UNCHANGED], ids=repr)
-def test_plan_that_is_given_replaces_the_one_before(cp: SyncCheckpointer, plan: Any) -> None:
+def test_given_plan_replaces_the_previous_one(cp: SyncCheckpointer, plan: Any) -> None:
     start_session(cp).save_checkpoint("s", [], {"goal": 1}, 0)
     cp.append_checkpoint("s", [], expected_version=1, plan=plan)
 
@@ -121,7 +121,7 @@ def test_refused_append_writes_nothing(cp: SyncCheckpointer, arguments: dict[str
     assert (Checkpoint.objects.count(), count_messages()) == (0, 0)
 
 
-def test_refused_message_is_named_by_its_place_in_the_transcript(cp: SyncCheckpointer) -> None:
+def test_refused_message_is_named_by_its_position(cp: SyncCheckpointer) -> None:
     start_session(cp).save_checkpoint("s", conversation("ab"), None, 0)
 
     with pytest.raises(NotRepresentable) as caught:
@@ -139,7 +139,7 @@ def test_append_after_a_takeover_is_refused(open_checkpointer: Open) -> None:
     assert count_messages() == 1
 
 
-def test_append_after_the_end_is_refused(cp: SyncCheckpointer) -> None:
+def test_append_to_a_finished_session_is_refused(cp: SyncCheckpointer) -> None:
     start_session(cp).finish_session("s", "cancelled")
 
     with pytest.raises(SessionFinished):

@@ -159,21 +159,21 @@ RECORD: dict[str, Any] = {
 
 
 def rows() -> dict[str, list[Any]]:
-    """Every row of the library's tables."""
+    """Return all rows of the library's tables."""
     return {model.__name__: list(model._default_manager.order_by("pk").values_list()) for model in MODELS}
 
 
 MODELS = list(apps.get_app_config("checkpoints").get_models())
 
 
-def test_every_public_method_is_listed_here() -> None:
+def test_every_public_method_is_tested() -> None:
     public = {name for name in dir(SyncCheckpointer) if not name.startswith("_")}
     listed = {name.partition(",")[0] for name in (*WRITES, *READS)}
 
     assert public - listed == OPENING
 
 
-def test_every_write_is_refused_inside_a_transaction_and_writes_nothing(sessions: SessionsInEveryState) -> None:
+def test_writes_are_refused_inside_a_transaction(sessions: SessionsInEveryState) -> None:
     before, files = rows(), sorted(sessions.folder.iterdir())
     for name, write in WRITES.items():
         with transaction.atomic(), pytest.raises(InsideTransaction):
@@ -182,15 +182,15 @@ def test_every_write_is_refused_inside_a_transaction_and_writes_nothing(sessions
     assert sessions.ran == []
 
 
-def test_refusal_names_the_ways_out() -> None:
+def test_refusal_names_the_alternatives() -> None:
     text = str(InsideTransaction("default"))
 
     for way_out in ("transaction.atomic()", "non_atomic_requests", "using=", "'default'", "Nothing was written or run"):
         assert way_out in text
 
 
-def test_no_write_is_refused_after_the_transaction(sessions: SessionsInEveryState) -> None:
-    """Some of these exclude each other; none has anything to say about a transaction."""
+def test_writes_are_not_refused_after_the_transaction(sessions: SessionsInEveryState) -> None:
+    """Some writes exclude each other; none may fail because of a transaction."""
     with transaction.atomic():
         pass
     refused = [name for name, write in WRITES.items() if isinstance(raised_by(write, sessions), InsideTransaction)]
@@ -207,7 +207,7 @@ def raised_by(write: Callable[[SessionsInEveryState], Any], sessions: SessionsIn
 
 
 @pytest.mark.parametrize("name", ["save_checkpoint", "dispatch, mutate", "confirm_landed", "import_session"])
-def test_write_that_was_refused_works_after_the_transaction(sessions: SessionsInEveryState, name: str) -> None:
+def test_refused_write_succeeds_after_the_transaction(sessions: SessionsInEveryState, name: str) -> None:
     with transaction.atomic(), pytest.raises(InsideTransaction):
         WRITES[name](sessions)
     WRITES[name](sessions)
@@ -219,12 +219,12 @@ def test_reads_are_allowed_inside_a_transaction(sessions: SessionsInEveryState) 
         assert {name: read(sessions) for name, read in READS.items()} == outside
 
 
-def test_tool_that_is_not_logged_runs_inside_a_transaction(sessions: SessionsInEveryState) -> None:
+def test_unlogged_tool_runs_inside_a_transaction(sessions: SessionsInEveryState) -> None:
     with transaction.atomic():
         assert sessions.registry().dispatch("look", {"order": 7}, "c").content == "look 7"
 
 
-def test_tool_that_opens_a_transaction_of_its_own_is_none_of_the_library_s_business(
+def test_tool_may_use_its_own_transaction(
     sessions: SessionsInEveryState,
 ) -> None:
     def note_atomically() -> str:
@@ -236,7 +236,7 @@ def test_tool_that_opens_a_transaction_of_its_own_is_none_of_the_library_s_busin
     assert registry.dispatch("atomic", {}, "c").content == "noted"
 
 
-def test_result_of_a_tool_that_leaves_its_transaction_open_is_not_taken_for_recorded(
+def test_result_of_a_tool_that_leaves_a_transaction_open_is_not_recorded(
     sessions: SessionsInEveryState,
 ) -> None:
     def leave_open() -> str:
@@ -273,9 +273,7 @@ def test_connection_without_autocommit_is_refused(sessions: SessionsInEveryState
         assert (rows(), sessions.ran) == (before, [])
 
 
-def test_connection_that_will_open_without_autocommit_is_refused(
-    sessions: SessionsInEveryState, monkeypatch: Any
-) -> None:
+def test_unopened_connection_without_autocommit_is_refused(sessions: SessionsInEveryState, monkeypatch: Any) -> None:
     monkeypatch.setitem(connection.settings_dict, "AUTOCOMMIT", False)
     connection.close()
     with pytest.raises(InsideTransaction, match="autocommit is off"):
@@ -286,8 +284,8 @@ def test_connection_that_will_open_without_autocommit_is_refused(
     sessions.cp.start_session("new")
 
 
-def test_blocks_of_a_test_case_do_not_count(sessions: SessionsInEveryState) -> None:
-    """As for `transaction.atomic(durable=True)`; a block inside of them does."""
+def test_transactions_of_a_django_test_case_are_ignored(sessions: SessionsInEveryState) -> None:
+    """They are ignored as by `transaction.atomic(durable=True)`; an inner block is not."""
     with block_of_a_test_case():
         WRITES["save_checkpoint"](sessions)
         assert sessions.registry().dispatch("pay", {"order": 2}, "c").content == "pay 2"
@@ -298,7 +296,7 @@ def test_blocks_of_a_test_case_do_not_count(sessions: SessionsInEveryState) -> N
         WRITES["start_session"](sessions)
 
 
-def test_fixture_db_of_pytest_django_does_not_count(db: None) -> None:
+def test_transaction_of_the_pytest_django_fixture_is_ignored(db: None) -> None:
     Workspace.objects.get_or_create(slug=DEFAULT_WORKSPACE)
     with SyncCheckpointer() as cp:
         registry = ToolRegistry([Tool("pay", lambda: "paid")], start_session(cp), "s")
@@ -308,7 +306,7 @@ def test_fixture_db_of_pytest_django_does_not_count(db: None) -> None:
 
 @contextmanager
 def block_of_a_test_case() -> Iterator[None]:
-    """The transaction in which Django's `TestCase` runs a test."""
+    """Open the transaction in which Django's `TestCase` runs a test."""
     atomics = TestCase._enter_atomics()  # type: ignore[attr-defined]
     try:
         yield
@@ -316,7 +314,7 @@ def block_of_a_test_case() -> Iterator[None]:
         TestCase._rollback_atomics(atomics)  # type: ignore[attr-defined]
 
 
-def test_record_of_a_result_that_was_refused_can_be_repeated(sessions: SessionsInEveryState) -> None:
+def test_refused_recording_of_a_result_can_be_repeated(sessions: SessionsInEveryState) -> None:
     with transaction.atomic(), pytest.raises(InsideTransaction):
         WRITES["record_tool_call_result"](sessions)
     WRITES["record_tool_call_result"](sessions)
@@ -324,7 +322,7 @@ def test_record_of_a_result_that_was_refused_can_be_repeated(sessions: SessionsI
     assert (sessions.cp.find_completed_call("key of open") or {})["result_text"] == "paid"
 
 
-def test_async_checkpointer_has_connections_of_its_own(sessions: SessionsInEveryState) -> None:
+def test_async_checkpointer_uses_its_own_connections(sessions: SessionsInEveryState) -> None:
     """What it saves beside a transaction of its caller stays when that is rolled back. SQLite takes one writer at a
     time: there it waits for the end of the transaction, and says what it waited for."""
 
@@ -334,7 +332,7 @@ def test_async_checkpointer_has_connections_of_its_own(sessions: SessionsInEvery
             return await cp.save_checkpoint("beside", [], None, 0)
 
     if connection.vendor == "sqlite":
-        with transaction.atomic(), short_patience(), pytest.raises(StorageBusy, match=r"transaction\.atomic"):
+        with transaction.atomic(), short_lock_timeout(), pytest.raises(StorageBusy, match=r"transaction\.atomic"):
             asyncio.run(save())
         assert sessions.cp.load_latest("beside") is None
         return
@@ -345,8 +343,8 @@ def test_async_checkpointer_has_connections_of_its_own(sessions: SessionsInEvery
 
 
 @contextmanager
-def short_patience() -> Iterator[None]:
-    """Connections that are opened in the meantime wait for a lock for a moment only."""
+def short_lock_timeout() -> Iterator[None]:
+    """Shorten the lock timeout of connections that are opened in the block."""
     options = connection.settings_dict["OPTIONS"]
     before = options["timeout"]
     options["timeout"] = 0.2

@@ -1,4 +1,4 @@
-"""A plan and a budget that a save leaves out stay as the version before has them."""
+"""A plan and a budget that a save omits are kept from the previous version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAN = {"goal": "refund"}
 
 
 def states() -> list[tuple[str | None, str]]:
-    """Plan and budget of each version as they are stored."""
+    """Return the stored plan and budget of each version."""
     return list(Checkpoint.objects.order_by("version").values_list("plan", "budget_spent_usd"))
 
 
@@ -29,7 +29,7 @@ def test_first_version_without_a_plan_and_a_budget_has_none(cp: SyncCheckpointer
     assert (loaded["plan"], loaded["budget_spent_usd"], loaded["transcript"]) == (None, 0, conversation("a"))
 
 
-def test_what_is_left_out_stays(cp: SyncCheckpointer) -> None:
+def test_omitted_values_are_kept(cp: SyncCheckpointer) -> None:
     start_session(cp).save_checkpoint("s", conversation("a"), PLAN, Decimal("0.25"))
     cp.save_checkpoint("s", conversation("ab"))
     cp.save_checkpoint("s", conversation("abc"), budget_spent_usd=0.5)
@@ -40,7 +40,7 @@ def test_what_is_left_out_stays(cp: SyncCheckpointer) -> None:
     assert states() == [(plan, '"0.25"'), (plan, '"0.25"'), (plan, "0.5"), (None, "0.5"), (None, "0.75")]
 
 
-def test_what_is_left_out_stays_over_a_resume(open_checkpointer: Open) -> None:
+def test_omitted_values_are_kept_after_a_resume(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         start_session(first).save_checkpoint("s", conversation("a"), PLAN, 0.25)
     second = open_checkpointer()
@@ -50,21 +50,21 @@ def test_what_is_left_out_stays_over_a_resume(open_checkpointer: Open) -> None:
     assert (second.load("s", 2)["plan"], second.load("s", 2)["budget_spent_usd"]) == (PLAN, 0.25)
 
 
-def test_usage_and_payload_belong_to_their_version_alone(cp: SyncCheckpointer) -> None:
+def test_usage_and_payload_are_not_kept(cp: SyncCheckpointer) -> None:
     start_session(cp).save_checkpoint("s", conversation("a"), usage={"total_tokens": 3}, payload={"step": 1})
     cp.save_checkpoint("s", conversation("ab"))
 
     assert (cp.load("s", 2)["usage"], cp.load("s", 2)["payload"]) == (None, None)
 
 
-def test_plan_that_cannot_be_kept_is_refused_before_anything(cp: SyncCheckpointer) -> None:
+def test_invalid_plan_is_refused_and_nothing_is_written(cp: SyncCheckpointer) -> None:
     wrong: Any = [1]
     with pytest.raises(NotRepresentable):
         start_session(cp).save_checkpoint("s", conversation("a"), wrong)
     assert not Checkpoint.objects.exists()
 
 
-def test_async_checkpointer_keeps_it_too(cp: SyncCheckpointer) -> None:
+def test_async_checkpointer_keeps_omitted_values(cp: SyncCheckpointer) -> None:
     async def save() -> None:
         async with Checkpointer() as other:
             await other.start_session("s")
@@ -75,7 +75,7 @@ def test_async_checkpointer_keeps_it_too(cp: SyncCheckpointer) -> None:
     assert states() == [('{"goal":"refund"}', "0.25")] * 2
 
 
-def test_what_is_written_behind_keeps_what_was_handed_in_last(cp: SyncCheckpointer) -> None:
+def test_write_behind_keeps_the_last_queued_values(cp: SyncCheckpointer) -> None:
     start_session(cp).save_checkpoint("s", conversation("a"), {"goal": "saved"}, 0.125)
     with SyncWriteBehind(cp, coalesce=False) as writer:
         writer.save_checkpoint("s", conversation("ab"))
@@ -87,7 +87,7 @@ def test_what_is_written_behind_keeps_what_was_handed_in_last(cp: SyncCheckpoint
     assert states() == [(saved, "0.125"), (saved, "0.125"), (refund, "0.125"), (refund, "0.5"), (refund, "0.5")]
 
 
-def test_what_is_written_behind_by_async_code_keeps_it_too(cp: SyncCheckpointer) -> None:
+def test_async_write_behind_keeps_the_last_queued_values(cp: SyncCheckpointer) -> None:
     async def save() -> None:
         async with Checkpointer() as other:
             await other.start_session("s")

@@ -37,7 +37,7 @@ def test_versions_count_from_one(cp: SyncCheckpointer) -> None:
     assert [cp.save_checkpoint("s", conversation("ab"), None, 0) for _ in range(3)] == [1, 2, 3]
 
 
-def test_version_comes_back_as_it_was_saved(cp: SyncCheckpointer) -> None:
+def test_version_is_loaded_as_it_was_saved(cp: SyncCheckpointer) -> None:
     run = cp.start_session("s")
     transcript = conversation(["hello", "world"])
     plan = {"goal": "refund", "steps": [{"title": "pay", "done": False, "evidence": []}]}
@@ -65,14 +65,14 @@ def test_version_comes_back_as_it_was_saved(cp: SyncCheckpointer) -> None:
 @pytest.mark.parametrize(
     "plan", [None, {}, {"steps": []}, {"steps": [{"sub": [{"sub": {"a": None}}]}]}, {"\ud800": "\0"}], ids=ascii
 )
-def test_plan_comes_back_equal(cp: SyncCheckpointer, plan: dict[str, Any] | None) -> None:
+def test_plan_is_loaded_equal(cp: SyncCheckpointer, plan: dict[str, Any] | None) -> None:
     start_session(cp).save_checkpoint("s", [], plan, 0)
 
     assert latest(cp)["plan"] == plan
 
 
 @pytest.mark.parametrize("budget", [0, 0.1, 12, Decimal("0.100"), Decimal("1E-12"), -3.5], ids=repr)
-def test_budget_comes_back_as_the_number_it_was(cp: SyncCheckpointer, budget: float | Decimal) -> None:
+def test_budget_is_loaded_as_the_same_number(cp: SyncCheckpointer, budget: float | Decimal) -> None:
     start_session(cp).save_checkpoint("s", [], None, budget)
 
     loaded = latest(cp)["budget_spent_usd"]
@@ -94,13 +94,13 @@ def test_budget_comes_back_as_the_number_it_was(cp: SyncCheckpointer, budget: fl
     ],
     ids=lambda message: ascii(message)[:40],
 )
-def test_message_of_any_shape_comes_back_untouched(cp: SyncCheckpointer, message: dict[str, Any]) -> None:
+def test_message_of_any_shape_is_loaded_unchanged(cp: SyncCheckpointer, message: dict[str, Any]) -> None:
     start_session(cp).save_checkpoint("s", [message, text_message("after")], None, 0)
 
     assert latest(cp)["transcript"] == [message, text_message("after")]
 
 
-def test_empty_transcript_is_a_version_too(cp: SyncCheckpointer) -> None:
+def test_empty_transcript_creates_a_version(cp: SyncCheckpointer) -> None:
     start_session(cp)
 
     assert cp.save_checkpoint("s", [], {}, 0) == 1
@@ -108,7 +108,7 @@ def test_empty_transcript_is_a_version_too(cp: SyncCheckpointer) -> None:
 
 
 @pytest.mark.parametrize("length", [64, 65, 12_000])
-def test_many_messages_are_saved_at_once(cp: SyncCheckpointer, length: int) -> None:
+def test_many_messages_are_saved_in_one_version(cp: SyncCheckpointer, length: int) -> None:
     transcript = [text_message(f"message {number}") for number in range(length)]
 
     assert start_session(cp).save_checkpoint("s", transcript, None, 0) == 1
@@ -129,7 +129,7 @@ def test_object_changed_after_a_save_does_not_change_the_version(cp: SyncCheckpo
     assert (second["transcript"], second["plan"]) == (transcript, {"steps": [1, 2]})
 
 
-def test_session_keeps_count(cp: SyncCheckpointer) -> None:
+def test_session_counts_versions_messages_and_usage(cp: SyncCheckpointer) -> None:
     start_session(cp)
     cp.save_checkpoint("s", conversation("abc"), None, 0.5, usage={"input_tokens": 3, "output_tokens": 4})
     row = Session.objects.get()
@@ -181,13 +181,13 @@ def test_refused_save_writes_nothing(
     assert cp.save_checkpoint("s", conversation("a"), None, 0) == before + 1
 
 
-def test_expected_version_that_holds_is_saved_on(cp: SyncCheckpointer) -> None:
+def test_matching_expected_version_is_saved(cp: SyncCheckpointer) -> None:
     start_session(cp)
 
     assert [cp.save_checkpoint("s", conversation("ab"[:n]), None, 0, expected_version=n) for n in range(3)] == [1, 2, 3]
 
 
-def test_conflict_names_the_version_that_won(cp: SyncCheckpointer) -> None:
+def test_conflict_names_the_current_version(cp: SyncCheckpointer) -> None:
     start_session(cp)
     cp.save_checkpoint("s", conversation("a"), None, 0)
     cp.save_checkpoint("s", conversation("ab"), None, 0)
@@ -198,7 +198,7 @@ def test_conflict_names_the_version_that_won(cp: SyncCheckpointer) -> None:
     assert count_messages() == 2
 
 
-def test_save_without_start_is_not_the_owners(open_checkpointer: Open) -> None:
+def test_save_without_start_raises_not_owner(open_checkpointer: Open) -> None:
     start_session(open_checkpointer())
 
     with pytest.raises(NotOwner):
@@ -219,7 +219,7 @@ def test_save_after_a_takeover_is_refused_and_changes_nothing(
     assert taker.save_checkpoint("s", conversation("ab"), None, 0) == 2
 
 
-def test_save_after_the_end_is_refused(cp: SyncCheckpointer) -> None:
+def test_save_to_a_finished_session_is_refused(cp: SyncCheckpointer) -> None:
     start_session(cp).finish_session("s", "completed")
 
     with pytest.raises(SessionFinished):
@@ -227,7 +227,7 @@ def test_save_after_the_end_is_refused(cp: SyncCheckpointer) -> None:
     assert Checkpoint.objects.count() == 0
 
 
-def test_taker_saves_on_from_where_the_session_stands(open_checkpointer: Open) -> None:
+def test_new_owner_saves_after_the_latest_version(open_checkpointer: Open) -> None:
     start_session(open_checkpointer()).save_checkpoint("s", conversation("ab"), None, 0)
     taker = lose_run(open_checkpointer)
 
@@ -235,7 +235,7 @@ def test_taker_saves_on_from_where_the_session_stands(open_checkpointer: Open) -
     assert count_messages() == 3
 
 
-def test_number_of_a_deleted_version_never_comes_back(cp: SyncCheckpointer) -> None:
+def test_number_of_a_deleted_version_is_not_reused(cp: SyncCheckpointer) -> None:
     start_session(cp)
     for _ in range(3):
         cp.save_checkpoint("s", conversation("a"), None, 0)
@@ -245,7 +245,7 @@ def test_number_of_a_deleted_version_never_comes_back(cp: SyncCheckpointer) -> N
     assert [found["version"] for found in cp.list_checkpoints("s")] == [4, 2, 1]
 
 
-def test_number_of_a_deleted_version_never_comes_back_to_another_run(open_checkpointer: Open) -> None:
+def test_number_of_a_deleted_version_is_not_reused_by_another_run(open_checkpointer: Open) -> None:
     cp = start_session(open_checkpointer())
     for _ in range(3):
         cp.save_checkpoint("s", conversation("a"), None, 0)

@@ -1,6 +1,6 @@
-"""What the hot operations cost: a literal number of statements, whatever was said before.
+"""Number of statements of the hot operations, independent of the transcript length.
 
-On PostgreSQL each is one statement. On SQLite, which has no network, it is one transaction of a few.
+On PostgreSQL each operation is one statement. On SQLite it is one transaction with a few statements.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def expected(*, postgresql: int, sqlite: int) -> int:
 
 @pytest.fixture(params=[1, 200])
 def length(request: pytest.FixtureRequest) -> int:
-    """Messages that are in the session already."""
+    """Number of messages that the session already has."""
     chosen: int = request.param
     return chosen
 

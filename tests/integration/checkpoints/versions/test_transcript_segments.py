@@ -1,4 +1,4 @@
-"""What a transcript costs and what its versions keep: each message once, every version exact."""
+"""Transcript segments: each message is stored once, and every version is loaded exactly."""
 
 import pytest
 
@@ -59,7 +59,7 @@ HISTORIES = {
 
 
 @pytest.mark.parametrize("name", HISTORIES)
-def test_every_version_of_a_history_is_exact(cp: SyncCheckpointer, name: str) -> None:
+def test_every_version_of_a_history_is_loaded_exactly(cp: SyncCheckpointer, name: str) -> None:
     transcripts, messages, segments = HISTORIES[name]
     save_all(start_session(cp), transcripts)
 
@@ -68,7 +68,7 @@ def test_every_version_of_a_history_is_exact(cp: SyncCheckpointer, name: str) ->
 
 
 @pytest.mark.parametrize("name", HISTORIES)
-def test_every_version_of_a_history_is_exact_when_each_run_is_another(open_checkpointer: Open, name: str) -> None:
+def test_every_version_of_a_history_is_exact_across_runs(open_checkpointer: Open, name: str) -> None:
     transcripts, messages, segments = HISTORIES[name]
     cp = start_session(open_checkpointer())
     for transcript in transcripts:
@@ -89,7 +89,7 @@ def test_message_changed_in_place_is_a_new_message(cp: SyncCheckpointer) -> None
     assert count_messages() == 5
 
 
-def test_order_of_keys_is_no_change(cp: SyncCheckpointer) -> None:
+def test_key_order_is_not_a_change(cp: SyncCheckpointer) -> None:
     start_session(cp).save_checkpoint("s", [{"a": 1, "b": 2}], None, 0)
     cp.save_checkpoint("s", [{"b": 2, "a": 1}], None, 0)
 
@@ -105,7 +105,7 @@ def test_value_of_another_type_is_a_change(cp: SyncCheckpointer, first: object, 
     assert count_messages() == 2
 
 
-def test_deep_tree_of_segments_reads_back(cp: SyncCheckpointer) -> None:
+def test_deep_segment_tree_is_loaded(cp: SyncCheckpointer) -> None:
     histories = [[*conversation("abcdefgh"[:n]), text_message(f"branch {n}")] for n in range(8)]
     save_all(start_session(cp), histories)
 
@@ -119,7 +119,7 @@ def test_sessions_share_no_messages(cp: SyncCheckpointer) -> None:
     assert (count_messages("s"), count_messages("other")) == (3, 3)
 
 
-def test_bytes_grow_with_what_was_said_and_not_with_its_square(cp: SyncCheckpointer) -> None:
+def test_storage_grows_linearly_with_the_transcript(cp: SyncCheckpointer) -> None:
     start_session(cp)
     transcript: Messages = []
     for turn in range(60):

@@ -1,4 +1,4 @@
-"""The async workflow: the same journal, and steps at the same time."""
+"""The async workflow: the same step log, and concurrent steps."""
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ async def cp(workspace: Workspace) -> AsyncIterator[Checkpointer]:
         yield opened
 
 
-async def test_steps_one_after_the_other(cp: Checkpointer, order_steps: OrderSteps) -> None:
+async def test_sequential_steps(cp: Checkpointer, order_steps: OrderSteps) -> None:
     passes = [await cp.workflow("s", "order-17") for _ in range(2)]
 
     for workflow in passes:
@@ -36,8 +36,8 @@ async def test_steps_one_after_the_other(cp: Checkpointer, order_steps: OrderSte
     assert [step["step_id"] for step in await passes[0].journal()] == list(STEPS)
 
 
-async def test_steps_at_the_same_time(cp: Checkpointer, order_steps: OrderSteps) -> None:
-    """Each waits for the other inside its function; one after the other they would wait for ever."""
+async def test_concurrent_steps(cp: Checkpointer, order_steps: OrderSteps) -> None:
+    """Each step waits for the other, so that sequential execution would time out."""
     met = asyncio.Barrier(2)
 
     async def meet(name: str) -> str:
@@ -52,14 +52,14 @@ async def test_steps_at_the_same_time(cp: Checkpointer, order_steps: OrderSteps)
     assert sorted(order_steps.done) == ["ship 5", "ship 6"]
 
 
-async def test_blocking_steps_at_the_same_time(cp: Checkpointer) -> None:
+async def test_concurrent_blocking_steps(cp: Checkpointer) -> None:
     met = threading.Barrier(2)
     workflow = await cp.workflow("s", "w")
 
     assert sorted(await asyncio.gather(*[workflow.step(name, met.wait, 60) for name in ("first", "second")])) == [0, 1]
 
 
-async def test_many_steps_at_the_same_time_have_a_place_each(cp: Checkpointer) -> None:
+async def test_concurrent_steps_have_distinct_positions(cp: Checkpointer) -> None:
     workflow = await cp.workflow("s", "w")
     numbers = range(20)
 
@@ -67,7 +67,7 @@ async def test_many_steps_at_the_same_time_have_a_place_each(cp: Checkpointer) -
     assert sorted(step["result"] for step in await workflow.journal()) == list(numbers)
 
 
-async def test_same_step_at_the_same_time_runs_once(cp: Checkpointer, order_steps: OrderSteps) -> None:
+async def test_same_step_run_concurrently_runs_once(cp: Checkpointer, order_steps: OrderSteps) -> None:
     workflow = await cp.workflow("s", "w")
     done = await asyncio.gather(*[workflow.step("a", order_steps.ship, 17) for _ in range(5)], return_exceptions=True)
 
@@ -75,7 +75,7 @@ async def test_same_step_at_the_same_time_runs_once(cp: Checkpointer, order_step
     assert order_steps.done == ["ship 17"]
 
 
-async def test_two_passes_at_the_same_time_run_each_step_once(cp: Checkpointer, order_steps: OrderSteps) -> None:
+async def test_concurrent_passes_run_each_step_once(cp: Checkpointer, order_steps: OrderSteps) -> None:
     def slow(order: int) -> str:
         time.sleep(0.2)
         return order_steps.charge(order)
@@ -99,7 +99,7 @@ async def test_other_steps_finish_when_one_fails(cp: Checkpointer, order_steps: 
     assert sorted(step["status"] for step in await workflow.journal()) == ["completed", "failed"]
 
 
-async def test_cancelled_step_is_asked_about(cp: Checkpointer, order_steps: OrderSteps) -> None:
+async def test_cancelled_step_needs_a_decision(cp: Checkpointer, order_steps: OrderSteps) -> None:
     inside = asyncio.Event()
 
     async def ship(order: int) -> None:

@@ -1,4 +1,4 @@
-"""SIGKILL at every point of a workflow: every step is done once, and what nobody knows is asked."""
+"""SIGKILL at every point of a workflow: every step runs once, and unknown outcomes need decisions."""
 
 import signal
 from pathlib import Path
@@ -19,7 +19,7 @@ EFFECTS = ["reserve 17", "charge 17 40.00", "ship 17"]
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_between_two_steps_the_next_one_follows(
+def test_killed_between_two_steps_continues_with_the_next(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path, step: str
 ) -> None:
     order_steps = OrderSteps(effects)
@@ -35,7 +35,7 @@ def test_between_two_steps_the_next_one_follows(
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("point", ["before the effect", "after the effect"])
-def test_inside_a_step_a_person_is_asked(
+def test_killed_inside_a_step_needs_a_decision(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path, step: str, point: str
 ) -> None:
     order_steps = OrderSteps(effects)
@@ -44,7 +44,7 @@ def test_inside_a_step_a_person_is_asked(
     happened = point == "after the effect"
     left = EFFECTS[: STEPS.index(step) + happened]
 
-    asked = [asked_about(cp, order_steps) for _ in range(2)]
+    asked = [undecided_steps(cp, order_steps) for _ in range(2)]
     assert (order_steps.done, asked[0]) == (left, asked[1])
     call = asked[0]
     assert (call["call_id"], call["reason"]) == (f"order-17/{step}", "run_lost")
@@ -59,14 +59,14 @@ def test_inside_a_step_a_person_is_asked(
     assert order_steps.done == EFFECTS
 
 
-def asked_about(cp: SyncCheckpointer, order_steps: OrderSteps) -> dict[str, Any]:
+def undecided_steps(cp: SyncCheckpointer, order_steps: OrderSteps) -> dict[str, Any]:
     with pytest.raises(ReviewRequired) as caught:
         run_order_workflow(start_session(cp).workflow("s", "order-17"), order_steps)
     (call,) = caught.value.calls
     return call
 
 
-def test_of_two_steps_at_once_only_the_unfinished_one_is_asked_about(
+def test_only_the_unfinished_of_two_concurrent_steps_needs_a_decision(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path
 ) -> None:
     child = start_child(order_workflow.die_in_parallel_steps, url=database_url(), effects=str(effects))

@@ -1,4 +1,4 @@
-"""What goes into a step and comes out of it, and the ids it may have."""
+"""Arguments, results and ids of workflow steps."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ EFFECTS = ["reserve 17", "charge 17 40.00", "ship 17"]
     [(None, None), ((1, 2), [1, 2]), ("{", "{"), ('{"a": 1}', '{"a": 1}'), ({"a": [None, 1.5]}, {"a": [None, 1.5]})],
     ids=repr,
 )
-def test_result_is_the_same_the_first_time_and_later(cp: SyncCheckpointer, value: object, kept: object) -> None:
+def test_result_is_equal_at_first_and_when_replayed(cp: SyncCheckpointer, value: object, kept: object) -> None:
     def act() -> object:
         return value
 
@@ -35,7 +35,7 @@ def test_result_is_the_same_the_first_time_and_later(cp: SyncCheckpointer, value
     assert [cp.workflow("s", "w").step("act", act) for _ in range(2)] == [kept, kept]
 
 
-def test_result_without_a_json_form_is_kept_as_text(cp: SyncCheckpointer) -> None:
+def test_result_without_a_json_form_is_stored_as_text(cp: SyncCheckpointer) -> None:
     start_session(cp)
 
     assert [cp.workflow("s", "w").step("act", complex, 1, 2) for _ in range(2)] == ["(not JSON) (1+2j)"] * 2
@@ -51,7 +51,7 @@ def test_argument_without_a_json_form_runs_nothing(cp: SyncCheckpointer, argumen
     assert (ran, WorkflowStep.objects.count(), ToolCall.objects.count()) == ([], 0, 0)
 
 
-def test_arguments_that_do_not_fit_run_nothing(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
+def test_invalid_arguments_run_nothing(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
     with pytest.raises(InvalidArguments):
         start_session(cp).workflow("s", "w").step("charge", order_steps.charge)
     assert (order_steps.done, ToolCall.objects.count()) == ([], 0)
@@ -74,7 +74,7 @@ def test_malformed_ids_are_refused(cp: SyncCheckpointer, workflow_id: str, step_
         start_session(cp).workflow("s", workflow_id).step(step_id, int)
 
 
-def test_long_ids_stay_apart(cp: SyncCheckpointer) -> None:
+def test_long_ids_are_distinguished(cp: SyncCheckpointer) -> None:
     workflow = start_session(cp).workflow("s", "w" * 255)
     for end in ("a", "b"):
         workflow.step("s" * 254 + end, str, end)

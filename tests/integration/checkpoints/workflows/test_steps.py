@@ -1,4 +1,4 @@
-"""Steps of a workflow: each is done once, and what was done stays what it was."""
+"""Workflow steps: each runs once and keeps its identity."""
 
 from functools import partial
 from typing import Any
@@ -24,9 +24,7 @@ RESULTS = [{"order": 17}, "charged 40.00", [17]]
 EFFECTS = ["reserve 17", "charge 17 40.00", "ship 17"]
 
 
-def test_completed_steps_are_skipped_and_return_what_they_returned(
-    cp: SyncCheckpointer, order_steps: OrderSteps
-) -> None:
+def test_completed_steps_are_skipped_and_return_their_results(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
     start_session(cp)
 
     assert run_order_workflow(cp.workflow("s", "order-17"), order_steps) == RESULTS
@@ -34,7 +32,7 @@ def test_completed_steps_are_skipped_and_return_what_they_returned(
     assert order_steps.done == EFFECTS
 
 
-def test_another_run_goes_on_behind_the_last_completed_step(open_checkpointer: Open, order_steps: OrderSteps) -> None:
+def test_another_run_continues_after_the_last_completed_step(open_checkpointer: Open, order_steps: OrderSteps) -> None:
     with open_checkpointer() as first:
         workflow = start_session(first).workflow("s", "order-17")
         workflow.step("reserve", order_steps.reserve, 17)
@@ -45,7 +43,7 @@ def test_another_run_goes_on_behind_the_last_completed_step(open_checkpointer: O
     assert order_steps.done == EFFECTS
 
 
-def test_journal_keeps_the_order_in_which_steps_were_asked_for(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
+def test_step_log_keeps_the_order_of_steps(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
     start_session(cp)
     run_order_workflow(cp.workflow("s", "order-17"), order_steps)
     again = cp.workflow("s", "order-17")
@@ -96,7 +94,7 @@ def test_step_that_fails_raises_its_error_and_runs_again(cp: SyncCheckpointer, o
         ("reserve", (18,), "b", ["function", "arguments", "version"]),
     ],
 )
-def test_step_that_happened_cannot_become_another(
+def test_completed_step_cannot_be_changed(
     cp: SyncCheckpointer,
     order_steps: OrderSteps,
     function: str,
@@ -113,7 +111,7 @@ def test_step_that_happened_cannot_become_another(
     assert (order_steps.done, call_statuses()) == (["charge 17 40.00"], [("order-17/charge", 1, "completed")])
 
 
-def test_step_that_may_have_happened_cannot_become_another(open_checkpointer: Open, order_steps: OrderSteps) -> None:
+def test_step_with_an_unknown_outcome_cannot_be_changed(open_checkpointer: Open, order_steps: OrderSteps) -> None:
     def hang(order: int) -> None:
         raise TimeoutError
 
@@ -126,7 +124,7 @@ def test_step_that_may_have_happened_cannot_become_another(open_checkpointer: Op
     assert (caught.value.status, order_steps.done) == ("interrupted", [])
 
 
-def test_step_that_did_not_happen_may_become_another(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
+def test_failed_step_may_be_changed(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
     def charge(order: str) -> None:
         raise ValueError
 
@@ -142,7 +140,7 @@ def test_step_that_did_not_happen_may_become_another(cp: SyncCheckpointer, order
     )
 
 
-def test_same_call_written_differently_is_the_same_step(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
+def test_equal_arguments_written_differently_are_the_same_step(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
     start_session(cp)
     for function in (partial(order_steps.charge, 17), partial(partial(order_steps.charge), 17)):
         cp.workflow("s", "order-17").step("charge", function, amount="5")
@@ -150,7 +148,7 @@ def test_same_call_written_differently_is_the_same_step(cp: SyncCheckpointer, or
     assert order_steps.done == ["charge 17 5"]
 
 
-def test_step_is_asked_for_once_in_a_pass(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
+def test_step_runs_once_in_a_pass(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
     workflow = start_session(cp).workflow("s", "order-17")
     workflow.step("charge", order_steps.charge, 17)
 
@@ -188,7 +186,7 @@ def test_fork_does_not_repeat_the_steps_of_its_origin(cp: SyncCheckpointer, orde
     assert (order_steps.done, len(workflow.journal())) == (["charge 17 40.00"], 1)
 
 
-def test_steps_are_not_taken_for_answers_to_a_model(open_checkpointer: Open, order_steps: OrderSteps) -> None:
+def test_steps_are_not_replayed_as_tool_calls(open_checkpointer: Open, order_steps: OrderSteps) -> None:
     with open_checkpointer() as first:
         start_session(first).workflow("s", "order-17").step("charge", order_steps.charge, 17)
 
@@ -206,7 +204,7 @@ def test_replays_are_counted(cp: SyncCheckpointer, order_steps: OrderSteps) -> N
 # what cannot be read
 
 
-def test_damaged_journal_runs_nothing(open_checkpointer: Open, order_steps: OrderSteps) -> None:
+def test_damaged_step_log_runs_nothing(open_checkpointer: Open, order_steps: OrderSteps) -> None:
     with open_checkpointer() as first:
         workflow = start_session(first).workflow("s", "order-17")
         workflow.step("reserve", order_steps.reserve, 17)
@@ -219,7 +217,7 @@ def test_damaged_journal_runs_nothing(open_checkpointer: Open, order_steps: Orde
     assert (caught.value.field, len(order_steps.done)) == ("the result of call 'order-17/charge'", 2)
 
 
-def test_journal_damaged_behind_its_opening_runs_nothing(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
+def test_step_log_damaged_after_it_was_opened_runs_nothing(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
     start_session(cp).workflow("s", "order-17").step("charge", order_steps.charge, 17)
     workflow = cp.workflow("s", "order-17")
     ToolCall.objects.update(result='"charged 0.01"')
@@ -229,7 +227,7 @@ def test_journal_damaged_behind_its_opening_runs_nothing(cp: SyncCheckpointer, o
     assert order_steps.done == ["charge 17 40.00"]
 
 
-def test_journal_from_the_future_runs_nothing(open_checkpointer: Open, order_steps: OrderSteps) -> None:
+def test_step_log_of_a_newer_version_runs_nothing(open_checkpointer: Open, order_steps: OrderSteps) -> None:
     with open_checkpointer() as first:
         start_session(first).workflow("s", "order-17").step("charge", order_steps.charge, 17)
     WorkflowStep.objects.update(schema_version=99)
@@ -243,7 +241,7 @@ def test_journal_from_the_future_runs_nothing(open_checkpointer: Open, order_ste
 # who may
 
 
-def test_only_the_owner_has_the_workflow(open_checkpointer: Open) -> None:
+def test_workflow_requires_ownership(open_checkpointer: Open) -> None:
     start_session(open_checkpointer())
 
     with pytest.raises(NotOwner):
@@ -260,9 +258,7 @@ def test_run_that_lost_its_session_runs_no_step(open_checkpointer: Open, order_s
     assert order_steps.done == []
 
 
-def test_key_of_the_tools_own_is_one_operation_for_model_and_workflow(
-    cp: SyncCheckpointer, order_steps: OrderSteps
-) -> None:
+def test_custom_key_is_one_operation_for_model_and_workflow(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
     tool = Tool(
         "charge", order_steps.charge, idempotency=lambda args: f"order {args['order']}", scope=KeyScope.WORKSPACE
     )

@@ -1,4 +1,4 @@
-"""Steps that may have happened: the same gate, the same hooks, the same people as for any call."""
+"""Steps with an unknown outcome pass the same gate, hooks and decisions as tool calls."""
 
 from typing import Any
 
@@ -16,11 +16,11 @@ CALL = "order-17/charge"
 
 
 class PowerCut(BaseException):
-    """Ends the process in the middle of a step."""
+    """Exception that stands for the end of the process in a step."""
 
 
-def half_done(cp: SyncCheckpointer, order_steps: OrderSteps, *, landed: bool = True) -> None:
-    """The step is begun, perhaps has its effect, and nobody says how it ended."""
+def leave_step_unknown(cp: SyncCheckpointer, order_steps: OrderSteps, *, landed: bool = True) -> None:
+    """Start a step that has its effect or not, without recording an outcome."""
 
     def charge(order: int, amount: str = "40.00") -> str:
         if landed:
@@ -32,7 +32,7 @@ def half_done(cp: SyncCheckpointer, order_steps: OrderSteps, *, landed: bool = T
         cp.workflow("s", "order-17").step("charge", charge, 17)
 
 
-def asked_about(cp: SyncCheckpointer, function: Any) -> dict[str, Any]:
+def undecided_steps(cp: SyncCheckpointer, function: Any) -> dict[str, Any]:
     with pytest.raises(ReviewRequired) as caught:
         cp.workflow("s", "order-17").step("charge", function, 17)
     (call,) = caught.value.calls
@@ -45,9 +45,9 @@ def decide(approver: SyncCheckpointer, call: dict[str, Any], decision: str, **mo
     )
 
 
-def test_unknown_step_holds_the_session(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
-    half_done(start_session(cp), order_steps)
-    call = asked_about(cp, order_steps.charge)
+def test_unknown_step_refuses_the_session_at_the_gate(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
+    leave_step_unknown(start_session(cp), order_steps)
+    call = undecided_steps(cp, order_steps.charge)
 
     assert (call["call_id"], call["tool_name"], call["reason"]) == (CALL, "Desk.charge", "cancelled")
     with pytest.raises(ReviewRequired):
@@ -59,7 +59,7 @@ def test_unknown_step_holds_the_session(cp: SyncCheckpointer, order_steps: Order
 
 def test_completed_steps_are_skipped_while_another_is_unknown(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
     start_session(cp).workflow("s", "order-17").step("reserve", order_steps.reserve, 17)
-    half_done(cp, order_steps)
+    leave_step_unknown(cp, order_steps)
 
     assert cp.workflow("s", "order-17").step("reserve", order_steps.reserve, 17) == {"order": 17}
 
@@ -68,11 +68,11 @@ def test_completed_steps_are_skipped_while_another_is_unknown(cp: SyncCheckpoint
     ("told", "result"),
     [("receipt 5", "receipt 5"), ('{"id": 5}', {"id": 5}), ("[1, 2]", [1, 2]), ("{5", "{5"), ("5", "5")],
 )
-def test_step_that_happened_returns_what_a_person_says(
+def test_confirmed_step_returns_the_result_of_the_person(
     cp: SyncCheckpointer, approver: SyncCheckpointer, order_steps: OrderSteps, told: str, result: object
 ) -> None:
-    half_done(start_session(cp), order_steps)
-    decide(approver, asked_about(cp, order_steps.charge), "confirm_landed", result_text=told)
+    leave_step_unknown(start_session(cp), order_steps)
+    decide(approver, undecided_steps(cp, order_steps.charge), "confirm_landed", result_text=told)
 
     for _ in range(2):
         assert cp.workflow("s", "order-17").step("charge", order_steps.charge, 17) == result
@@ -80,18 +80,18 @@ def test_step_that_happened_returns_what_a_person_says(
 
 
 @pytest.mark.parametrize("decision", ["mark_failed", "approve_rerun"])
-def test_step_that_did_not_happen_runs_once(
+def test_step_marked_failed_runs_once(
     cp: SyncCheckpointer, approver: SyncCheckpointer, order_steps: OrderSteps, decision: str
 ) -> None:
-    half_done(start_session(cp), order_steps, landed=False)
-    decide(approver, asked_about(cp, order_steps.charge), decision)
+    leave_step_unknown(start_session(cp), order_steps, landed=False)
+    decide(approver, undecided_steps(cp, order_steps.charge), decision)
 
     for _ in range(2):
         assert cp.workflow("s", "order-17").step("charge", order_steps.charge, 17) == "charged 40.00"
     assert order_steps.done == ["charge 17 40.00"]
 
 
-def test_step_of_a_lost_run_is_asked_about(open_checkpointer: Open, order_steps: OrderSteps) -> None:
+def test_step_of_a_lost_run_needs_a_decision(open_checkpointer: Open, order_steps: OrderSteps) -> None:
     first = start_session(open_checkpointer())
     taken: list[SyncCheckpointer] = []
 
@@ -103,7 +103,7 @@ def test_step_of_a_lost_run_is_asked_about(open_checkpointer: Open, order_steps:
     with pytest.raises(Exception, match="came too late"):
         first.workflow("s", "order-17").step("charge", charge, 17)
 
-    assert asked_about(taken[0], order_steps.charge)["reason"] == "run_lost"
+    assert undecided_steps(taken[0], order_steps.charge)["reason"] == "run_lost"
     assert call_statuses() == [(CALL, 1, "interrupted")]
 
 
@@ -115,11 +115,11 @@ def test_step_of_a_lost_run_is_asked_about(open_checkpointer: Open, order_steps:
         (NotLanded(), "charged 40.00", ["charge 17 40.00"] * 2),
     ],
 )
-def test_hook_of_the_step_is_asked_before_a_person(
+def test_hook_of_the_step_is_called_before_a_person_decides(
     open_checkpointer: Open, order_steps: OrderSteps, answer: Answer, result: object, done: list[str]
 ) -> None:
     cp = start_session(open_checkpointer())
-    half_done(cp, order_steps)
+    leave_step_unknown(cp, order_steps)
     taker = lose_run(open_checkpointer)
     asked: list[dict[str, Any]] = []
 
@@ -134,18 +134,20 @@ def test_hook_of_the_step_is_asked_before_a_person(
     assert Session.objects.get().status == "active" if len(done) == 2 else "ready"
 
 
-def test_hook_that_cannot_tell_leaves_it_to_a_person(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
-    half_done(start_session(cp), order_steps)
+def test_unknown_answer_of_a_hook_leaves_the_decision_to_a_person(
+    cp: SyncCheckpointer, order_steps: OrderSteps
+) -> None:
+    leave_step_unknown(start_session(cp), order_steps)
 
-    assert asked_about(cp, Tool("Desk.charge", order_steps.charge, verify=lambda args: Unknown("closed")))[
+    assert undecided_steps(cp, Tool("Desk.charge", order_steps.charge, verify=lambda args: Unknown("closed")))[
         "status"
     ] == ("interrupted")
     assert order_steps.done == ["charge 17 40.00"]
 
 
-def test_resume_asks_the_hooks_of_steps(open_checkpointer: Open, order_steps: OrderSteps) -> None:
+def test_resume_calls_the_hooks_of_steps(open_checkpointer: Open, order_steps: OrderSteps) -> None:
     with open_checkpointer() as first:
-        half_done(start_session(first), order_steps)
+        leave_step_unknown(start_session(first), order_steps)
     second = open_checkpointer()
     tool = Tool("Desk.charge", order_steps.charge, verify=lambda args: Landed("receipt 5"))
     second.resume("s", ToolRegistry([tool]))
@@ -157,9 +159,7 @@ def test_resume_asks_the_hooks_of_steps(open_checkpointer: Open, order_steps: Or
     ("answer", "outcome"),
     [(Landed("receipt 5"), "receipt 5"), (NotLanded(), TimeoutError), (Unknown(), ReviewRequired)],
 )
-def test_error_that_leaves_the_step_unknown_asks_the_hook_at_once(
-    cp: SyncCheckpointer, answer: Answer, outcome: Any
-) -> None:
+def test_ambiguous_error_of_a_step_calls_its_hook(cp: SyncCheckpointer, answer: Answer, outcome: Any) -> None:
     def charge(order: int) -> str:
         raise TimeoutError
 
@@ -173,7 +173,7 @@ def test_error_that_leaves_the_step_unknown_asks_the_hook_at_once(
             workflow.step("charge", tool, 17)
 
 
-def test_step_that_only_reads_runs_again_by_itself(open_checkpointer: Open, order_steps: OrderSteps) -> None:
+def test_reading_step_runs_again_without_a_decision(open_checkpointer: Open, order_steps: OrderSteps) -> None:
     first = start_session(open_checkpointer())
 
     def look(order: int) -> None:
@@ -224,7 +224,7 @@ def test_step_runs_with_the_arguments_that_were_approved(
 
 
 @pytest.mark.parametrize("args", [{"amount": "35.00"}, {"order": 17, "colour": "red"}, {}])
-def test_approved_arguments_that_do_not_fit_run_nothing(
+def test_approved_invalid_arguments_run_nothing(
     cp: SyncCheckpointer, approver: SyncCheckpointer, order_steps: OrderSteps, args: dict[str, Any]
 ) -> None:
     decide(approver, awaited(start_session(cp), order_steps), "edit_call", new_args=args)
@@ -236,7 +236,7 @@ def test_approved_arguments_that_do_not_fit_run_nothing(
     assert (order_steps.done, call_statuses()) == ([], [(CALL, 1, "failed")])
 
 
-def test_step_that_is_rejected_raises_what_the_person_said(
+def test_rejected_step_raises_the_message_of_the_person(
     cp: SyncCheckpointer, approver: SyncCheckpointer, order_steps: OrderSteps
 ) -> None:
     decide(approver, awaited(start_session(cp), order_steps), "reject_call", message="Not today.")
@@ -248,7 +248,7 @@ def test_step_that_is_rejected_raises_what_the_person_said(
     assert order_steps.done == []
 
 
-def test_person_may_answer_in_place_of_a_step(
+def test_person_may_respond_instead_of_a_step(
     cp: SyncCheckpointer, approver: SyncCheckpointer, order_steps: OrderSteps
 ) -> None:
     decide(approver, awaited(start_session(cp), order_steps), "respond_call", message="paid in cash")
@@ -257,8 +257,8 @@ def test_person_may_answer_in_place_of_a_step(
     assert order_steps.done == []
 
 
-def test_probe_of_a_step_can_be_asked_for_again(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
-    half_done(start_session(cp), order_steps)
+def test_verification_of_a_step_can_be_repeated(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
+    leave_step_unknown(start_session(cp), order_steps)
     answers: list[Answer] = [Landed("receipt 5"), Unknown("closed")]
     tool = Tool("Desk.charge", order_steps.charge, verify=lambda args: answers.pop())
     workflow = cp.workflow("s", "order-17")

@@ -1,4 +1,4 @@
-"""What depends on a version writes it first, or is told that it is not durable."""
+"""Operations that depend on queued versions write them first, or report that they are not durable."""
 
 import threading
 from pathlib import Path
@@ -25,7 +25,7 @@ from tests.integration.checkpoints.write_behind.queue_helpers import (
 from tests.integration.checkpoints.write_behind.slow_database import locked_sessions
 
 
-def test_intent_writes_what_comes_before_it(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
+def test_intent_writes_queued_versions_first(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
     ran: list[int] = []
     writer, registry = make_writer(), make_payment_tools(cp, ran)
     for number, texts in enumerate(("a", "ab", "abc"), 1):
@@ -54,9 +54,7 @@ def test_tool_does_not_run_on_a_version_that_cannot_be_written(cp: SyncCheckpoin
     assert (version_lengths(), ToolCall.objects.get().step) == ([1], 1)
 
 
-def test_version_that_is_saved_directly_comes_after_those_that_wait(
-    cp: SyncCheckpointer, make_writer: MakeWriter
-) -> None:
+def test_directly_saved_version_follows_queued_ones(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
     writer = make_writer()
     with locked_sessions():
         save_behind(writer, "a")
@@ -68,7 +66,7 @@ def test_version_that_is_saved_directly_comes_after_those_that_wait(
     assert version_lengths() == [1, 2, 3]
 
 
-def test_reader_sees_what_was_handed_in(cp: SyncCheckpointer, make_writer: MakeWriter, tmp_path: Path) -> None:
+def test_read_includes_queued_versions(cp: SyncCheckpointer, make_writer: MakeWriter, tmp_path: Path) -> None:
     writer = make_writer()
     for texts, read in (
         ("a", lambda: (cp.load_latest("s") or {})["version"]),
@@ -82,9 +80,7 @@ def test_reader_sees_what_was_handed_in(cp: SyncCheckpointer, make_writer: MakeW
         assert read() == len(texts)
 
 
-def test_end_is_not_called_completed_while_something_is_not_durable(
-    cp: SyncCheckpointer, make_writer: MakeWriter
-) -> None:
+def test_session_is_not_completed_while_versions_are_not_durable(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
     writer = make_writer(flush_timeout=SHORT_TIMEOUT)
     with locked_sessions():
         save_behind(writer, "a")
@@ -96,7 +92,7 @@ def test_end_is_not_called_completed_while_something_is_not_durable(
 
 
 @pytest.mark.parametrize("phase", ["run_terminal", "paused"])
-def test_end_and_pause_are_durable_or_said_not_to_be(make_writer: MakeWriter, phase: str) -> None:
+def test_finish_and_pause_report_versions_that_are_not_durable(make_writer: MakeWriter, phase: str) -> None:
     writer = make_writer(flush_timeout=SHORT_TIMEOUT)
     with locked_sessions():
         save_behind(writer, "a")
@@ -107,7 +103,7 @@ def test_end_and_pause_are_durable_or_said_not_to_be(make_writer: MakeWriter, ph
     assert version_lengths() == [1, 2, 3]
 
 
-def test_closing_the_checkpointer_writes_everything(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
+def test_close_of_the_checkpointer_writes_queued_versions(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
     writer = make_writer()
     with locked_sessions():
         save_behind(writer, "a")
@@ -117,7 +113,7 @@ def test_closing_the_checkpointer_writes_everything(cp: SyncCheckpointer, make_w
     assert (version_lengths(), writer.unsaved()) == ([1, 2], [])
 
 
-def test_closing_twice_and_using_it_then(make_writer: MakeWriter) -> None:
+def test_second_close_and_use_after_close(make_writer: MakeWriter) -> None:
     writer = make_writer()
     save_behind(writer, "a")
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Phases that are written in the background, and how often."""
+"""Phases that are written behind, and their cadence."""
 
 from typing import Any
 
@@ -44,14 +44,14 @@ def test_phases_are_written_behind(cp: SyncCheckpointer, make_writer: MakeWriter
     assert end.version == 4
 
 
-def test_phase_without_a_transcript_to_go_by_is_saved_directly(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
+def test_phase_without_a_known_transcript_is_saved_directly(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
     start_session(cp).save_checkpoint("s", conversation("a"), {"goal": 1}, 0.5)
     ticket = make_writer().save_phase("s", PreToolBatch())
 
     assert (ticket.version, cp.load("s", 2)["plan"], version_lengths()) == (2, {"goal": 1}, [1, 1])
 
 
-def test_phase_goes_on_from_what_was_saved_directly(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
+def test_phase_continues_a_directly_saved_version(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
     writer = make_writer()
     save_behind(writer, "a")
     cp.save_checkpoint("s", conversation("abc"), {"goal": 2}, 0.5)
@@ -67,7 +67,7 @@ def test_phase_goes_on_from_what_was_saved_directly(cp: SyncCheckpointer, make_w
     assert cp.load("s", 4)["transcript"] == conversation("abcd")
 
 
-def test_snapshots_of_a_step_coalesce_by_themselves(make_writer: MakeWriter) -> None:
+def test_snapshots_of_a_step_are_coalesced(make_writer: MakeWriter) -> None:
     writer = make_writer()
     with locked_sessions():
         save_behind(writer, "a")
@@ -79,7 +79,7 @@ def test_snapshots_of_a_step_coalesce_by_themselves(make_writer: MakeWriter) -> 
 
 
 def cadenced(make_writer: MakeWriter, cadence: Cadence, phases: list[str]) -> list[str]:
-    """The texts at which versions are written by themselves, and then by a flush."""
+    """Return the texts at which versions are written by the cadence, and those written by a flush."""
     writer = make_writer(cadence=cadence)
     texts = "abcdefghijklmnop"
     for number, phase in enumerate(phases, 1):
@@ -105,13 +105,13 @@ TURN = ["post_llm", "post_tool_batch", "turn"]
         (Cadence.every(n=2, seconds=3600), ["turn"] * 4, "2 4 flush"),
     ],
 )
-def test_cadence_says_which_snapshots_are_saved(
+def test_cadence_selects_the_saved_snapshots(
     make_writer: MakeWriter, cadence: Cadence, phases: list[str], written: str
 ) -> None:
     assert cadenced(make_writer, cadence, phases) == written.split()
 
 
-def test_snapshot_is_saved_when_its_time_has_come(make_writer: MakeWriter) -> None:
+def test_snapshot_is_saved_after_its_interval(make_writer: MakeWriter) -> None:
     writer = make_writer(cadence=Cadence.every(seconds=0.1))
     save_behind(writer, "a")
     ticket = save_behind(writer, "ab")
@@ -120,7 +120,7 @@ def test_snapshot_is_saved_when_its_time_has_come(make_writer: MakeWriter) -> No
     assert version_lengths() == [2]
 
 
-def test_intent_writes_what_is_kept_back(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
+def test_intent_writes_withheld_snapshots(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
     ran: list[int] = []
     writer = make_writer(cadence=Cadence.every(n=100))
     save_behind(writer, "a")
@@ -139,9 +139,7 @@ def test_phase_without_snapshot_does_not_replace_a_snapshot(cp: SyncCheckpointer
     assert cp.resume("s").pending_response == {"content": "x"}
 
 
-def test_sessions_that_keep_something_back_do_not_fill_the_queue_for_ever(
-    cp: SyncCheckpointer, make_writer: MakeWriter
-) -> None:
+def test_sessions_with_withheld_snapshots_do_not_fill_the_queue(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
     writer = make_writer(cadence=Cadence.every(n=100), queue=1)
     for session_id in ("s", "t", "u"):
         start_session(cp, session_id)
@@ -152,6 +150,6 @@ def test_sessions_that_keep_something_back_do_not_fill_the_queue_for_ever(
 
 
 @pytest.mark.parametrize("options", [{}, {"n": 0}, {"n": 1.5}, {"seconds": 0}, {"seconds": -1}, {"seconds": True}])
-def test_cadence_that_makes_no_sense_is_refused(options: dict[str, Any]) -> None:
+def test_invalid_cadence_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         Cadence.every(**options)

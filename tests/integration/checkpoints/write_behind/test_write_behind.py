@@ -1,4 +1,4 @@
-"""Versions that are written in the background: all of them, in order, as they were handed in."""
+"""Write-behind writes all versions in order, as they were queued."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ from tests.integration.checkpoints.write_behind.slow_database import locked_sess
 from tests.support.processes import until
 
 
-def test_everything_is_written_in_order(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
+def test_all_versions_are_written_in_order(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
     writer = make_writer()
     tickets = [save_behind(writer, "abcdef"[:length]) for length in range(1, 7)]
     writer.flush()
@@ -37,7 +37,7 @@ def test_everything_is_written_in_order(cp: SyncCheckpointer, make_writer: MakeW
     assert cp.load("s", 3)["plan"] == {"upto": "abc"}
 
 
-def test_nothing_is_called_durable_before_it_is(make_writer: MakeWriter) -> None:
+def test_ticket_is_not_durable_before_the_write(make_writer: MakeWriter) -> None:
     writer = make_writer()
     with locked_sessions():
         ticket = save_behind(writer, "a")
@@ -49,9 +49,7 @@ def test_nothing_is_called_durable_before_it_is(make_writer: MakeWriter) -> None
     assert (ticket.durable, ticket.version) == (True, 1)
 
 
-def test_version_is_what_was_handed_in_whatever_happens_to_it_later(
-    cp: SyncCheckpointer, make_writer: MakeWriter
-) -> None:
+def test_queued_version_is_a_copy_of_the_transcript(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
     writer = make_writer()
     transcript = conversation("ab")
     plan = {"goal": ["x"]}
@@ -68,7 +66,7 @@ def test_version_is_what_was_handed_in_whatever_happens_to_it_later(
     assert (cp.load("s", 3)["transcript"], cp.load("s", 3)["plan"]) == (transcript, plan)
 
 
-def test_shorter_transcript_is_kept_as_it_is(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
+def test_shorter_transcript_is_written_as_queued(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
     writer = make_writer()
     for texts in ("abc", "xc", "xcd", ""):
         save_behind(writer, texts)
@@ -83,7 +81,7 @@ def test_shorter_transcript_is_kept_as_it_is(cp: SyncCheckpointer, make_writer: 
 
 
 @pytest.mark.parametrize("bad", [[{"a": float("nan")}], [{"a": b""}], ["text"], "text", [{1: 2}]], ids=repr)
-def test_what_cannot_be_kept_is_refused_at_once(cp: SyncCheckpointer, make_writer: MakeWriter, bad: Any) -> None:
+def test_invalid_version_is_refused_when_queued(cp: SyncCheckpointer, make_writer: MakeWriter, bad: Any) -> None:
     writer = make_writer()
     with pytest.raises(NotRepresentable):
         writer.save_checkpoint("s", bad, None, 0)
@@ -93,16 +91,14 @@ def test_what_cannot_be_kept_is_refused_at_once(cp: SyncCheckpointer, make_write
     assert version_lengths() == [1]
 
 
-def test_session_of_another_owner_is_refused_at_once(open_checkpointer: Open) -> None:
+def test_version_of_a_session_that_is_not_owned_is_refused(open_checkpointer: Open) -> None:
     start_session(open_checkpointer())
 
     with pytest.raises(NotOwner), SyncWriteBehind(open_checkpointer()) as writer:
         save_behind(writer, "a")
 
 
-def test_newer_snapshot_of_a_step_takes_the_place_of_an_unsaved_one(
-    cp: SyncCheckpointer, make_writer: MakeWriter
-) -> None:
+def test_newer_snapshot_of_a_step_replaces_an_unsaved_one(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
     writer = make_writer()
     with locked_sessions():
         first = save_behind(writer, "a", step=1)
@@ -118,9 +114,7 @@ def test_newer_snapshot_of_a_step_takes_the_place_of_an_unsaved_one(
 
 
 @pytest.mark.parametrize("options", [{"coalesce": False}, {}])
-def test_versions_are_all_kept_where_nothing_else_was_asked_for(
-    make_writer: MakeWriter, options: dict[str, Any]
-) -> None:
+def test_versions_are_not_coalesced_by_default(make_writer: MakeWriter, options: dict[str, Any]) -> None:
     writer = make_writer(**options)
     step = {"step": 1} if options else {}
     with locked_sessions():
@@ -132,12 +126,12 @@ def test_versions_are_all_kept_where_nothing_else_was_asked_for(
 
 
 @pytest.mark.parametrize("options", [{"queue": 0}, {"queue": True}, {"flush_timeout": 0}, {"flush_timeout": -1}])
-def test_options_that_make_no_sense_are_refused(cp: SyncCheckpointer, options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(cp: SyncCheckpointer, options: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         SyncWriteBehind(cp, **options)
 
 
-def test_checkpointer_is_written_behind_once(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
+def test_checkpointer_has_at_most_one_writer(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
     make_writer()
 
     with pytest.raises(InvalidInput):
@@ -145,7 +139,7 @@ def test_checkpointer_is_written_behind_once(cp: SyncCheckpointer, make_writer: 
 
 
 @pytest.mark.asyncio
-async def test_async_twin(workspace: Workspace) -> None:
+async def test_async_class_behaves_alike(workspace: Workspace) -> None:
     async with Checkpointer() as cp:
         await cp.start_session("s")
         async with WriteBehind(cp, cadence=Cadence.every(n=100)) as writer:

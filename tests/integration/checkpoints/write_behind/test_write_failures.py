@@ -1,4 +1,4 @@
-"""A queue that is full, a database that takes nothing, a session that is lost, a process that ends."""
+"""Write-behind with a full queue, a locked database, a lost session, and at the end of the process."""
 
 import signal
 import threading
@@ -31,7 +31,7 @@ from tests.integration.checkpoints.write_behind.slow_database import locked_sess
 from tests.support.processes import database_url, until
 
 
-def test_full_queue_makes_the_agent_wait_and_loses_nothing(make_writer: MakeWriter) -> None:
+def test_full_queue_blocks_the_agent_and_loses_nothing(make_writer: MakeWriter) -> None:
     writer = make_writer(queue=2)
     passed: list[int] = []
 
@@ -52,7 +52,7 @@ def test_full_queue_makes_the_agent_wait_and_loses_nothing(make_writer: MakeWrit
     assert version_lengths() == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
-def test_queue_that_stays_full_refuses_what_it_cannot_take(make_writer: MakeWriter) -> None:
+def test_queue_that_stays_full_refuses_versions(make_writer: MakeWriter) -> None:
     writer = make_writer(queue=2, flush_timeout=SHORT_TIMEOUT)
     with locked_sessions():
         save_behind(writer, "a")
@@ -75,7 +75,7 @@ def test_one_session_does_not_starve_another(cp: SyncCheckpointer, make_writer: 
     assert [cp.load_latest(session_id)["version"] for session_id in ("s", "t", "u")] == [8, 8, 8]  # type: ignore[index]
 
 
-def test_run_that_lost_its_session_is_told_what_is_not_durable(open_checkpointer: Open) -> None:
+def test_lost_session_reports_versions_that_are_not_durable(open_checkpointer: Open) -> None:
     first = start_session(open_checkpointer())
     writer = SyncWriteBehind(first)
     save_behind(writer, "a")
@@ -92,7 +92,7 @@ def test_run_that_lost_its_session_is_told_what_is_not_durable(open_checkpointer
     writer.close()
 
 
-def test_trouble_of_one_session_leaves_the_others_alone(open_checkpointer: Open) -> None:
+def test_failure_of_one_session_does_not_affect_others(open_checkpointer: Open) -> None:
     first = start_session(open_checkpointer())
     start_session(first, "t")
     writer = SyncWriteBehind(first)
@@ -107,7 +107,7 @@ def test_trouble_of_one_session_leaves_the_others_alone(open_checkpointer: Open)
     assert list(Checkpoint.objects.values_list("session__session_id", flat=True)) == ["t"]
 
 
-def test_file_that_cannot_be_written_is_told_and_the_version_is_durable(
+def test_failed_autosave_is_reported_and_the_version_is_durable(
     cp: SyncCheckpointer, make_writer: MakeWriter, tmp_path: Path
 ) -> None:
     (tmp_path / "folder").touch()
@@ -120,7 +120,7 @@ def test_file_that_cannot_be_written_is_told_and_the_version_is_durable(
     assert (ticket.version, version_lengths()) == (1, [1])
 
 
-def test_killed_agent_was_told_the_truth(start_child: StartChild) -> None:
+def test_tickets_of_a_killed_agent_were_correct(start_child: StartChild) -> None:
     child = start_child(slow_database.queue_versions_and_die, url=database_url(), versions=40)
     told = [child.expect("tickets") for _ in range(40)]
     child.tell()
@@ -132,7 +132,7 @@ def test_killed_agent_was_told_the_truth(start_child: StartChild) -> None:
     assert version_lengths() == list(range(1, len(version_lengths()) + 1))
 
 
-def test_script_that_forgets_to_close_loses_nothing(start_child: StartChild) -> None:
+def test_script_that_does_not_close_loses_nothing(start_child: StartChild) -> None:
     assert start_child(slow_database.exit_without_closing, url=database_url(), versions=40).result() == "over"
 
     assert version_lengths() == list(range(1, 41))

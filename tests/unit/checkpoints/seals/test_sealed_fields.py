@@ -1,4 +1,4 @@
-"""Every column of a sealed table is either in its seal, or left out of it for a stated reason."""
+"""Every column of a sealed table is sealed or excluded for a stated reason."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from uuid import UUID
@@ -8,7 +8,7 @@ from django.apps import apps
 
 from checkpoints.db.hot_statements import NewMessage
 from checkpoints.enums import CallStatus
-from checkpoints.models import Message, ToolCall
+from checkpoints.models import Message, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.keys import SealKey, SealKeys
 from checkpoints.seals.sealed_model import SealedModel
@@ -33,7 +33,7 @@ def test_every_table_is_sealed_or_exempt() -> None:
 
 
 @pytest.mark.parametrize("model", SEALED_MODELS, ids=lambda model: model.__name__)
-def test_every_column_is_sealed_or_left_out_for_a_reason(model: type[SealedModel]) -> None:
+def test_every_column_is_sealed_or_excluded_for_a_reason(model: type[SealedModel]) -> None:
     columns = [field.name for field in model._meta.concrete_fields]
     assert sorted([*model.sealed_fields, *model.unsealed_fields]) == sorted(columns)
     assert all(model.unsealed_fields.values())
@@ -64,5 +64,22 @@ def test_different_values_have_different_seals() -> None:
     assert _seal(tool="a", args="b") != _seal(tool="ab", args="")
 
 
-def test_a_message_is_sealed_in_the_order_that_the_hot_path_gives() -> None:
+@pytest.mark.parametrize("model", [Session, ToolCall], ids=lambda model: model.__name__)
+def test_a_seal_that_begins_with_kept_columns_is_the_seal_of_the_row(model: type[SealedModel]) -> None:
+    key, later = SealKey(bytes(32)), SealKey(bytes([1]) * 32)
+    keys, rotated = SealKeys(key, {key.id: key}, True), SealKeys(later, {later.id: later, key.id: key}, True)
+    values = {name: f"{name} é" for name in model.sealed_fields}
+    start = row_seals.start_seal(keys, model, values)
+    for name in model.sealed_fields[model.stable_sealed_fields :]:
+        changed = {**values, name: b"\0"}
+        assert row_seals.continue_seal(keys, start, changed) == row_seals.seal_values(keys, model, changed)
+        assert row_seals.continue_seal(rotated, start, changed) == row_seals.seal_values(rotated, model, changed)
+
+
+def test_the_encoding_is_a_json_array_in_ascii() -> None:
+    values = (None, True, 5, "é\ud800", CallStatus.ISSUED, b"\x01", UUID(int=7), timedelta(seconds=1))
+    assert row_seals.encode_values(values) == b'[null,true,5,"\\u00e9\\ud800","issued","01",7,1000000]'
+
+
+def test_message_fields_are_sealed_in_the_order_of_the_hot_path() -> None:
     assert Message.sealed_fields == ("segment", *NewMessage._fields[:4], "chain")
