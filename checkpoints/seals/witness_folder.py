@@ -49,6 +49,9 @@ class FolderWitness:
         self._lock = threading.Lock()
         self._folders: dict[str, _SessionFolder] = {}
 
+    def __str__(self) -> str:
+        return str(self.path)
+
     @classmethod
     def create(cls, path: Path) -> None:
         """Make an empty witness. Raises `FileExistsError` if there is one."""
