@@ -1,6 +1,7 @@
 """The system page, the probes, and the first steps, which share their checks."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -13,6 +14,7 @@ from pytest_django.fixtures import Settings
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Run
+from checkpoints.seals.witness import FileWitness, get_witness
 from harness_site import site_address
 from harness_site.core import background_thread
 from harness_site.installation import installation_checks, migration_state
@@ -60,6 +62,14 @@ def test_page_names_the_missing_guarantee_of_seals(
 ) -> None:
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = key, required
     assert words in visible_text(admin.get("/settings/system/"))
+
+
+def test_the_page_names_the_witness_or_what_is_wrong_with_it(admin: Client, settings: Settings, tmp_path: Path) -> None:
+    settings.HARNESS_SEAL_KEY, settings.HARNESS_WITNESS = "5e" * 32, str(tmp_path / "witness.log")
+    assert "cannot be used (FileNotFoundError)" in visible_text(admin.get("/settings/system/"))
+    FileWitness.create(tmp_path / "witness.log")
+    get_witness.cache_clear()
+    assert f"by the witness {tmp_path}/witness.log." in visible_text(admin.get("/settings/system/"))
 
 
 @pytest.mark.parametrize(

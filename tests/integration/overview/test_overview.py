@@ -11,7 +11,7 @@ from django.db.models import F
 from django.http import QueryDict
 from django.test import Client
 
-from checkpoints.enums import CallStatus, Phase, RunStatus, SessionStatus
+from checkpoints.enums import CallStatus, Phase, Role, RunStatus, SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Decision, Session, ToolCall
 from harness_site.overview import current_counts, periods, totals
@@ -134,7 +134,8 @@ def test_sessions_and_costs_are_summed_by_day_and_agent() -> None:
     assert found.steps[-1][1] == SessionTotals(2, 1, 1, 0, Decimal("3.25"))
     assert found.steps[0][1] == SessionTotals(1, 0, 0, 0, Decimal(4))
     assert [agent.name for agent in found.agents] == ["mail", "desk"]
-    assert (found.total.cost, found.preceding_cost) == (Decimal("7.25"), Decimal(8))
+    assert found.total.cost == Decimal("7.25")
+    assert found.preceding == SessionTotals(1, 0, 0, 0, Decimal(8))
     assert load("period=24h").total == SessionTotals(2, 1, 1, 0, Decimal("3.25"))
     assert load("period=90d").total.cost == Decimal("15.25")
     day = (datetime.now(UTC) - timedelta(days=14)).date().isoformat()
@@ -328,3 +329,20 @@ def test_hostile_names_are_escaped(reader: Client) -> None:
 )
 def test_amounts_are_rounded_to_cents_and_exact_on_hover(amount: str, shown: str) -> None:
     assert format_rounded_money(Decimal(amount)) == shown
+
+
+def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader: Client) -> None:
+    begun(0, "1", agent="desk", status=SessionStatus.FAILED)
+    begun(0, "1", agent="desk")
+    begun(15, "1", agent="desk")
+    hourly_session_totals.update_session_sums(None)
+    assert "50 % of 2, before: 0 %" in visible_text(reader.get("/overview/"))
+
+
+def test_an_installation_without_sessions_leads_to_the_first_agent(client: Client) -> None:
+    client.force_login(make_user(role=Role.ADMIN))
+    page = client.get("/overview/").content.decode()
+    assert "No agent has started a session yet." in page
+    assert 'href="/settings/connect/"' in page
+    make_session()
+    assert "No agent has started a session yet." not in visible_text(client.get("/overview/"))
