@@ -21,6 +21,8 @@ _CALLS: Final = 1_000
 _LONGEST: Final = 20_000
 #: Maximum size in bytes of all arguments searched for one response.
 _BUDGET: Final = 4_000_000
+#: Number of calls that are read in one statement.
+_FIRST_CALLS: Final = 1_000
 #: Number of calls whose arguments are searched at once for names of secrets.
 _BATCH: Final = 200
 
@@ -60,11 +62,21 @@ def load_known_secrets_of_sessions(sessions: Collection[int]) -> dict[int, froze
 
 def _iterate_newest_calls(sessions: Collection[int]) -> Iterator[tuple[int, str]]:
     """Yield session and arguments of the newest calls, those of all sessions in turn, so that each has its share of
-    the budget."""
-    newness = Window(RowNumber(), partition_by="session_id", order_by=F("pk").desc())
-    calls = ToolCall.objects.alias(size=StoredSize("args"), newness=newness)
-    newest = calls.filter(session__in=sessions, size__lte=_LONGEST, newness__lte=_CALLS).order_by("newness")
-    return newest.values_list("session_id", "args").iterator()
+    the budget.
+
+    Most pages have few calls. A server-side cursor, which takes several statements, reads the calls after the first.
+    """
+    calls = ToolCall.objects.alias(size=StoredSize("args")).filter(session__in=sessions, size__lte=_LONGEST)
+    if len(sessions) == 1:
+        newest = calls.order_by("-pk")[:_CALLS]
+    else:
+        newness = Window(RowNumber(), partition_by="session_id", order_by=F("pk").desc())
+        newest = calls.alias(newness=newness).filter(newness__lte=_CALLS).order_by("newness", "session_id")
+    columns = newest.values_list("session_id", "args")
+    first = list(columns[:_FIRST_CALLS])
+    yield from first
+    if len(first) == _FIRST_CALLS:
+        yield from columns[_FIRST_CALLS:].iterator()
 
 
 def mask_session_secrets(session: int) -> None:

@@ -186,6 +186,8 @@ def format_unknown_outcome_reason(reason: str, *, verifiable: bool) -> str:
 
 def format_number(number: Decimal | float, digits: int = 0) -> str:
     """Format a number with `digits` decimal places and the separators of the reader's language: 1,234.5 or 1.234,5."""
+    if not digits and isinstance(number, int) and 0 <= number < 1000:  # has no separators in any language
+        return str(number)
     return number_format(f"{number:.{digits}f}", digits, use_l10n=True, force_grouping=True)
 
 
